@@ -1,0 +1,21 @@
+// ferry: integer arithmetic that reports overflow instead of wrapping (R32).
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+namespace ferry::detail {
+
+/// `out = a * b`; false when the result does not fit.
+template <std::integral T>
+[[nodiscard]] constexpr bool checked_multiply(T a, T b, T& out) noexcept {
+    return !__builtin_mul_overflow(a, b, &out);
+}
+
+/// `out = a + b`; false when the result does not fit.
+template <std::integral T>
+[[nodiscard]] constexpr bool checked_add(T a, T b, T& out) noexcept {
+    return !__builtin_add_overflow(a, b, &out);
+}
+
+}  // namespace ferry::detail

@@ -1,0 +1,115 @@
+// ferry: lists of extents and of strides, borrowed.
+#pragma once
+
+#include <ferry/base/checked.hpp>
+#include <ferry/config.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace ferry {
+namespace detail {
+
+/// Contiguous 64-bit integers with `data()` and `size()`: std::vector, std::array, std::span, … Not required: iterators.
+template <class Range>
+concept integer_list = requires(Range const& r) {
+    { r.data() } -> std::convertible_to<std::int64_t const*>;
+    { r.size() } -> std::convertible_to<std::size_t>;
+};
+
+/// What shape_view and strides_view have in common.
+class int64_list {
+   public:
+    constexpr int64_list() = default;
+    constexpr int64_list(std::int64_t const* data, int rank) noexcept : data_{data}, rank_{rank} {}
+
+    [[nodiscard]] constexpr std::int64_t const* data() const noexcept { return data_; }
+    [[nodiscard]] constexpr std::size_t size() const noexcept { return static_cast<std::size_t>(rank_); }
+    [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
+    [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept { return data_[i]; }
+    [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return data_; }
+    [[nodiscard]] constexpr std::int64_t const* end() const noexcept { return data_ == nullptr ? nullptr : data_ + rank_; }
+
+   protected:
+    std::int64_t const* data_ = nullptr;
+    int rank_ = 0;
+};
+
+}  // namespace detail
+
+/// The extents of a tensor, in elements, slowest dimension first. Borrows: the list must outlive the view, so temporary
+/// lists do not compile.
+class shape_view : public detail::int64_list {
+   public:
+    constexpr shape_view() = default;
+    constexpr shape_view(std::int64_t const* extents, int rank) noexcept : int64_list{extents, rank} {}
+    template <std::size_t N>
+    constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
+    template <detail::integer_list Range>
+        requires(!std::derived_from<Range, detail::int64_list>)
+    constexpr shape_view(Range const& extents) noexcept : int64_list{extents.data(), static_cast<int>(extents.size())} {}
+
+    template <std::size_t N>
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+    template <detail::integer_list Range>
+        requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
+    shape_view(Range&&) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+
+    friend constexpr bool operator==(shape_view a, shape_view b) noexcept {
+        if (a.rank_ != b.rank_) return false;
+        for (int i = 0; i < a.rank_; ++i)
+            if (a.data_[i] != b.data_[i]) return false;
+        return true;
+    }
+};
+
+/// The distances between neighbours in each dimension, in elements; a default-constructed one means compact row-major
+/// (R24). Borrows, as shape_view does.
+class strides_view : public detail::int64_list {
+   public:
+    constexpr strides_view() = default;
+    constexpr strides_view(std::int64_t const* strides, int rank) noexcept : int64_list{strides, rank} {}
+    template <std::size_t N>
+    constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
+    template <detail::integer_list Range>
+        requires(!std::derived_from<Range, detail::int64_list>)
+    constexpr strides_view(Range const& strides) noexcept : int64_list{strides.data(), static_cast<int>(strides.size())} {}
+
+    template <std::size_t N>
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+    template <detail::integer_list Range>
+        requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
+    strides_view(Range&&) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+
+    /// Whether the strides are left out: compact row-major.
+    [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
+};
+
+/// The number of elements; 1 for rank 0. False when it does not fit 64 bits (R32). Extents must not be negative.
+[[nodiscard]] constexpr bool element_count(shape_view shape, std::int64_t& out) noexcept {
+    out = 1;
+    bool fits = true;
+    for (auto const extent : shape) {
+        if (extent == 0) {
+            out = 0;
+            return true;
+        }
+        fits = fits && detail::checked_multiply(out, extent, out);
+    }
+    return fits;
+}
+
+/// Writes the compact row-major strides of `shape`; `out` has room for `shape.rank()` values. A dimension of extent 0
+/// counts as 1, as everywhere in the field.
+constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcept {
+    std::int64_t step = 1;
+    for (int i = shape.rank(); i-- > 0;) {
+        out[i] = step;
+        auto const extent = shape[i] > 0 ? shape[i] : 1;
+        if (!detail::checked_multiply(step, extent, step)) step = 0;  // only when another extent is 0
+    }
+}
+
+}  // namespace ferry

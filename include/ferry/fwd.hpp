@@ -1,0 +1,32 @@
+// ferry: forward declarations of the names that users meet.
+#pragma once
+
+#include <cstdint>
+
+/// Carries tensors and columns between libraries, devices and processes, over DLPack 1.x.
+namespace ferry {
+
+enum class errc : int;
+class error;
+enum class device_type : std::int32_t;
+struct device;
+enum class type_code : std::uint8_t;
+struct data_type;
+enum class flags : std::uint64_t;
+struct version;
+class shape_view;
+class strides_view;
+class stream_token;
+
+class tensor_view;
+class managed_tensor;
+class borrowed_tensor;
+
+enum class copy_policy : std::uint8_t;
+struct request;
+
+/// The customisation point of an array library; see exchange/producer.hpp and exchange/consumer.hpp.
+template <class Array>
+struct array_traits;
+
+}  // namespace ferry

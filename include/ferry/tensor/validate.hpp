@@ -1,0 +1,121 @@
+// ferry: the border. Every foreign struct passes here before anything else reads it; each check stands in one place.
+#pragma once
+
+#include <ferry/base/checked.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/flags.hpp>
+#include <ferry/base/shape.hpp>
+#include <ferry/base/version.hpp>
+
+#include <cstdint>
+#include <source_location>
+
+namespace ferry {
+namespace detail {
+
+/// R2: a struct of another major version may be touched nowhere but at `version` and `deleter`.
+inline void check_version(version v, char const* api, std::source_location where) {
+    if (v.major == version::current.major) return;
+    fail(errc::version, api,
+         message{"the tensor has DLPack version "} << v.major << "." << v.minor
+             << " and another ABI than 1.x (R2): ask its producer for max_version=(1, 3)",
+         where);
+}
+
+/// R3, R34: unknown device types are rejected, unknown minor versions are not.
+inline void check_device(device d, char const* api, std::source_location where) {
+    if (is_known(d.type)) return;
+    fail(errc::device, api,
+         message{"device type "} << static_cast<int>(d.type)
+             << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
+         where);
+}
+
+/// R3, R16–R18.
+inline void check_dtype(data_type t, char const* api, std::source_location where) {
+    if (is_valid(t)) return;
+    message text{"dtype "};
+    text << t << " is unknown or malformed";
+    switch (t.code) {
+        case type_code::float6_e2m3fn:
+        case type_code::float6_e3m2fn: text << ": FP6 must have 6 bits (R18)"; break;
+        case type_code::float4_e2m1fn: text << ": FP4 must have 4 bits (R18)"; break;
+        case type_code::bool_: text << ": bool must have 8 bits (R17)"; break;
+        default: text << " (R3, R16)";
+    }
+    fail(errc::dtype, api, text << "; view it as uint8 at the producer", where);
+}
+
+/// R25, R32: rank, extents, and the number of elements and bytes. Gives the number of elements.
+inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, char const* api,
+                                std::source_location where) {
+    if (t.ndim < 0) fail(errc::rank, api, message{"ndim is "} << t.ndim << "; it must not be negative (R32)", where);
+    if (t.ndim > 0 && t.shape == nullptr)
+        fail(errc::shape, api, message{"shape is NULL with ndim "} << t.ndim << "; only ndim 0 allows it (R25, R32)", where);
+    for (int i = 0; i < t.ndim; ++i) {
+        if (t.shape[i] < 0)
+            fail(errc::shape, api, message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)", where);
+    }
+    std::int64_t count = 0, bytes = 0;
+    if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
+        fail(errc::overflow, api, message{"the extents multiply to more bytes than 63 bits can count (R32)"}, where);
+    return count;
+}
+
+/// R24, R26–R29, R32: the byte distance from the first element to the furthest ones must fit. Any sign is allowed (R28),
+/// and 0 (R29). Strides of empty tensors and of dimensions of extent 1 are never looked at (R26, R27).
+inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, char const* api,
+                          std::source_location where) {
+    if (t.strides == nullptr || count == 0) return;
+    std::int64_t lowest = 0, highest = 0, reach = 0;
+    bool fits = true;
+    for (int i = 0; i < t.ndim; ++i) {
+        if (t.shape[i] == 1) continue;
+        fits = fits && checked_multiply(t.shape[i] - 1, t.strides[i], reach) &&
+               checked_add(reach < 0 ? lowest : highest, reach, reach < 0 ? lowest : highest);
+    }
+    std::int64_t const bits = bits_per_element(type, padded);
+    fits = fits && checked_multiply(lowest, bits, lowest) && checked_add(highest, std::int64_t{1}, highest) &&
+           checked_multiply(highest, bits, highest);
+    if (!fits)
+        fail(errc::overflow, api, message{"the strides reach further than 63 bits of address can count (R32)"}, where);
+}
+
+/// R26: only an empty tensor may have no memory.
+inline void check_data(DLTensor const& t, std::int64_t count, char const* api, std::source_location where) {
+    if (t.data != nullptr || count == 0) return;
+    fail(errc::null_data, api,
+         message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)", where);
+}
+
+}  // namespace detail
+
+/// Checks a DLTensor before anything reads through it: device, data type, rank, extents, overflow, strides, data
+/// (R3, R16–R32).
+///
+/// Reads the struct and its shape and strides, never the data; owns nothing; does not synchronise. What it cannot know: how
+/// large the memory behind `data` is.
+///
+/// \param bits  the flags that came with the struct; none for a legacy one
+/// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message names the field, its value, the cure
+inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
+                     std::source_location where = std::source_location::current()) {
+    bool const padded = has(bits, flags::subbyte_padded);
+    data_type const type{t.dtype};
+    detail::check_device(device{t.device}, api, where);
+    detail::check_dtype(type, api, where);
+    auto const count = detail::check_shape(t, type, padded, api, where);
+    detail::check_strides(t, count, type, padded, api, where);
+    detail::check_data(t, count, api, where);
+}
+
+/// As above, after checking the version, which must come before any other field is touched (R2). Never calls the deleter.
+inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
+                     std::source_location where = std::source_location::current()) {
+    detail::check_version({t.version.major, t.version.minor}, api, where);
+    validate(t.dl_tensor, known(flags{t.flags}), api, where);
+}
+
+}  // namespace ferry
