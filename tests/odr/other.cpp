@@ -1,0 +1,5 @@
+#include "all_headers.hpp"
+
+int other();
+
+int other() { return 0; }
