@@ -1,0 +1,52 @@
+"""Compiles one file twice: with FERRY_COMPILE_FAIL it must fail and say what the file expects; without it must compile.
+
+usage: run.py FILE COMPILER [FLAG...]
+The file's first lines are `// expect: REGEX`; every one of them must match what the compiler says.
+"""
+
+import re
+import subprocess
+import sys
+
+
+def compile_file(source, command):
+    result = subprocess.run(
+        [*command, "-fsyntax-only", source], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return result.returncode, result.stdout
+
+
+def expectations(text):
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("// expect: "):
+            break
+        found.append(line.removeprefix("// expect: "))
+    return found
+
+
+def main():
+    source, *command = sys.argv[1:]
+    with open(source, encoding="utf-8") as file:
+        expected = expectations(file.read())
+    if not expected:
+        sys.exit(f"{source}: the first line must be `// expect: REGEX`")
+
+    failures = []
+    code, output = compile_file(source, command)
+    if code != 0:
+        failures.append(f"the twin (without FERRY_COMPILE_FAIL) does not compile:\n{output}")
+    code, output = compile_file(source, [*command, "-DFERRY_COMPILE_FAIL"])
+    if code == 0:
+        failures.append("compiles with FERRY_COMPILE_FAIL, and must not")
+    else:
+        missing = [pattern for pattern in expected if not re.search(pattern, output)]
+        failures += [f"the compiler did not say: {pattern}" for pattern in missing]
+        if missing:
+            failures.append(output)
+    if failures:
+        sys.exit(f"{source}:\n" + "\n".join(failures))
+
+
+if __name__ == "__main__":
+    main()

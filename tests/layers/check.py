@@ -1,0 +1,191 @@
+"""Checks that the folders of include/ferry are layers, and that each header keeps to the rules that a script can see.
+
+usage: check.py [--self-test]
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
+
+# A header includes only its own folder and the folders before it. Back ends come last and never include each other.
+CORE = ["abi", "base", "tensor", "space", "exchange", "column", "wire", "arrow", "ipc", "adapters", "conformance"]
+BACK_ENDS = ["cuda", "python", "ucx"]
+# Headers beside the folders: what they may include.
+BOTTOM = {"version.hpp", "config.hpp", "fwd.hpp"}
+UMBRELLAS = {
+    "ferry.hpp": CORE[: CORE.index("exchange") + 1],
+    "cuda.hpp": [*CORE, "cuda"],
+    "python.hpp": [*CORE, "python"],
+    "column.hpp": CORE[: CORE.index("column") + 1],
+    "arrow.hpp": CORE[: CORE.index("arrow") + 1],
+    "ipc.hpp": CORE[: CORE.index("ipc") + 1],
+}
+# The only includer of each foreign header.
+FOREIGN = {
+    r"dlpack/.*": "abi/dlpack.hpp",
+    r"Python\.h": "python/api.hpp",
+    r"cuda(_runtime|_runtime_api|_fp16|)?\.h": "cuda/api.hpp",
+}
+# Standard headers whose cost a core header must justify on the same line.
+COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}
+COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__clang__|_MSC_VER|__cplusplus|__cpp_\w+)")
+DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
+INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
+LONG, TOO_LONG = 150, 300
+
+
+def layer(path):
+    return path.split("/")[0] if "/" in path else ""
+
+
+def may_include(includer, included):
+    own, other = layer(includer), layer(included)
+    if included in UMBRELLAS:
+        return included == "ferry.hpp" and includer in UMBRELLAS and includer != included
+    if included in BOTTOM:
+        return includer not in BOTTOM or included != includer
+    if includer in BOTTOM:
+        return False
+    if includer in UMBRELLAS:
+        return other in UMBRELLAS[includer]
+    if own == other:
+        return True
+    if own in BACK_ENDS:
+        join = own == "python" and pathlib.PurePath(includer).name.startswith("cuda_") and other == "cuda"
+        return other in CORE or join
+    return own in CORE and other in CORE and CORE.index(other) < CORE.index(own)
+
+
+def check_line(path, line):
+    if match := DEFINE.match(line):
+        if not match[1].startswith("FERRY_"):
+            yield f"defines {match[1]}: only FERRY_ macros"
+    if COMPILER_TEST.match(line) and path != "config.hpp":
+        yield "asks the compiler what it is: only config.hpp does"
+    if not (match := INCLUDES.match(line)):
+        return
+    target, rest = match[1], match[2]
+    if target.startswith("ferry/"):
+        if not may_include(path, target.removeprefix("ferry/")):
+            yield f"includes <{target}>, which is not below it"
+    for pattern, owner in FOREIGN.items():
+        if re.fullmatch(pattern, target) and path != owner:
+            yield f"includes <{target}>: only {owner} does"
+    if target in COSTLY and layer(path) not in BACK_ENDS and not re.search(r"//\s*\S+", rest):
+        yield f"includes <{target}> without saying why on the same line"
+
+
+def check_header(path, text):
+    lines = text.splitlines()
+    known = layer(path) in CORE + BACK_ENDS or path in BOTTOM or path in UMBRELLAS
+    if not known:
+        yield f"{path}: not in a folder that is a layer, and not an umbrella"
+    if "#pragma once" not in lines:
+        yield f"{path}: no #pragma once"
+    if len(lines) > TOO_LONG and not any("// length:" in line for line in lines[:5]):
+        yield f"{path}: {len(lines)} lines, and no `// length: why` in the first five"
+    for number, line in enumerate(lines, 1):
+        for problem in check_line(path, line):
+            yield f"{path}:{number}: {problem}"
+
+
+def cycles(graph):
+    done, open_ = set(), []
+
+    def visit(node):
+        if node in open_:
+            yield "a cycle: " + " -> ".join([*open_[open_.index(node) :], node])
+        elif node not in done:
+            open_.append(node)
+            for target in graph.get(node, []):
+                yield from visit(target)
+            open_.pop()
+            done.add(node)
+
+    for node in sorted(graph):
+        yield from visit(node)
+
+
+def check_tree(include):
+    root = include / "ferry"
+    graph, problems, warnings = {}, [], []
+    for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.cuh")]):
+        path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
+        problems += check_header(path, text)
+        found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
+        graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
+        for target in graph[path]:
+            if not (root / target).is_file():
+                problems.append(f"{path}: includes <ferry/{target}>, which does not exist")
+        if LONG < (lines := text.count("\n")) <= TOO_LONG:
+            warnings.append(f"{path}: {lines} lines; {LONG} is the aim")
+    problems += cycles(graph)
+    return problems, warnings, len(graph)
+
+
+PLANTED = {
+    "an upper layer": ("base/a.hpp", "#include <ferry/tensor/b.hpp>", "not below it"),
+    "another back end": ("cuda/a.hpp", "#include <ferry/python/b.hpp>", "not below it"),
+    "a back end from python": ("python/a.hpp", "#include <ferry/cuda/b.hpp>", "not below it"),
+    "an umbrella": ("tensor/a.hpp", "#include <ferry/ferry.hpp>", "not below it"),
+    "an umbrella that goes too far": ("ferry.hpp", "#include <ferry/column/b.hpp>", "not below it"),
+    "a layer from the bottom": ("config.hpp", "#include <ferry/base/b.hpp>", "not below it"),
+    "DLPack elsewhere": ("base/a.hpp", "#include <dlpack/dlpack.h>", "only abi/dlpack.hpp"),
+    "Python elsewhere": ("python/a.hpp", "#include <Python.h>", "only python/api.hpp"),
+    "CUDA elsewhere": ("cuda/a.hpp", "#include <cuda_runtime.h>", "only cuda/api.hpp"),
+    "a costly header": ("base/a.hpp", "#include <memory>", "without saying why"),
+    "a foreign macro": ("base/a.hpp", "#define NOT_OURS 1", "only FERRY_"),
+    "a compiler test": ("base/a.hpp", "#if defined(__clang__)", "only config.hpp"),
+    "an unknown folder": ("misc/a.hpp", "", "not in a folder"),
+    "a missing header": ("base/a.hpp", "#include <ferry/base/none.hpp>", "does not exist"),
+    "a long header": ("base/a.hpp", "\n" * TOO_LONG, "lines, and no"),
+    "a cycle": ("base/a.hpp", "#include <ferry/base/a.hpp>", "a cycle: base/a.hpp -> base/a.hpp"),
+}
+ALLOWED = {
+    "base/a.hpp": "#include <ferry/config.hpp>\n#include <atomic> // reference counts cross threads",
+    "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
+    "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
+    "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",
+    "abi/dlpack.hpp": "#include <dlpack/dlpack.h>",
+    "tensor/long.hpp": "// length: a table\n" + "\n" * TOO_LONG,
+    "ferry.hpp": "#include <ferry/base/a.hpp>",
+}
+
+
+def check_planted(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = pathlib.Path(folder, "ferry", path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return check_tree(pathlib.Path(folder))[0]
+
+
+def self_test():
+    pragma = "\n#pragma once\n"
+    problems = check_planted({path: text + pragma for path, text in ALLOWED.items()})
+    assert not problems, problems
+    assert "no #pragma once" in str(check_planted({"base/a.hpp": "// #pragma once, they said\n"}))
+    for what, (path, text, message) in PLANTED.items():
+        problems = check_planted({path: text + pragma})
+        assert any(message in problem for problem in problems), f"{what} went unnoticed: {problems}"
+    print(f"{len(PLANTED) + 2} planted trees judged as they should be")
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    problems, warnings, count = check_tree(INCLUDE)
+    for line in warnings:
+        print(f"warning: {line}")
+    for line in problems:
+        print(f"error: {line}")
+    print(f"{count} headers, {len(problems)} errors")
+    sys.exit(bool(problems) or not count)
+
+
+if __name__ == "__main__":
+    main()
