@@ -1,0 +1,28 @@
+"""Counts what ran, from a JUnit file of ctest or pytest: prints `counts: PASSED FAILED SKIPPED`.
+
+A doctest program is one test for ctest; here each of its test cases counts.
+"""
+
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+
+DOCTEST = re.compile(r"\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
+
+
+def outcome(case):
+    failed = case.find("failure") is not None or case.find("error") is not None
+    skipped = case.find("skipped") is not None
+    if match := DOCTEST.search(case.findtext("system-out") or ""):
+        passed, failures, skips = map(int, match.groups())
+        return passed, max(failures, int(failed)), skips
+    return int(not failed and not skipped), int(failed), int(skipped and not failed)
+
+
+def main():
+    cases = ElementTree.parse(sys.argv[1]).iter("testcase")
+    print("counts:", *map(sum, zip((0, 0, 0), *map(outcome, cases))))
+
+
+if __name__ == "__main__":
+    main()
