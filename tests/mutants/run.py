@@ -1,10 +1,12 @@
 """Builds a test against a mutated header, and fails if the test still passes.
 
-usage: run.py MUTANT.toml --work FOLDER [--apply] [-- COMPILER [FLAG...]]
+usage: run.py MUTANT.toml --work FOLDER (--apply | --compiler COMPILER @FLAGS)
 --apply only writes FOLDER/include. A mutant's keys:
-  name     what it removes            header   the path below include/
-  find     exact text, found once     replace  what takes its place
-  test     sources below tests/ that must fail, linked with tests/support/*.cpp
+  name     what it removes
+  header   where, below include/ (ferry/…)
+  find     exact text, found once
+  replace  what takes its place
+  test     the sources below tests/ of which a test must fail (a list); linked with tests/support/*.cpp
   why      what goes wrong for a user when this line is gone
 """
 
@@ -64,7 +66,7 @@ def main():
     parser.add_argument("mutant", type=pathlib.Path)
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--apply", action="store_true")
-    parser.add_argument("compiler", nargs="*")
+    parser.add_argument("--compiler", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
 
     mutant = tomllib.loads(arguments.mutant.read_text(encoding="utf-8"))
