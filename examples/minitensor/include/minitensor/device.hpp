@@ -1,0 +1,34 @@
+// minitensor: where memory lives.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mt {
+
+/// A kind of memory and which device of that kind.
+struct device {
+    static constexpr std::int32_t cpu = 1;
+    static constexpr std::int32_t cuda = 2;
+    static constexpr std::int32_t cuda_host = 3;     ///< page-locked host memory
+    static constexpr std::int32_t cuda_managed = 13; ///< migrates between the host and the GPUs
+
+    std::int32_t type = cpu;
+    std::int32_t id = 0;
+
+    friend constexpr bool operator==(device const&, device const&) = default;
+};
+
+/// Whether host code may read memory of the device.
+[[nodiscard]] constexpr bool host_accessible(device d) noexcept {
+    return d.type == device::cpu || d.type == device::cuda_host || d.type == device::cuda_managed;
+}
+
+/// The device as tensors name it: host memory is one place, whatever its number. \throws
+/// buffer_error if this build has no use for such memory
+[[nodiscard]] device normalised(device);
+
+/// "cpu", "cuda:0", "cuda_host", "cuda_managed"
+[[nodiscard]] std::string name(device);
+
+} // namespace mt

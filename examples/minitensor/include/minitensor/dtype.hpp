@@ -1,0 +1,62 @@
+// minitensor: element types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mt {
+
+/// What the bits of an element mean, numbered as the field numbers them.
+enum class kind : std::uint8_t {
+    int_ = 0,
+    uint = 1,
+    float_ = 2,
+    bfloat = 4,
+    complex = 5,
+    bool_ = 6,
+    float8_e3m4 = 7,
+    float8_e4m3 = 8,
+    float8_e4m3b11fnuz = 9,
+    float8_e4m3fn = 10,
+    float8_e4m3fnuz = 11,
+    float8_e5m2 = 12,
+    float8_e5m2fnuz = 13,
+    float8_e8m0fnu = 14,
+    float6_e2m3fn = 15,
+    float6_e3m2fn = 16,
+    float4_e2m1fn = 17,
+};
+
+/// An element type: what the bits mean and how many there are (a complex number counts whole, bool
+/// has 8).
+struct dtype {
+    mt::kind kind = mt::kind::float_;
+    std::uint8_t bits = 32;
+
+    /// Whether elements are smaller than a byte. They then follow each other bit by bit, from the
+    /// low bits of each byte up.
+    [[nodiscard]] constexpr bool packed() const noexcept { return bits < 8; }
+
+    friend constexpr bool operator==(dtype const&, dtype const&) = default;
+};
+
+/// Whether minitensor can hold and decode the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits,
+/// float of 16, 32 and 64, complex of 32, 64 and 128, and the other kinds in their one width.
+[[nodiscard]] bool supported(dtype) noexcept;
+
+/// "int64", "bfloat16", "float8_e4m3fn", …
+[[nodiscard]] std::string name(dtype);
+
+/// The type of that name. \throws std::invalid_argument for any other name
+[[nodiscard]] dtype dtype_from_name(std::string_view);
+
+inline constexpr dtype bool_{kind::bool_, 8};
+inline constexpr dtype uint8{kind::uint, 8};
+inline constexpr dtype int32{kind::int_, 32};
+inline constexpr dtype int64{kind::int_, 64};
+inline constexpr dtype float32{kind::float_, 32};
+inline constexpr dtype float64{kind::float_, 64};
+inline constexpr dtype complex128{kind::complex, 128};
+
+} // namespace mt

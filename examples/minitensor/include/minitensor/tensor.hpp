@@ -1,0 +1,85 @@
+// minitensor: the tensor.
+#pragma once
+
+#include <minitensor/device.hpp>
+#include <minitensor/dtype.hpp>
+#include <minitensor/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mt {
+
+/// A strided array. A handle: copies share the elements and cost one reference count. All but the
+/// elements is immutable, so handles may be used from several threads; elements are as thread-safe
+/// as plain memory is.
+class tensor {
+public:
+    /// The most dimensions that a tensor has.
+    static constexpr std::size_t max_ndim = 128;
+
+    /// Fresh memory: uninitialised, row-major, counted in live_bytes().
+    ///
+    /// \throws std::invalid_argument  negative extents, more bytes than can be counted, an
+    /// unsupported dtype
+    /// \throws std::bad_alloc         there is not enough memory
+    /// \throws buffer_error           there is no such device
+    tensor(mt::dtype, std::vector<std::int64_t> shape, mt::device = {}, bool copied = false);
+
+    /// Memory of somebody else's, who frees it when the last handle drops `keep_alive`. Strides are
+    /// in elements. A tensor with a broadcast dimension is read-only whatever `readonly` says.
+    tensor(
+        std::shared_ptr<void const> keep_alive, void* data, mt::dtype,
+        std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device,
+        bool readonly, bool copied);
+
+    /// The first element; null when there is none. Not to be written through if `readonly()`.
+    [[nodiscard]] void* data() const noexcept { return state_->data; }
+    [[nodiscard]] mt::dtype dtype() const noexcept { return state_->dtype; }
+    [[nodiscard]] mt::device device() const noexcept { return state_->device; }
+    /// Extents and strides in elements; valid as long as any handle to this tensor.
+    [[nodiscard]] std::vector<std::int64_t> const& shape() const noexcept { return state_->shape; }
+    [[nodiscard]] std::vector<std::int64_t> const& strides() const noexcept {
+        return state_->strides;
+    }
+    [[nodiscard]] bool readonly() const noexcept { return state_->readonly; }
+    /// Whether the import that made this tensor copied the data; false for everything else, views
+    /// included.
+    [[nodiscard]] bool copied() const noexcept { return state_->copied; }
+
+    [[nodiscard]] std::size_t ndim() const noexcept { return state_->shape.size(); }
+    [[nodiscard]] std::int64_t size() const noexcept { return state_->size; }
+    /// The bytes of the elements laid out one after the other; packed types report their true,
+    /// smaller size.
+    [[nodiscard]] std::int64_t nbytes() const noexcept { return state_->nbytes; }
+    [[nodiscard]] int itemsize_bits() const noexcept { return state_->dtype.bits; }
+    /// Whether the elements lie one after the other in row-major order.
+    [[nodiscard]] bool contiguous() const noexcept;
+
+    /// Another view on the same memory, whose first element lies `offset` elements after this
+    /// one's. The caller answers for staying inside.
+    ///
+    /// \throws std::invalid_argument  the first element of a packed type would lie inside of a byte
+    [[nodiscard]] tensor restrided(
+        std::int64_t offset, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
+        bool readonly) const;
+
+private:
+    struct state {
+        std::shared_ptr<void const> keep_alive;
+        void* data = nullptr;
+        std::vector<std::int64_t> shape;
+        std::vector<std::int64_t> strides;
+        std::int64_t size = 0;
+        std::int64_t nbytes = 0;
+        mt::device device;
+        mt::dtype dtype;
+        bool readonly = false;
+        bool copied = false;
+    };
+    std::shared_ptr<state const> state_;
+};
+
+} // namespace mt

@@ -1,0 +1,194 @@
+// The Python module.
+#include "convert.hpp"
+
+#if __has_include(<ferry/python.hpp>)
+#    include "minitensor_ferry.hpp"
+#    include <ferry/python.hpp>
+#endif
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <stdexcept>
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace mt::python;
+using mt::tensor;
+
+namespace {
+
+mt::device device_or_own(tensor const& t, nb::handle device) {
+    return device.is_none() ? t.device() : to_device(device);
+}
+
+tensor copied(tensor const& t, nb::handle device) {
+    auto const where = device_or_own(t, device);
+    nb::gil_scoped_release const unlocked;
+    return copy(t, where);
+}
+
+tensor zeros_like_shape(nb::handle shape, std::string_view dtype, nb::handle device) {
+    auto extents = to_shape(shape);
+    auto const type = mt::dtype_from_name(dtype);
+    auto const where = to_device(device);
+    nb::gil_scoped_release const unlocked;
+    return mt::zeros(type, std::move(extents), where);
+}
+
+void fill_with(tensor const& t, nb::handle value) {
+    if (t.readonly())
+        throw std::invalid_argument{"this tensor is read-only"};
+    auto const v = to_number(value, t.dtype());
+    nb::gil_scoped_release const unlocked;
+    mt::fill(t, v);
+}
+
+nb::object item(tensor const& t) {
+    if (t.size() != 1)
+        throw std::invalid_argument{"item() needs a tensor of exactly one element"};
+    require_host(t, "item");
+    return from_number(decode(t.dtype(), load(t.dtype(), t.data(), 0)));
+}
+
+tensor transposed(tensor const& t, nb::args axes) {
+    if (axes.size() == 1 && !PyIndex_Check(axes[0].ptr())) {
+        if (axes[0].is_none())
+            return mt::transpose(t);
+        auto order = to_shape(axes[0]);
+        if (order.empty() && t.ndim() != 0) {
+            throw std::invalid_argument{"transpose needs each axis once"};
+        }
+        return mt::transpose(t, std::move(order));
+    }
+    return mt::transpose(t, to_shape(axes));
+}
+
+std::size_t length(tensor const& t) {
+    if (t.ndim() == 0)
+        throw nb::type_error("a tensor without dimensions has no len()");
+    return static_cast<std::size_t>(t.shape()[0]);
+}
+
+} // namespace
+
+NB_MODULE(_minitensor, m) {
+    m.doc() = "The compiled part of minitensor.";
+    nb::set_leak_warnings(false); // Tensors in the globals of a program that ends are no leak
+    nb::register_exception_translator([](std::exception_ptr const& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (mt::buffer_error const& e) {
+            PyErr_SetString(PyExc_BufferError, e.what());
+        }
+    });
+
+    auto type = nb::class_<tensor>(
+        m, "Tensor", nb::is_weak_referenceable(),
+        "A strided array on some device. Made by asarray, empty, zeros, arange and the import of "
+        "another library's arrays.");
+    type.def_prop_ro(
+            "shape", [](tensor const& t) { return to_tuple(t.shape()); }, "The extents: a tuple.")
+        .def_prop_ro(
+            "strides", [](tensor const& t) { return to_tuple(t.strides()); },
+            "The steps from one element to the next in each dimension, in elements: a tuple.")
+        .def_prop_ro("ndim", &tensor::ndim, "The number of dimensions.")
+        .def_prop_ro("size", &tensor::size, "The number of elements.")
+        .def_prop_ro(
+            "nbytes", &tensor::nbytes,
+            "The bytes of the elements laid out one after the other; packed types report their "
+            "true size.")
+        .def_prop_ro(
+            "dtype", [](tensor const& t) { return mt::name(t.dtype()); },
+            "The name of the element type: 'float32', 'bfloat16', …")
+        .def_prop_ro(
+            "device",
+            [](tensor const& t) { return nb::make_tuple(t.device().type, t.device().id); },
+            "Where the elements are: a pair (type, id) of ints; (1, 0) is the CPU.")
+        .def_prop_ro(
+            "data_ptr", [](tensor const& t) { return reinterpret_cast<std::uintptr_t>(t.data()); },
+            "The address of element 0; 0 when there is none.")
+        .def_prop_ro(
+            "readonly", &tensor::readonly, "Whether the elements must not be written through it.")
+        .def_prop_ro(
+            "copied", &tensor::copied,
+            "Whether the import that made this Tensor copied. False for everything else, views "
+            "included.")
+        .def(
+            "__getitem__", &getitem, "key"_a.none(),
+            "A view: ints, slices of any step and an ellipsis. Views of packed types start at "
+            "byte boundaries (else ValueError).")
+        .def("__len__", &length, "The extent of the first dimension.")
+        .def(
+            "__iter__",
+            [](nb::handle self) {
+                static_cast<void>(length(nb::cast<tensor const&>(self)));
+                auto it = nb::steal(PySeqIter_New(self.ptr()));
+                if (!it.is_valid())
+                    throw nb::python_error{};
+                return it;
+            },
+            "Views along the first dimension.")
+        .def_prop_ro(
+            "T", [](tensor const& t) { return mt::transpose(t); },
+            "A view with the dimensions in reverse order.")
+        .def(
+            "transpose", &transposed, "axes"_a,
+            "A view with the dimensions in the order of `axes` (ints, or one sequence of them); "
+            "without, in reverse.")
+        .def(
+            "broadcast_to",
+            [](tensor const& t, nb::handle shape) { return mt::broadcast_to(t, to_shape(shape)); },
+            "shape"_a, "A read-only view, repeated to `shape` by zero strides.")
+        .def("as_readonly", &mt::as_readonly, "The same view, not to be written through.")
+        .def(
+            "copy", &copied, "device"_a.none() = nb::none(),
+            "A contiguous row-major copy, on the same device unless another is named.")
+        .def(
+            "fill", &fill_with, "value"_a.none(),
+            "Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if "
+            "an integer type cannot hold the value.")
+        .def("tolist", &tolist, "Nested lists of Python numbers, whatever the dtype.")
+        .def("item", &item, "The value of a Tensor of one element.")
+        .def("__repr__", &mt::to_string);
+
+#if __has_include(<ferry/python.hpp>)
+    ferry::python::install_dlpack<tensor>(
+        reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); },
+        [](tensor&& t) -> PyObject* { return nb::cast(std::move(t)).release().ptr(); });
+#endif
+
+    m.def(
+        "asarray",
+        [](nb::handle obj, std::optional<std::string_view> dtype, nb::handle device) {
+            auto type = dtype ? std::optional{mt::dtype_from_name(*dtype)} : std::nullopt;
+            return asarray(obj, type, to_device(device));
+        },
+        "obj"_a.none(), "dtype"_a = nb::none(), "device"_a = "cpu",
+        "A new Tensor with the values of nested sequences, of a number, or of anything with the "
+        "buffer protocol. Always copies.\n\n"
+        "Without a dtype: that of the buffer, or bool, int64, float64 or complex128 for Python "
+        "numbers. ValueError for ragged sequences and for buffers of other types or of the other "
+        "byte order; OverflowError for integers that do not fit.");
+    m.def(
+        "empty",
+        [](nb::handle shape, std::string_view dtype, nb::handle device) {
+            return tensor{mt::dtype_from_name(dtype), to_shape(shape), to_device(device)};
+        },
+        "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
+        "A new Tensor whose elements are not initialised. `shape`: an int or a sequence of ints.");
+    m.def(
+        "zeros", &zeros_like_shape, "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
+        "A new Tensor of zeros (of NaN in float8_e8m0fnu, which has no zero).");
+    m.def(
+        "arange",
+        [](std::int64_t n, std::string_view dtype, nb::handle device) {
+            return mt::arange(n, mt::dtype_from_name(dtype), to_device(device));
+        },
+        "n"_a, "dtype"_a = "int64", "device"_a = "cpu",
+        "A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1.");
+    m.def(
+        "live_bytes", &mt::live_bytes,
+        "The bytes of minitensor's own memory that some Tensor still holds.");
+}

@@ -1,0 +1,115 @@
+#include <minitensor/number.hpp>
+#include <minitensor/ops/copy.hpp>
+
+#include "strided.hpp"
+
+#include <cstring>
+#include <string>
+
+namespace mt {
+namespace {
+
+template <std::size_t Bytes>
+void copy_row(unsigned char* to, unsigned char const* from, std::int64_t step, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+        std::memcpy(to, from, Bytes);
+        to += Bytes;
+        if (i + 1 < n)
+            from += step;
+    }
+}
+
+/// Elements of whole bytes into compact memory.
+void copy_bytes(tensor const& to, tensor const& from) {
+    auto const bytes = static_cast<std::int64_t>(from.dtype().bits) / 8;
+    auto* out = static_cast<unsigned char*>(to.data());
+    auto const* in = static_cast<unsigned char const*>(from.data());
+    auto const step =
+        from.ndim() == 0 || from.shape().back() == 1 ? bytes : from.strides().back() * bytes;
+    auto const row = [&](std::int64_t a, std::int64_t b, std::int64_t n) {
+        auto* const dst = out + a * bytes;
+        auto const* const src = in + b * bytes;
+        if (step == bytes) {
+            std::memcpy(dst, src, static_cast<std::size_t>(n * bytes));
+            return;
+        }
+        switch (bytes) {
+            case 1:
+                return copy_row<1>(dst, src, step, n);
+            case 2:
+                return copy_row<2>(dst, src, step, n);
+            case 4:
+                return copy_row<4>(dst, src, step, n);
+            case 8:
+                return copy_row<8>(dst, src, step, n);
+            default:
+                return copy_row<16>(dst, src, step, n);
+        }
+    };
+    detail::for_each_row(from.shape(), to.strides(), from.strides(), row);
+}
+
+/// Calls f(bit offset in to, bit offset in from) for each element.
+template <class F>
+void for_each_element(tensor const& to, tensor const& from, F&& f) {
+    auto const to_bits = to.itemsize_bits();
+    auto const from_bits = from.itemsize_bits();
+    auto const to_step = to.ndim() == 0 ? 0 : to.strides().back();
+    auto const from_step = from.ndim() == 0 ? 0 : from.strides().back();
+    detail::for_each_row(
+        from.shape(), to.strides(), from.strides(),
+        [&](std::int64_t a, std::int64_t b, std::int64_t n) {
+            for (std::int64_t i = 0; i < n; ++i) {
+                f((a + i * to_step) * to_bits, (b + i * from_step) * from_bits);
+            }
+        });
+}
+
+} // namespace
+
+void require_host(tensor const& t, char const* what) {
+    if (!host_accessible(t.device())) {
+        throw buffer_error{
+            std::string{what} + " cannot read " + name(t.device())
+            + " memory: minitensor was built "
+              "without CUDA"};
+    }
+}
+
+tensor copy(tensor const& t, std::optional<device> where) {
+    tensor fresh{t.dtype(), t.shape(), where.value_or(t.device())};
+    require_host(t, "copy");
+    require_host(fresh, "copy");
+    auto const bytes = static_cast<std::size_t>(t.nbytes());
+    if (bytes == 0)
+        return fresh;
+    if (t.dtype().packed()) {
+        // The bits behind the last element are nobody's, and are zero in every copy.
+        static_cast<unsigned char*>(fresh.data())[bytes - 1] = 0;
+        for_each_element(fresh, t, [&](std::int64_t a, std::int64_t b) {
+            store(t.dtype(), fresh.data(), a, load(t.dtype(), t.data(), b));
+        });
+    } else if (t.contiguous()) {
+        std::memcpy(fresh.data(), t.data(), bytes);
+    } else {
+        copy_bytes(fresh, t);
+    }
+    return fresh;
+}
+
+tensor converted(tensor const& t, dtype type) {
+    if (type == t.dtype())
+        return copy(t, device{});
+    require_host(t, "a conversion");
+    tensor fresh{type, t.shape()};
+    if (fresh.size() == 0)
+        return fresh;
+    static_cast<unsigned char*>(fresh.data())[fresh.nbytes() - 1] = 0;
+    for_each_element(fresh, t, [&](std::int64_t a, std::int64_t b) {
+        auto const value = decode(t.dtype(), load(t.dtype(), t.data(), b));
+        store(type, fresh.data(), a, encode(type, value));
+    });
+    return fresh;
+}
+
+} // namespace mt
