@@ -14,8 +14,7 @@ void copy_row(unsigned char* to, unsigned char const* from, std::int64_t step, s
     for (std::int64_t i = 0; i < n; ++i) {
         std::memcpy(to, from, Bytes);
         to += Bytes;
-        if (i + 1 < n)
-            from += step;
+        if (i + 1 < n) from += step;
     }
 }
 
@@ -34,16 +33,11 @@ void copy_bytes(tensor const& to, tensor const& from) {
             return;
         }
         switch (bytes) {
-            case 1:
-                return copy_row<1>(dst, src, step, n);
-            case 2:
-                return copy_row<2>(dst, src, step, n);
-            case 4:
-                return copy_row<4>(dst, src, step, n);
-            case 8:
-                return copy_row<8>(dst, src, step, n);
-            default:
-                return copy_row<16>(dst, src, step, n);
+            case 1: return copy_row<1>(dst, src, step, n);
+            case 2: return copy_row<2>(dst, src, step, n);
+            case 4: return copy_row<4>(dst, src, step, n);
+            case 8: return copy_row<8>(dst, src, step, n);
+            default: return copy_row<16>(dst, src, step, n);
         }
     };
     detail::for_each_row(from.shape(), to.strides(), from.strides(), row);
@@ -56,23 +50,21 @@ void for_each_element(tensor const& to, tensor const& from, F&& f) {
     auto const from_bits = from.itemsize_bits();
     auto const to_step = to.ndim() == 0 ? 0 : to.strides().back();
     auto const from_step = from.ndim() == 0 ? 0 : from.strides().back();
-    detail::for_each_row(
-        from.shape(), to.strides(), from.strides(),
-        [&](std::int64_t a, std::int64_t b, std::int64_t n) {
-            for (std::int64_t i = 0; i < n; ++i) {
-                f((a + i * to_step) * to_bits, (b + i * from_step) * from_bits);
-            }
-        });
+    detail::for_each_row(from.shape(), to.strides(), from.strides(),
+                         [&](std::int64_t a, std::int64_t b, std::int64_t n) {
+                             for (std::int64_t i = 0; i < n; ++i) {
+                                 f((a + i * to_step) * to_bits, (b + i * from_step) * from_bits);
+                             }
+                         });
 }
 
-} // namespace
+}  // namespace
 
 void require_host(tensor const& t, char const* what) {
     if (!host_accessible(t.device())) {
-        throw buffer_error{
-            std::string{what} + " cannot read " + name(t.device())
-            + " memory: minitensor was built "
-              "without CUDA"};
+        throw buffer_error{std::string{what} + " cannot read " + name(t.device()) +
+                           " memory: minitensor was built "
+                           "without CUDA"};
     }
 }
 
@@ -81,8 +73,7 @@ tensor copy(tensor const& t, std::optional<device> where) {
     require_host(t, "copy");
     require_host(fresh, "copy");
     auto const bytes = static_cast<std::size_t>(t.nbytes());
-    if (bytes == 0)
-        return fresh;
+    if (bytes == 0) return fresh;
     if (t.dtype().packed()) {
         // The bits behind the last element are nobody's, and are zero in every copy.
         static_cast<unsigned char*>(fresh.data())[bytes - 1] = 0;
@@ -98,12 +89,10 @@ tensor copy(tensor const& t, std::optional<device> where) {
 }
 
 tensor converted(tensor const& t, dtype type) {
-    if (type == t.dtype())
-        return copy(t, device{});
+    if (type == t.dtype()) return copy(t, device{});
     require_host(t, "a conversion");
     tensor fresh{type, t.shape()};
-    if (fresh.size() == 0)
-        return fresh;
+    if (fresh.size() == 0) return fresh;
     static_cast<unsigned char*>(fresh.data())[fresh.nbytes() - 1] = 0;
     for_each_element(fresh, t, [&](std::int64_t a, std::int64_t b) {
         auto const value = decode(t.dtype(), load(t.dtype(), t.data(), b));
@@ -112,4 +101,4 @@ tensor converted(tensor const& t, dtype type) {
     return fresh;
 }
 
-} // namespace mt
+}  // namespace mt

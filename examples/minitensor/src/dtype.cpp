@@ -47,34 +47,31 @@ constexpr std::array table{
     named{"uint4", {kind::uint, 4}},
 };
 
-} // namespace
+}  // namespace
 
 bool supported(dtype type) noexcept {
     for (auto const& entry : table) {
-        if (entry.type == type)
-            return true;
+        if (entry.type == type) return true;
     }
     return false;
 }
 
 std::string name(dtype type) {
     for (auto const& entry : table) {
-        if (entry.type == type)
-            return std::string{entry.name};
+        if (entry.type == type) return std::string{entry.name};
     }
-    return "kind " + std::to_string(static_cast<int>(type.kind)) + " of "
-           + std::to_string(static_cast<int>(type.bits)) + " bits";
+    return "kind " + std::to_string(static_cast<int>(type.kind)) + " of " +
+           std::to_string(static_cast<int>(type.bits)) + " bits";
 }
 
 dtype dtype_from_name(std::string_view name) {
     std::string known;
     for (auto const& entry : table) {
-        if (entry.name == name)
-            return entry.type;
+        if (entry.name == name) return entry.type;
         known.append(known.empty() ? "" : ", ").append(entry.name);
     }
-    throw std::invalid_argument{
-        "unknown dtype '" + std::string{name} + "'; minitensor has " + known};
+    throw std::invalid_argument{"unknown dtype '" + std::string{name} + "'; minitensor has " +
+                                known};
 }
 
-} // namespace mt
+}  // namespace mt

@@ -14,10 +14,8 @@ constexpr std::size_t shown_at_most = 10000;
 
 /// The shortest text that reads back as the same number.
 std::string text(double x, bool is_double, bool complex_part = false) {
-    if (std::isnan(x))
-        return "nan";
-    if (std::isinf(x))
-        return x < 0 ? "-inf" : "inf";
+    if (std::isnan(x)) return "nan";
+    if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
     char digits[64];
     auto const write = [&](auto v) {
         // As Python does: plain digits only where they stay readable.
@@ -27,8 +25,7 @@ std::string text(double x, bool is_double, bool complex_part = false) {
     };
     auto* const end = is_double ? write(x) : write(static_cast<float>(x));
     std::string s{digits, end};
-    if (!complex_part && s.find_first_of(".e") == std::string::npos)
-        s += ".0";
+    if (!complex_part && s.find_first_of(".e") == std::string::npos) s += ".0";
     return s;
 }
 
@@ -58,7 +55,7 @@ std::string list(std::vector<std::int64_t> const& values) {
 }
 
 class printer {
-public:
+   public:
     explicit printer(tensor const& t) : t_{t}, summarised_{t.size() > summarised_above} {}
 
     std::string values() {
@@ -66,14 +63,14 @@ public:
         for (std::size_t i = 0; i < t_.ndim(); ++i) {
             count *= shown(i).size();
             if (count > shown_at_most)
-                return "..."; // so many dimensions that the edges alone are too much
+                return "...";  // so many dimensions that the edges alone are too much
         }
         visit(0, 0, [this](std::string const& s) { width_ = std::max(width_, s.size()); });
         print(0, 0);
         return std::move(out_);
     }
 
-private:
+   private:
     [[nodiscard]] bool cut(std::size_t dimension) const {
         return summarised_ && t_.shape()[dimension] > 2 * edge;
     }
@@ -99,11 +96,9 @@ private:
 
     template <class F>
     void visit(std::size_t dimension, std::int64_t offset, F const& f) const {
-        if (dimension == t_.ndim())
-            return f(at(offset));
+        if (dimension == t_.ndim()) return f(at(offset));
         for (auto const i : shown(dimension)) {
-            if (i >= 0)
-                visit(dimension + 1, offset + i * t_.strides()[dimension], f);
+            if (i >= 0) visit(dimension + 1, offset + i * t_.strides()[dimension], f);
         }
     }
 
@@ -119,11 +114,9 @@ private:
             if (!first) {
                 out_ += ',';
                 auto const blank = t_.ndim() - dimension - 1;
-                if (blank == 0)
-                    out_ += ' ';
+                if (blank == 0) out_ += ' ';
                 out_.append(blank, '\n');
-                if (blank != 0)
-                    out_.append(std::size_t{8} + dimension, ' '); // under "Tensor(["
+                if (blank != 0) out_.append(std::size_t{8} + dimension, ' ');  // under "Tensor(["
             }
             first = false;
             if (i < 0) {
@@ -141,7 +134,7 @@ private:
     std::string out_;
 };
 
-} // namespace
+}  // namespace
 
 std::string to_string(tensor const& t) {
     std::string s = "Tensor(";
@@ -154,4 +147,4 @@ std::string to_string(tensor const& t) {
     return s + (t.readonly() ? ", readonly)" : ")");
 }
 
-} // namespace mt
+}  // namespace mt

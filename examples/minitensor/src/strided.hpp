@@ -10,12 +10,11 @@ namespace mt::detail {
 /// Calls f(a, b, n) for rows of n elements along the last dimension, in row-major order; a and b
 /// are the offsets of the row's first element under either strides.
 template <class F>
-void for_each_row(
-    std::vector<std::int64_t> const& shape, std::vector<std::int64_t> const& a_strides,
-    std::vector<std::int64_t> const& b_strides, F&& f) {
+void for_each_row(std::vector<std::int64_t> const& shape,
+                  std::vector<std::int64_t> const& a_strides,
+                  std::vector<std::int64_t> const& b_strides, F&& f) {
     for (auto const extent : shape) {
-        if (extent == 0)
-            return;
+        if (extent == 0) return;
     }
     if (shape.empty()) {
         f(std::int64_t{0}, std::int64_t{0}, std::int64_t{1});
@@ -29,8 +28,7 @@ void for_each_row(
         f(a, b, shape[outer]);
         auto d = outer;
         for (;; --d) {
-            if (d == 0)
-                return;
+            if (d == 0) return;
             auto const i = d - 1;
             if (++at[i] < shape[i]) {
                 a += a_strides[i];
@@ -44,4 +42,4 @@ void for_each_row(
     }
 }
 
-} // namespace mt::detail
+}  // namespace mt::detail

@@ -19,28 +19,25 @@ counts count(dtype type, std::vector<std::int64_t> const& shape) {
         throw std::invalid_argument{"minitensor has no elements of " + name(type)};
     }
     if (shape.size() > tensor::max_ndim) {
-        throw std::invalid_argument{
-            "a tensor has at most " + std::to_string(tensor::max_ndim) + " dimensions, not "
-            + std::to_string(shape.size())};
+        throw std::invalid_argument{"a tensor has at most " + std::to_string(tensor::max_ndim) +
+                                    " dimensions, not " + std::to_string(shape.size())};
     }
     std::int64_t size = 1;
     bool empty = false;
     bool fits = true;
     for (auto const extent : shape) {
         if (extent < 0) {
-            throw std::invalid_argument{
-                "the extent of a dimension cannot be negative: " + std::to_string(extent)};
+            throw std::invalid_argument{"the extent of a dimension cannot be negative: " +
+                                        std::to_string(extent)};
         }
         empty = empty || extent == 0;
         fits = fits && !__builtin_mul_overflow(size, extent, &size);
     }
-    if (empty)
-        return {0, 0};
+    if (empty) return {0, 0};
     std::int64_t bytes = 0;
     fits = fits && !__builtin_mul_overflow(size / 8, std::int64_t{type.bits}, &bytes);
     fits = fits && !__builtin_add_overflow(bytes, (size % 8 * type.bits + 7) / 8, &bytes);
-    if (!fits)
-        throw std::invalid_argument{"the shape has more bytes than can be counted"};
+    if (!fits) throw std::invalid_argument{"the shape has more bytes than can be counted"};
     return {size, bytes};
 }
 
@@ -50,36 +47,33 @@ std::vector<std::int64_t> row_major(std::vector<std::int64_t> const& shape) {
     for (auto i = shape.size(); i-- > 0;) {
         strides[i] = step;
         // It overflows only beside an empty dimension, where strides mean nothing.
-        if (shape[i] > 1 && __builtin_mul_overflow(step, shape[i], &step))
-            step = 1;
+        if (shape[i] > 1 && __builtin_mul_overflow(step, shape[i], &step)) step = 1;
     }
     return strides;
 }
 
 bool overlaps(std::vector<std::int64_t> const& shape, std::vector<std::int64_t> const& strides) {
     for (std::size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i] > 1 && strides[i] == 0)
-            return true;
+        if (shape[i] > 1 && strides[i] == 0) return true;
     }
     return false;
 }
 
-} // namespace
+}  // namespace
 
 tensor::tensor(mt::dtype type, std::vector<std::int64_t> shape, mt::device where, bool copied) {
     auto const [size, nbytes] = count(type, shape);
     auto strides = row_major(shape);
     auto storage = allocate(static_cast<std::size_t>(nbytes), where);
     void* const data = storage.get();
-    state_ = std::make_shared<state const>(state{
-        std::move(storage), data, std::move(shape), std::move(strides), size, nbytes,
-        normalised(where), type, false, copied});
+    state_ = std::make_shared<state const>(state{std::move(storage), data, std::move(shape),
+                                                 std::move(strides), size, nbytes,
+                                                 normalised(where), type, false, copied});
 }
 
-tensor::tensor(
-    std::shared_ptr<void const> keep_alive, void* data, mt::dtype type,
-    std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device where,
-    bool readonly, bool copied) {
+tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype type,
+               std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device where,
+               bool readonly, bool copied) {
     auto const [size, nbytes] = count(type, shape);
     if (strides.size() != shape.size()) {
         throw std::invalid_argument{"shape and strides differ in length"};
@@ -88,28 +82,24 @@ tensor::tensor(
         throw std::invalid_argument{"a tensor with elements needs memory"};
     }
     readonly = readonly || (size != 0 && overlaps(shape, strides));
-    state_ = std::make_shared<state const>(state{
-        std::move(keep_alive), size == 0 ? nullptr : data, std::move(shape), std::move(strides),
-        size, nbytes, normalised(where), type, readonly, copied});
+    state_ = std::make_shared<state const>(state{std::move(keep_alive), size == 0 ? nullptr : data,
+                                                 std::move(shape), std::move(strides), size, nbytes,
+                                                 normalised(where), type, readonly, copied});
 }
 
 bool tensor::contiguous() const noexcept {
     std::int64_t step = 1;
-    if (size() == 0)
-        return true;
+    if (size() == 0) return true;
     for (auto i = ndim(); i-- > 0;) {
-        if (shape()[i] == 1)
-            continue;
-        if (strides()[i] != step)
-            return false;
+        if (shape()[i] == 1) continue;
+        if (strides()[i] != step) return false;
         step *= shape()[i];
     }
     return true;
 }
 
-tensor tensor::restrided(
-    std::int64_t offset, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
-    bool readonly) const {
+tensor tensor::restrided(std::int64_t offset, std::vector<std::int64_t> shape,
+                         std::vector<std::int64_t> strides, bool readonly) const {
     auto const [size, nbytes] = count(dtype(), shape);
     auto* data = static_cast<unsigned char*>(this->data());
     if (size == 0) {
@@ -118,18 +108,18 @@ tensor tensor::restrided(
         auto const bit = offset * dtype().bits;
         if (bit % 8 != 0) {
             throw std::invalid_argument{
-                "the first element of this view of " + name(dtype())
-                + " lies inside of a byte; views of packed types start at byte boundaries"};
+                "the first element of this view of " + name(dtype()) +
+                " lies inside of a byte; views of packed types start at byte boundaries"};
         }
         data += bit / 8;
     } else {
         data += offset * (dtype().bits / 8);
     }
     tensor view{*this};
-    view.state_ = std::make_shared<state const>(state{
-        state_->keep_alive, data, std::move(shape), std::move(strides), size, nbytes, device(),
-        dtype(), readonly, false});
+    view.state_ = std::make_shared<state const>(state{state_->keep_alive, data, std::move(shape),
+                                                      std::move(strides), size, nbytes, device(),
+                                                      dtype(), readonly, false});
     return view;
 }
 
-} // namespace mt
+}  // namespace mt

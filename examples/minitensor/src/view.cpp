@@ -12,20 +12,18 @@ namespace {
 std::size_t axis_of(std::int64_t axis, std::size_t ndim) {
     auto const n = static_cast<std::int64_t>(ndim);
     if (axis < -n || axis >= n) {
-        throw std::invalid_argument{
-            "there is no axis " + std::to_string(axis) + " in " + std::to_string(n)
-            + " dimensions"};
+        throw std::invalid_argument{"there is no axis " + std::to_string(axis) + " in " +
+                                    std::to_string(n) + " dimensions"};
     }
     return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
 }
 
-} // namespace
+}  // namespace
 
 tensor index(tensor const& t, std::vector<subscript> const& subscripts) {
     if (subscripts.size() > t.ndim()) {
-        throw std::out_of_range{
-            "too many indices: " + std::to_string(subscripts.size()) + " for "
-            + std::to_string(t.ndim()) + " dimensions"};
+        throw std::out_of_range{"too many indices: " + std::to_string(subscripts.size()) + " for " +
+                                std::to_string(t.ndim()) + " dimensions"};
     }
     std::int64_t offset = 0;
     std::vector<std::int64_t> shape;
@@ -39,9 +37,9 @@ tensor index(tensor const& t, std::vector<subscript> const& subscripts) {
             strides.push_back(t.strides()[i]);
         } else if (auto const* at = std::get_if<std::int64_t>(&subscripts[i])) {
             if (*at < -extent || *at >= extent) {
-                throw std::out_of_range{
-                    "index " + std::to_string(*at) + " is out of bounds for dimension "
-                    + std::to_string(i) + " of extent " + std::to_string(extent)};
+                throw std::out_of_range{"index " + std::to_string(*at) +
+                                        " is out of bounds for dimension " + std::to_string(i) +
+                                        " of extent " + std::to_string(extent)};
             }
             offset += (*at < 0 ? *at + extent : *at) * stride;
         } else {
@@ -49,20 +47,18 @@ tensor index(tensor const& t, std::vector<subscript> const& subscripts) {
             auto const inside = [&](std::int64_t k) { return k >= 0 && k < extent; };
             std::int64_t last = part.start;
             bool const valid =
-                part.length == 0
-                || (part.length > 0 && inside(part.start)
-                    && (part.length == 1
-                        || (!__builtin_mul_overflow(part.length - 1, part.step, &last)
-                            && !__builtin_add_overflow(last, part.start, &last) && inside(last))));
+                part.length == 0 ||
+                (part.length > 0 && inside(part.start) &&
+                 (part.length == 1 ||
+                  (!__builtin_mul_overflow(part.length - 1, part.step, &last) &&
+                   !__builtin_add_overflow(last, part.start, &last) && inside(last))));
             if (!valid) {
-                throw std::out_of_range{
-                    "a range leaves dimension " + std::to_string(i) + " of extent "
-                    + std::to_string(extent)};
+                throw std::out_of_range{"a range leaves dimension " + std::to_string(i) +
+                                        " of extent " + std::to_string(extent)};
             }
             shape.push_back(part.length);
             strides.push_back(part.length > 1 ? stride * part.step : t.strides()[i]);
-            if (part.length > 0)
-                offset += part.start * stride;
+            if (part.length > 0) offset += part.start * stride;
         }
     }
     return t.restrided(offset, std::move(shape), std::move(strides), t.readonly());
@@ -74,9 +70,8 @@ tensor transpose(tensor const& t, std::vector<std::int64_t> axes) {
         std::iota(axes.rbegin(), axes.rend(), 0);
     }
     if (axes.size() != t.ndim()) {
-        throw std::invalid_argument{
-            "transpose needs each of the " + std::to_string(t.ndim()) + " axes once, and got "
-            + std::to_string(axes.size())};
+        throw std::invalid_argument{"transpose needs each of the " + std::to_string(t.ndim()) +
+                                    " axes once, and got " + std::to_string(axes.size())};
     }
     std::vector<bool> seen(t.ndim());
     std::vector<std::int64_t> shape;
@@ -103,9 +98,9 @@ tensor broadcast_to(tensor const& t, std::vector<std::int64_t> shape) {
         if (shape[added + i] == t.shape()[i]) {
             strides[added + i] = t.strides()[i];
         } else if (t.shape()[i] != 1) {
-            throw std::invalid_argument{
-                "dimension " + std::to_string(i) + " of extent " + std::to_string(t.shape()[i])
-                + " cannot be broadcast to " + std::to_string(shape[added + i])};
+            throw std::invalid_argument{"dimension " + std::to_string(i) + " of extent " +
+                                        std::to_string(t.shape()[i]) + " cannot be broadcast to " +
+                                        std::to_string(shape[added + i])};
         }
     }
     return t.restrided(0, std::move(shape), std::move(strides), true);
@@ -113,4 +108,4 @@ tensor broadcast_to(tensor const& t, std::vector<std::int64_t> shape) {
 
 tensor as_readonly(tensor const& t) { return t.restrided(0, t.shape(), t.strides(), true); }
 
-} // namespace mt
+}  // namespace mt

@@ -10,8 +10,8 @@ namespace mt {
 struct device {
     static constexpr std::int32_t cpu = 1;
     static constexpr std::int32_t cuda = 2;
-    static constexpr std::int32_t cuda_host = 3;     ///< page-locked host memory
-    static constexpr std::int32_t cuda_managed = 13; ///< migrates between the host and the GPUs
+    static constexpr std::int32_t cuda_host = 3;      ///< page-locked host memory
+    static constexpr std::int32_t cuda_managed = 13;  ///< migrates between the host and the GPUs
 
     std::int32_t type = cpu;
     std::int32_t id = 0;
@@ -31,4 +31,4 @@ struct device {
 /// "cpu", "cuda:0", "cuda_host", "cuda_managed"
 [[nodiscard]] std::string name(device);
 
-} // namespace mt
+}  // namespace mt

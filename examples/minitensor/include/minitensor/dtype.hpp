@@ -59,4 +59,4 @@ inline constexpr dtype float32{kind::float_, 32};
 inline constexpr dtype float64{kind::float_, 64};
 inline constexpr dtype complex128{kind::complex, 128};
 
-} // namespace mt
+}  // namespace mt

@@ -12,4 +12,4 @@ class buffer_error : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-} // namespace mt
+}  // namespace mt

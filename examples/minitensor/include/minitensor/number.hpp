@@ -36,4 +36,4 @@ using element = std::array<unsigned char, 16>;
 [[nodiscard]] element load(dtype, void const* base, std::int64_t bit) noexcept;
 void store(dtype, void* base, std::int64_t bit, element const&) noexcept;
 
-} // namespace mt
+}  // namespace mt

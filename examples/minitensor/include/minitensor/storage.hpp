@@ -22,4 +22,4 @@ inline constexpr std::size_t alignment = 256;
 /// The bytes that `allocate` handed out and that are still owned by somebody.
 [[nodiscard]] std::int64_t live_bytes() noexcept;
 
-} // namespace mt
+}  // namespace mt

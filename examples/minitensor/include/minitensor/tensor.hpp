@@ -16,7 +16,7 @@ namespace mt {
 /// elements is immutable, so handles may be used from several threads; elements are as thread-safe
 /// as plain memory is.
 class tensor {
-public:
+   public:
     /// The most dimensions that a tensor has.
     static constexpr std::size_t max_ndim = 128;
 
@@ -30,10 +30,9 @@ public:
 
     /// Memory of somebody else's, who frees it when the last handle drops `keep_alive`. Strides are
     /// in elements. A tensor with a broadcast dimension is read-only whatever `readonly` says.
-    tensor(
-        std::shared_ptr<void const> keep_alive, void* data, mt::dtype,
-        std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device,
-        bool readonly, bool copied);
+    tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype,
+           std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device,
+           bool readonly, bool copied);
 
     /// The first element; null when there is none. Not to be written through if `readonly()`.
     [[nodiscard]] void* data() const noexcept { return state_->data; }
@@ -62,11 +61,10 @@ public:
     /// one's. The caller answers for staying inside.
     ///
     /// \throws std::invalid_argument  the first element of a packed type would lie inside of a byte
-    [[nodiscard]] tensor restrided(
-        std::int64_t offset, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides,
-        bool readonly) const;
+    [[nodiscard]] tensor restrided(std::int64_t offset, std::vector<std::int64_t> shape,
+                                   std::vector<std::int64_t> strides, bool readonly) const;
 
-private:
+   private:
     struct state {
         std::shared_ptr<void const> keep_alive;
         void* data = nullptr;
@@ -82,4 +80,4 @@ private:
     std::shared_ptr<state const> state_;
 };
 
-} // namespace mt
+}  // namespace mt

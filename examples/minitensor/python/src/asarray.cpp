@@ -16,12 +16,10 @@ mt::dtype type_of(Py_buffer const& buffer) {
     std::string_view rest = format;
     if (!rest.empty() && std::string_view{"@=<>!^"}.find(rest.front()) != rest.npos) {
         bool const foreign = rest.front() == '>' || rest.front() == '!';
-        if (foreign && buffer.itemsize > 1)
-            refuse("has the other byte order");
+        if (foreign && buffer.itemsize > 1) refuse("has the other byte order");
         rest.remove_prefix(1);
     }
-    if (rest.empty() || buffer.itemsize < 1 || buffer.itemsize > 16)
-        refuse("has no dtype here");
+    if (rest.empty() || buffer.itemsize < 1 || buffer.itemsize > 16) refuse("has no dtype here");
     auto type = mt::dtype{mt::kind::int_, static_cast<std::uint8_t>(buffer.itemsize * 8)};
     auto const is_one_of = [&](char const* codes) {
         return rest.size() == 1 && std::string_view{codes}.find(rest.front()) != rest.npos;
@@ -37,16 +35,14 @@ mt::dtype type_of(Py_buffer const& buffer) {
     } else if (!is_one_of("bhilqn")) {
         refuse("has no dtype here");
     }
-    if (!supported(type))
-        refuse("has no dtype here");
+    if (!supported(type)) refuse("has no dtype here");
     return type;
 }
 
 class buffer_guard {
-public:
+   public:
     explicit buffer_guard(nb::handle o) {
-        if (PyObject_GetBuffer(o.ptr(), &buffer, PyBUF_RECORDS_RO) != 0)
-            throw nb::python_error{};
+        if (PyObject_GetBuffer(o.ptr(), &buffer, PyBUF_RECORDS_RO) != 0) throw nb::python_error{};
     }
     ~buffer_guard() { PyBuffer_Release(&buffer); }
     buffer_guard(buffer_guard const&) = delete;
@@ -61,7 +57,7 @@ mt::tensor from_buffer(nb::handle o, std::optional<mt::dtype> wanted) {
     auto const type = type_of(buffer);
     std::vector<std::int64_t> shape;
     std::vector<std::int64_t> strides;
-    bool whole = true; // strides are multiples of the element
+    bool whole = true;  // strides are multiples of the element
     for (int i = 0; i < buffer.ndim; ++i) {
         shape.push_back(buffer.shape[i]);
         whole = whole && buffer.strides[i] % buffer.itemsize == 0;
@@ -76,8 +72,7 @@ mt::tensor from_buffer(nb::handle o, std::optional<mt::dtype> wanted) {
         }
         data = compact.data();
         std::int64_t step = 1;
-        for (auto i = shape.size(); i-- > 0; step *= shape[i])
-            strides[i] = step;
+        for (auto i = shape.size(); i-- > 0; step *= shape[i]) strides[i] = step;
     }
     mt::tensor const seen{nullptr, data, type, shape, strides, mt::device{}, true, false};
     nb::gil_scoped_release const unlocked;
@@ -86,7 +81,7 @@ mt::tensor from_buffer(nb::handle o, std::optional<mt::dtype> wanted) {
 
 /// Collects the numbers of nested sequences, and finds their shape and their type.
 class collector {
-public:
+   public:
     explicit collector(std::optional<mt::dtype> wanted) : wanted_{wanted} {}
 
     void collect(nb::handle o) { walk(o, 0); }
@@ -97,10 +92,8 @@ public:
             throw std::overflow_error{"an integer of more than 64 bits does not fit " + name(type)};
         }
         mt::tensor t{type, shape_};
-        if (t.size() != static_cast<std::int64_t>(numbers_.size()))
-            ragged();
-        if (t.size() == 0)
-            return t;
+        if (t.size() != static_cast<std::int64_t>(numbers_.size())) ragged();
+        if (t.size() == 0) return t;
         static_cast<unsigned char*>(t.data())[t.nbytes() - 1] = 0;
         std::int64_t bit = 0;
         for (auto const& value : numbers_) {
@@ -110,39 +103,29 @@ public:
         return t;
     }
 
-private:
+   private:
     [[noreturn]] static void ragged() {
         throw std::invalid_argument{"the nested sequences are ragged: they have no one shape"};
     }
 
     [[nodiscard]] mt::dtype inferred() const {
-        if (numbers_.empty())
-            return mt::float64;
+        if (numbers_.empty()) return mt::float64;
         switch (widest_) {
-            case 0:
-                return mt::bool_;
-            case 3:
-                return mt::float64;
-            case 4:
-                return mt::complex128;
-            default:
-                return mt::int64;
+            case 0: return mt::bool_;
+            case 3: return mt::float64;
+            case 4: return mt::complex128;
+            default: return mt::int64;
         }
     }
 
     static bool is_sequence(nb::handle o) {
         auto* const p = o.ptr();
-        if (PyList_Check(p) || PyTuple_Check(p))
-            return true;
-        if (PyUnicode_Check(p) || PyBytes_Check(p) || PyByteArray_Check(p))
-            return false;
-        if (auto const* const t = tensor_in(o))
-            return t->ndim() != 0;
-        if (!PySequence_Check(p))
-            return false;
-        if (PySequence_Size(p) >= 0)
-            return true;
-        PyErr_Clear(); // an array without dimensions
+        if (PyList_Check(p) || PyTuple_Check(p)) return true;
+        if (PyUnicode_Check(p) || PyBytes_Check(p) || PyByteArray_Check(p)) return false;
+        if (auto const* const t = tensor_in(o)) return t->ndim() != 0;
+        if (!PySequence_Check(p)) return false;
+        if (PySequence_Size(p) >= 0) return true;
+        PyErr_Clear();  // an array without dimensions
         return false;
     }
 
@@ -161,8 +144,7 @@ private:
 
     void walk(nb::handle o, std::size_t depth) {
         if (!is_sequence(o)) {
-            if (depth != shape_.size())
-                ragged();
+            if (depth != shape_.size()) ragged();
             complete_ = true;
             return add(o);
         }
@@ -170,18 +152,15 @@ private:
             throw std::invalid_argument{"the sequences are nested too deep"};
         }
         auto const items = nb::steal(PySequence_Fast(o.ptr(), "a sequence is needed"));
-        if (!items.is_valid())
-            throw nb::python_error{};
+        if (!items.is_valid()) throw nb::python_error{};
         auto const n = PySequence_Fast_GET_SIZE(items.ptr());
         if (depth == shape_.size()) {
-            if (complete_)
-                ragged();
+            if (complete_) ragged();
             shape_.push_back(n);
         } else if (shape_[depth] != n) {
             ragged();
         }
-        if (n == 0)
-            complete_ = true;
+        if (n == 0) complete_ = true;
         // Asked anew each time: reading an item may run code that changes the list.
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
             walk(nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i)), depth + 1);
@@ -191,20 +170,18 @@ private:
     std::optional<mt::dtype> wanted_;
     std::vector<mt::number> numbers_;
     std::vector<std::int64_t> shape_;
-    bool complete_ = false;  // the number of dimensions is known
-    bool oversized_ = false; // an int did not fit 64 bits
-    std::size_t widest_ = 0; // among the alternatives of mt::number
+    bool complete_ = false;   // the number of dimensions is known
+    bool oversized_ = false;  // an int did not fit 64 bits
+    std::size_t widest_ = 0;  // among the alternatives of mt::number
 };
 
-} // namespace
+}  // namespace
 
 mt::tensor asarray(nb::handle o, std::optional<mt::dtype> type, mt::device where) {
     where = normalised(where);
     auto const result = [&] {
-        if (auto const* const t = tensor_in(o))
-            return converted(*t, type.value_or(t->dtype()));
-        if (PyObject_CheckBuffer(o.ptr()))
-            return from_buffer(o, type);
+        if (auto const* const t = tensor_in(o)) return converted(*t, type.value_or(t->dtype()));
+        if (PyObject_CheckBuffer(o.ptr())) return from_buffer(o, type);
         collector c{type};
         c.collect(o);
         return c.result();
@@ -212,4 +189,4 @@ mt::tensor asarray(nb::handle o, std::optional<mt::dtype> type, mt::device where
     return result.device() == where ? result : copy(result, where);
 }
 
-} // namespace mt::python
+}  // namespace mt::python

@@ -11,30 +11,25 @@ std::optional<mt::number> small_integer(nb::handle o) {
     int overflow = 0;
     auto const v = PyLong_AsLongLongAndOverflow(o.ptr(), &overflow);
     if (overflow == 0) {
-        if (v == -1 && PyErr_Occurred() != nullptr)
-            throw nb::python_error{};
+        if (v == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
         return static_cast<std::int64_t>(v);
     }
     if (overflow > 0) {
         auto const u = PyLong_AsUnsignedLongLong(o.ptr());
-        if (PyErr_Occurred() == nullptr)
-            return static_cast<std::uint64_t>(u);
+        if (PyErr_Occurred() == nullptr) return static_cast<std::uint64_t>(u);
         PyErr_Clear();
     }
     return {};
 }
 
 mt::number from_integer(nb::handle o, mt::dtype to) {
-    if (auto const v = small_integer(o))
-        return *v;
-    if (to.kind == mt::kind::bool_)
-        return true;
+    if (auto const v = small_integer(o)) return *v;
+    if (to.kind == mt::kind::bool_) return true;
     if (to.kind == mt::kind::int_ || to.kind == mt::kind::uint) {
         throw std::overflow_error{"an integer of more than 64 bits does not fit " + name(to)};
     }
     double const v = PyLong_AsDouble(o.ptr());
-    if (v == -1 && PyErr_Occurred() != nullptr)
-        throw nb::python_error{};
+    if (v == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
     return v;
 }
 
@@ -45,8 +40,7 @@ nb::object list_from(mt::tensor const& t, std::size_t dimension, std::int64_t of
     }
     auto const n = t.shape()[dimension];
     auto items = nb::steal<nb::list>(PyList_New(n));
-    if (!items.is_valid())
-        throw nb::python_error{};
+    if (!items.is_valid()) throw nb::python_error{};
     for (std::int64_t i = 0; i < n; ++i) {
         auto const at = t.size() == 0 ? 0 : offset + i * t.strides()[dimension];
         auto item = list_from(t, dimension + 1, at);
@@ -55,22 +49,18 @@ nb::object list_from(mt::tensor const& t, std::size_t dimension, std::int64_t of
     return items;
 }
 
-} // namespace
+}  // namespace
 
 mt::tensor* tensor_in(nb::handle o) {
-    if (!nb::isinstance<mt::tensor>(o) || !nb::inst_ready(o))
-        return nullptr;
+    if (!nb::isinstance<mt::tensor>(o) || !nb::inst_ready(o)) return nullptr;
     return nb::inst_ptr<mt::tensor>(o);
 }
 
 mt::number to_number(nb::handle o, mt::dtype to) {
     auto* const p = o.ptr();
-    if (PyBool_Check(p))
-        return p == Py_True;
-    if (PyLong_Check(p))
-        return from_integer(o, to);
-    if (PyFloat_Check(p))
-        return PyFloat_AS_DOUBLE(p);
+    if (PyBool_Check(p)) return p == Py_True;
+    if (PyLong_Check(p)) return from_integer(o, to);
+    if (PyFloat_Check(p)) return PyFloat_AS_DOUBLE(p);
     if (PyComplex_Check(p)) {
         return std::complex<double>{PyComplex_RealAsDouble(p), PyComplex_ImagAsDouble(p)};
     }
@@ -82,10 +72,9 @@ mt::number to_number(nb::handle o, mt::dtype to) {
         if (PyObject_GetBuffer(p, &buffer, PyBUF_RECORDS_RO) == 0) {
             bool const scalar = buffer.ndim == 0;
             PyBuffer_Release(&buffer);
-            if (scalar)
-                one = asarray(o, {}, {});
+            if (scalar) one = asarray(o, {}, {});
         } else {
-            PyErr_Clear(); // it may still be a number in another way
+            PyErr_Clear();  // it may still be a number in another way
         }
     }
     if (one && one->ndim() == 0) {
@@ -94,15 +83,13 @@ mt::number to_number(nb::handle o, mt::dtype to) {
     }
     if (PyIndex_Check(p)) {
         auto const i = nb::steal(PyNumber_Index(p));
-        if (!i.is_valid())
-            throw nb::python_error{};
+        if (!i.is_valid()) throw nb::python_error{};
         return from_integer(i, to);
     }
     auto const* const methods = Py_TYPE(p)->tp_as_number;
     if (!one && methods != nullptr && methods->nb_float != nullptr) {
         double const v = PyFloat_AsDouble(p);
-        if (v == -1 && PyErr_Occurred() != nullptr)
-            throw nb::python_error{};
+        if (v == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
         return v;
     }
     throw nb::type_error((std::string{"a number is needed, not "} + Py_TYPE(p)->tp_name).c_str());
@@ -124,8 +111,7 @@ nb::object from_number(mt::number const& value) {
             }
         },
         value);
-    if (p == nullptr)
-        throw nb::python_error{};
+    if (p == nullptr) throw nb::python_error{};
     return nb::steal(p);
 }
 
@@ -133,27 +119,23 @@ std::vector<std::int64_t> to_shape(nb::handle o) {
     std::vector<std::int64_t> shape;
     auto const add = [&](nb::handle item) {
         auto const i = nb::steal(PyNumber_Index(item.ptr()));
-        if (!i.is_valid())
-            throw nb::python_error{};
+        if (!i.is_valid()) throw nb::python_error{};
         auto const v = small_integer(i);
         auto const* const extent = v ? std::get_if<std::int64_t>(&*v) : nullptr;
-        if (extent == nullptr)
-            throw std::invalid_argument{"an extent does not fit 64 bits"};
+        if (extent == nullptr) throw std::invalid_argument{"an extent does not fit 64 bits"};
         shape.push_back(*extent);
     };
     if (PyIndex_Check(o.ptr())) {
         add(o);
     } else {
-        for (nb::handle item : nb::iter(o))
-            add(item);
+        for (nb::handle item : nb::iter(o)) add(item);
     }
     return shape;
 }
 
 nb::tuple to_tuple(std::vector<std::int64_t> const& values) {
     auto result = nb::steal<nb::tuple>(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
-    if (!result.is_valid())
-        throw nb::python_error{};
+    if (!result.is_valid()) throw nb::python_error{};
     for (std::size_t i = 0; i < values.size(); ++i) {
         auto item = from_number(values[i]);
         PyTuple_SET_ITEM(result.ptr(), static_cast<Py_ssize_t>(i), item.release().ptr());
@@ -174,9 +156,8 @@ mt::tensor getitem(mt::tensor const& t, nb::handle key) {
         }
     }
     if (named > t.ndim()) {
-        throw std::out_of_range{
-            "too many indices: " + std::to_string(named) + " for " + std::to_string(t.ndim())
-            + " dimensions"};
+        throw std::out_of_range{"too many indices: " + std::to_string(named) + " for " +
+                                std::to_string(t.ndim()) + " dimensions"};
     }
     std::vector<mt::subscript> subscripts;
     for (nb::handle k : keys) {
@@ -191,14 +172,12 @@ mt::tensor getitem(mt::tensor const& t, nb::handle key) {
             Py_ssize_t start = 0;
             Py_ssize_t stop = 0;
             Py_ssize_t step = 0;
-            if (PySlice_Unpack(p, &start, &stop, &step) != 0)
-                throw nb::python_error{};
+            if (PySlice_Unpack(p, &start, &stop, &step) != 0) throw nb::python_error{};
             auto const length = PySlice_AdjustIndices(extent, &start, &stop, step);
             subscripts.emplace_back(mt::range{start, length, step});
         } else if (PyIndex_Check(p) && !PyBool_Check(p)) {
             auto const i = PyNumber_AsSsize_t(p, PyExc_IndexError);
-            if (i == -1 && PyErr_Occurred() != nullptr)
-                throw nb::python_error{};
+            if (i == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
             subscripts.emplace_back(std::int64_t{i});
         } else {
             throw nb::type_error("Tensors are indexed by ints, slices and one ellipsis");
@@ -212,4 +191,4 @@ nb::object tolist(mt::tensor const& t) {
     return list_from(t, 0, 0);
 }
 
-} // namespace mt::python
+}  // namespace mt::python

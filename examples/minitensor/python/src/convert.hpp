@@ -40,4 +40,4 @@ namespace nb = nanobind;
 /// Nested lists of Python numbers; one number for a tensor without dimensions.
 [[nodiscard]] nb::object tolist(mt::tensor const&);
 
-} // namespace mt::python
+}  // namespace mt::python

@@ -1,31 +1,27 @@
 #include "convert.hpp"
 
 #if __has_include(<ferry/python.hpp>)
-#    include <ferry/python.hpp>
+#include <ferry/python.hpp>
 namespace mt::python {
 mt::device to_device(nb::handle o) {
     auto const d = ferry::python::as_device(o.ptr());
     return {static_cast<std::int32_t>(d.type), d.id};
 }
-} // namespace mt::python
-#else // stands in until the header is there
-#    include <nanobind/stl/string_view.h>
+}  // namespace mt::python
+#else  // stands in until the header is there
+#include <nanobind/stl/string_view.h>
 
-#    include <charconv>
-#    include <stdexcept>
-#    include <string>
+#include <charconv>
+#include <stdexcept>
+#include <string>
 namespace mt::python {
 mt::device to_device(nb::handle o) {
     if (PyUnicode_Check(o.ptr())) {
         auto const s = nb::cast<std::string_view>(o);
-        if (s == "cpu")
-            return {};
-        if (s == "cuda_host")
-            return {mt::device::cuda_host, 0};
-        if (s == "cuda_managed")
-            return {mt::device::cuda_managed, 0};
-        if (s == "cuda")
-            return {mt::device::cuda, 0};
+        if (s == "cpu") return {};
+        if (s == "cuda_host") return {mt::device::cuda_host, 0};
+        if (s == "cuda_managed") return {mt::device::cuda_managed, 0};
+        if (s == "cuda") return {mt::device::cuda, 0};
         if (s.substr(0, 5) == "cuda:") {
             int id = 0;
             auto const [end, error] = std::from_chars(s.data() + 5, s.data() + s.size(), id);
@@ -40,5 +36,5 @@ mt::device to_device(nb::handle o) {
     }
     throw std::invalid_argument{"a device is a name or a (type, id) pair"};
 }
-} // namespace mt::python
+}  // namespace mt::python
 #endif

@@ -2,8 +2,8 @@
 #include "convert.hpp"
 
 #if __has_include(<ferry/python.hpp>)
-#    include "minitensor_ferry.hpp"
-#    include <ferry/python.hpp>
+#include <ferry/python.hpp>
+#include "minitensor_ferry.hpp"
 #endif
 
 #include <nanobind/stl/optional.h>
@@ -38,24 +38,21 @@ tensor zeros_like_shape(nb::handle shape, std::string_view dtype, nb::handle dev
 }
 
 void fill_with(tensor const& t, nb::handle value) {
-    if (t.readonly())
-        throw std::invalid_argument{"this tensor is read-only"};
+    if (t.readonly()) throw std::invalid_argument{"this tensor is read-only"};
     auto const v = to_number(value, t.dtype());
     nb::gil_scoped_release const unlocked;
     mt::fill(t, v);
 }
 
 nb::object item(tensor const& t) {
-    if (t.size() != 1)
-        throw std::invalid_argument{"item() needs a tensor of exactly one element"};
+    if (t.size() != 1) throw std::invalid_argument{"item() needs a tensor of exactly one element"};
     require_host(t, "item");
     return from_number(decode(t.dtype(), load(t.dtype(), t.data(), 0)));
 }
 
 tensor transposed(tensor const& t, nb::args axes) {
     if (axes.size() == 1 && !PyIndex_Check(axes[0].ptr())) {
-        if (axes[0].is_none())
-            return mt::transpose(t);
+        if (axes[0].is_none()) return mt::transpose(t);
         auto order = to_shape(axes[0]);
         if (order.empty() && t.ndim() != 0) {
             throw std::invalid_argument{"transpose needs each axis once"};
@@ -66,16 +63,15 @@ tensor transposed(tensor const& t, nb::args axes) {
 }
 
 std::size_t length(tensor const& t) {
-    if (t.ndim() == 0)
-        throw nb::type_error("a tensor without dimensions has no len()");
+    if (t.ndim() == 0) throw nb::type_error("a tensor without dimensions has no len()");
     return static_cast<std::size_t>(t.shape()[0]);
 }
 
-} // namespace
+}  // namespace
 
 NB_MODULE(_minitensor, m) {
     m.doc() = "The compiled part of minitensor.";
-    nb::set_leak_warnings(false); // Tensors in the globals of a program that ends are no leak
+    nb::set_leak_warnings(false);  // Tensors in the globals of a program that ends are no leak
     nb::register_exception_translator([](std::exception_ptr const& p, void*) {
         try {
             std::rethrow_exception(p);
@@ -109,46 +105,41 @@ NB_MODULE(_minitensor, m) {
         .def_prop_ro(
             "data_ptr", [](tensor const& t) { return reinterpret_cast<std::uintptr_t>(t.data()); },
             "The address of element 0; 0 when there is none.")
-        .def_prop_ro(
-            "readonly", &tensor::readonly, "Whether the elements must not be written through it.")
+        .def_prop_ro("readonly", &tensor::readonly,
+                     "Whether the elements must not be written through it.")
         .def_prop_ro(
             "copied", &tensor::copied,
             "Whether the import that made this Tensor copied. False for everything else, views "
             "included.")
-        .def(
-            "__getitem__", &getitem, "key"_a.none(),
-            "A view: ints, slices of any step and an ellipsis. Views of packed types start at "
-            "byte boundaries (else ValueError).")
+        .def("__getitem__", &getitem, "key"_a.none(),
+             "A view: ints, slices of any step and an ellipsis. Views of packed types start at "
+             "byte boundaries (else ValueError).")
         .def("__len__", &length, "The extent of the first dimension.")
         .def(
             "__iter__",
             [](nb::handle self) {
                 static_cast<void>(length(nb::cast<tensor const&>(self)));
                 auto it = nb::steal(PySeqIter_New(self.ptr()));
-                if (!it.is_valid())
-                    throw nb::python_error{};
+                if (!it.is_valid()) throw nb::python_error{};
                 return it;
             },
             "Views along the first dimension.")
         .def_prop_ro(
             "T", [](tensor const& t) { return mt::transpose(t); },
             "A view with the dimensions in reverse order.")
-        .def(
-            "transpose", &transposed, "axes"_a,
-            "A view with the dimensions in the order of `axes` (ints, or one sequence of them); "
-            "without, in reverse.")
+        .def("transpose", &transposed, "axes"_a,
+             "A view with the dimensions in the order of `axes` (ints, or one sequence of them); "
+             "without, in reverse.")
         .def(
             "broadcast_to",
             [](tensor const& t, nb::handle shape) { return mt::broadcast_to(t, to_shape(shape)); },
             "shape"_a, "A read-only view, repeated to `shape` by zero strides.")
         .def("as_readonly", &mt::as_readonly, "The same view, not to be written through.")
-        .def(
-            "copy", &copied, "device"_a.none() = nb::none(),
-            "A contiguous row-major copy, on the same device unless another is named.")
-        .def(
-            "fill", &fill_with, "value"_a.none(),
-            "Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if "
-            "an integer type cannot hold the value.")
+        .def("copy", &copied, "device"_a.none() = nb::none(),
+             "A contiguous row-major copy, on the same device unless another is named.")
+        .def("fill", &fill_with, "value"_a.none(),
+             "Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if "
+             "an integer type cannot hold the value.")
         .def("tolist", &tolist, "Nested lists of Python numbers, whatever the dtype.")
         .def("item", &item, "The value of a Tensor of one element.")
         .def("__repr__", &mt::to_string);
@@ -178,9 +169,8 @@ NB_MODULE(_minitensor, m) {
         },
         "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
         "A new Tensor whose elements are not initialised. `shape`: an int or a sequence of ints.");
-    m.def(
-        "zeros", &zeros_like_shape, "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
-        "A new Tensor of zeros (of NaN in float8_e8m0fnu, which has no zero).");
+    m.def("zeros", &zeros_like_shape, "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
+          "A new Tensor of zeros (of NaN in float8_e8m0fnu, which has no zero).");
     m.def(
         "arange",
         [](std::int64_t n, std::string_view dtype, nb::handle device) {
@@ -188,7 +178,6 @@ NB_MODULE(_minitensor, m) {
         },
         "n"_a, "dtype"_a = "int64", "device"_a = "cpu",
         "A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1.");
-    m.def(
-        "live_bytes", &mt::live_bytes,
-        "The bytes of minitensor's own memory that some Tensor still holds.");
+    m.def("live_bytes", &mt::live_bytes,
+          "The bytes of minitensor's own memory that some Tensor still holds.");
 }

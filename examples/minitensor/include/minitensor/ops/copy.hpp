@@ -17,4 +17,4 @@ namespace mt {
 /// \throws buffer_error  the host cannot read the tensor; the message starts with `what`
 void require_host(tensor const&, char const* what);
 
-} // namespace mt
+}  // namespace mt

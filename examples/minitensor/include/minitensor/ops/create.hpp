@@ -18,4 +18,4 @@ void fill(tensor const&, number);
 /// 0, 1, …, n − 1.
 [[nodiscard]] tensor arange(std::int64_t n, dtype = int64, device = {});
 
-} // namespace mt
+}  // namespace mt

@@ -11,4 +11,4 @@ namespace mt {
 /// more than 1000.
 [[nodiscard]] std::string to_string(tensor const&);
 
-} // namespace mt
+}  // namespace mt

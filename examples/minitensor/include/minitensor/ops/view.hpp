@@ -36,4 +36,4 @@ using subscript = std::variant<std::int64_t, range>;
 /// The same view, not to be written through.
 [[nodiscard]] tensor as_readonly(tensor const&);
 
-} // namespace mt
+}  // namespace mt

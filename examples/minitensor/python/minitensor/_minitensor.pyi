@@ -1,0 +1,99 @@
+from collections.abc import Iterator, Sequence
+from types import EllipsisType
+from typing import Any, SupportsIndex
+
+_Device = str | tuple[int, int] | Any
+_Shape = SupportsIndex | Sequence[SupportsIndex]
+_Index = SupportsIndex | slice | EllipsisType
+
+class Tensor:
+    """A strided array on some device. Made by asarray, empty, zeros, arange and from_dlpack."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The steps from one element to the next in each dimension, in elements."""
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the elements laid out one after the other; packed types report their true size."""
+    @property
+    def dtype(self) -> str:
+        """The name of the element type: 'float32', 'bfloat16', …"""
+    @property
+    def device(self) -> tuple[int, int]:
+        """Where the elements are: (type, id); (1, 0) is the CPU."""
+    @property
+    def data_ptr(self) -> int:
+        """The address of element 0; 0 when there is none."""
+    @property
+    def readonly(self) -> bool:
+        """Whether the elements must not be written through it."""
+    @property
+    def copied(self) -> bool:
+        """Whether the import that made this Tensor copied. False for everything else, views included."""
+    def __getitem__(self, key: _Index | tuple[_Index, ...], /) -> Tensor:
+        """A view: ints, slices of any step and an ellipsis. Views of packed types start at byte boundaries (else ValueError)."""
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    @property
+    def T(self) -> Tensor:
+        """A view with the dimensions in reverse order."""
+    def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
+        """A view with the dimensions in the order of `axes` (ints, or one sequence of them); without, in reverse."""
+    def broadcast_to(self, shape: _Shape) -> Tensor:
+        """A read-only view, repeated to `shape` by zero strides."""
+    def as_readonly(self) -> Tensor:
+        """The same view, not to be written through."""
+    def copy(self, device: _Device | None = None) -> Tensor:
+        """A contiguous row-major copy, on the same device unless another is named."""
+    def fill(self, value: complex) -> None:
+        """Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if an integer type cannot hold it."""
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers, whatever the dtype."""
+    def item(self) -> bool | int | float | complex:
+        """The value of a Tensor of one element."""
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule that shares the elements, or holds a copy of them."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the elements are: (type, id)."""
+    __dlpack_c_exchange_api__: Any
+    @staticmethod
+    def from_dlpack(x: Any, /, *, device: _Device | None = None, copy: bool | None = None) -> Tensor:
+        """A Tensor on the memory of another library's array (an object with __dlpack__, or a raw capsule).
+
+        copy=True always copies, None when needed; False raises an error that is both BufferError and ValueError instead.
+        """
+
+def asarray(obj: Any, dtype: str | None = None, device: _Device = "cpu") -> Tensor:
+    """A new Tensor with the values of nested sequences, of a number, or of anything with the buffer protocol. Always copies.
+
+    Without a dtype: that of the buffer, or bool, int64, float64 or complex128 for Python numbers. ValueError for ragged
+    sequences and for buffers of other types or of the other byte order; OverflowError for integers that do not fit.
+    """
+
+def empty(shape: _Shape, dtype: str = "float32", device: _Device = "cpu") -> Tensor:
+    """A new Tensor whose elements are not initialised. `shape`: an int or a sequence of ints."""
+
+def zeros(shape: _Shape, dtype: str = "float32", device: _Device = "cpu") -> Tensor:
+    """A new Tensor of zeros (of NaN in float8_e8m0fnu, which has no zero)."""
+
+def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
+    """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
+
+def live_bytes() -> int:
+    """The bytes of minitensor's own memory that some Tensor still holds."""
