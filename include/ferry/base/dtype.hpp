@@ -126,6 +126,8 @@ constexpr message& operator<<(message& out, data_type t) noexcept {
     return out;
 }
 
+constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
+
 /// An element of a packed type, by value: the low bits of `bits`. Packed elements have no address, so views yield these.
 template <type_code Code, std::uint8_t Bits>
 struct packed_element {
@@ -145,10 +147,10 @@ struct dtype_traits;
 namespace detail {
 
 /// std::complex and its likes (thrust::complex, cuda::std::complex), recognised by shape so that none of them is included.
-/// Not required: arithmetic.
+/// Not required: arithmetic. Up to complex128: no code means long double.
 template <class T>
-concept complex_like = std::floating_point<typename T::value_type> && sizeof(T) == 2 * sizeof(typename T::value_type) &&
-                       requires(T const& z) {
+concept complex_like = std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&
+                       sizeof(T) == 2 * sizeof(typename T::value_type) && requires(T const& z) {
                            { z.real() } -> std::convertible_to<typename T::value_type>;
                            { z.imag() } -> std::convertible_to<typename T::value_type>;
                        };
@@ -200,7 +202,8 @@ struct dtype_traits<packed_element<Code, Bits>> {
 /// A type that can be an element: dtype_traits names a data_type for it. Not required: that ferry can compute with it.
 template <class T>
 concept element = requires {
-    { dtype_traits<std::remove_cv_t<T>>::value } -> std::convertible_to<data_type>;
+    // Compilers print the line that is not satisfied: keep the cure on it.
+    { dtype_traits<std::remove_cv_t<T>>::value } -> std::convertible_to<data_type>;  // unknown type: specialise ferry::dtype_traits<T>
 };
 
 /// The data_type of a C++ type; specialise dtype_traits for a half, bfloat16 or fp8 class of your own.

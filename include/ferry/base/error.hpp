@@ -108,6 +108,12 @@ class error : public std::exception {
     message text_;
 };
 
+/// Where a function was called from, as a parameter that `{}` never means: for overloads beside one that takes a request.
+struct call_site {
+    std::source_location location;
+    constexpr call_site(std::source_location where) noexcept : location{where} {}
+};
+
 namespace detail {
 
 [[noreturn]] FERRY_COLD inline void fail(errc code, char const* api, message const& text,

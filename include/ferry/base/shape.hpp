@@ -53,6 +53,9 @@ class shape_view : public detail::int64_list {
 
     template <std::size_t N>
     shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+    template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
+        requires(sizeof...(Int) > 0)
+    shape_view(Int...) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
     shape_view(Range&&) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
@@ -79,6 +82,9 @@ class strides_view : public detail::int64_list {
 
     template <std::size_t N>
     strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+    template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
+        requires(sizeof...(Int) > 0)
+    strides_view(Int...) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
     strides_view(Range&&) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
@@ -101,14 +107,22 @@ class strides_view : public detail::int64_list {
     return fits;
 }
 
-/// Writes the compact row-major strides of `shape`; `out` has room for `shape.rank()` values. A dimension of extent 0
-/// counts as 1, as everywhere in the field.
+namespace detail {
+
+/// The compact row-major stride of the dimension before one of this stride and extent. A dimension of extent 0 counts as 1,
+/// as everywhere in the field. 0 when it does not fit, which happens only beside another extent of 0.
+[[nodiscard]] constexpr std::int64_t compact_step(std::int64_t step, std::int64_t extent) noexcept {
+    return checked_multiply(step, extent > 0 ? extent : 1, step) ? step : 0;
+}
+
+}  // namespace detail
+
+/// Writes the compact row-major strides of `shape`; `out` has room for `shape.rank()` values.
 constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcept {
     std::int64_t step = 1;
     for (int i = shape.rank(); i-- > 0;) {
         out[i] = step;
-        auto const extent = shape[i] > 0 ? shape[i] : 1;
-        if (!detail::checked_multiply(step, extent, step)) step = 0;  // only when another extent is 0
+        step = detail::compact_step(step, shape[i]);
     }
 }
 

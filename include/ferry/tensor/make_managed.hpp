@@ -99,13 +99,13 @@ inline void validate_view(tensor_view const& v, char const* api, std::source_loc
     validate(t, v.flags(), api, where);
 }
 
-/// The struct of `Raw` that owns `owner`. `view_of(owner&)` is called twice: where the owner is, to learn the rank and to
+/// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to learn the rank and to
 /// check, and where it finally lives, because data may move with it.
 template <managed_struct Raw, class Owner, class ViewOf>
-[[nodiscard]] Raw* make_raw(Owner&& owner, ViewOf view_of, device as_device, flags bits, version max, char const* api,
+[[nodiscard]] Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits, version max, char const* api,
                             std::source_location where) {
     using block_type = block<Raw, std::remove_cvref_t<Owner>>;
-    tensor_view const before = view_of(owner);
+    tensor_view const before = view_at(owner);
     validate_view(before, api, where);
     void* const memory = block_type::allocate(before.rank());
     block_type* self = nullptr;
@@ -118,9 +118,10 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
     try {
-        tensor_view const after = view_of(self->owner);
-        if (after.rank() != before.rank())
-            fail(errc::rank, api, message{"the rank changed when the owner moved: view() must not depend on its place"}, where);
+        tensor_view const after = view_at(self->owner);
+        if (after.rank() != before.rank() || after.dtype() != before.dtype())
+            fail(errc::rank, api, message{"rank or dtype changed when the owner moved: view() must not depend on its place"}, where);
+        validate_view(after, api, where);
         describe(after.relabelled(as_device, bits), self->extents(), self->raw.dl_tensor);
     } catch (...) {
         block_type::destroy(&self->raw);
@@ -144,7 +145,7 @@ struct trusted {
 /// A tensor owned by `owner`: any movable object whose destruction releases the memory (an array, a std::shared_ptr, a
 /// std::unique_ptr, an intrusive pointer). One allocation holds struct, owner, shape and strides (D1).
 ///
-/// `view_of(owner&)` gives the tensor and is called again where the owner finally lives, so that arrays that carry their
+/// `view_at(owner&)` gives the tensor and is called again where the owner finally lives, so that arrays that carry their
 /// elements inside may be moved in. On failure before the move the owner is still the caller's; after it, it has been
 /// destroyed once. Does not synchronise.
 ///
@@ -152,12 +153,12 @@ struct trusted {
 /// \throws error  what `validate` finds in the view;  std::bad_alloc
 template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
     requires(!std::is_lvalue_reference_v<Owner>)
-[[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_of, flags bits = flags::none,
+[[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
-    tensor_view const v = view_of(owner);
+    tensor_view const v = view_at(owner);
     return detail::trusted::adopt(detail::make_raw<DLManagedTensorVersioned>(
-        std::move(owner), std::move(view_of), v.device(), (v.flags() & ~flags::is_copied) | bits, max_version,
+        std::move(owner), std::move(view_at), v.device(), (v.flags() & ~flags::is_copied) | bits, max_version,
         "ferry::make_managed", where));
 }
 

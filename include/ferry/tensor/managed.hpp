@@ -27,9 +27,9 @@ class managed_tensor {
     managed_tensor(managed_tensor&& other) noexcept
         : raw_{std::exchange(other.raw_, nullptr)}, view_{std::exchange(other.view_, {})} {}
     managed_tensor& operator=(managed_tensor&& other) noexcept {
-        managed_tensor old{std::move(*this)};
-        raw_ = std::exchange(other.raw_, nullptr);
-        view_ = std::exchange(other.view_, {});
+        managed_tensor taken{std::move(other)};  // then a swap: assigning a tensor to itself keeps it
+        std::swap(raw_, taken.raw_);
+        std::swap(view_, taken.view_);
         return *this;
     }
     ~managed_tensor() {
@@ -44,9 +44,12 @@ class managed_tensor {
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: keep the managed_tensor in a variable");
 
     /// The typed view of it; see ferry::as for what is checked.
+    /// \throws error  as ferry::as;  errc::consumed when empty
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
-    [[nodiscard]] typed_view<T, Rank, Access, Layout> as(
-        std::source_location where = std::source_location::current()) const& {
+    [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
+        if (raw_ == nullptr)
+            detail::fail(errc::consumed, "ferry::managed_tensor::as",
+                         message{"it holds no tensor: it was moved from or released"}, where);
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
@@ -97,7 +100,7 @@ class managed_tensor {
     if (raw == nullptr)
         detail::fail(errc::null_struct, "ferry::from_dlpack", message{"the DLManagedTensorVersioned* is null"}, where);
     try {
-        validate(*raw, "ferry::from_dlpack", where);
+        detail::check_managed(raw, "ferry::from_dlpack", where);
     } catch (...) {
         if (raw->deleter != nullptr) raw->deleter(raw);
         throw;

@@ -75,6 +75,8 @@ struct extents_and_strides<dynamic_rank> {
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 class typed_view {
     static_assert(Rank >= dynamic_rank, "Rank counts dimensions; ferry::dynamic_rank leaves it open");
+    static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
+                  "ferry::dtype_traits<T>::value must have as many bits as T");
 
    public:
     using element_type = T;
@@ -93,7 +95,10 @@ class typed_view {
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return where_.stride(i); }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 1;
-        for (int i = 0; i < rank(); ++i) count *= extent(i);
+        for (int i = 0; i < rank(); ++i) {
+            if (extent(i) == 0) return 0;  // the others may be of any size
+            if (!detail::checked_multiply(count, extent(i), count)) count = 0;
+        }
         return count;
     }
 
@@ -161,10 +166,10 @@ class typed_view {
 /// rank, constness (R11), host access (R39), alignment (R31), contiguity.
 ///
 /// Borrows; reads metadata only; does not synchronise.
-/// \throws error  errc::dtype, rank, read_only, not_accessible, alignment or strides: the message says what would do
+/// \throws error  errc::dtype, rank, read_only, not_accessible, strides, null_data or alignment: the message says what
+///                would do
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
-[[nodiscard]] constexpr typed_view<T, Rank, Access, Layout> as(
-    tensor_view const& v, std::source_location where = std::source_location::current()) {
+[[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
     if (v.dtype() != dtype_of<T>) {
         message text{"dtype is "};
@@ -189,6 +194,8 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
     if (Layout == layout::contiguous && !v.is_contiguous())
         detail::fail(errc::strides, api,
                      message{"the elements are not contiguous: ask for layout::strided, or for a copy with copy_policy::always"}, where);
+    if (v.data() == nullptr && !v.is_empty())
+        detail::fail(errc::null_data, api, message{"there is no data behind the view's elements (R26)"}, where);
     if (!std::is_constant_evaluated() && !v.is_empty() && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
         detail::fail(errc::alignment, api,
                      message{"the first element is not aligned to "} << static_cast<unsigned>(alignof(T))

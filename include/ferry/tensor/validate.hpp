@@ -83,12 +83,22 @@ inline void check_strides(DLTensor const& t, std::int64_t count, data_type type,
         fail(errc::overflow, api, message{"the strides reach further than 63 bits of address can count (R32)"}, where);
 }
 
-/// R26: only an empty tensor may have no memory.
+/// R23, R26, R32: only an empty tensor may have no memory, and the byte offset must not lead out of the address space.
 inline void check_data(DLTensor const& t, std::int64_t count, char const* api, std::source_location where) {
-    if (t.data != nullptr || count == 0) return;
-    fail(errc::null_data, api,
-         message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)", where);
+    if (t.data == nullptr && count != 0)
+        fail(errc::null_data, api,
+             message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)", where);
+    if (!is_addressable(device{t.device}.type)) return;
+    std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
+    if (!checked_add(address, t.byte_offset, address))
+        fail(errc::overflow, api,
+             message{"byte_offset is "} << t.byte_offset << ", beyond the end of the address space (R23, R32): point data at the "
+                     "first element and write 0", where);
 }
+
+/// All of a foreign managed struct. Takes a pointer, because another major version may have less behind it than the type
+/// says, which a reference would vouch for (R2).
+inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
 }  // namespace detail
 
@@ -114,8 +124,12 @@ inline void validate(DLTensor const& t, flags bits = flags::none, char const* ap
 /// As above, after checking the version, which must come before any other field is touched (R2). Never calls the deleter.
 inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
-    detail::check_version({t.version.major, t.version.minor}, api, where);
-    validate(t.dl_tensor, known(flags{t.flags}), api, where);
+    detail::check_managed(&t, api, where);
+}
+
+inline void detail::check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where) {
+    check_version({t->version.major, t->version.minor}, api, where);
+    validate(t->dl_tensor, known(flags{t->flags}), api, where);
 }
 
 }  // namespace ferry

@@ -45,8 +45,8 @@ class tensor_view {
           device_{t.device},
           dtype_{t.dtype},
           flags_{known(bits)} {
-        if (is_addressable(device_.type) && data_ != nullptr) {
-            data_ = static_cast<std::byte*>(data_) + byte_offset_;
+        if (is_addressable(device_.type)) {
+            if (data_ != nullptr) data_ = static_cast<std::byte*>(data_) + byte_offset_;
             byte_offset_ = 0;
         }
     }
@@ -66,7 +66,7 @@ class tensor_view {
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
         if (!strides_.is_implicit()) return strides_[i];
         std::int64_t step = 1;
-        for (int k = rank(); --k > i;) step *= shape_[k] > 0 ? shape_[k] : 1;
+        for (int k = rank(); --k > i;) step = detail::compact_step(step, shape_[k]);
         return step;
     }
 
@@ -99,7 +99,7 @@ class tensor_view {
             auto const extent = shape_[i];
             if (extent == 0) return true;
             if (extent != 1 && strides_[i] != step) return is_empty();
-            step *= extent;
+            step = detail::compact_step(step, extent);
         }
         return true;
     }

@@ -1,0 +1,56 @@
+// ferry: what can be imported, and how an array library says so.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/exchange/producer.hpp>
+#include <ferry/exchange/request.hpp>
+#include <ferry/tensor/managed.hpp>
+
+#include <concepts>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace ferry {
+
+/// array_traits<T>::adopt takes over a tensor. Not required: that T can be exported again.
+template <class T>
+concept adopting = requires(managed_tensor m) {
+    { array_traits<T>::adopt(std::move(m)) } -> std::same_as<T>;
+};
+
+/// What from_dlpack<T> can return: a managed_tensor, or an array that adopts one.
+template <class T>
+concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
+
+/// The array takes short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Others get an error (R21).
+template <class T>
+concept takes_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
+
+namespace detail {
+
+/// Hands a tensor to its consumer. The tensor is consumed whatever happens.
+template <consumer Consumer>
+[[nodiscard]] Consumer consume(managed_tensor&& tensor, std::source_location where) {
+    if constexpr (!takes_vectors<Consumer>) {
+        if (tensor.dtype().lanes != 1)
+            fail(errc::dtype, "ferry::from_dlpack",
+                 message{"dtype "} << tensor.dtype() << " has " << unsigned{tensor.dtype().lanes}
+                     << " lanes, and this consumer has no vector elements (R21): view it as uint8 at its producer", where);
+    }
+    if constexpr (std::same_as<Consumer, managed_tensor>) return std::move(tensor);
+    else return array_traits<Consumer>::adopt(std::move(tensor));
+}
+
+/// The stream on which the consumer will use a tensor: what the request says, else its own current one.
+template <class Consumer>
+[[nodiscard]] request with_stream(request wish, [[maybe_unused]] device where) {
+    if constexpr (tells_current_stream<Consumer>) {
+        device const target = wish.device.value_or(where);
+        if (wish.stream.is_none() && target.type != device_type::cpu) wish.stream = array_traits<Consumer>::current_stream(target);
+    }
+    return wish;
+}
+
+}  // namespace detail
+}  // namespace ferry

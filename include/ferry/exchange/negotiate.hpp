@@ -1,0 +1,161 @@
+// ferry: share, copy or refuse; who waits for whom; which version and flags. The whole policy of an exchange, as a pure
+// function: nothing of it is decided anywhere else (D6).
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/flags.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/exchange/request.hpp>
+#include <ferry/tensor/make_managed.hpp>
+
+#include <cstdint>
+
+namespace ferry {
+
+/// Nothing is pending on the data: any stream, and the host, may use it now. For tensors off the host that nobody writes.
+inline constexpr stream_token already_ready = stream_token::no_sync();
+
+/// What a producer knows of its tensor.
+struct producer_facts {
+    device where = cpu;
+    flags bits = flags::none;  ///< read_only and subbyte_padded count here
+    data_type type{};
+    /// The stream on which pending work runs, or already_ready; none when the producer cannot say. On the host nothing
+    /// is ever pending.
+    stream_token ready_on{};
+    bool is_shareable = true;    ///< the owner can be moved in, or shared
+    bool is_describable = true;  ///< DLPack can say where the elements are (R21: packed data may begin within a byte)
+};
+
+enum class action : std::uint8_t { share, copy, refuse };
+
+/// Who waits before the consumer may use the data.
+enum class wait : std::uint8_t {
+    none,   ///< nobody
+    order,  ///< the consumer's stream waits for the producer's; the host goes on
+    host,   ///< the host waits: the data is there when the exchange returns
+};
+
+/// What is to be done, in full.
+struct decision {
+    action act = action::share;
+    device to = cpu;        ///< the device that the result names
+    wait how = wait::none;
+    stream_token on{};      ///< the consumer's stream for wait::order; where a copy is queued (none: copy synchronously)
+    version stamp{};        ///< version::legacy: the unversioned struct (R57)
+    flags bits = flags::none;
+    errc reason = errc::ok;        ///< of a refusal
+    char const* cure = nullptr;    ///< of a refusal: what was wrong and what would do
+
+    friend constexpr bool operator==(decision const&, decision const&) = default;
+};
+
+namespace detail {
+
+[[nodiscard]] constexpr decision refuse(errc reason, char const* cure) noexcept {
+    decision d;
+    d.act = action::refuse;
+    d.reason = reason;
+    d.cure = cure;
+    return d;
+}
+
+/// The stream that a consumer means by saying nothing: the default stream where the rules name one (R44, R45), none
+/// elsewhere; pinned and managed memory then is synchronised on the host (R49).
+[[nodiscard]] constexpr stream_token default_stream(device_type type) noexcept {
+    if (type == device_type::cuda) return stream_token::cuda_legacy_default();
+    if (type == device_type::rocm) return stream_token::rocm_default();
+    return {};
+}
+
+/// Whether memory of `from` can be used as memory of `to` as it stands: what the host reads is CPU memory, managed memory is
+/// CUDA memory (R39, R53).
+[[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
+    return is_same_place(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
+           (to.type == device_type::cuda && from.type == device_type::cuda_managed);
+}
+
+/// R48, R49: whether the data must be there on return, because the consumer named no stream that could be ordered.
+[[nodiscard]] constexpr bool is_synchronous(device to, stream_token consumer) noexcept {
+    return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
+}
+
+}  // namespace detail
+
+/// Decides an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57). Reads its arguments and nothing else;
+/// constexpr, no failure but a decision to refuse.
+[[nodiscard]] constexpr decision negotiate(producer_facts const& facts, request const& wish) noexcept {
+    using detail::refuse;
+    bool const legacy = wish.max_version.is_legacy();
+    bool const read_only = has(facts.bits, flags::read_only);
+    bool const padded = has(facts.bits, flags::subbyte_padded);
+
+    decision d;
+    d.to = wish.device.value_or(facts.where);
+    if (!is_known(d.to.type) || d.to.id < 0) return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
+    if (ignores_id(d.to.type)) d.to.id = 0;  // R35
+
+    // The stream belongs to the target device (R48).
+    if (wish.stream.is_ambiguous())
+        return refuse(errc::stream, "the stream is a null handle: say the legacy default or the per-thread default stream (R44)");
+    if (!fits(wish.stream, d.to.type))
+        return refuse(errc::stream, d.to.type == device_type::cpu
+                                        ? "memory of the CPU has no streams: leave the stream out (R46, R48)"
+                                        : "the stream belongs to another kind of device than the data (R43–R45)");
+
+    // Share or copy (R53)?
+    bool const fresh = wish.copy == copy_policy::always;
+    bool const reachable = detail::is_reachable_as(facts.where, d.to);
+    bool const unspeakable = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
+    if (fresh || !reachable || unspeakable || !facts.is_describable) {
+        if (wish.copy == copy_policy::never) {
+            if (!reachable)
+                return refuse(errc::copy_needed, "the data is on another device and copy=False forbids to copy it (R53, R54)");
+            if (!facts.is_describable)
+                return refuse(errc::copy_needed, "packed elements begin within a byte, and copy=False forbids to copy them (R21)");
+            return refuse(errc::copy_needed, "the legacy struct has no flags, and copy=False forbids to copy read-only or padded "
+                                             "data: ask for max_version=(1, 0) (R15)");
+        }
+        d.act = action::copy;
+    } else if (!facts.is_shareable) {
+        return refuse(errc::not_shareable, wish.copy == copy_policy::never
+                                               ? "the owner cannot be shared: move it in, or borrow()"
+                                               : "the owner cannot be shared: move it in, borrow(), add array_traits::share, or "
+                                                 "ask for copy_policy::always");
+    }
+
+    // Who waits for whom (R43, R48, R49)?
+    bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
+    stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to.type) : wish.stream;
+    bool const synchronous = detail::is_synchronous(d.to, consumer);
+    bool const unordered = consumer.is_no_sync() && !synchronous;
+    if (d.act == action::share) {
+        if (pending && synchronous) d.how = wait::host;
+        else if (pending && !unordered && facts.ready_on != consumer) d.how = wait::order;
+        if (d.how != wait::none) d.on = synchronous ? facts.ready_on : consumer;
+    } else {
+        bool const off_host = facts.where.type != device_type::cpu || d.to.type != device_type::cpu;
+        if (off_host) d.on = synchronous || unordered ? facts.ready_on : consumer;
+        if (!d.on.names_stream()) d.on = {};  // nothing to queue on: the copy itself is synchronous
+        if (synchronous && d.on.names_stream()) d.how = wait::host;
+        else if (pending && !synchronous && facts.ready_on != d.on) d.how = wait::order;
+    }
+    if (pending && (d.how != wait::none || d.act == action::copy)) {
+        if (!facts.ready_on.names_stream())
+            return refuse(errc::stream, "nobody said on which stream the data is ready: pass ready_on, add "
+                                        "array_traits::ready_on, or say ferry::already_ready");
+        if (facts.ready_on.is_ambiguous())
+            return refuse(errc::stream, "the data is ready on a null stream: say the legacy default or the per-thread default (R44)");
+    }
+
+    // What the struct says (R4, R11–R13, R57).
+    d.bits = facts.bits & flags::subbyte_padded;
+    if (d.act == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
+    else if (read_only) d.bits |= flags::read_only;
+    d.stamp = legacy ? version::legacy : detail::stamp_for(facts.type, d.bits, wish.max_version);
+    return d;
+}
+
+}  // namespace ferry

@@ -1,0 +1,24 @@
+// ferry: tensors between libraries, on the host: everything up to exchange/. Back ends, columns and processes have
+// umbrellas of their own.
+#pragma once
+
+#include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/negotiate.hpp>
+#include <ferry/exchange/order.hpp>
+#include <ferry/exchange/producer.hpp>
+#include <ferry/exchange/request.hpp>
+#include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/exchange/to_host.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/buffer.hpp>
+#include <ferry/space/copy.hpp>
+#include <ferry/space/memory_space.hpp>
+#include <ferry/tensor/borrow.hpp>
+#include <ferry/tensor/legacy.hpp>
+#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/validate.hpp>
+#include <ferry/tensor/view.hpp>
+#include <ferry/version.hpp>

@@ -1,0 +1,107 @@
+// ferry: who copies, waits and allocates off the host.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/space/buffer.hpp>
+#include <ferry/space/copy_plan.hpp>
+#include <ferry/space/host_copy.hpp>
+#include <ferry/space/memory_space.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace ferry {
+
+/// Memory that a back end has allocated: movable, gives its address, and releases itself on any thread, at any time.
+template <class M>
+concept owned_memory = std::move_constructible<M> && requires(M const& m) {
+    { m.data() } -> std::convertible_to<void*>;
+};
+
+/// The verbs that an exchange needs off the host (D9a). Not required: that it owns anything, or that it can reach more than
+/// one device.
+///
+/// - `reaches(device)`: whether it can allocate and copy there.
+/// - `allocate(device, bytes, on)`: memory of at least 64-byte alignment for work queued on `on`.
+/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or finishes it before it returns when `on` names no
+///   stream. Host memory that it reads may be reused when it returns; what it writes is there once `on` got so far.
+/// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the host.
+/// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device.
+template <class B>
+concept back_end = requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst,
+                            void const* src) {
+    { b.reaches(d) } -> std::same_as<bool>;
+    { b.allocate(d, n, on) } -> owned_memory;
+    b.copy(plan, dst, d, src, d, on);
+    b.order(on, on);
+    b.wait(on);
+};
+
+/// The back end of those who need none: ordinary host memory and nothing else. Copies of host-readable memory are the
+/// caller's thread at work; no streams exist. Stateless; thread-safe.
+struct host_back_end {
+    [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu; }
+    [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
+        return buffer<host_space>{bytes};
+    }
+    void copy(copy_plan const& plan, void* dst, device, void const* src, device, stream_token) const noexcept {
+        copy_on_host(plan, dst, src);
+    }
+    void order(stream_token, stream_token) const noexcept {}
+    void wait(stream_token) const noexcept {}
+};
+
+/// What exchanges use when no back end is passed.
+inline constexpr host_back_end host_only{};
+
+/// A back end whose results live in memory of the caller's space (D9); it copies, orders and waits by the one underneath.
+/// Holds a handle to the space and borrows the back end. As thread-safe as both.
+template <memory_space Space, back_end BackEnd = host_back_end const>
+class allocating_from {
+   public:
+    constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
+        : space_{std::move(space)}, underneath_{&underneath} {}
+
+    [[nodiscard]] bool reaches(device d) const { return is_same_place(d, space_.device()) || underneath_->reaches(d); }
+    /// \throws error  errc::device when the result is wanted elsewhere than in the space;  what the space throws
+    [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
+        if (!is_same_place(d, space_.device()))
+            detail::fail(errc::device, "ferry::allocating_from",
+                         message{"the result is wanted on "} << name(d.type) << ", the space has memory on "
+                             << name(space_.device().type) << ": request the space's device");
+        return buffer<Space>{bytes, space_};
+    }
+    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
+        underneath_->copy(plan, dst, to, src, from, on);
+    }
+    void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
+    void wait(stream_token on) const { underneath_->wait(on); }
+
+   private:
+    Space space_;
+    BackEnd* underneath_;
+};
+
+namespace detail {
+
+/// Says which header brings the back end that is missing.
+[[noreturn]] FERRY_COLD inline void fail_no_back_end(device d, char const* api, std::source_location where) {
+    message text{"the passed back end does not reach "};
+    text << name(d.type) << ":" << d.id;
+    if (uses_cuda_streams(d.type)) text << ": include <ferry/cuda.hpp> and pass ferry::cuda::system";
+    else text << ": pass a back end for it";
+    fail(errc::no_backend, api, text, where);
+}
+
+/// Whether an exchange that touches `d` can do without a back end.
+template <class BackEnd>
+void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
+    if (d.type != device_type::cpu && !b.reaches(d)) fail_no_back_end(d, api, where);
+}
+
+}  // namespace detail
+}  // namespace ferry

@@ -1,0 +1,35 @@
+// ferry: the verb that copies elements from one tensor into another.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/copy_plan.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <cstdint>
+#include <source_location>
+
+namespace ferry {
+
+/// Copies the elements of `src` into `dst`, whatever the strides; shapes and data types must agree. Returns the bytes of
+/// the elements. The data is in `dst` on return, and source and destination must not overlap.
+///
+/// Off the host a back end is needed, and `on`, a stream on which both are ready; the host waits for that stream alone.
+/// Without a stream nothing may be pending on either.
+///
+/// \throws error  errc::shape, dtype, read_only, strides (writing through a broadcast, R29), no_backend; what the back end
+///                reports
+template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
+std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},
+                  std::source_location where = std::source_location::current()) {
+    detail::require_reach(b, dst.device(), "ferry::copy", where);
+    detail::require_reach(b, src.device(), "ferry::copy", where);
+    auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
+    b.copy(plan, dst.data(), dst.device(), src.data(), src.device(), on);
+    if (on.names_stream()) b.wait(on);
+    return dst.nbytes();
+}
+
+}  // namespace ferry

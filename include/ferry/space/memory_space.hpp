@@ -1,0 +1,66 @@
+// ferry: where bytes come from.
+#pragma once
+
+#include <ferry/base/device.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace ferry {
+
+/// A source of memory of one device: `allocate(bytes, alignment)` returns memory or throws, `deallocate` takes it back with
+/// the same numbers, `device()` says where the memory lives. Copies of a space are handles to the same memory, and the
+/// deleter of a tensor keeps one. Not required: that the host can read it, nor thread safety beyond what the user needs.
+template <class S>
+concept memory_space = std::copy_constructible<S> && requires(S& s, S const& c, void* p, std::size_t n) {
+    { s.allocate(n, n) } -> std::same_as<void*>;
+    s.deallocate(p, n, n);
+    { c.device() } -> std::same_as<ferry::device>;
+};
+
+/// A resource in the manner of std::pmr::memory_resource: allocate and deallocate with size and alignment, and no word about
+/// where. Recognised by shape; RMM's host resources and the user's own have it too. Not required: a base class.
+template <class R>
+concept memory_resource_like = requires(R& r, void* p, std::size_t n) {
+    { r.allocate(n, n) } -> std::same_as<void*>;
+    r.deallocate(p, n, n);
+};
+
+/// The alignment of memory that ferry allocates, in bytes: what the DLPack header asks for (R31).
+inline constexpr std::size_t default_alignment = 256;
+
+/// Ordinary host memory. Stateless; thread-safe.
+struct host_space {
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
+        return ::operator new(bytes, std::align_val_t{alignment});
+    }
+    void deallocate(void* p, std::size_t, std::size_t alignment = default_alignment) const noexcept {
+        ::operator delete(p, std::align_val_t{alignment});
+    }
+    [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
+};
+
+/// A resource as a space: says where its memory lives. Borrows the resource, which must outlive every tensor made from it.
+/// As thread-safe as the resource.
+template <memory_resource_like Resource>
+class resource_space {
+   public:
+    constexpr explicit resource_space(Resource& resource, ferry::device where = cpu) noexcept
+        : resource_{&resource}, where_{where} {}
+
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
+        return resource_->allocate(bytes, alignment);
+    }
+    void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
+        resource_->deallocate(p, bytes, alignment);
+    }
+    [[nodiscard]] constexpr ferry::device device() const noexcept { return where_; }
+
+   private:
+    Resource* resource_;
+    ferry::device where_;
+};
+
+}  // namespace ferry
