@@ -74,7 +74,9 @@ tensor::tensor(mt::dtype type, std::vector<std::int64_t> shape, mt::device where
 tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype type,
                std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device where,
                bool readonly, bool copied) {
+    if (!supported(type)) throw buffer_error{"minitensor has no elements of " + name(type)};
     auto const [size, nbytes] = count(type, shape);
+    if (strides.empty()) strides = row_major(shape);
     if (strides.size() != shape.size()) {
         throw std::invalid_argument{"shape and strides differ in length"};
     }

@@ -29,7 +29,11 @@ class tensor {
     tensor(mt::dtype, std::vector<std::int64_t> shape, mt::device = {}, bool copied = false);
 
     /// Memory of somebody else's, who frees it when the last handle drops `keep_alive`. Strides are
-    /// in elements. A tensor with a broadcast dimension is read-only whatever `readonly` says.
+    /// in elements; none means row-major. A tensor with a broadcast dimension is read-only whatever
+    /// `readonly` says.
+    ///
+    /// \throws buffer_error           an unsupported dtype or device
+    /// \throws std::invalid_argument  extents as above; elements without memory; too few strides
     tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype,
            std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device,
            bool readonly, bool copied);
