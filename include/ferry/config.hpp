@@ -8,6 +8,8 @@
 #error "ferry supports GCC 12 and Clang 16, or newer, on LP64 platforms"
 #endif
 
+#include <version>
+
 // A deleted overload that says what to write instead. Compilers print the declaration, so the sentence shows everywhere;
 // from C++26 on it is the diagnostic itself. Keep name and sentence on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
@@ -33,7 +35,8 @@
 #define FERRY_HAS_STD_BFLOAT16 0
 #endif
 
-#if __has_include(<mdspan>) && __cplusplus > 202002L
+// `std::mdspan` (C++23: libc++ 18, libstdc++ 15).
+#if defined(__cpp_lib_mdspan) && __cpp_lib_mdspan >= 202207L
 #define FERRY_HAS_STD_MDSPAN 1
 #else
 #define FERRY_HAS_STD_MDSPAN 0
