@@ -57,8 +57,8 @@ struct block {
         self->~block();
         deallocate(self);
     }
-    [[nodiscard]] std::int64_t* extents() noexcept {
-        return reinterpret_cast<std::int64_t*>(reinterpret_cast<std::byte*>(this) + metadata);
+    [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
+        return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + metadata);
     }
 };
 
@@ -99,8 +99,24 @@ inline void validate_view(tensor_view const& v, char const* api, std::source_loc
     validate(t, v.flags(), api, where);
 }
 
-/// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to learn the rank and to
-/// check, and where it finally lives, because data may move with it.
+/// The owner has moved since `before` was described as `out`: nothing but the address may have changed with it. What
+/// `before` points at may be gone. Takes the address over.
+inline void describe_moved(tensor_view const& before, tensor_view const& after, DLTensor& out, char const* api,
+                           std::source_location where) {
+    bool const implicit = before.strides().is_implicit();
+    bool same = after.rank() == out.ndim && after.dtype() == before.dtype() &&
+                after.strides().is_implicit() == implicit && (implicit || after.strides().rank() == out.ndim) &&
+                (after.data() != nullptr || out.data == nullptr);
+    for (int i = 0; same && i < out.ndim; ++i)
+        same = after.extent(i) == out.shape[i] && (implicit || after.strides()[i] == out.strides[i]);
+    if (!same)
+        fail(errc::argument, api,
+             message{"the tensor changed when its owner moved: all but the address must be the same in both places"}, where);
+    if (out.data != nullptr) out.data = after.data();
+}
+
+/// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to check and to copy what
+/// it says, and where it finally lives, because data may move with it.
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits, version max, char const* api,
                             std::source_location where) {
@@ -108,6 +124,8 @@ template <managed_struct Raw, class Owner, class ViewOf>
     tensor_view const before = view_at(owner);
     validate_view(before, api, where);
     void* const memory = block_type::allocate(before.rank());
+    DLTensor described;
+    describe(before.relabelled(as_device, bits), block_type::extents(memory), described);
     block_type* self = nullptr;
     try {
         self = ::new (memory) block_type{Raw{}, std::forward<Owner>(owner)};
@@ -118,11 +136,8 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
     try {
-        tensor_view const after = view_at(self->owner);
-        if (after.rank() != before.rank() || after.dtype() != before.dtype())
-            fail(errc::rank, api, message{"rank or dtype changed when the owner moved: view() must not depend on its place"}, where);
-        validate_view(after, api, where);
-        describe(after.relabelled(as_device, bits), self->extents(), self->raw.dl_tensor);
+        describe_moved(before, view_at(self->owner), described, api, where);
+        self->raw.dl_tensor = described;
     } catch (...) {
         block_type::destroy(&self->raw);
         throw;
