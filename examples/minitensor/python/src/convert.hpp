@@ -17,6 +17,9 @@ namespace nb = nanobind;
 /// The Tensor in an object; null if it is none.
 [[nodiscard]] mt::tensor* tensor_in(nb::handle);
 
+/// A new Tensor object; null with a Python error set if there cannot be one.
+[[nodiscard]] PyObject* new_object(mt::tensor&&) noexcept;
+
 /// A Python number of any kind, or something with one element: a NumPy scalar, a Tensor without
 /// dimensions. Integers of more than 64 bits become the nearest double where `to` is not an integer
 /// type.

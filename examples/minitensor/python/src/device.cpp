@@ -4,8 +4,13 @@
 #include <ferry/python.hpp>
 namespace mt::python {
 mt::device to_device(nb::handle o) {
-    auto const d = ferry::python::as_device(o.ptr());
-    return {static_cast<std::int32_t>(d.type), d.id};
+    try {
+        auto const d = ferry::python::as_device(o.ptr());
+        return {static_cast<std::int32_t>(d.type), d.id};
+    } catch (...) {
+        if (PyErr_Occurred() != nullptr) throw nb::python_error{};
+        throw;
+    }
 }
 }  // namespace mt::python
 #else  // stands in until the header is there

@@ -147,7 +147,7 @@ NB_MODULE(_minitensor, m) {
 #if __has_include(<ferry/python.hpp>)
     ferry::python::install_dlpack<tensor>(
         reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); },
-        [](tensor&& t) -> PyObject* { return nb::cast(std::move(t)).release().ptr(); });
+        [](tensor&& t) { return new_object(std::move(t)); });
 #endif
 
     m.def(
