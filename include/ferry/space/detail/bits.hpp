@@ -1,0 +1,133 @@
+// ferry: copies of elements that start within bytes (R19), bit by bit in meaning and by words where
+// they run on.
+#pragma once
+
+#include <ferry/space/detail/odometer.hpp>
+#include <ferry/space/loop_nest.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace ferry::detail {
+
+/// What moves for each index: `count` bits, followed by `zeros` bits that the destination clears.
+struct bit_unit {
+    std::int64_t count, zeros;
+};
+
+[[nodiscard]] constexpr std::uint64_t low_bits(std::int64_t count) noexcept {
+    return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
+}
+
+/// Eight bytes as a number, the first one lowest, and back.
+[[nodiscard]] inline std::uint64_t load_word(std::byte const* p) noexcept {
+    std::uint64_t w = 0;
+    std::memcpy(&w, p, sizeof w);
+    if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
+    return w;
+}
+inline void store_word(std::byte* p, std::uint64_t w) noexcept {
+    if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
+    std::memcpy(p, &w, sizeof w);
+}
+
+/// `count` ≤ 56 bits from bit `at` of `p` on, lowest first. Touches no byte without any of them.
+[[nodiscard]] inline std::uint64_t load_bits(std::byte const* p, std::int64_t at,
+                                             std::int64_t count) noexcept {
+    p += at >> 3;
+    auto const shift = at & 7;
+    std::uint64_t w = 0;
+    for (std::int64_t i = 0; i * 8 < shift + count; ++i)
+        w |= std::to_integer<std::uint64_t>(p[i]) << i * 8;
+    return w >> shift & low_bits(count);
+}
+
+/// Writes `count` ≤ 56 bits and leaves the other bits of the bytes that they share as they are.
+inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count,
+                       std::uint64_t value) noexcept {
+    p += at >> 3;
+    auto const shift = at & 7;
+    std::uint64_t const mask = low_bits(count) << shift;
+    value <<= shift;
+    for (std::int64_t i = 0; i * 8 < shift + count; ++i) {
+        auto const m = static_cast<std::byte>(mask >> i * 8 & 0xff);
+        p[i] = (p[i] & ~m) | (static_cast<std::byte>(value >> i * 8 & 0xff) & m);
+    }
+}
+
+/// A run of `count` bits. Aligns the destination to a byte, then moves words.
+inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, std::int64_t from,
+                         std::int64_t count) noexcept {
+    auto const short_copy = [&](std::int64_t n) noexcept {
+        store_bits(dst, to, n, load_bits(src, from, n));
+        to += n;
+        from += n;
+        count -= n;
+    };
+    if (count > 56 && (to & 7) != 0) short_copy(8 - (to & 7));
+    if (count > 56) {
+        auto* d = dst + (to >> 3);
+        auto const* s = src + (from >> 3);
+        auto const shift = from & 7;
+        auto const whole = shift == 0 ? count / 8 * 8 : count / 64 * 64;
+        if (shift == 0) {
+            std::memcpy(d, s, static_cast<std::size_t>(whole / 8));
+        } else {
+            for (std::int64_t i = 0; i < whole / 8; i += 8)
+                store_word(d + i, load_word(s + i) >> shift |
+                                      std::to_integer<std::uint64_t>(s[i + 8]) << (64 - shift));
+        }
+        to += whole;
+        from += whole;
+        count -= whole;
+    }
+    while (count > 0) short_copy(count < 56 ? count : 56);
+}
+
+inline void copy_bit_unit(bit_unit unit, std::byte* dst, std::int64_t to, std::byte const* src,
+                          std::int64_t from) noexcept {
+    copy_bit_run(dst, to, src, from, unit.count);
+    if (unit.zeros != 0) store_bits(dst, to + unit.count, unit.zeros, 0);
+}
+
+/// Elements of up to 7 bits, from packed to a byte each; eight at a time fill `bits` bytes on one
+/// side and 8 on the other.
+inline void unpack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::byte const* src,
+                       std::int64_t from) noexcept {
+    for (std::int64_t i = 0; i < count; i += 8) {
+        auto const n = count - i < 8 ? count - i : 8;
+        std::uint64_t const packed = load_bits(src, from + i * bits, n * bits);
+        for (std::int64_t k = 0; k < n; ++k)
+            dst[i + k] = static_cast<std::byte>(packed >> k * bits & low_bits(bits));
+    }
+}
+
+/// The other way; what the padding holds does not matter (R13).
+inline void pack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::int64_t to,
+                     std::byte const* src) noexcept {
+    for (std::int64_t i = 0; i < count; i += 8) {
+        auto const n = count - i < 8 ? count - i : 8;
+        std::uint64_t packed = 0;
+        for (std::int64_t k = 0; k < n; ++k)
+            packed |= (std::to_integer<std::uint64_t>(src[i + k]) & low_bits(bits)) << k * bits;
+        store_bits(dst, to + i * bits, n * bits, packed);
+    }
+}
+
+/// Executes loops whose distances count bits from bit 0 of the first element's byte.
+inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst,
+                      std::byte const* src) noexcept {
+    plane const p{nest};
+    bool const unpacks = unit.zeros != 0 && p.dst_column == 8 && p.src_column == unit.count;
+    bool const packs = unit.count < 8 && p.dst_column == unit.count && p.src_column == 8;
+    for_each_outer(nest, nest.rank > 0 ? 1 : 0, [&](std::int64_t to, std::int64_t from) noexcept {
+        if (unpacks) return unpack_row(unit.count, p.columns, dst + to / 8, src, from);
+        if (packs && from % 8 == 0) return pack_row(unit.count, p.columns, dst, to, src + from / 8);
+        for (std::int64_t i = 0; i < p.columns; ++i)
+            copy_bit_unit(unit, dst, to + i * p.dst_column, src, from + i * p.src_column);
+    });
+}
+
+}  // namespace ferry::detail

@@ -1,0 +1,60 @@
+// ferry: moving one unit of known size, as cheaply as its size allows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace ferry::detail {
+
+/// Bytes that move through one register. Loads and stores go through memcpy: no alignment and no
+/// type is assumed (R31).
+template <std::size_t Size>
+struct exact_piece {
+    static constexpr std::size_t size = Size;
+    void operator()(std::byte* __restrict dst, std::byte const* __restrict src) const noexcept {
+        std::memcpy(dst, src, Size);
+    }
+};
+
+/// From `Half` to 2 · `Half` bytes: two moves, which overlap unless there are 2 · `Half`.
+template <std::size_t Half>
+struct overlapped_piece {
+    std::size_t size;
+    void operator()(std::byte* __restrict dst, std::byte const* __restrict src) const noexcept {
+        std::byte head[Half], tail[Half];
+        std::memcpy(head, src, Half);
+        std::memcpy(tail, src + size - Half, Half);
+        std::memcpy(dst, head, Half);
+        std::memcpy(dst + size - Half, tail, Half);
+    }
+};
+
+/// Any number of bytes.
+struct long_piece {
+    std::size_t size;
+    void operator()(std::byte* __restrict dst, std::byte const* __restrict src) const noexcept {
+        std::memcpy(dst, src, size);
+    }
+};
+
+/// Calls `body` with the piece that moves `size` bytes.
+template <class Body>
+void with_piece(std::int64_t size, Body const& body) noexcept {
+    auto const n = static_cast<std::size_t>(size);
+    switch (n) {
+        case 1: return body(exact_piece<1>{});
+        case 2: return body(exact_piece<2>{});
+        case 4: return body(exact_piece<4>{});
+        case 8: return body(exact_piece<8>{});
+        case 16: return body(exact_piece<16>{});
+        default: break;
+    }
+    if (n < 4) return body(overlapped_piece<2>{n});
+    if (n < 8) return body(overlapped_piece<4>{n});
+    if (n < 16) return body(overlapped_piece<8>{n});
+    if (n <= 32) return body(overlapped_piece<16>{n});
+    return body(long_piece{n});
+}
+
+}  // namespace ferry::detail

@@ -1,0 +1,150 @@
+// ferry: copies in which source and destination are dense along different dimensions, by tiles of a
+// cache line each way.
+#pragma once
+
+#include <ferry/space/detail/gather.hpp>
+#include <ferry/space/detail/odometer.hpp>
+#include <ferry/space/detail/pieces.hpp>
+#include <ferry/space/detail/simd.hpp>
+#include <ferry/space/loop_nest.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace ferry::detail {
+
+/// One line of the destination by one line of the source. Goes through a buffer, so that each line
+/// of either is touched once: rows a power of two apart share a cache set and would evict each
+/// other.
+template <std::size_t Size>
+void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src,
+                    std::int64_t src_column) noexcept {
+    constexpr std::int64_t line = 64, size = Size, count = line / size, block = 16 / size;
+    alignas(64) std::byte buffer[count * line];
+    for (std::int64_t c = 0; c < count; c += block)
+        for (std::int64_t r = 0; r < count; r += block) {
+            auto* const to = buffer + r * line + c * size;
+            auto const* const from = src + c * src_column + r * size;
+            if constexpr (Size == 16) {
+                std::memcpy(to, from, 16);
+            } else {
+                transpose_block<Size>(to, line, from, src_column);
+            }
+        }
+    for (std::int64_t r = 0; r < count; ++r)
+        std::memcpy(dst + r * dst_row, buffer + r * line, line);
+}
+
+/// A plane of any size, by units: for edges, and where no registers fit. The longer side makes the
+/// inner loop.
+template <class Piece>
+void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
+    if (p.rows > p.columns) {
+        for (std::int64_t c = 0; c < p.columns; ++c)
+            copy_strided(piece, p.rows, dst + c * p.dst_column, p.dst_row, src + c * p.src_column,
+                         p.src_row);
+    } else {
+        for (std::int64_t r = 0; r < p.rows; ++r)
+            copy_strided(piece, p.columns, dst + r * p.dst_row, p.dst_column, src + r * p.src_row,
+                         p.src_column);
+    }
+}
+
+/// Cuts a plane into parts of at most `rows` × `columns` and calls `body(part, dst, src)` with
+/// each.
+template <class Body>
+void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst,
+                   std::byte const* src, Body const& body) noexcept {
+    // Rows of the destination tend to lie in pages of their own: a band has no more of them than
+    // address translation remembers.
+    std::int64_t const band = rows > rows_per_pass ? rows : rows_per_pass / rows * rows;
+    auto const least = [](std::int64_t a, std::int64_t b) noexcept { return a < b ? a : b; };
+    for (std::int64_t first = 0; first < p.rows; first += band)
+        for (std::int64_t c = 0; c < p.columns; c += columns)
+            for (std::int64_t r = first; r < least(first + band, p.rows); r += rows) {
+                plane part = p;
+                part.rows = least(rows, p.rows - r);
+                part.columns = least(columns, p.columns - c);
+                body(part, dst + r * p.dst_row + c * p.dst_column,
+                     src + r * p.src_row + c * p.src_column);
+            }
+}
+
+/// Announces a read or, with `Write`, a write. The address may lie anywhere: it is a number, never
+/// a pointer into an array.
+template <int Write>
+[[gnu::always_inline]] inline void prefetch(std::byte const* p, std::int64_t distance) noexcept {
+    auto const address =
+        reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(distance);
+    __builtin_prefetch(reinterpret_cast<void const*>(address), Write);
+}
+
+/// A plane whose rows are dense in the destination and whose columns are dense in the source.
+template <std::size_t Size>
+void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexcept {
+    constexpr std::int64_t tile = 64 / Size, block = 16 / Size;
+    for_each_part(
+        p, tile, tile, dst, src, [&](plane const& part, std::byte* d, std::byte const* s) noexcept {
+            if (part.rows == tile && part.columns == tile) {
+                // The next tile of the column arrives while this one moves.
+                for (std::int64_t i = 0; i < tile; ++i) {
+                    prefetch<1>(d, (tile + i) * p.dst_row);
+                    prefetch<0>(s, i * p.src_column + 64);
+                }
+                return transpose_tile<Size>(d, p.dst_row, s, p.src_column);
+            }
+            if constexpr (block > 1) {
+                for_each_part(part, block, block, d, s,
+                              [&](plane const& q, std::byte* to, std::byte const* from) noexcept {
+                                  if (q.rows == block && q.columns == block)
+                                      return transpose_block<Size>(to, q.dst_row, from,
+                                                                   q.src_column);
+                                  transpose_units(exact_piece<Size>{}, q, to, from);
+                              });
+            } else {
+                transpose_units(exact_piece<Size>{}, part, d, s);
+            }
+        });
+}
+
+template <class Piece>
+void transpose_plane(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
+    // A line of units each way; when one side has fewer, the other takes as many more.
+    auto const tile = static_cast<std::int64_t>(64 / piece.size > 4 ? 64 / piece.size : 4);
+    auto const rows = p.columns < tile ? tile * tile / p.columns : tile;
+    auto const columns = p.rows < tile ? tile * tile / p.rows : tile;
+    for_each_part(p, rows, columns, dst, src,
+                  [&](plane const& part, std::byte* d, std::byte const* s) noexcept {
+                      transpose_units(piece, part, d, s);
+                  });
+}
+
+template <std::size_t Size>
+void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst,
+                     std::byte const* src) noexcept {
+    constexpr std::int64_t size = Size, block = 16 / size;
+    if (p.dst_column == size && p.src_row == size && p.rows >= block && p.columns >= block)
+        return transpose_dense<Size>(p, dst, src);
+    transpose_plane<exact_piece<Size>>(piece, p, dst, src);
+}
+
+/// Executes a transpose plan over units of `unit` bytes: the source is fastest along dimension rank
+/// − 2, the destination along rank − 1.
+inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst,
+                      std::byte const* src) noexcept {
+    plane inner{nest};
+    if (inner.src_row < 0) {  // R28: dense backwards is dense forwards from the other end
+        dst += (inner.rows - 1) * inner.dst_row;
+        src += (inner.rows - 1) * inner.src_row;
+        inner.dst_row = -inner.dst_row;
+        inner.src_row = -inner.src_row;
+    }
+    with_piece(unit, [&](auto piece) noexcept {
+        for_each_outer(nest, 2, [&](std::int64_t d, std::int64_t s) noexcept {
+            transpose_plane(piece, inner, dst + d, src + s);
+        });
+    });
+}
+
+}  // namespace ferry::detail
