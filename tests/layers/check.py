@@ -29,6 +29,8 @@ FOREIGN = {
     r"Python\.h": "python/api.hpp",
     r"cuda(_runtime|_runtime_api|_fp16|)?\.h": "cuda/api.hpp",
 }
+# What a foreign header wants defined before it.
+ASKED_FOR = {("python/api.hpp", "PY_SSIZE_T_CLEAN")}
 # Standard headers whose cost a core header must justify on the same line.
 COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}
 COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__clang__|_MSC_VER|__cplusplus|__cpp_\w+)")
@@ -61,7 +63,7 @@ def may_include(includer, included):
 
 def check_line(path, line):
     if match := DEFINE.match(line):
-        if not match[1].startswith("FERRY_"):
+        if not match[1].startswith("FERRY_") and (path, match[1]) not in ASKED_FOR:
             yield f"defines {match[1]}: only FERRY_ macros"
     if COMPILER_TEST.match(line) and path != "config.hpp":
         yield "asks the compiler what it is: only config.hpp does"
@@ -150,6 +152,7 @@ ALLOWED = {
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
     "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",
     "abi/dlpack.hpp": "#include <dlpack/dlpack.h>",
+    "python/api.hpp": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>",
     "tensor/long.hpp": "// length: a table\n" + "\n" * TOO_LONG,
     "ferry.hpp": "#include <ferry/base/a.hpp>",
 }
