@@ -26,7 +26,9 @@ struct producer_facts {
     /// is ever pending.
     stream_token ready_on{};
     bool is_shareable = true;    ///< the owner can be moved in, or shared
-    bool is_describable = true;  ///< DLPack can say where the elements are (R21: packed data may begin within a byte)
+    /// The layout can be handed over: DLPack has words for it (R21: packed data may begin within a byte) and the consumer
+    /// takes it (R13: padded sub-byte elements).
+    bool is_describable = true;
 };
 
 enum class action : std::uint8_t { share, copy, refuse };
@@ -94,8 +96,8 @@ namespace detail {
 
     decision d;
     d.to = wish.device.value_or(facts.where);
-    if (!is_known(d.to.type) || d.to.id < 0) return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
     if (ignores_id(d.to.type)) d.to.id = 0;  // R35
+    if (!is_known(d.to.type) || d.to.id < 0) return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
 
     // The stream belongs to the target device (R48).
     if (wish.stream.is_ambiguous())
@@ -114,7 +116,7 @@ namespace detail {
             if (!reachable)
                 return refuse(errc::copy_needed, "the data is on another device and copy=False forbids to copy it (R53, R54)");
             if (!facts.is_describable)
-                return refuse(errc::copy_needed, "packed elements begin within a byte, and copy=False forbids to copy them (R21)");
+                return refuse(errc::copy_needed, "the packing of the elements cannot be handed over as it is, and copy=False forbids to copy them (R13, R21)");
             return refuse(errc::copy_needed, "the legacy struct has no flags, and copy=False forbids to copy read-only or padded "
                                              "data: ask for max_version=(1, 0) (R15)");
         }
@@ -128,26 +130,29 @@ namespace detail {
 
     // Who waits for whom (R43, R48, R49)?
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
+    stream_token const ready = pending ? facts.ready_on : already_ready;
     stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to.type) : wish.stream;
     bool const synchronous = detail::is_synchronous(d.to, consumer);
     bool const unordered = consumer.is_no_sync() && !synchronous;
     if (d.act == action::share) {
         if (pending && synchronous) d.how = wait::host;
-        else if (pending && !unordered && facts.ready_on != consumer) d.how = wait::order;
-        if (d.how != wait::none) d.on = synchronous ? facts.ready_on : consumer;
+        else if (pending && !unordered && ready != consumer) d.how = wait::order;
+        if (d.how != wait::none) d.on = synchronous ? ready : consumer;
     } else {
         bool const off_host = facts.where.type != device_type::cpu || d.to.type != device_type::cpu;
-        if (off_host) d.on = synchronous || unordered ? facts.ready_on : consumer;
+        if (off_host) d.on = synchronous || unordered ? ready : consumer;
         if (!d.on.names_stream()) d.on = {};  // nothing to queue on: the copy itself is synchronous
         if (synchronous && d.on.names_stream()) d.how = wait::host;
-        else if (pending && !synchronous && facts.ready_on != d.on) d.how = wait::order;
+        else if (pending && !synchronous && ready != d.on) d.how = wait::order;
     }
     if (pending && (d.how != wait::none || d.act == action::copy)) {
-        if (!facts.ready_on.names_stream())
+        if (!ready.names_stream())
             return refuse(errc::stream, "nobody said on which stream the data is ready: pass ready_on, add "
                                         "array_traits::ready_on, or say ferry::already_ready");
-        if (facts.ready_on.is_ambiguous())
+        if (ready.is_ambiguous())
             return refuse(errc::stream, "the data is ready on a null stream: say the legacy default or the per-thread default (R44)");
+        if (!fits(ready, facts.where.type))
+            return refuse(errc::stream, "the stream on which the data is ready belongs to another kind of device than the data (R43–R45)");
     }
 
     // What the struct says (R4, R11–R13, R57).

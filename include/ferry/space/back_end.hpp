@@ -66,7 +66,10 @@ class allocating_from {
     constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
         : space_{std::move(space)}, underneath_{&underneath} {}
 
-    [[nodiscard]] bool reaches(device d) const { return is_same_place(d, space_.device()) || underneath_->reaches(d); }
+    /// The space's memory too, where plain host code can copy it: it takes the back end underneath to reach the rest.
+    [[nodiscard]] bool reaches(device d) const {
+        return (is_host_accessible(d) && is_same_place(d, space_.device())) || underneath_->reaches(d);
+    }
     /// \throws error  errc::device when the result is wanted elsewhere than in the space;  what the space throws
     [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
         if (!is_same_place(d, space_.device()))
