@@ -1,0 +1,97 @@
+#include <support/allocation_failure.hpp>
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+// One per thread, so that tests with threads are not disturbed. A table instead of a count: memory of before the window
+// may be freed within it.
+struct state {
+    bool open = false;
+    bool failed = false;
+    int fail_at = 0;
+    int allocations = 0;
+    int live = 0;
+    void* blocks[4096] = {};
+};
+thread_local state here;
+
+void* allocate(std::size_t size, std::size_t alignment) noexcept {
+    if (here.open) {
+        ++here.allocations;
+        if (here.allocations == here.fail_at) {
+            here.failed = true;
+            return nullptr;
+        }
+    }
+    if (size == 0) size = 1;
+    void* const memory = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+                             ? std::malloc(size)
+                             : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    if (here.open && memory != nullptr) {
+        if (here.live == 4096) std::abort();
+        here.blocks[here.live++] = memory;
+    }
+    return memory;
+}
+
+void* allocate_or_throw(std::size_t size, std::size_t alignment) {
+    void* const memory = allocate(size, alignment);
+    if (memory == nullptr) throw std::bad_alloc{};
+    return memory;
+}
+
+void release(void* memory) noexcept {
+    if (here.open && memory != nullptr)
+        for (int i = here.live; i-- > 0;)
+            if (here.blocks[i] == memory) {
+                here.blocks[i] = here.blocks[--here.live];
+                break;
+            }
+    std::free(memory);
+}
+
+constexpr std::size_t normal = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+std::size_t number(std::align_val_t alignment) noexcept { return static_cast<std::size_t>(alignment); }
+
+}  // namespace
+
+namespace support {
+
+allocation_window::allocation_window(int fail_at) noexcept {
+    here.open = true;
+    here.failed = false;
+    here.fail_at = fail_at;
+    here.allocations = 0;
+    here.live = 0;
+}
+allocation_window::~allocation_window() { here.open = false; }
+int allocation_window::allocations() const noexcept { return here.allocations; }
+int allocation_window::live() const noexcept { return here.live; }
+bool allocation_window::has_failed() const noexcept { return here.failed; }
+
+}  // namespace support
+
+// All of them: a sanitizer brings its own of each that is not replaced, and complains of pairs that do not match.
+void* operator new(std::size_t size) { return allocate_or_throw(size, normal); }
+void* operator new[](std::size_t size) { return allocate_or_throw(size, normal); }
+void* operator new(std::size_t size, std::align_val_t a) { return allocate_or_throw(size, number(a)); }
+void* operator new[](std::size_t size, std::align_val_t a) { return allocate_or_throw(size, number(a)); }
+void* operator new(std::size_t size, std::nothrow_t const&) noexcept { return allocate(size, normal); }
+void* operator new[](std::size_t size, std::nothrow_t const&) noexcept { return allocate(size, normal); }
+void* operator new(std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept { return allocate(size, number(a)); }
+void* operator new[](std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept { return allocate(size, number(a)); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::nothrow_t const&) noexcept { release(memory); }
+void operator delete[](void* memory, std::nothrow_t const&) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t, std::nothrow_t const&) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t, std::nothrow_t const&) noexcept { release(memory); }

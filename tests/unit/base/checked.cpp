@@ -1,0 +1,42 @@
+#include <ferry/base/checked.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+using ferry::detail::checked_add;
+using ferry::detail::checked_multiply;
+
+namespace {
+constexpr auto biggest = INT64_MAX;
+constexpr auto smallest = INT64_MIN;
+}  // namespace
+
+TEST_CASE("R32: a product that fits is exact, one that does not is reported") {
+    std::int64_t out = 0;
+    CHECK(checked_multiply(std::int64_t{1} << 31, std::int64_t{1} << 31, out));
+    CHECK(out == std::int64_t{1} << 62);
+    CHECK(checked_multiply(biggest, std::int64_t{-1}, out));
+    CHECK(out == -biggest);
+    CHECK_FALSE(checked_multiply(std::int64_t{1} << 32, std::int64_t{1} << 31, out));
+    CHECK_FALSE(checked_multiply(smallest, std::int64_t{-1}, out));
+    CHECK(checked_multiply(smallest, std::int64_t{0}, out));
+    CHECK(out == 0);
+}
+
+TEST_CASE("R32: a sum that fits is exact, one that does not is reported") {
+    std::int64_t out = 0;
+    CHECK(checked_add(biggest, smallest, out));
+    CHECK(out == -1);
+    CHECK_FALSE(checked_add(biggest, std::int64_t{1}, out));
+    CHECK_FALSE(checked_add(smallest, std::int64_t{-1}, out));
+    std::uint64_t wide = 0;
+    CHECK_FALSE(checked_add(UINT64_MAX, std::uint64_t{1}, wide));
+    CHECK(checked_add(UINT64_MAX, std::uint64_t{0}, wide));
+}
+
+TEST_CASE("the result may be written over an operand") {
+    std::int64_t a = 6;
+    CHECK(checked_multiply(a, std::int64_t{7}, a));
+    CHECK(a == 42);
+}

@@ -1,0 +1,79 @@
+#include <ferry/base/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <set>
+#include <string>
+
+using ferry::errc;
+using ferry::error;
+using ferry::message;
+
+TEST_CASE("every code has a name of its own") {
+    struct {
+        errc code;
+        char const* name;
+    } const all[] = {{errc::ok, "ok"}, {errc::version, "version"}, {errc::null_struct, "null_struct"}, {errc::rank, "rank"},
+        {errc::shape, "shape"}, {errc::strides, "strides"}, {errc::overflow, "overflow"}, {errc::null_data, "null_data"},
+        {errc::alignment, "alignment"}, {errc::dtype, "dtype"}, {errc::device, "device"},
+        {errc::not_accessible, "not_accessible"}, {errc::read_only, "read_only"}, {errc::flags, "flags"},
+        {errc::copy_needed, "copy_needed"}, {errc::not_shareable, "not_shareable"}, {errc::stream, "stream"},
+        {errc::no_backend, "no_backend"}, {errc::out_of_memory, "out_of_memory"}, {errc::out_of_range, "out_of_range"},
+        {errc::argument, "argument"}, {errc::consumed, "consumed"}, {errc::driver, "driver"},
+        {errc::context_lost, "context_lost"}};
+    for (auto const& [code, text] : all) CHECK(std::string{name(code)} == text);
+    CHECK(std::string{name(errc{-1})} == "unknown");
+    CHECK(std::string{name(errc{1000})} == "unknown");
+}
+
+TEST_CASE("a message writes text and numbers, the extreme ones too") {
+    message text{"a"};
+    text << 'b' << " " << 0 << " " << -7 << " " << 42u << " " << INT64_MIN << " " << INT64_MAX << " " << UINT64_MAX;
+    CHECK(std::string{text.c_str()} ==
+          "ab 0 -7 42 -9223372036854775808 9223372036854775807 18446744073709551615");
+    CHECK(std::string{message{nullptr}.c_str()}.empty());
+}
+
+TEST_CASE("a message that does not fit is cut, and still ends") {
+    std::string const many(10'000, 'x');
+    message text{many.c_str()};
+    auto const length = std::strlen(text.c_str());
+    CHECK(length >= 300);
+    CHECK(length < 1000);
+    text << 1 << "more";
+    CHECK(std::strlen(text.c_str()) == length);
+    error const e{errc::shape, "ferry::f", text};
+    CHECK(std::strlen(e.what()) == length);
+}
+
+TEST_CASE("an error names the function that failed, and where it was called from") {
+    auto const line = __LINE__ + 1;
+    error const e{errc::rank, "ferry::f", message{"ndim is -1"}};
+    CHECK(e.code() == errc::rank);
+    CHECK(std::string{e.api()} == "ferry::f");
+    CHECK(std::string{e.what()} == "ferry::f: ndim is -1");
+    CHECK(e.where().line() == static_cast<unsigned>(line));
+    CHECK(std::strstr(e.where().file_name(), "error.cpp") != nullptr);
+}
+
+TEST_CASE("an error is a std::exception, and a copy says the same") {
+    std::string what;
+    std::exception_ptr kept;
+    try {
+        ferry::detail::fail(errc::dtype, "ferry::g", message{"no"});
+    } catch (std::exception const& e) {
+        what = e.what();
+        kept = std::current_exception();
+    }
+    CHECK(what == "ferry::g: no");
+    try {
+        std::rethrow_exception(kept);
+    } catch (error const& e) {
+        error copy = e;
+        CHECK(copy.code() == errc::dtype);
+        CHECK(copy.what() == what);
+    }
+}

@@ -1,0 +1,31 @@
+#include <ferry/base/flags.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+using ferry::flags;
+
+TEST_CASE("R11, R12, R13: the bits are those of the struct") {
+    CHECK(static_cast<std::uint64_t>(flags::read_only) == 1);
+    CHECK(static_cast<std::uint64_t>(flags::is_copied) == 2);
+    CHECK(static_cast<std::uint64_t>(flags::subbyte_padded) == 4);
+}
+
+TEST_CASE("flags combine as bits do") {
+    auto set = flags::read_only | flags::is_copied;
+    CHECK(has(set, flags::read_only));
+    CHECK(has(set, flags::read_only | flags::is_copied));
+    CHECK_FALSE(has(set, flags::read_only | flags::subbyte_padded));
+    CHECK(has(set, flags::none));
+    set &= ~flags::read_only;
+    CHECK(set == flags::is_copied);
+    set |= flags::subbyte_padded;
+    CHECK(set == (flags::is_copied | flags::subbyte_padded));
+}
+
+TEST_CASE("R14: unknown bits are dropped on read") {
+    CHECK(known(flags{~std::uint64_t{0}}) == flags{7});
+    CHECK(known(flags{0x8000'0000'0000'0008}) == flags::none);
+    CHECK(known(flags{0x12}) == flags::is_copied);
+}

@@ -1,0 +1,77 @@
+#include <ferry/base/stream_token.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+using ferry::device_type;
+using ferry::stream_token;
+using kind = ferry::stream_token::kind;
+
+// As the SDKs declare them: classes that are never defined.
+struct CUstream_st;
+struct ihipStream_t;
+
+namespace {
+CUstream_st* cuda_stream(std::uintptr_t n) { return reinterpret_cast<CUstream_st*>(n); }
+ihipStream_t* rocm_stream(std::uintptr_t n) { return reinterpret_cast<ihipStream_t*>(n); }
+}  // namespace
+
+TEST_CASE("R43: no stream and no synchronisation name no stream, and differ") {
+    CHECK(stream_token{}.is_none());
+    CHECK_FALSE(stream_token{}.names_stream());
+    CHECK(stream_token::no_sync().is_no_sync());
+    CHECK_FALSE(stream_token::no_sync().is_none());
+    CHECK_FALSE(stream_token::no_sync().names_stream());
+    CHECK(stream_token{} != stream_token::no_sync());
+    CHECK(stream_token{}.family() == device_type::cpu);
+}
+
+TEST_CASE("R44: CUDA's 1 is the legacy default stream, 2 the per-thread one, the rest are handles") {
+    CHECK(stream_token::cuda_legacy_default().native_handle() == 1);
+    CHECK(stream_token::cuda_per_thread_default().native_handle() == 2);
+    CHECK(stream_token::cuda(cuda_stream(1)) == stream_token::cuda_legacy_default());
+    CHECK(stream_token::cuda(cuda_stream(2)) == stream_token::cuda_per_thread_default());
+    CHECK(stream_token::from_cuda_handle(1).which() == kind::legacy_default);
+    CHECK(stream_token::from_cuda_handle(2).which() == kind::per_thread_default);
+    auto const handle = stream_token::cuda(cuda_stream(0x1000));
+    CHECK(handle.which() == kind::handle);
+    CHECK(handle.native_handle() == 0x1000);
+    CHECK(handle.family() == device_type::cuda);
+    CHECK(handle.names_stream());
+    CHECK(handle == stream_token::from_cuda_handle(0x1000));
+    CHECK(handle != stream_token::from_cuda_handle(0x1001));
+}
+
+TEST_CASE("R44: a null CUDA handle at run time is ambiguous, and fits nothing") {
+    auto const null = stream_token::cuda(cuda_stream(0));
+    CHECK(null.is_ambiguous());
+    CHECK_FALSE(fits(null, device_type::cuda));
+    CHECK_FALSE(stream_token::cuda_legacy_default().is_ambiguous());
+    CHECK_FALSE(stream_token{}.is_ambiguous());
+}
+
+TEST_CASE("R45: ROCm's default stream is 0, and 1 and 2 are nothing special") {
+    CHECK(stream_token::rocm_default().native_handle() == 0);
+    CHECK_FALSE(stream_token::rocm_default().is_ambiguous());
+    CHECK(fits(stream_token::rocm_default(), device_type::rocm));
+    CHECK(stream_token::rocm(rocm_stream(2)).which() == kind::handle);
+    CHECK(stream_token::rocm(rocm_stream(0x2000)).native_handle() == 0x2000);
+    CHECK(stream_token::rocm(rocm_stream(0x2000)) != stream_token::cuda(cuda_stream(0x2000)));
+}
+
+TEST_CASE("R44, R45, R46: a token fits the memory that its streams order, and no other") {
+    auto const cuda = stream_token::cuda_legacy_default();
+    auto const rocm = stream_token::rocm_default();
+    auto const native = stream_token::native(device_type::ext_dev, 5);
+    for (std::int32_t n = 1; n < 22; ++n) {
+        INFO("type ", n);
+        auto const type = static_cast<device_type>(n);
+        CHECK(fits(stream_token{}, type));
+        CHECK(fits(stream_token::no_sync(), type));
+        CHECK(fits(cuda, type) == (n == 2 || n == 3 || n == 13));
+        CHECK(fits(rocm, type) == (n == 10 || n == 11));
+        CHECK(fits(native, type) == (n == 12));
+        CHECK_FALSE(fits(stream_token::native(device_type::cpu, 5), type));
+    }
+}
