@@ -186,4 +186,7 @@ template <std::move_constructible Owner>
     return make_managed(std::move(owner), [view](auto&) { return view; }, bits, max_version, where);
 }
 
+template <class Owner, class... Rest>
+managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes its owner over: std::move it in, or move a copy");
+
 }  // namespace ferry
