@@ -50,7 +50,7 @@ class stream_token {
     template <class Stream>
         requires std::is_class_v<Stream>
     [[nodiscard]] static stream_token rocm(Stream* handle) noexcept {
-        return {kind::handle, device_type::rocm, reinterpret_cast<std::uintptr_t>(handle)};
+        return rocm_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
     static stream_token rocm(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: say rocm_default()");
     template <std::integral Int>
@@ -65,6 +65,10 @@ class stream_token {
         if (number == 1) return cuda_legacy_default();
         if (number == 2) return cuda_per_thread_default();
         return {kind::handle, device_type::cuda, number};
+    }
+
+    [[nodiscard]] static constexpr stream_token rocm_handle(std::uintptr_t number) noexcept {
+        return {kind::handle, device_type::rocm, number};
     }
 
     [[nodiscard]] constexpr kind which() const noexcept { return kind_; }

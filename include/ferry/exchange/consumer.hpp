@@ -27,6 +27,11 @@ concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 template <class T>
 concept takes_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
+/// The array knows sub-byte elements that take a byte each: array_traits<T>::padded_elements is true. For the others they
+/// are packed on import, which takes a copy (R13).
+template <class T>
+concept takes_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
+
 namespace detail {
 
 /// Hands a tensor to its consumer. The tensor is consumed whatever happens.

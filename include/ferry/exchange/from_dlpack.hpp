@@ -18,31 +18,50 @@ namespace ferry {
 namespace detail {
 
 /// What is left to do once a producer has answered: it may have ignored `copy` and `device`, which then are the consumer's
-/// debts (R56, R58). The tensor is ready on the stream that the request named.
+/// debts (R56, R58). `ready` says where the tensor is ready now.
 template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, BackEnd& b, std::source_location where) {
-    stream_token ready = wish.stream.is_none() ? default_stream(got.device().type) : wish.stream;
-    // R49: a producer that was asked for no stream has synchronised; R48: for the host it always has.
-    if (!ready.names_stream() || !orders(ready.family(), got.device().type)) ready = already_ready;
+[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, stream_token ready, BackEnd& b,
+                                          std::source_location where) {
     wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
     if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
-    if constexpr (allocates<Consumer>) {
-        tensor_view const v = got.view();
-        auto const d = negotiate(facts_of(v, ready, true), wish);
-        if (d.act == action::copy)
-            return trusted::adopt(fulfil<DLManagedTensorVersioned, Consumer>(
-                d, v, ready, b, []() -> DLManagedTensorVersioned* { return nullptr; }, "ferry::from_dlpack", where));
-    }
-    return to_dlpack(std::move(got), wish, b, ready, where);
+    tensor_view const v = got.view();
+    auto facts = facts_of(v, ready, true);
+    facts.is_describable = takes_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
+    auto d = negotiate(facts, wish);
+    if (d.act == action::share) return to_dlpack(std::move(got), wish, b, ready, where);
+    if (!takes_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
+    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
+    return trusted::adopt(fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where));
+}
+
+/// The same after a handshake: the tensor is ready on the stream that the request named. A producer that was asked for no
+/// stream has synchronised (R49), as it always has for the host (R48).
+template <class Consumer, class BackEnd>
+[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b, std::source_location where) {
+    stream_token ready = wish.stream.is_none() ? default_stream(got.device().type) : wish.stream;
+    if (!ready.names_stream() || !orders(ready.family(), got.device().type)) ready = already_ready;
+    return settle_debts<Consumer>(std::move(got), wish, ready, b, where);
 }
 
 }  // namespace detail
+
+/// Imports a tensor without a producer behind it: nobody can be asked, so `ready_on` says where it is ready now, and must for
+/// memory off the host (ferry::already_ready when nothing is pending).
+///
+/// Consumes `tensor` on success; on failure before adopt it is still the caller's.
+/// \throws error  as below
+template <class Consumer, class BackEnd>
+[[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& asked, BackEnd&& b, stream_token ready_on,
+                                   std::source_location where = std::source_location::current()) {
+    auto const wish = detail::with_stream<Consumer>(asked, tensor.device());
+    return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(tensor), wish, ready_on, b, where), where);
+}
 
 /// Imports a tensor from any producer under a request: asks it for what the request says, makes up for what it does not
 /// honour, validates what comes, and gives it to array_traits<Consumer>::adopt (R43, R48, R53, R56–R58).
 ///
 /// Arrays come in as to_dlpack takes them (lvalues are shared, rvalues moved); raw structs and exporters are taken over,
-/// and released exactly once whatever fails. The result is flagged is_copied when anybody copied. Synchronises as the request
+/// and released exactly once whatever fails; a raw struct off the host needs the overload that says where it is ready. The result is flagged is_copied when anybody copied. Synchronises as the request
 /// says: nothing blocks when it names a stream; with device = cpu the data is there on return.
 ///
 /// \throws error  as from_dlpack(raw) and to_dlpack;  what an exporter or adopt throws;  std::bad_alloc
@@ -54,12 +73,9 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
     static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
     if constexpr (std::same_as<P, managed_tensor>) {
         static_assert(!std::is_lvalue_reference_v<Producer>, "ferry: a managed_tensor has one owner: move it in");
-        auto const wish = detail::with_stream<Consumer>(asked, from.device());
-        return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(from), wish, b, where), where);
+        return from_dlpack<Consumer>(std::move(from), asked, b, stream_token{}, where);
     } else if constexpr (std::is_pointer_v<P>) {
-        managed_tensor got = from_dlpack(from);
-        auto const wish = detail::with_stream<Consumer>(asked, got.device());
-        return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), wish, b, where), where);
+        return from_dlpack<Consumer>(from_dlpack(from), asked, b, stream_token{}, where);
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
         managed_tensor got = from.ferry_export(asked);
         return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), asked, b, where), where);

@@ -1,10 +1,8 @@
 // The Python module.
 #include "convert.hpp"
 
-#if __has_include(<ferry/python.hpp>)
 #include <ferry/python.hpp>
 #include "minitensor_ferry.hpp"
-#endif
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -144,11 +142,11 @@ NB_MODULE(_minitensor, m) {
         .def("item", &item, "The value of a Tensor of one element.")
         .def("__repr__", &mt::to_string);
 
-#if __has_include(<ferry/python.hpp>)
-    ferry::python::install_dlpack<tensor>(
-        reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); },
-        [](tensor&& t) { return new_object(std::move(t)); });
-#endif
+    if (!ferry::python::install_dlpack<tensor>(
+            reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); },
+            [](tensor&& t) { return new_object(std::move(t)); })) {
+        throw nb::python_error{};
+    }
 
     m.def(
         "asarray",

@@ -1,0 +1,160 @@
+// ferry: the arguments of `__dlpack__` and from_dlpack: the only place where streams are integers.
+#pragma once
+
+#include <ferry/python/error.hpp>
+#include <ferry/python/object.hpp>
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/base/version.hpp>
+#include <ferry/exchange/request.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+namespace ferry::python {
+namespace detail {
+
+/// Names that are looked up at every call, interned once. Immortal; made with the GIL held.
+struct interned_names {
+    PyObject* stream = PyUnicode_InternFromString("stream");
+    PyObject* max_version = PyUnicode_InternFromString("max_version");
+    PyObject* dl_device = PyUnicode_InternFromString("dl_device");
+    PyObject* copy = PyUnicode_InternFromString("copy");
+    PyObject* device = PyUnicode_InternFromString("device");
+    PyObject* dlpack = PyUnicode_InternFromString("__dlpack__");
+    PyObject* dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    PyObject* exchange_api = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
+    PyObject* exchange_api_1_2 = PyUnicode_InternFromString("__c_dlpack_exchange_api__");
+    PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);
+    PyObject* only_max_version = PyTuple_Pack(1, max_version);
+};
+[[nodiscard]] inline interned_names const& names() {
+    static interned_names const* cached = nullptr;
+    if (cached == nullptr) {
+        cached = new interned_names{};
+        if (cached->only_max_version == nullptr || cached->version == nullptr || cached->exchange_api_1_2 == nullptr) {
+            delete cached;
+            cached = nullptr;
+            throw error_is_set{};
+        }
+    }
+    return *cached;
+}
+
+[[nodiscard]] inline bool is_named(PyObject* name, PyObject* interned) noexcept {
+    return name == interned || (PyUnicode_Check(name) != 0 && PyUnicode_Compare(name, interned) == 0);
+}
+
+/// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; leaves no Python error set.
+[[nodiscard]] inline bool to_integer(PyObject* object, long long& out) noexcept {
+    reference index{PyNumber_Index(object)};
+    if (!index) {
+        PyErr_Clear();
+        return false;
+    }
+    int overflow = 0;
+    out = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+    if (overflow != 0) out = overflow > 0 ? INT64_MAX : INT64_MIN;
+    return true;
+}
+
+/// A pair of integers, as a tuple or a list.
+[[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) noexcept {
+    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2) return false;
+    return to_integer(PySequence_Fast_GET_ITEM(object, 0), first) && to_integer(PySequence_Fast_GET_ITEM(object, 1), second);
+}
+
+[[nodiscard]] inline device device_from_pair(PyObject* pair, char const* complaint) {
+    long long type = 0, id = 0;
+    if (!to_pair(pair, type, id) || type != static_cast<std::int32_t>(type) || id != static_cast<std::int32_t>(id))
+        raise(PyExc_ValueError, complaint);
+    return {static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
+}
+
+/// R57: None and a major below 1 mean legacy; what is above ours gets ours.
+[[nodiscard]] inline version version_from(PyObject* object) {
+    if (object == Py_None) return version::legacy;
+    long long major = 0, minor = 0;
+    if (!to_pair(object, major, minor) || minor < 0)
+        raise(PyExc_ValueError, "max_version must be None or a pair of integers (major, minor)");
+    if (major < 1) return version::legacy;
+    auto const clamp = [](long long n) { return n > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(n); };
+    return {clamp(major), clamp(minor)};
+}
+
+[[nodiscard]] inline copy_policy copy_from(PyObject* object) {
+    if (object == Py_None) return copy_policy::if_needed;
+    if (object == Py_True) return copy_policy::always;
+    if (object == Py_False) return copy_policy::never;
+    raise(PyExc_ValueError, "copy must be None, True or False");
+}
+
+/// A stream number as the token that it means for memory of type `type` (R44–R46).
+[[nodiscard]] inline stream_token stream_from(PyObject* object, device_type type) {
+    if (object == Py_None) return {};
+    long long number = 0;
+    if (PyBool_Check(object) != 0 || !to_integer(object, number)) raise(PyExc_ValueError, "stream must be None or an integer");
+    if (number == -1) return stream_token::no_sync();
+    if (number < -1) raise(PyExc_ValueError, "stream must not be below -1 (R44)");
+    auto const handle = static_cast<std::uintptr_t>(number);
+    if (uses_cuda_streams(type)) {
+        if (number == 0) raise(PyExc_ValueError, "stream 0 is ambiguous (R44): say 1 for the legacy or 2 for the per-thread default stream");
+        return stream_token::from_cuda_handle(handle);
+    }
+    if (uses_rocm_streams(type)) {
+        if (number == 1 || number == 2) raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): say 0 for the default stream");
+        return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
+    }
+    if (type == device_type::cpu)
+        raise(PyExc_ValueError, "memory of the CPU has no streams: stream must be None or -1 (R46, R48)");
+    return stream_token::native(type, handle);
+}
+
+/// The number that a token has in Python; null when it means None.
+[[nodiscard]] inline reference to_number(stream_token token) {
+    if (token.is_none()) return {};
+    return reference{token.is_no_sync() ? PyLong_FromLong(-1) : PyLong_FromUnsignedLongLong(token.native_handle())};
+}
+
+}  // namespace detail
+
+/// A device as people write it: "cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …, a pair (type, id), or an
+/// object with `__dlpack_device__`. Nothing, with a Python ValueError set, for anything else. Needs the GIL.
+[[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
+    constexpr char const* complaint =
+        "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
+    try {
+        if (PyUnicode_Check(object) != 0) {
+            char const* text = PyUnicode_AsUTF8(object);
+            if (text == nullptr) return {};
+            for (std::int32_t n = abi::device::cpu; n <= abi::device::ascend; ++n) {
+                auto const type = static_cast<device_type>(n);
+                auto const length = std::strlen(name(type));
+                if (!is_known(type) || std::strncmp(text, name(type), length) != 0) continue;
+                if (text[length] == '\0') return device{type, 0};
+                if (text[length] != ':') continue;
+                char const* digit = text + length + 1;
+                std::int32_t id = 0;
+                int digits = 0;
+                for (; *digit >= '0' && *digit <= '9' && digits < 9; ++digit, ++digits) id = 10 * id + (*digit - '0');
+                if (digits > 0 && *digit == '\0') return device{type, id};
+            }
+            raise(PyExc_ValueError, complaint);
+        }
+        if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0) return detail::device_from_pair(object, complaint);
+        reference pair{PyObject_CallMethodNoArgs(object, detail::names().dlpack_device)};
+        if (!pair) {
+            if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
+            PyErr_Clear();
+            raise(PyExc_ValueError, complaint);
+        }
+        return detail::device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
+    } catch (...) {
+        translate_exception();
+        return {};
+    }
+}
+
+}  // namespace ferry::python

@@ -1,0 +1,69 @@
+// ferry: `__dlpack__` and `__dlpack_device__` for an array type (R37, R52, R57).
+#pragma once
+
+#include <ferry/python/arguments.hpp>
+#include <ferry/python/back_end.hpp>
+#include <ferry/python/capsule.hpp>
+#include <ferry/python/error.hpp>
+
+#include <ferry/exchange/to_dlpack.hpp>
+
+#include <source_location>
+
+namespace ferry::python::detail {
+
+/// The arguments of one call of `__dlpack__`, as they came.
+struct export_arguments {
+    PyObject* stream = Py_None;
+    PyObject* max_version = Py_None;
+    PyObject* dl_device = Py_None;
+    PyObject* copy = Py_None;
+};
+
+/// Keyword-only, as R52 has it; an unknown keyword or a positional argument is the only TypeError.
+[[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
+    if (positional != 0) raise(PyExc_TypeError, "__dlpack__() takes keyword arguments only: stream, max_version, dl_device, copy");
+    export_arguments given;
+    Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
+    auto const& known = names();
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* const name = PyTuple_GET_ITEM(keywords, i);
+        if (is_named(name, known.max_version)) given.max_version = args[i];
+        else if (is_named(name, known.dl_device)) given.dl_device = args[i];
+        else if (is_named(name, known.copy)) given.copy = args[i];
+        else if (is_named(name, known.stream)) given.stream = args[i];
+        else {
+            PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
+            throw error_is_set{};
+        }
+    }
+    return given;
+}
+
+/// The request that the arguments make of a tensor on `where`: the stream belongs to the target (R48).
+[[nodiscard]] inline request to_request(export_arguments const& given, device where) {
+    request wish;
+    wish.max_version = version_from(given.max_version);
+    wish.copy = copy_from(given.copy);
+    if (given.dl_device != Py_None)
+        wish.device = device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
+    wish.stream = stream_from(given.stream, wish.device.value_or(where).type);
+    return wish;
+}
+
+/// Exports `array` under a request as a new capsule.
+template <class T, class BackEnd>
+[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
+    constexpr auto api = "__dlpack__";
+    auto const where = std::source_location::current();
+    tensor_view const v = view_of(array);
+    auto const ready = ferry::detail::ready_on(array);
+    auto const wish = to_request(given, v.device());
+    auto const d = negotiate(ferry::detail::facts_of(v, ready, shareable<T>), wish);
+    yielding patient{b};
+    if (d.stamp.is_legacy() && d.act != action::refuse)
+        return make_capsule(ferry::detail::export_array<DLManagedTensor>(array, d, v, ready, patient, api, where));
+    return make_capsule(ferry::detail::export_array<DLManagedTensorVersioned>(array, d, v, ready, patient, api, where));
+}
+
+}  // namespace ferry::python::detail

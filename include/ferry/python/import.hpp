@@ -1,0 +1,176 @@
+// ferry: imports from Python: whatever a library of any age offers, asked for in the order that costs least.
+#pragma once
+
+#include <ferry/python/arguments.hpp>
+#include <ferry/python/back_end.hpp>
+#include <ferry/python/capsule.hpp>
+#include <ferry/python/error.hpp>
+
+#include <ferry/abi/exchange_api.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
+
+#include <optional>
+#include <source_location>
+#include <utility>
+
+namespace ferry::python {
+namespace detail {
+
+/// A tensor as it came, and the stream on which it is ready: none when the handshake has ordered it already.
+struct arrival {
+    managed_tensor tensor;
+    std::optional<stream_token> ready_on;
+};
+
+/// The exchange table of an object's type, in either spelling (R69), in the newest version that we can read (R70), with all
+/// that an import needs (R71); null when there is none.
+[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
+    auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+    void* table = nullptr;
+    reference published{PyObject_GetAttr(type, names().exchange_api)};
+    if (published) {
+        if (PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) != 0)
+            table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
+    } else {
+        PyErr_Clear();
+        published = reference{PyObject_GetAttr(type, names().exchange_api_1_2)};
+        if (published && PyLong_CheckExact(published.get()) != 0) table = PyLong_AsVoidPtr(published.get());
+        PyErr_Clear();
+    }
+    auto const* header = static_cast<abi::exchange_api_header const*>(table);
+    while (header != nullptr && header->version.major > version::current.major) header = header->prev_api;
+    if (header == nullptr || header->version.major != version::current.major) return nullptr;
+    auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
+    return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
+}
+
+/// R73, R76: no synchronisation happens in there; the tensor is ready on the producer's current stream.
+[[nodiscard]] inline arrival import_by_table(abi::exchange_api const& api, PyObject* object) {
+    DLManagedTensorVersioned* raw = nullptr;
+    if (api.managed_tensor_from_py_object_no_sync(object, &raw) != 0) throw error_is_set{};
+    arrival got{ferry::from_dlpack(raw), already_ready};
+    device const where = got.tensor.device();
+    if (where.type != device_type::cpu) {
+        void* stream = nullptr;
+        if (api.current_work_stream(where.to_abi().device_type, where.id, &stream) != 0) throw error_is_set{};
+        // NULL is the legacy default stream here, and only here.
+        if (uses_cuda_streams(where.type))
+            got.ready_on = stream != nullptr ? stream_token::from_cuda_handle(reinterpret_cast<std::uintptr_t>(stream))
+                                             : stream_token::cuda_legacy_default();
+        else if (uses_rocm_streams(where.type))
+            got.ready_on = stream != nullptr ? stream_token::rocm_handle(reinterpret_cast<std::uintptr_t>(stream))
+                                             : stream_token::rocm_default();
+        else
+            got.ready_on = stream_token::native(where.type, reinterpret_cast<std::uintptr_t>(stream));
+    }
+    return got;
+}
+
+/// Calls `x.__dlpack__` with what is given; the result, or null with the producer's error set.
+[[nodiscard]] inline reference call_dlpack(PyObject* x, bool with_version, PyObject* stream, PyObject* dl_device, PyObject* copy) {
+    auto const& known = names();
+    PyObject* arguments[5] = {x, nullptr, nullptr, nullptr, nullptr};
+    PyObject* keywords[4] = {};
+    Py_ssize_t count = 0;
+    auto const add = [&](PyObject* name, PyObject* value) {
+        if (value == nullptr) return;
+        keywords[count] = name;
+        arguments[++count] = value;
+    };
+    add(known.max_version, with_version ? known.version : nullptr);
+    add(known.stream, stream);
+    add(known.dl_device, dl_device);
+    add(known.copy, copy);
+    reference tuple;
+    PyObject* keyword_names = count == 1 && with_version ? known.only_max_version : nullptr;
+    if (keyword_names == nullptr && count != 0) {
+        tuple = reference{PyTuple_New(count)};
+        if (!tuple) throw error_is_set{};
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            Py_INCREF(keywords[i]);
+            PyTuple_SET_ITEM(tuple.get(), i, keywords[i]);
+        }
+        keyword_names = tuple.get();
+    }
+    return reference{PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names)};
+}
+
+/// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or move
+/// (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other errors, and
+/// any after copy=False, are the producer's and go through (R81).
+[[nodiscard]] inline reference ask(PyObject* x, request const& wish) {
+    reference const stream = to_number(wish.stream);
+    reference dl_device;
+    if (wish.device) {
+        dl_device = reference{Py_BuildValue("(ii)", static_cast<int>(wish.device->type), static_cast<int>(wish.device->id))};
+        if (!dl_device) throw error_is_set{};
+    }
+    PyObject* const copy = wish.copy == copy_policy::if_needed ? nullptr : wish.copy == copy_policy::always ? Py_True : Py_False;
+    reference result = call_dlpack(x, true, stream.get(), dl_device.get(), copy);
+    if (result) return result;
+    bool const too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
+    bool const asked_much = copy == Py_True || (dl_device && copy != Py_False);
+    bool const unable = PyErr_ExceptionMatches(PyExc_BufferError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0;
+    if (!too_old && !(unable && asked_much)) throw error_is_set{};
+    if (copy != nullptr || dl_device) {
+        PyErr_Clear();
+        result = call_dlpack(x, true, stream.get(), nullptr, nullptr);
+        if (result) return result;
+        if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
+    }
+    PyErr_Clear();
+    result = call_dlpack(x, false, stream.get(), nullptr, nullptr);
+    if (!result) throw error_is_set{};
+    return result;
+}
+
+/// Fetches a tensor from an object with `__dlpack__` or an exchange table, or from a raw capsule (R64).
+[[nodiscard]] inline arrival fetch(PyObject* x, request const& wish) {
+    if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
+    if (!wish.device && wish.copy == copy_policy::if_needed)
+        if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
+    reference method{PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(x)), names().dlpack)};
+    if (!method) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "from_dlpack() wants an object with __dlpack__, or a capsule of one; %.200s has none",
+                     Py_TYPE(x)->tp_name);
+        throw error_is_set{};
+    }
+    reference const capsule = ask(x, wish);
+    return {from_capsule(capsule.get()), std::nullopt};
+}
+
+/// Where an object says its data is (R37); it may disagree with the capsule, which is right then (R38).
+[[nodiscard]] inline device announced_device(PyObject* x) {
+    reference pair{PyObject_CallMethodNoArgs(x, names().dlpack_device)};
+    if (!pair) throw error_is_set{};
+    return device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
+}
+
+}  // namespace detail
+
+/// Imports a Python object as a C++ array: asks the producer for what the request says, copies itself what the producer
+/// cannot, validates, and gives the tensor to array_traits<T>::adopt (R42, R43, R56–R58, R64).
+///
+/// The GIL must be held; waits and long copies give it away. Whatever is taken is released exactly once on failure; what is
+/// not taken is left as it was.
+///
+/// \throws error_is_set  the producer's own errors, TypeError, ValueError;  error  as ferry::from_dlpack
+template <class T, class BackEnd = host_back_end const&>
+[[nodiscard]] T from_python(PyObject* x, request wish, BackEnd&& b = host_only) {
+    auto const where = std::source_location::current();
+    if constexpr (tells_current_stream<T>) {
+        if (wish.stream.is_none() && PyCapsule_CheckExact(x) == 0)
+            wish = ferry::detail::with_stream<T>(wish, wish.device ? *wish.device : detail::announced_device(x));
+    }
+    detail::arrival got = detail::fetch(x, wish);
+    if (wish.copy == copy_policy::never && got.tensor.is_copied())
+        ferry::detail::fail(errc::copy_needed, "from_dlpack", message{"copy=False was asked for, and the producer copied (R54)"}, where);
+    detail::yielding patient{b};
+    if (got.ready_on)
+        return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, *got.ready_on, patient, where), where);
+    return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, patient, where), where);
+}
+
+}  // namespace ferry::python
