@@ -51,8 +51,8 @@ namespace detail {
 
 /// Enters the dimensions of two non-empty views of one shape into `nest`; units are the distances
 /// that a stride of 1 means.
-constexpr void add_dimensions(loop_nest& nest, tensor_view dst, std::int64_t dst_unit,
-                              tensor_view src, std::int64_t src_unit) noexcept {
+constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int64_t dst_unit,
+                              tensor_view const& src, std::int64_t src_unit) noexcept {
     // Innermost first, so that implicit strides cost a product and no loop; sorting turns the list
     // round if need be.
     std::int64_t compact = 1;
@@ -95,60 +95,56 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     }
 }
 
-}  // namespace detail
-
-/// The plan of a copy whose views are known to fit: equal shapes and types, no more than 63 bits of
-/// bytes. Allocates nothing, reads no data.
-[[nodiscard]] constexpr copy_plan make_copy_plan_unchecked(tensor_view dst,
-                                                           tensor_view src) noexcept {
+/// The plan of a copy whose views have been checked and have `count` elements.
+[[nodiscard]] constexpr copy_plan plan_copy(tensor_view const& dst, tensor_view const& src,
+                                            std::int64_t count) noexcept {
     copy_plan plan;
-    std::int64_t const count = dst.size();
     if (count == 0) return plan;  // R26
     std::int64_t dst_unit = bits_per_element(dst.dtype(), dst.is_padded());
     std::int64_t src_unit = bits_per_element(src.dtype(), src.is_padded());
-    static_cast<void>(byte_count(count, dst.dtype(), dst.is_padded(), plan.total_bytes));
     bool const in_bits = (dst_unit | src_unit) % 8 != 0;
-    if (!in_bits && dst.is_contiguous() && src.is_contiguous()) {
-        plan.kind = copy_kind::contiguous;
-        plan.unit = plan.total_bytes;
-        return plan;
+    if (in_bits) {
+        plan.unit = bits_per_element(dst.dtype());
+        static_cast<void>(byte_count(count, dst.dtype(), dst.is_padded(), plan.total_bytes));
+    } else {
+        plan.unit = dst_unit = src_unit = dst_unit / 8;
+        plan.total_bytes = count * dst_unit;
+        if (dst.is_contiguous() && src.is_contiguous()) {
+            plan.kind = copy_kind::contiguous;
+            plan.unit = plan.total_bytes;
+            return plan;
+        }
     }
-    if (!in_bits) {
-        dst_unit /= 8;
-        src_unit /= 8;
-    }
-    plan.unit = in_bits ? bits_per_element(dst.dtype()) : dst_unit;
     plan.zero_bits = static_cast<std::int32_t>(dst_unit - plan.unit);
-    detail::add_dimensions(plan, dst, dst_unit, src, src_unit);
+    add_dimensions(plan, dst, dst_unit, src, src_unit);
     plan.sort();
     plan.coalesce();
     plan.unit = plan.absorb_run(plan.unit);
-    if (in_bits && !detail::to_bytes(plan)) {
+    if (in_bits && !to_bytes(plan)) {
         plan.kind = copy_kind::bits;
     } else {
-        detail::classify(plan,
-                         in_bits ? 0 : dst_unit);  // whole bytes of sub-byte elements are runs
+        classify(plan, in_bits ? 0 : dst_unit);  // sub-byte elements fill bytes by runs only
     }
     return plan;
 }
 
+}  // namespace detail
+
 /// The plan that copies `src` onto `dst`: same shape, same type, any strides. Of sub-byte types one
-/// may be packed and the other padded; the plan then packs, or unpacks and clears the padding (R13,
-/// R19).
+/// may be packed and the other padded; the plan then packs, or unpacks and clears the padding
+/// (R13, R19).
 ///
 /// Reads neither data nor devices, allocates nothing, does not synchronise. Views are taken at
 /// their word: foreign ones pass `validate` first. Strides that make elements of `dst` overlap
-/// without being 0 go unnoticed, and leave any one of the values written; so do a `dst` and a `src`
-/// that share memory, which no executor supports.
+/// without being 0 go unnoticed and leave any one of the values written.
 ///
 /// \throws error  errc::shape or dtype when the views differ, read_only (R11), strides when `dst`
-/// repeats elements (R29),
-///                overflow when the elements cannot be counted (R32)
+///                repeats elements (R29), overflow when they cannot be counted (R32)
 [[nodiscard]] constexpr copy_plan make_copy_plan(
-    tensor_view dst, tensor_view src, char const* api = "ferry::make_copy_plan",
+    tensor_view const& dst, tensor_view const& src, char const* api = "ferry::make_copy_plan",
     std::source_location where = std::source_location::current()) {
-    detail::check_copy(dst, src, api, where);
-    return make_copy_plan_unchecked(dst, src);
+    auto const count = detail::check_copy(dst, src, api, where);
+    return detail::plan_copy(dst, src, count);
 }
 
 }  // namespace ferry

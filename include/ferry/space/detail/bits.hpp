@@ -50,10 +50,10 @@ inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count,
     p += at >> 3;
     auto const shift = at & 7;
     std::uint64_t const mask = low_bits(count) << shift;
-    value <<= shift;
+    value = value << shift & mask;
     for (std::int64_t i = 0; i * 8 < shift + count; ++i) {
         auto const m = static_cast<std::byte>(mask >> i * 8 & 0xff);
-        p[i] = (p[i] & ~m) | (static_cast<std::byte>(value >> i * 8 & 0xff) & m);
+        p[i] = (p[i] & ~m) | static_cast<std::byte>(value >> i * 8 & 0xff);
     }
 }
 
@@ -92,28 +92,46 @@ inline void copy_bit_unit(bit_unit unit, std::byte* dst, std::int64_t to, std::b
     if (unit.zeros != 0) store_bits(dst, to + unit.count, unit.zeros, 0);
 }
 
-/// Elements of up to 7 bits, from packed to a byte each; eight at a time fill `bits` bytes on one
-/// side and 8 on the other.
-inline void unpack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::byte const* src,
-                       std::int64_t from) noexcept {
-    for (std::int64_t i = 0; i < count; i += 8) {
-        auto const n = count - i < 8 ? count - i : 8;
-        std::uint64_t const packed = load_bits(src, from + i * bits, n * bits);
-        for (std::int64_t k = 0; k < n; ++k)
-            dst[i + k] = static_cast<std::byte>(packed >> k * bits & low_bits(bits));
-    }
+/// Eight elements of `bits` ≤ 7 bits, from one after the other to a byte each: halves move apart,
+/// then their halves, and theirs. What the word holds beyond them is dropped.
+[[nodiscard]] constexpr std::uint64_t spread(std::uint64_t w, std::int64_t bits) noexcept {
+    std::uint64_t const fours = low_bits(4 * bits), twos = low_bits(2 * bits) * 0x1'0000'0001,
+                        ones = low_bits(bits) * 0x1'0001'0001'0001;
+    w = (w & fours) | (w & fours << 4 * bits) << (32 - 4 * bits);
+    w = (w & twos) | (w & twos << 2 * bits) << (16 - 2 * bits);
+    return (w & ones) | (w & ones << bits) << (8 - bits);
 }
 
-/// The other way; what the padding holds does not matter (R13).
+/// The way back; what the bytes hold beyond their element is dropped (R13).
+[[nodiscard]] constexpr std::uint64_t gathered(std::uint64_t w, std::int64_t bits) noexcept {
+    std::uint64_t const fours = low_bits(4 * bits), twos = low_bits(2 * bits) * 0x1'0000'0001,
+                        ones = low_bits(bits) * 0x1'0001'0001'0001;
+    w = (w & ones) | (w >> (8 - bits) & ones << bits);
+    w = (w & twos) | (w >> (16 - 2 * bits) & twos << 2 * bits);
+    return (w & fours) | (w >> (32 - 4 * bits) & fours << 4 * bits);
+}
+
+/// A row of packed elements to a byte each.
+inline void unpack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::byte const* src,
+                       std::int64_t from) noexcept {
+    std::int64_t i = 0;
+    for (; (from & 7) + (count - i) * bits >= 64; i += 8, from += 8 * bits)
+        store_word(dst + i, spread(load_word(src + (from >> 3)) >> (from & 7), bits));
+    for (; i < count; ++i, from += bits)
+        dst[i] = static_cast<std::byte>(load_bits(src, from, bits));
+}
+
+/// A row of elements of a byte each to packed ones.
 inline void pack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::int64_t to,
                      std::byte const* src) noexcept {
-    for (std::int64_t i = 0; i < count; i += 8) {
-        auto const n = count - i < 8 ? count - i : 8;
-        std::uint64_t packed = 0;
-        for (std::int64_t k = 0; k < n; ++k)
-            packed |= (std::to_integer<std::uint64_t>(src[i + k]) & low_bits(bits)) << k * bits;
-        store_bits(dst, to + i * bits, n * bits, packed);
-    }
+    std::int64_t i = 0;
+    // Words reach past eight elements; what comes next puts that right.
+    for (; (to & 7) == 0 && (count - i) * bits >= 64; i += 8, to += 8 * bits)
+        store_word(dst + (to >> 3), gathered(load_word(src + i), bits));
+    for (; count - i >= 8; i += 8, to += 8 * bits)
+        store_bits(dst, to, 8 * bits, gathered(load_word(src + i), bits));
+    for (; i < count; ++i, to += bits)
+        store_bits(dst, to, bits, std::to_integer<std::uint64_t>(src[i]));
 }
 
 /// Executes loops whose distances count bits from bit 0 of the first element's byte.

@@ -1,6 +1,8 @@
 // ferry: what must hold before one view is copied onto another.
 #pragma once
 
+#include <ferry/base/checked.hpp>
+#include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/config.hpp>
@@ -54,19 +56,30 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
     fail(errc::overflow, api, text, where);
 }
 
-/// Equal shapes and types, and a destination that can hold what is written to it.
-constexpr void check_copy(tensor_view dst, tensor_view src, char const* api,
-                          std::source_location where) {
-    if (!(dst.shape() == src.shape())) fail_shape(dst.shape(), src.shape(), api, where);
+/// Equal shapes and types, and a destination that can hold what is written to it. Gives the number
+/// of elements. One pass over the shapes: for small tensors this is a good part of the copy.
+constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src, char const* api,
+                                  std::source_location where) {
+    bool same = dst.rank() == src.rank(), fits = true;
+    std::int64_t count = 1;
+    for (int i = 0; same && i < dst.rank(); ++i) {
+        same = dst.extent(i) == src.extent(i);
+        fits = checked_multiply(count, dst.extent(i), count) && fits;
+    }
+    if (!same) fail_shape(dst.shape(), src.shape(), api, where);
     if (!(dst.dtype() == src.dtype())) fail_dtype(dst.dtype(), src.dtype(), api, where);
     if (dst.is_read_only()) fail_read_only(api, where);
-    std::int64_t count = 0, bytes = 0;
-    // Padded elements are the larger ones.
-    if (!element_count(dst.shape(), count) || !byte_count(count, dst.dtype(), true, bytes))
-        fail_overflow(dst.shape(), api, where);
-    if (dst.strides().is_implicit() || count == 0) return;
+    // Padded elements are the larger ones. What overflows may still be empty.
+    std::int64_t bytes = 0;
+    if (!fits || !checked_multiply(count, bits_per_element(dst.dtype(), true) / 8, bytes)) {
+        if (!element_count(dst.shape(), count) || count != 0)
+            fail_overflow(dst.shape(), api, where);
+        return 0;
+    }
+    if (dst.strides().is_implicit() || count == 0) return count;
     for (int i = 0; i < dst.rank(); ++i)
         if (dst.strides()[i] == 0 && dst.extent(i) > 1) fail_repeated(i, dst.extent(i), api, where);
+    return count;
 }
 
 }  // namespace ferry::detail

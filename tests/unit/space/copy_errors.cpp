@@ -1,0 +1,98 @@
+// What a copy refuses, and what it says.
+#include <ferry/space/copy_plan.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+
+namespace {
+
+std::int64_t const square[] = {3, 3}, oblong[] = {2, 3}, line[] = {9}, none[] = {0, 3};
+float data[9] = {};
+
+struct failure {
+    ferry::errc code = ferry::errc::ok;
+    std::string text;
+};
+
+failure plan_failure(ferry::tensor_view dst, ferry::tensor_view src) {
+    try {
+        static_cast<void>(ferry::make_copy_plan(dst, src));
+    } catch (ferry::error const& e) {
+        return {e.code(), e.what()};
+    }
+    return {};
+}
+
+bool says(failure const& f, char const* words) { return f.text.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a copy between different shapes is refused with both shapes") {
+    auto const f = plan_failure({data, oblong}, {data, square});
+    CHECK(f.code == ferry::errc::shape);
+    CHECK(says(f, "ferry::make_copy_plan: "));
+    CHECK(says(f, "(2, 3)"));
+    CHECK(says(f, "(3, 3)"));
+    CHECK(plan_failure({data, line}, {data, square}).code == ferry::errc::shape);
+    CHECK(plan_failure({data, ferry::shape_view{}}, {data, line}).code == ferry::errc::shape);
+}
+
+TEST_CASE("a copy does not convert: other dtypes are refused by name") {
+    std::int32_t integers[9] = {};
+    auto const f = plan_failure({data, square}, {integers, square});
+    CHECK(f.code == ferry::errc::dtype);
+    CHECK(says(f, "float32"));
+    CHECK(says(f, "int32"));
+}
+
+TEST_CASE("a dtype of other bits or lanes is another dtype") {
+    ferry::data_type const plain{ferry::type_code::float_, 32},
+        pair{ferry::type_code::float_, 32, 2};
+    CHECK(plan_failure({data, plain, line}, {data, pair, line}).code == ferry::errc::dtype);
+}
+
+TEST_CASE("R11: a read-only destination is refused, a read-only source is not") {
+    float const* const constant = data;
+    auto const f = plan_failure({constant, square}, {data, square});
+    CHECK(f.code == ferry::errc::read_only);
+    CHECK(says(f, "R11"));
+    CHECK(plan_failure({data, square}, {constant, square}).code == ferry::errc::ok);
+}
+
+TEST_CASE("R29: a destination that repeats elements is refused, a source may") {
+    std::int64_t const rows[] = {0, 1}, columns[] = {1, 0};
+    auto const f = plan_failure({data, square, columns}, {data, square});
+    CHECK(f.code == ferry::errc::strides);
+    CHECK(says(f, "dimension 1"));
+    CHECK(says(f, "R29"));
+    CHECK(plan_failure({data, square, rows}, {data, square}).code == ferry::errc::strides);
+    CHECK(plan_failure({data, square}, {data, square, rows}).code == ferry::errc::ok);
+}
+
+TEST_CASE("R26, R27: strides of empty tensors and of dimensions of extent 1 repeat nothing") {
+    std::int64_t const zeros[] = {0, 0}, row[] = {1, 3}, unused[] = {0, 1};
+    CHECK(plan_failure({data, none, zeros}, {data, none}).code == ferry::errc::ok);
+    CHECK(plan_failure({data, row, unused}, {data, row}).code == ferry::errc::ok);
+}
+
+TEST_CASE("R32: shapes that cannot be counted are refused, unless they are empty") {
+    std::int64_t const vast[] = {std::int64_t{1} << 32, std::int64_t{1} << 32};
+    std::int64_t const wide[] = {std::int64_t{1} << 61};
+    std::int64_t const empty[] = {std::int64_t{1} << 32, std::int64_t{1} << 32, 0};
+    CHECK(plan_failure({data, vast}, {data, vast}).code == ferry::errc::overflow);
+    CHECK(plan_failure({data, wide}, {data, wide}).code == ferry::errc::overflow);
+    CHECK(plan_failure({data, empty}, {data, empty}).code == ferry::errc::ok);
+    CHECK(ferry::make_copy_plan({data, empty}, {data, empty}).kind == ferry::copy_kind::empty);
+}
+
+TEST_CASE("a failed copy reports the function that was called") {
+    try {
+        static_cast<void>(ferry::make_copy_plan({data, oblong}, {data, square}, "ferry::copy"));
+        FAIL("no error");
+    } catch (ferry::error const& e) {
+        CHECK(std::string{e.api()} == "ferry::copy");
+        CHECK(std::string{e.what()}.starts_with("ferry::copy: "));
+    }
+}
