@@ -1,0 +1,190 @@
+#include <ferry/tensor/legacy.hpp>
+
+#include <support/allocation_failure.hpp>
+#include <support/counting_producer.hpp>
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+using ferry::errc;
+using ferry::flags;
+using ferry::from_dlpack;
+using ferry::managed_tensor;
+using support::fails;
+using tensor = support::legacy_producer;
+using versioned = support::counting_producer;
+
+namespace {
+alignas(64) float memory[64];
+}
+
+TEST_CASE("R8: a legacy tensor comes in; its deleter is called once, when the last owner goes") {
+    tensor p{memory, support::float32, {2, 3}, {3, 1}};
+    {
+        managed_tensor t = from_dlpack(&p.raw);
+        CHECK(t.view().data() == memory);
+        CHECK(t.view().extent(1) == 3);
+        CHECK(t.stamped() == ferry::version::current);
+        auto* raw = t.release();
+        CHECK(p.deleter_calls == 0);
+        raw->deleter(raw);
+        CHECK(p.deleter_calls == 1);
+    }
+    CHECK(p.deleter_calls == 1);
+    CHECK(p.deleted == &p.raw);
+}
+
+TEST_CASE("R15: legacy data is read-only unless its producer's documentation says otherwise") {
+    tensor p{memory, support::float32, {2}}, q{memory, support::float32, {2}};
+    managed_tensor const t = from_dlpack(&p.raw);
+    CHECK(t.is_read_only());
+    CHECK_FALSE(t.is_copied());
+    CHECK((t.get()->flags & 1) == 1);
+    fails(errc::read_only, [&] { static_cast<void>(t.as<float, 1>()); }, {"as<T const>"});
+    managed_tensor const u = from_dlpack(&q.raw, flags::is_copied);
+    CHECK_FALSE(u.is_read_only());
+    CHECK(u.is_copied());
+    u.as<float, 1>()(1) = 3;
+    CHECK(memory[1] == 3);
+}
+
+TEST_CASE("R24: NULL strides are filled in when a legacy tensor is taken over") {
+    tensor p{memory, support::float32, {2, 3}};
+    managed_tensor const t = from_dlpack(&p.raw);
+    REQUIRE(t.get()->dl_tensor.strides != nullptr);
+    CHECK(t.get()->dl_tensor.strides[0] == 3);
+    CHECK(t.get()->dl_tensor.strides[1] == 1);
+    CHECK(p.raw.dl_tensor.strides == nullptr);
+}
+
+TEST_CASE("R23: the byte offset of a legacy tensor is added to the data") {
+    tensor p{memory, support::float32, {2}};
+    p.tensor().byte_offset = 8;
+    managed_tensor const t = from_dlpack(&p.raw);
+    CHECK(t.get()->dl_tensor.data == memory + 2);
+    CHECK(t.get()->dl_tensor.byte_offset == 0);
+}
+
+TEST_CASE("R33: shape and strides of a legacy tensor are copied") {
+    tensor p{memory, support::float32, {2, 3}, {3, 1}};
+    managed_tensor const t = from_dlpack(&p.raw);
+    p.shape[0] = 99;
+    p.strides[0] = 99;
+    CHECK(t.view().extent(0) == 2);
+    CHECK(t.view().stride(0) == 3);
+}
+
+TEST_CASE("R5: the deleter of a legacy tensor may be NULL") {
+    tensor p{memory, support::float32, {2}};
+    p.raw.deleter = nullptr;
+    p.raw.manager_ctx = nullptr;
+    { auto const t = from_dlpack(&p.raw); }
+    p.on(0);
+    fails(errc::device, [&] { static_cast<void>(from_dlpack(&p.raw)); });
+}
+
+TEST_CASE("R68: whatever is wrong with a legacy tensor, its deleter has run exactly once") {
+    struct {
+        errc code;
+        void (*spoil)(tensor&);
+    } const rows[] = {
+        {errc::device, [](tensor& t) { t.on(5); }},
+        {errc::dtype, [](tensor& t) { t.tensor().dtype.lanes = 0; }},
+        {errc::rank, [](tensor& t) { t.tensor().ndim = -3; }},
+        {errc::shape, [](tensor& t) { t.tensor().shape = nullptr; }},
+        {errc::overflow, [](tensor& t) { t.shape[0] = INT64_MAX; }},
+        {errc::null_data, [](tensor& t) { t.tensor().data = nullptr; }},
+    };
+    for (auto const& row : rows) {
+        tensor p{memory, support::float32, {2, 3}, {3, 1}};
+        row.spoil(p);
+        fails(row.code, [&] { static_cast<void>(from_dlpack(&p.raw)); }, {"ferry::from_dlpack: "});
+        CHECK(p.deleter_calls == 1);
+    }
+    fails(errc::null_struct, [] { static_cast<void>(from_dlpack(static_cast<DLManagedTensor*>(nullptr))); }, {"DLManagedTensor*"});
+}
+
+TEST_CASE("R68: a legacy tensor that no memory is left for is given back to its producer, once") {
+    int const failures = support::for_each_failing_allocation([](int) {
+        tensor p{memory, support::float32, {2, 3}, {3, 1}};
+        try {
+            auto const t = from_dlpack(&p.raw);
+        } catch (...) {
+            if (p.deleter_calls != 1) std::abort();
+            throw;
+        }
+        if (p.deleter_calls != 1) std::abort();
+    });
+    CHECK(failures == 1);  // D1
+}
+
+TEST_CASE("R8: a tensor leaves as a legacy struct, which owns it") {
+    versioned p{memory, support::float32, {2, 3}, {3, 1}};
+    p.raw.dl_tensor.byte_offset = 4;
+    managed_tensor t = from_dlpack(&p.raw);
+    DLManagedTensor* const raw = t.release_legacy();
+    CHECK_FALSE(static_cast<bool>(t));
+    REQUIRE(raw != nullptr);
+    CHECK(raw->dl_tensor.data == memory + 1);
+    CHECK(raw->dl_tensor.byte_offset == 0);
+    CHECK(raw->dl_tensor.ndim == 2);
+    CHECK(raw->dl_tensor.shape[1] == 3);
+    CHECK(raw->dl_tensor.strides[0] == 3);
+    CHECK(p.deleter_calls == 0);
+    raw->deleter(raw);
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R8: through both structs and back nothing is lost") {
+    tensor p{memory, support::float32, {2, 3}};
+    managed_tensor t = from_dlpack(&p.raw, flags::none);
+    managed_tensor u = from_dlpack(t.release_legacy(), flags::none);
+    CHECK(u.view().data() == memory);
+    CHECK(u.view().stride(0) == 3);
+    CHECK(p.deleter_calls == 0);
+    u = {};
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R15: read-only data does not leave as a legacy struct, and stays where it is") {
+    versioned p{memory, support::float32, {2}};
+    p.raw.flags = 1;
+    managed_tensor t = from_dlpack(&p.raw);
+    fails(errc::read_only, [&] { static_cast<void>(t.release_legacy()); }, {"ferry::managed_tensor::release_legacy", "(R15)", "copy"});
+    CHECK(static_cast<bool>(t));
+    CHECK(t.view().data() == memory);
+    CHECK(p.deleter_calls == 0);
+}
+
+TEST_CASE("R13: padded sub-byte data does not leave as a legacy struct") {
+    versioned p{memory, {0, 4, 1}, {2}};
+    p.raw.flags = 4;
+    managed_tensor t = from_dlpack(&p.raw);
+    fails(errc::flags, [&] { static_cast<void>(t.release_legacy()); }, {"(R13)", "version 1"});
+    CHECK(static_cast<bool>(t));
+}
+
+TEST_CASE("R63: an empty owner has nothing to release") {
+    managed_tensor t;
+    fails(errc::consumed, [&] { static_cast<void>(t.release_legacy()); }, {"moved from or released"});
+}
+
+TEST_CASE("R68: when no memory is left, release_legacy leaves the tensor with its owner") {
+    int const failures = support::for_each_failing_allocation([](int) {
+        versioned p{memory, support::float32, {2, 3}, {3, 1}};
+        managed_tensor t = from_dlpack(&p.raw);
+        try {
+            auto* raw = t.release_legacy();
+            raw->deleter(raw);
+        } catch (...) {
+            if (!t || t.view().data() != memory || p.deleter_calls != 0) std::abort();
+            throw;
+        }
+        if (p.deleter_calls != 1) std::abort();
+    });
+    CHECK(failures == 1);
+}

@@ -1,0 +1,373 @@
+#include <ferry/tensor/make_managed.hpp>
+
+#include <support/allocation_failure.hpp>
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+using ferry::device_type;
+using ferry::errc;
+using ferry::flags;
+using ferry::make_managed;
+using ferry::managed_tensor;
+using ferry::strides_view;
+using ferry::tensor_view;
+using ferry::version;
+using support::fails;
+
+namespace {
+
+alignas(64) float memory[64];
+std::int64_t const two_by_three[] = {2, 3};
+
+/// Counts the owners that are alive, moved-from ones aside.
+class owner {
+   public:
+    explicit owner(int& alive) noexcept : alive_{&alive} { ++*alive_; }
+    owner(owner&& other) noexcept : alive_{std::exchange(other.alive_, nullptr)} {}
+    owner& operator=(owner&&) = delete;
+    ~owner() {
+        if (alive_ != nullptr) --*alive_;
+    }
+    [[nodiscard]] bool owns() const noexcept { return alive_ != nullptr; }
+
+   private:
+    int* alive_;
+};
+
+/// Its move constructor throws.
+struct throwing_owner {
+    int* destroyed;
+    explicit throwing_owner(int& d) : destroyed{&d} {}
+    throwing_owner(throwing_owner&&) : destroyed{nullptr} { throw std::runtime_error{"it does not move"}; }
+    ~throwing_owner() { ++*destroyed; }
+};
+
+/// An array with its elements, extents and strides inside, all of which move with it.
+struct inline_array {
+    std::array<std::int32_t, 6> elements{};
+    std::array<std::int64_t, 2> extents{2, 3}, steps{3, 1};
+    inline_array() = default;
+    inline_array(inline_array&& other) noexcept : elements{other.elements}, extents{other.extents}, steps{other.steps} {
+        other.elements.fill(-1);
+        other.extents.fill(-1);
+        other.steps.fill(-1);
+    }
+    tensor_view view() { return {elements.data(), extents, steps}; }
+};
+
+auto const always = [](auto&) { return tensor_view{memory, two_by_three}; };
+
+}  // namespace
+
+TEST_CASE("R6: the owner is destroyed with the tensor, once") {
+    int alive = 0;
+    {
+        managed_tensor const t = make_managed(owner{alive}, tensor_view{memory, two_by_three});
+        CHECK(alive == 1);
+        CHECK(t.view().data() == memory);
+    }
+    CHECK(alive == 0);
+}
+
+TEST_CASE("R6, R68: a released struct is destroyed by its deleter, with shape and strides") {
+    int alive = 0;
+    auto* raw = make_managed(owner{alive}, tensor_view{memory, two_by_three}).release();
+    CHECK(alive == 1);
+    CHECK(raw->manager_ctx != nullptr);
+    REQUIRE((raw->deleter != nullptr));
+    CHECK(raw->dl_tensor.shape[1] == 3);
+    raw->deleter(raw);
+    CHECK(alive == 0);
+}
+
+TEST_CASE("R7: smart pointers own, and shared memory lives as long as the tensor") {
+    auto shared = std::make_shared<std::vector<float>>(6, 1.5f);
+    std::weak_ptr const watch = shared;
+    tensor_view const v{shared->data(), two_by_three};
+    auto t = make_managed(std::move(shared), v);
+    CHECK_FALSE(watch.expired());
+    CHECK(t.as<float, 2>()(1, 2) == 1.5f);
+    t = {};
+    CHECK(watch.expired());
+    auto unique = std::make_unique<float[]>(6);
+    tensor_view const w{unique.get(), two_by_three};
+    auto const u = make_managed(std::move(unique), w);
+    CHECK(u.view().data() == w.data());
+}
+
+TEST_CASE("an array that carries its elements inside is viewed where it finally lives") {
+    inline_array a;
+    a.elements = {0, 1, 2, 3, 4, 5};
+    auto const* before = a.elements.data();
+    auto const t = make_managed(std::move(a), [](inline_array& x) { return x.view(); });
+    auto const v = t.as<std::int32_t, 2>();
+    CHECK(v.data() != before);
+    CHECK(v(1, 2) == 5);
+    CHECK(v.extent(0) == 2);
+    CHECK(t.get()->dl_tensor.strides[0] == 3);
+}
+
+TEST_CASE("D1: one allocation, whatever the owner and the rank") {
+    std::vector<std::int64_t> const high(40, 1);
+    int alive = 0;
+    support::allocation_window window;
+    { auto const t = make_managed(owner{alive}, tensor_view{memory, high}); }
+    CHECK(window.allocations() == 1);
+    CHECK(window.live() == 0);
+}
+
+TEST_CASE("an over-aligned owner is aligned") {
+    struct alignas(128) wide {
+        bool* aligned;
+        explicit wide(bool& a) : aligned{&a} {}
+        wide(wide&& other) noexcept : aligned{other.aligned} { *aligned = reinterpret_cast<std::uintptr_t>(this) % 128 == 0; }
+        wide& operator=(wide&&) = delete;
+        ~wide() = default;
+    };
+    bool aligned = false;
+    auto const t = make_managed(wide{aligned}, tensor_view{memory, two_by_three});
+    CHECK(aligned);
+    CHECK(t.view().extent(1) == 3);
+}
+
+TEST_CASE("R24: strides are written, whatever the stamp") {
+    for (std::uint32_t minor : {0u, 1u, 3u}) {
+        auto const t = make_managed(0, tensor_view{memory, two_by_three}, flags::none, version{1, minor});
+        REQUIRE(t.get()->dl_tensor.strides != nullptr);
+        CHECK(t.get()->dl_tensor.strides[0] == 3);
+        CHECK(t.get()->dl_tensor.strides[1] == 1);
+    }
+}
+
+TEST_CASE("R28, R29: strides travel as they are") {
+    std::int64_t const strides[] = {-3, 0};
+    auto const t = make_managed(0, tensor_view{memory + 6, two_by_three, strides});
+    CHECK(t.get()->dl_tensor.strides[0] == -3);
+    CHECK(t.get()->dl_tensor.strides[1] == 0);
+    CHECK(t.get()->dl_tensor.strides != strides);
+    CHECK(t.get()->dl_tensor.shape != two_by_three);
+}
+
+TEST_CASE("R25: a tensor of rank 0") {
+    auto const t = make_managed(0, tensor_view{memory, {}});
+    CHECK(t.rank() == 0);
+    CHECK(t.view().size() == 1);
+    CHECK(t.as<float, 0>().data() == memory);
+}
+
+TEST_CASE("R26: an empty tensor travels without data, with strides that are written") {
+    std::int64_t const shape[] = {2, 0};
+    auto const t = make_managed(0, tensor_view{memory, shape});
+    CHECK(t.get()->dl_tensor.data == nullptr);
+    CHECK(t.get()->dl_tensor.strides != nullptr);
+    CHECK(t.view().is_empty());
+    auto const u = make_managed(0, tensor_view{static_cast<float*>(nullptr), shape});
+    CHECK(u.get()->dl_tensor.data == nullptr);
+    std::int64_t const garbage[] = {INT64_MIN, -1};
+    auto const w = make_managed(0, tensor_view{memory, shape, garbage});
+    CHECK(w.view().is_contiguous());
+}
+
+TEST_CASE("R23: what leaves points at its first element, with offset 0") {
+    DLTensor foreign{};
+    std::int64_t shape[] = {4};
+    foreign.data = memory;
+    foreign.byte_offset = 12;
+    foreign.device = {static_cast<DLDeviceType>(1), 0};
+    foreign.ndim = 1;
+    foreign.dtype = ferry::dtype_of<float>.to_abi();
+    foreign.shape = shape;
+    auto const t = make_managed(0, tensor_view{foreign, flags::none});
+    CHECK(t.get()->dl_tensor.data == memory + 3);
+    CHECK(t.get()->dl_tensor.byte_offset == 0);
+    foreign.device.device_type = static_cast<DLDeviceType>(4);  // a handle, to which nothing can be added
+    auto const u = make_managed(0, tensor_view{foreign, flags::none});
+    CHECK(u.get()->dl_tensor.data == memory);
+    CHECK(u.get()->dl_tensor.byte_offset == 12);
+    CHECK(u.view().byte_offset() == 12);
+}
+
+TEST_CASE("R35: id 0 is written for the host, pinned and managed memory, the device's own elsewhere") {
+    for (auto type : {device_type::cpu, device_type::cuda_host, device_type::rocm_host, device_type::cuda_managed}) {
+        auto const t = make_managed(0, tensor_view{memory, two_by_three, {}, {type, 5}});
+        CHECK(t.get()->dl_tensor.device.device_id == 0);
+        CHECK(t.device().type == type);
+    }
+    auto const t = make_managed(0, tensor_view{memory, two_by_three, {}, {device_type::cuda, 5}});
+    CHECK(t.get()->dl_tensor.device.device_id == 5);
+}
+
+TEST_CASE("R4: the stamp is the smaller of ferry's and the one asked for") {
+    tensor_view const v{memory, two_by_three};
+    for (std::uint32_t minor = 0; minor < 9; ++minor) {
+        auto const t = make_managed(0, v, flags::none, version{1, minor});
+        CHECK(t.stamped() == version{1, minor < 3 ? minor : 3});
+    }
+    CHECK(make_managed(0, v).stamped() == version{1, 3});
+    CHECK(make_managed(0, v, flags::none, version{7, 0}).stamped() == version{1, 3});  // R57: ours, never a refusal
+    CHECK(make_managed(0, v, flags::none, version::legacy).stamped() == version{1, 3});
+}
+
+TEST_CASE("R4, R13: FP8, FP6, FP4 and padding raise the stamp to 1.1") {
+    for (int code = 7; code <= 17; ++code) {
+        std::uint8_t const bits = code <= 14 ? 8 : code <= 16 ? 6 : 4;
+        tensor_view const v{memory, {static_cast<ferry::type_code>(code), bits}, two_by_three};
+        CHECK(make_managed(0, v, flags::none, version{1, 0}).stamped() == version{1, 1});
+        CHECK(make_managed(0, v, flags::none, version{1, 2}).stamped() == version{1, 2});
+    }
+    tensor_view const padded{memory, ferry::dtype_of<ferry::int4>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
+    auto const t = make_managed(0, padded, flags::none, version{1, 0});
+    CHECK(t.stamped() == version{1, 1});
+    CHECK(t.get()->flags == 4);
+    tensor_view const packed{memory, ferry::dtype_of<ferry::int4>, two_by_three};
+    CHECK(make_managed(0, packed, flags::none, version{1, 0}).stamped() == version{1, 0});
+}
+
+TEST_CASE("R11: const elements are READ_ONLY on the wire") {
+    float const* const constant = memory;
+    auto const t = make_managed(0, tensor_view{constant, two_by_three});
+    CHECK(t.get()->flags == 1);
+    CHECK(t.is_read_only());
+    CHECK(make_managed(0, tensor_view{memory, two_by_three}).get()->flags == 0);
+}
+
+TEST_CASE("R12: IS_COPIED is for the exchange to set; a view's own does not travel") {
+    tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags::is_copied};
+    CHECK_FALSE(make_managed(0, v).is_copied());
+    auto const t = make_managed(0, v, flags::is_copied);
+    CHECK(t.is_copied());
+    CHECK(t.get()->flags == 2);
+}
+
+TEST_CASE("R14: unknown bits are written as 0") {
+    tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags{0xf0}};
+    CHECK(make_managed(0, v, flags{0xff00}).get()->flags == 0);
+}
+
+TEST_CASE("what is wrong with a view is found before the owner moves") {
+    std::int64_t const one[] = {1}, negative[] = {2, -3}, huge[] = {INT64_MAX, 2};
+    int alive = 0;
+    owner o{alive};
+    auto const refuses = [&](errc code, tensor_view v, std::initializer_list<char const*> texts) {
+        fails(code, [&] { static_cast<void>(make_managed(std::move(o), v)); }, texts);
+        CHECK(o.owns());
+        CHECK(alive == 1);
+    };
+    refuses(errc::strides, {memory, two_by_three, one}, {"ferry::make_managed", "2 extents", "1 strides"});
+    refuses(errc::shape, {memory, negative}, {"shape[1] is -3"});
+    refuses(errc::overflow, {memory, huge}, {"R32"});
+    refuses(errc::null_data, {static_cast<float*>(nullptr), two_by_three}, {"6 elements"});
+    refuses(errc::dtype, {memory, {ferry::type_code::bool_, 1}, two_by_three}, {"R17"});
+    refuses(errc::device, {memory, two_by_three, {}, {static_cast<device_type>(6), 0}}, {"device type 6"});
+}
+
+TEST_CASE("when no memory is left, the owner is still the caller's") {
+    int const failures = support::for_each_failing_allocation([](int) {
+        int alive = 0;
+        {
+            owner o{alive};
+            try {
+                auto const t = make_managed(std::move(o), tensor_view{memory, two_by_three});
+                if (o.owns()) std::abort();
+            } catch (...) {
+                if (!o.owns()) std::abort();
+                throw;
+            }
+        }
+        if (alive != 0) std::abort();
+    });
+    CHECK(failures == 1);
+}
+
+TEST_CASE("an owner whose move constructor throws is the caller's still, and nothing leaks") {
+    int destroyed = 0;
+    {
+        throwing_owner o{destroyed};
+        support::allocation_window window;
+        bool thrown = false;
+        try {
+            static_cast<void>(make_managed(std::move(o), always));
+        } catch (std::runtime_error const&) {
+            thrown = true;
+        }
+        CHECK(window.live() == 0);
+        CHECK(thrown);
+        CHECK(destroyed == 0);
+    }
+    CHECK(destroyed == 1);
+}
+
+TEST_CASE("a view_at that throws before the move leaves the owner; after it, the owner is destroyed once") {
+    int calls_until_throw = 0;
+    for (int n = 1;; ++n) {
+        int alive = 0, calls = 0;
+        bool thrown = false, still_owns = false;
+        {
+            owner o{alive};
+            support::allocation_window window;
+            try {
+                static_cast<void>(make_managed(std::move(o), [&](owner&) {
+                    if (++calls == n) throw std::runtime_error{"no view"};
+                    return tensor_view{memory, two_by_three};
+                }));
+            } catch (std::runtime_error const&) {
+                thrown = true;
+            }
+            still_owns = o.owns();
+            CHECK(window.live() == 0);
+            CHECK(alive == (still_owns ? 1 : 0));
+        }
+        CHECK(alive == 0);
+        if (!thrown) break;
+        calls_until_throw = n;
+        CHECK(calls == n);
+        REQUIRE(n < 10);
+    }
+    CHECK(calls_until_throw >= 2);  // before the move, and after it
+}
+
+TEST_CASE("a view that says something else where the owner finally lives is refused, and the owner destroyed once") {
+    std::int64_t const other_extent[] = {2, 4}, rank_1[] = {2}, strides[] = {3, 1}, other_strides[] = {1, 2}, short_strides[] = {1};
+    std::int64_t const negative[] = {2, -3};
+    struct {
+        tensor_view before, after;
+    } const rows[] = {
+        {{memory, two_by_three}, {memory, rank_1}},
+        {{memory, two_by_three}, {memory, other_extent}},
+        {{memory, two_by_three}, {memory, negative}},
+        {{memory, two_by_three}, {memory, two_by_three, strides}},
+        {{memory, two_by_three, strides}, {memory, two_by_three}},
+        {{memory, two_by_three, strides}, {memory, two_by_three, other_strides}},
+        {{memory, two_by_three, strides}, {memory, two_by_three, short_strides}},
+        {{memory, two_by_three}, {memory, {ferry::type_code::int_, 32}, two_by_three}},
+        {{memory, two_by_three}, {static_cast<float*>(nullptr), two_by_three}},
+        {{memory, two_by_three}, {}},
+    };
+    for (auto const& row : rows) {
+        int alive = 0;
+        owner o{alive};
+        auto const* original = &o;
+        fails(errc::argument,
+              [&] { static_cast<void>(make_managed(std::move(o), [&](owner& x) { return &x == original ? row.before : row.after; })); },
+              {"ferry::make_managed", "changed when its owner moved"});
+        CHECK_FALSE(o.owns());
+        CHECK(alive == 0);
+    }
+}
+
+TEST_CASE("R20: there is no byte order to state; data types are those of this machine") {
+    auto const t = make_managed(0, tensor_view{memory, two_by_three});
+    CHECK(t.get()->dl_tensor.dtype.code == 2);
+    CHECK(t.get()->dl_tensor.dtype.bits == 32);
+    CHECK(t.get()->dl_tensor.dtype.lanes == 1);
+}

@@ -1,0 +1,233 @@
+#include <ferry/tensor/validate.hpp>
+
+#include <support/counting_producer.hpp>
+#include <support/fails.hpp>
+#include <support/pages.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+
+using ferry::errc;
+using ferry::flags;
+using ferry::validate;
+using support::fails;
+using tensor = support::counting_producer;
+
+namespace {
+
+constexpr std::int64_t big = std::int64_t{1} << 40;
+alignas(8) std::byte memory[4096];
+
+void accepts(tensor& t, flags bits = flags::none) { CHECK_NOTHROW(validate(t.tensor(), bits)); }
+void refuses(tensor& t, errc code, std::initializer_list<char const*> texts, flags bits = flags::none) {
+    fails(code, [&] { validate(t.tensor(), bits); }, texts);
+}
+
+}  // namespace
+
+TEST_CASE("a tensor in order passes, whatever its device") {
+    for (int type : {1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21}) {
+        tensor t{memory, support::float32, {2, 3}, {3, 1}};
+        accepts(t.on(type, 3));
+    }
+}
+
+TEST_CASE("R2: another major version is refused before anything else is read") {
+    for (std::uint32_t major : {0u, 2u, 3u, 0xffff'ffffu}) {
+        tensor t{nullptr, {255, 0, 0}, {-1}};  // all of it is wrong
+        t.raw.version = {major, 7};
+        auto const shown = "version " + std::to_string(major) + ".7";
+        fails(errc::version, [&] { validate(t.raw); }, {shown.c_str(), "(R2)", "max_version=(1, 3)"});
+        CHECK(t.deleter_calls == 0);
+    }
+}
+
+TEST_CASE("R3: every minor version is taken") {
+    for (std::uint32_t minor = 0; minor < 100; ++minor) {
+        tensor t{memory, support::float32, {2}};
+        t.raw.version = {1, minor};
+        CHECK_NOTHROW(validate(t.raw));
+    }
+}
+
+TEST_CASE("R14: unknown flag bits do not matter") {
+    tensor t{memory, support::float32, {2}};
+    t.raw.flags = ~std::uint64_t{0};
+    CHECK_NOTHROW(validate(t.raw));
+}
+
+TEST_CASE("R3, R34: an unknown device type is refused by its number") {
+    for (int type : {0, 5, 6, 22, -1, 1000}) {
+        tensor t{memory, support::float32, {2}};
+        auto const shown = "device type " + std::to_string(type) + " ";
+        refuses(t.on(type), errc::device, {shown.c_str(), "R34", "copy the tensor to the CPU"});
+    }
+}
+
+TEST_CASE("R35: no id is refused") {
+    for (int type : {1, 2, 3, 13})
+        for (int id : {0, 1, 99, -1}) {
+            tensor t{memory, support::float32, {2}};
+            accepts(t.on(type, id));
+        }
+}
+
+TEST_CASE("R3, R9, R16: an unknown type code is refused by its number") {
+    for (unsigned code : {19u, 100u, 255u}) {
+        tensor t{memory, {static_cast<std::uint8_t>(code), 8, 1}, {2}};
+        auto const shown = "(code " + std::to_string(code) + ", bits 8, lanes 1)";
+        refuses(t, errc::dtype, {shown.c_str(), "R16", "uint8"});
+    }
+}
+
+TEST_CASE("R17, R18: a width that the code does not allow is refused, and the right one named") {
+    tensor fp6{memory, {15, 8, 1}, {2}}, fp6_other{memory, {16, 4, 1}, {2}}, fp4{memory, {17, 8, 1}, {2}};
+    tensor one_bit{memory, {6, 1, 1}, {2}}, no_bits{memory, {2, 0, 1}, {2}}, no_lanes{memory, {2, 32, 0}, {2}};
+    refuses(fp6, errc::dtype, {"FP6 must have 6 bits (R18)", "bits 8", "uint8"});
+    refuses(fp6_other, errc::dtype, {"FP6 must have 6 bits (R18)"});
+    refuses(fp4, errc::dtype, {"FP4 must have 4 bits (R18)"});
+    refuses(one_bit, errc::dtype, {"bool must have 8 bits (R17)"});
+    refuses(no_bits, errc::dtype, {"bits 0"});
+    refuses(no_lanes, errc::dtype, {"lanes 0"});
+    tensor right{memory, {17, 4, 2}, {2}};
+    accepts(right);
+}
+
+TEST_CASE("R32: ndim, shape and extents must make sense") {
+    tensor negative{memory, support::float32, {2}}, missing{memory, support::float32, {2, 2}};
+    negative.tensor().ndim = -1;
+    refuses(negative, errc::rank, {"ndim is -1", "(R32)"});
+    negative.tensor().ndim = INT32_MIN;
+    refuses(negative, errc::rank, {"ndim is -2147483648"});
+    missing.tensor().shape = nullptr;
+    refuses(missing, errc::shape, {"shape is NULL with ndim 2", "R25", "R32"});
+    tensor extent{memory, support::float32, {2, 3, -4}};
+    refuses(extent, errc::shape, {"shape[2] is -4", "(R32)"});
+    tensor least{memory, support::float32, {0, INT64_MIN}};
+    refuses(least, errc::shape, {"shape[1] is -9223372036854775808"});
+}
+
+TEST_CASE("R25: rank 0 has one element; its shape may be NULL, its data not") {
+    tensor t{memory, support::float32, {}};
+    accepts(t);
+    t.tensor().shape = nullptr;
+    accepts(t);
+    t.tensor().data = nullptr;
+    refuses(t, errc::null_data, {"1 element"});
+}
+
+TEST_CASE("R32: elements and bytes must fit 63 bits") {
+    tensor elements{memory, support::uint8, {big, big}}, bytes{memory, support::float32, {big, 1 << 22}};
+    tensor fits{memory, support::uint8, {big, 1 << 22}}, lanes{memory, {2, 64, 65535}, {1 << 30, 1 << 15}};
+    refuses(elements, errc::overflow, {"(R32)"});
+    refuses(bytes, errc::overflow, {"(R32)"});
+    accepts(fits);
+    refuses(lanes, errc::overflow, {"(R32)"});
+}
+
+TEST_CASE("R13, R19, R32: packed elements are counted in bits, padded ones in bytes") {
+    tensor t{memory, {0, 4, 1}, {INT64_MAX}};
+    accepts(t);
+    accepts(t, flags::subbyte_padded);
+    tensor wide{memory, {0, 4, 3}, {INT64_MAX / 12 * 8}};  // 12 bits fit, 16 do not
+    accepts(wide);
+    refuses(wide, errc::overflow, {"(R32)"}, flags::subbyte_padded);
+}
+
+TEST_CASE("R24: NULL strides pass with every rank") {
+    tensor t{memory, support::float32, {4, 5, 6}};
+    CHECK(t.tensor().strides == nullptr);
+    accepts(t);
+}
+
+TEST_CASE("R28, R29: negative and zero strides pass") {
+    tensor negative{memory + 100, support::float32, {2, 3}, {-3, -1}}, zero{memory, support::float32, {1000, 1000}, {0, 0}};
+    accepts(negative);
+    accepts(zero);
+}
+
+TEST_CASE("R27: the stride of a dimension of extent 1 may be anything") {
+    for (std::int64_t stride : {INT64_MAX, INT64_MIN, std::int64_t{0}}) {
+        tensor t{memory, support::float32, {1, 3, 1}, {stride, 1, stride}};
+        accepts(t);
+    }
+}
+
+TEST_CASE("R26: an empty tensor may have any data, any strides, and extents of any size") {
+    for (void* data : {static_cast<void*>(nullptr), static_cast<void*>(memory), reinterpret_cast<void*>(1)}) {
+        tensor plain{data, support::float32, {2, 0}}, garbage{data, support::float32, {2, 0, 5}, {INT64_MIN, INT64_MAX, -1}};
+        tensor huge{data, support::float32, {big, 0, big}}, last{data, support::float32, {big, big, 0}, {0, 0, 0}};
+        accepts(plain);
+        accepts(garbage);
+        accepts(huge);
+        accepts(last);
+    }
+}
+
+TEST_CASE("R26: a tensor with elements must have data, on every device") {
+    for (int type : {1, 2, 13, 4}) {
+        tensor t{nullptr, support::float32, {2, 3}};
+        refuses(t.on(type), errc::null_data, {"data is NULL", "6 elements", "(R26)"});
+    }
+}
+
+TEST_CASE("R32: strides that lead out of the address space are refused, either way") {
+    tensor up{memory, support::float32, {3}, {INT64_MAX / 2}}, down{memory, support::float32, {3}, {INT64_MIN / 2}};
+    tensor product{memory, support::uint8, {3}, {INT64_MAX}}, sum{memory, support::uint8, {2, 2}, {INT64_MAX / 2 + 1, INT64_MAX / 2 + 1}};
+    tensor both{memory, support::float32, {2, 2}, {big, -big}}, least{memory, support::float32, {2}, {INT64_MIN}};
+    refuses(up, errc::overflow, {"strides", "(R32)"});
+    refuses(down, errc::overflow, {"strides"});
+    refuses(product, errc::overflow, {"strides"});
+    refuses(sum, errc::overflow, {"strides"});
+    refuses(least, errc::overflow, {"strides"});
+    accepts(both);
+}
+
+TEST_CASE("R23, R32: a byte offset may be of any size that leads to an address") {
+    tensor t{memory, support::float32, {2}};
+    t.tensor().byte_offset = 2048;
+    accepts(t);
+    t.tensor().byte_offset = UINT64_MAX;
+    refuses(t, errc::overflow, {"byte_offset is 18446744073709551615", "R23", "R32", "write 0"});
+    t.tensor().byte_offset = UINT64_MAX - reinterpret_cast<std::uintptr_t>(memory) + 1;
+    refuses(t, errc::overflow, {"byte_offset"});
+    t.on(4);  // data is a handle: nothing is added to it
+    accepts(t);
+    tensor empty{nullptr, support::float32, {0}};
+    empty.tensor().byte_offset = UINT64_MAX;
+    accepts(empty);
+}
+
+TEST_CASE("R33: validate reads a struct that cannot be written, and metadata alone") {
+    support::two_pages pages;
+    auto* t = new (pages.first()) DLManagedTensorVersioned{};
+    auto* lists = reinterpret_cast<std::int64_t*>(pages.first() + 256);
+    for (int i = 0; i < 4; ++i) lists[i] = 2 - i % 2;  // shape {2, 1}, strides {2, 1}
+    t->version = {1, 2};
+    t->dl_tensor.data = reinterpret_cast<void*>(16);  // nothing is there
+    t->dl_tensor.device = {static_cast<DLDeviceType>(1), 0};
+    t->dl_tensor.ndim = 2;
+    t->dl_tensor.dtype = support::float32;
+    t->dl_tensor.shape = lists;
+    t->dl_tensor.strides = lists + 2;
+    pages.make_read_only();
+    CHECK_NOTHROW(validate(*t));
+}
+
+TEST_CASE("validate reports under the name and the place that it is given") {
+    tensor t{nullptr, support::float32, {2}};
+    auto const line = static_cast<unsigned>(__LINE__ + 2);
+    try {
+        validate(t.tensor());
+    } catch (ferry::error const& e) {
+        CHECK(std::string{e.api()} == "ferry::validate");
+        CHECK(e.where().line() == line);
+        CHECK(std::strstr(e.where().file_name(), "validate.cpp") != nullptr);
+    }
+    fails(errc::null_data, [&] { validate(t.tensor(), flags::none, "mine"); }, {"mine: "});
+}
