@@ -1,0 +1,276 @@
+#include <ferry/tensor/typed_view.hpp>
+
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <complex>
+#include <cstdint>
+#include <vector>
+
+using ferry::access;
+using ferry::as;
+using ferry::dynamic_rank;
+using ferry::errc;
+using ferry::flags;
+using ferry::layout;
+using ferry::tensor_view;
+using support::fails;
+
+namespace {
+std::int64_t const two_by_three[] = {2, 3};
+constexpr std::int64_t big = std::int64_t{1} << 40;
+
+struct numbers {
+    alignas(64) std::int32_t data[24];
+    numbers() {
+        for (int i = 0; i < 24; ++i) data[i] = i;
+    }
+};
+
+struct float4 {  // a vector type: four lanes
+    float x, y, z, w;
+};
+}  // namespace
+
+template <>
+struct ferry::dtype_traits<float4> {
+    static constexpr data_type value{type_code::float_, 32, 4};
+};
+
+TEST_CASE("R24: NULL strides are read as compact row-major, with static and with dynamic rank") {
+    numbers n;
+    std::int64_t const shape[] = {2, 3, 4};
+    auto const fixed = as<std::int32_t, 3>(tensor_view{n.data, shape});
+    tensor_view const v{n.data, shape};
+    auto const open = as<std::int32_t>(v);
+    CHECK(open.rank() == 3);
+    int want = 0;
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 3; ++j)
+            for (int k = 0; k < 4; ++k, ++want) {
+                CHECK(fixed(i, j, k) == want);
+                CHECK(open(i, j, k) == want);
+                CHECK(fixed.at(i, j, k) == want);
+                std::int64_t const index[] = {i, j, k};
+                CHECK(fixed[index] == want);
+                CHECK(open[index] == want);
+            }
+    CHECK(fixed.stride(0) == 12);
+    CHECK(open.stride(0) == 12);
+    CHECK(fixed.size() == 24);
+    CHECK(open.size() == 24);
+}
+
+TEST_CASE("R28, R29: negative and zero strides index as they say") {
+    numbers n;
+    std::int64_t const reversed[] = {-3, -1}, repeated[] = {0, 1}, transposed[] = {1, 2};
+    auto const back = as<std::int32_t const, 2>(tensor_view{n.data + 5, two_by_three, reversed});
+    CHECK(back(0, 0) == 5);
+    CHECK(back(1, 2) == 0);
+    auto const rows = as<std::int32_t const, 2>(tensor_view{n.data, two_by_three, repeated});
+    CHECK(rows(0, 2) == 2);
+    CHECK(rows(1, 2) == 2);
+    tensor_view const t{n.data, two_by_three, transposed};
+    CHECK(as<std::int32_t>(t)(1, 2) == 5);
+}
+
+TEST_CASE("D3: elements are written through T and read through T const") {
+    numbers n;
+    tensor_view const v{n.data, two_by_three};
+    as<std::int32_t, 2>(v)(1, 1) = 40;
+    CHECK(n.data[4] == 40);
+    as<std::int32_t, 2>(v).at(1, 1) = 41;
+    CHECK(as<std::int32_t const, 2>(v)(1, 1) == 41);
+    CHECK(&as<std::int32_t, 2>(v)(0, 1) == n.data + 1);
+}
+
+TEST_CASE("R25: rank 0 is read without indices") {
+    std::int32_t x = 9;
+    CHECK(as<std::int32_t, 0>(tensor_view{&x, {}})() == 9);
+    tensor_view const v{&x, {}};
+    CHECK(as<std::int32_t>(v).at() == 9);
+    CHECK(as<std::int32_t, 0>(v).size() == 1);
+}
+
+TEST_CASE("R26, R32: an empty view has no elements, however large its other extents are") {
+    std::int64_t const shape[] = {big, big, 0}, garbage[] = {INT64_MIN, 7, 0};
+    tensor_view const v{static_cast<float*>(nullptr), shape, garbage};
+    CHECK(as<float, 3>(v).size() == 0);
+    CHECK(as<float>(v).size() == 0);
+    auto const line = as<float, 3, access::host, layout::contiguous>(v);
+    CHECK(line.span().empty());
+    tensor_view const odd{reinterpret_cast<float*>(1), shape};
+    CHECK(as<float, 3>(odd).size() == 0);  // R31: nothing to align
+}
+
+TEST_CASE("at() names the index, the dimension and the extent") {
+    numbers n;
+    tensor_view const v{n.data, two_by_three};
+    auto const fixed = as<std::int32_t, 2>(v);
+    auto const open = as<std::int32_t>(v);
+    fails(errc::out_of_range, [&] { static_cast<void>(fixed.at(0, 3)); }, {"index 3", "dimension 1", "extent 3"});
+    fails(errc::out_of_range, [&] { static_cast<void>(fixed.at(-1, 0)); }, {"index -1", "dimension 0"});
+    fails(errc::out_of_range, [&] { static_cast<void>(open.at(2, 0)); }, {"index 2", "dimension 0", "extent 2"});
+    fails(errc::rank, [&] { static_cast<void>(open.at(1)); }, {"1 indices", "rank 2"});
+    fails(errc::rank, [&] { static_cast<void>(open.at(1, 1, 1)); }, {"3 indices"});
+    fails(errc::rank, [&] { static_cast<void>(open.at()); }, {"0 indices"});
+}
+
+TEST_CASE("span is all elements, where they are contiguous") {
+    numbers n;
+    auto const v = as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three});
+    CHECK(v.span().size() == 6);
+    CHECK(v.span().data() == n.data);
+    int sum = 0;
+    for (auto const x : v.span()) sum += x;
+    CHECK(sum == 15);
+    std::int64_t const strides[] = {1, 2}, gap[] = {4, 1};
+    fails(errc::strides, [&] { static_cast<void>(as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, strides})); },
+          {"ferry::as: ", "not contiguous", "layout::strided", "copy_policy::always"});
+    fails(errc::strides, [&] { static_cast<void>(as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap})); });
+}
+
+TEST_CASE("R27: the stride of a dimension of extent 1 does not stop contiguity") {
+    numbers n;
+    std::int64_t const shape[] = {1, 3, 1}, strides[] = {-9, 1, 77};
+    auto const v = as<std::int32_t, 3, access::host, layout::contiguous>(tensor_view{n.data, shape, strides});
+    CHECK(v.span().size() == 3);
+    CHECK(v(0, 2, 0) == 2);
+}
+
+TEST_CASE("another data type is refused, and both are named") {
+    numbers n;
+    tensor_view const v{n.data, two_by_three};
+    fails(errc::dtype, [&] { static_cast<void>(as<float, 2>(v)); }, {"dtype is int32", "wants float32", "convert"});
+    fails(errc::dtype, [&] { static_cast<void>(as<std::uint32_t, 2>(v)); }, {"wants uint32"});
+    fails(errc::dtype, [&] { static_cast<void>(as<std::int64_t, 2>(v)); }, {"wants int64"});
+    fails(errc::dtype, [&] { static_cast<void>(as<ferry::int4, 2>(v)); }, {"wants int4"});
+}
+
+TEST_CASE("R21: a tensor of vectors needs a vector type; the cure is uint8 at the producer") {
+    alignas(16) float data[24] = {};
+    data[5] = 7;
+    tensor_view const v{data, {ferry::type_code::float_, 32, 4}, two_by_three};
+    fails(errc::dtype, [&] { static_cast<void>(as<float, 2>(v)); }, {"float32x4", "R21", "uint8"});
+    CHECK(as<float4, 2>(v)(0, 1).y == 7);
+    CHECK(v.nbytes() == 96);
+    tensor_view const torch_fp4{data, {ferry::type_code::float4_e2m1fn, 4, 2}, two_by_three};
+    fails(errc::dtype, [&] { static_cast<void>(as<ferry::float4_e2m1fn const, 2>(torch_fp4)); }, {"float4_e2m1fnx2", "R21"});
+}
+
+TEST_CASE("another rank is refused, unless it is left open") {
+    numbers n;
+    tensor_view const v{n.data, two_by_three};
+    fails(errc::rank, [&] { static_cast<void>(as<std::int32_t, 3>(v)); }, {"rank is 2", "wants 3", "dynamic_rank"});
+    fails(errc::rank, [&] { static_cast<void>(as<std::int32_t, 0>(v)); }, {"wants 0"});
+    CHECK(as<std::int32_t>(v).rank() == 2);
+}
+
+TEST_CASE("R11: read-only data is read only as T const") {
+    numbers n;
+    tensor_view const v = tensor_view{n.data, two_by_three}.as_read_only();
+    fails(errc::read_only, [&] { static_cast<void>(as<std::int32_t, 2>(v)); }, {"(R11)", "as<T const>", "copy_policy::always"});
+    CHECK(as<std::int32_t const, 2>(v)(0, 1) == 1);
+}
+
+TEST_CASE("R39: the host reads types 1, 3, 11 and 13, and of the others only the address") {
+    numbers n;
+    for (int type : {1, 3, 11, 13}) {
+        tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 3}};
+        CHECK(as<std::int32_t, 2>(v)(0, 1) == 1);
+    }
+    for (int type : {2, 9, 10, 12, 14, 16, 17, 18, 19, 20, 21}) {
+        tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 3}};
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); }, {":3", "R39", "to_host", "access::device"});
+        CHECK(as<std::int32_t, 2, access::device>(v).data() == n.data);
+    }
+}
+
+TEST_CASE("data that is a handle has no typed view at all") {
+    numbers n;
+    for (int type : {4, 7, 8, 15}) {
+        tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 0}};
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access::device>(v)); }, {"handle", "its own API"});
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); });
+    }
+}
+
+TEST_CASE("R31: misaligned data is refused where the type needs alignment, and 256 bytes are not asked for") {
+    alignas(64) unsigned char bytes[64] = {};
+    for (int offset = 0; offset < 9; ++offset) {
+        tensor_view const v{bytes + offset, ferry::dtype_of<double>, two_by_three};
+        if (offset % 8 == 0) CHECK_NOTHROW(static_cast<void>(as<double, 2>(v)));
+        else fails(errc::alignment, [&] { static_cast<void>(as<double, 2>(v)); }, {"aligned to 8 bytes", "(R31)", "copy_policy::always"});
+        tensor_view const w{bytes + offset, ferry::dtype_of<std::uint8_t>, two_by_three};
+        CHECK_NOTHROW(static_cast<void>(as<std::uint8_t, 2>(w)));
+    }
+    tensor_view const device{bytes + 1, ferry::dtype_of<double>, two_by_three, {}, {ferry::device_type::cuda, 0}};
+    fails(errc::alignment, [&] { static_cast<void>(as<double, 2, access::device>(device)); });
+}
+
+TEST_CASE("R26: a view without data has elements to nobody") {
+    fails(errc::null_data, [] { static_cast<void>(as<float, 0>(tensor_view{})); }, {"ferry::as: ", "no data"});
+    tensor_view const v{static_cast<float*>(nullptr), two_by_three};
+    fails(errc::null_data, [&] { static_cast<void>(as<float, 2, access::device>(v)); });
+}
+
+TEST_CASE("complex numbers and bools are read as such") {
+    std::complex<float> z[] = {{1, 2}, {3, 4}};
+    bool b[] = {true, false};
+    std::int64_t const two[] = {2};
+    CHECK(as<std::complex<float>, 1>(tensor_view{z, two})(1).imag() == 4);
+    CHECK_FALSE(as<bool const, 1>(tensor_view{b, two})(1));
+}
+
+TEST_CASE("R19: int4 elements are read by value, low nibble first") {
+    unsigned char const bytes[] = {0x21, 0x43, 0x65};
+    tensor_view const v{static_cast<void const*>(bytes), ferry::dtype_of<ferry::uint4>, two_by_three};
+    auto const typed = as<ferry::uint4 const, 2>(v);
+    int want = 1;
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 3; ++j, ++want) {
+            CHECK(typed(i, j).bits == want);
+            CHECK(typed.at(i, j).bits == want);
+        }
+    CHECK(typed.size() == 6);
+}
+
+TEST_CASE("R19: a packed element that straddles two bytes is put together, and no byte behind the last is read") {
+    // Four 6-bit values, 1, 62, 33 and 21, in three bytes on the heap, where a sanitizer sees a byte too many.
+    unsigned const values[] = {1, 62, 33, 21};
+    std::vector<unsigned char> bytes(3);
+    for (unsigned i = 0; i < 24; ++i)
+        if ((values[i / 6] >> (i % 6) & 1) != 0) bytes[i / 8] = static_cast<unsigned char>(bytes[i / 8] | 1u << i % 8);
+    std::int64_t const four[] = {4}, back[] = {-1};
+    tensor_view const v{bytes.data(), ferry::dtype_of<ferry::float6_e2m3fn>, four};
+    for (int i = 0; i < 4; ++i) CHECK(as<ferry::float6_e2m3fn const, 1>(v)(i).bits == values[i]);
+    tensor_view const last{bytes.data() + 2, ferry::dtype_of<ferry::uint4>, four, back};
+    CHECK(as<ferry::uint4 const, 1>(last)(0).bits == (bytes[2] & 15));
+    CHECK(as<ferry::uint4 const, 1>(last)(1).bits == bytes[1] >> 4);
+    CHECK(as<ferry::uint4 const, 1>(last)(3).bits == bytes[0] >> 4);
+}
+
+TEST_CASE("R13: padded sub-byte elements take a byte each") {
+    unsigned char bytes[] = {0xf1, 0x02, 0x33};
+    std::int64_t const three[] = {3};
+    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4>, three, {}, ferry::cpu, flags::subbyte_padded};
+    auto const typed = as<ferry::uint4, 1>(v);
+    CHECK(typed(0).bits == 1);
+    CHECK(typed(1).bits == 2);
+    CHECK(typed(2).bits == 3);
+}
+
+TEST_CASE("a view of static rank keeps its extents when the tensor's are gone") {
+    numbers n;
+    auto const v = [&] {
+        std::array<std::int64_t, 2> shape{2, 3}, strides{3, 1};
+        auto const inner = as<std::int32_t, 2>(tensor_view{n.data, shape, strides});
+        shape = {-1, -1};
+        strides = {-1, -1};
+        return inner;
+    }();
+    CHECK(v.extent(1) == 3);
+    CHECK(v(1, 2) == 5);
+}

@@ -1,0 +1,143 @@
+#include <ferry/tensor/view.hpp>
+
+#include <support/counting_producer.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdint>
+
+using ferry::flags;
+using ferry::shape_view;
+using ferry::tensor_view;
+using tensor = support::counting_producer;
+
+namespace {
+float memory[64];
+std::int64_t const two_by_three[] = {2, 3};
+constexpr std::int64_t big = std::int64_t{1} << 40;
+}  // namespace
+
+TEST_CASE("a view of typed elements knows its data type, and const means read-only (R11)") {
+    tensor_view const v{memory, two_by_three};
+    CHECK(v.data() == memory);
+    CHECK(v.dtype() == ferry::dtype_of<float>);
+    CHECK(v.device() == ferry::cpu);
+    CHECK(v.rank() == 2);
+    CHECK(v.extent(1) == 3);
+    CHECK(v.shape() == shape_view{two_by_three});
+    CHECK_FALSE(v.is_read_only());
+    float const* const constant = memory;
+    CHECK(tensor_view{constant, two_by_three}.is_read_only());
+    CHECK(v.as_read_only().is_read_only());
+    CHECK_FALSE(v.is_read_only());
+}
+
+TEST_CASE("a view of a type known at run time") {
+    void* const data = memory;
+    void const* const constant = memory;
+    tensor_view const v{data, {ferry::type_code::int_, 8}, two_by_three, {}, {ferry::device_type::cuda, 1}, flags::is_copied};
+    CHECK(v.dtype() == ferry::dtype_of<std::int8_t>);
+    CHECK(v.device().id == 1);
+    CHECK(v.is_copied());
+    tensor_view const w{constant, {ferry::type_code::int_, 8}, two_by_three};
+    CHECK(w.is_read_only());
+    tensor_view const x{constant, {ferry::type_code::int_, 8}, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
+    CHECK(x.is_read_only());
+    CHECK(x.is_padded());
+}
+
+TEST_CASE("R24: NULL strides are read as compact row-major") {
+    std::int64_t const shape[] = {2, 3, 4};
+    tensor_view const v{memory, shape};
+    CHECK(v.strides().is_implicit());
+    CHECK(v.stride(0) == 12);
+    CHECK(v.stride(1) == 4);
+    CHECK(v.stride(2) == 1);
+    CHECK(v.is_contiguous());
+    std::int64_t const empty[] = {2, 0, 4};
+    CHECK(tensor_view{memory, empty}.stride(0) == 4);
+}
+
+TEST_CASE("R26, R32: nothing overflows in an empty tensor whose other extents are huge") {
+    for (auto const& shape : {std::array<std::int64_t, 4>{0, big, big, big}, {big, big, big, 0}, {big, 0, big, big}}) {
+        std::int64_t const strides[] = {1, big, big, 1};
+        tensor_view const v{memory, shape}, w{memory, shape, strides};
+        CHECK(v.size() == 0);
+        CHECK(v.nbytes() == 0);
+        CHECK(v.is_empty());
+        CHECK(v.is_contiguous());
+        CHECK(w.is_contiguous());
+        static_cast<void>(v.stride(0));
+    }
+}
+
+TEST_CASE("R25: rank 0 is one element") {
+    tensor_view const v{memory, {}};
+    CHECK(v.rank() == 0);
+    CHECK(v.size() == 1);
+    CHECK(v.nbytes() == 4);
+    CHECK(v.is_contiguous());
+    CHECK(tensor_view{}.data() == nullptr);
+}
+
+TEST_CASE("R19: the bytes of packed elements") {
+    tensor_view const v{memory, ferry::dtype_of<ferry::int4>, two_by_three};
+    CHECK(v.nbytes() == 3);
+    tensor_view const w{memory, ferry::dtype_of<ferry::int4>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
+    CHECK(w.nbytes() == 6);
+}
+
+TEST_CASE("R26, R27, R28, R29: contiguity looks only at strides that mean something") {
+    struct {
+        std::array<std::int64_t, 3> shape, strides;
+        bool contiguous;
+    } const rows[] = {
+        {{2, 3, 4}, {12, 4, 1}, true},     {{2, 3, 4}, {1, 2, 6}, false},     {{2, 3, 4}, {-12, 4, 1}, false},
+        {{2, 3, 4}, {12, 0, 1}, false},    {{2, 3, 4}, {13, 4, 1}, false},    {{1, 3, 4}, {-77, 4, 1}, true},
+        {{2, 1, 4}, {4, INT64_MIN, 1}, true}, {{2, 3, 1}, {3, 1, 99}, true},  {{1, 1, 1}, {0, 0, 0}, true},
+        {{0, 3, 4}, {5, 5, 5}, true},      {{2, 3, 0}, {5, 5, 5}, true},      {{2, 0, 4}, {7, 7, 7}, true},
+    };
+    for (auto const& row : rows) {
+        INFO(row.shape[0], " ", row.shape[1], " ", row.shape[2], " strides ", row.strides[0], " ", row.strides[1]);
+        CHECK(tensor_view{memory, row.shape, row.strides}.is_contiguous() == row.contiguous);
+    }
+}
+
+TEST_CASE("R23: a byte offset folds into an address, and stays beside a handle") {
+    tensor p{memory, support::float32, {2}};
+    p.tensor().byte_offset = 8;
+    tensor_view const v{p.tensor(), flags::none};
+    CHECK(v.data() == memory + 2);
+    CHECK(v.byte_offset() == 0);
+    for (int type : {4, 7, 8, 15}) {
+        tensor_view const w{p.on(type).tensor(), flags::none};
+        CHECK(w.data() == memory);
+        CHECK(w.byte_offset() == 8);
+    }
+    tensor empty{nullptr, support::float32, {0}};
+    empty.tensor().byte_offset = 8;
+    tensor_view const x{empty.tensor(), flags::none};
+    CHECK(x.data() == nullptr);
+    CHECK(x.byte_offset() == 0);
+}
+
+TEST_CASE("a view of a foreign struct borrows its lists and knows its flags (R14)") {
+    tensor p{memory, support::float32, {2, 3}, {5, 1}};
+    tensor_view const v{p.tensor(), flags{0xff}};
+    CHECK(v.shape().data() == p.shape);
+    CHECK(v.strides().data() == p.strides);
+    CHECK(v.strides().rank() == 2);
+    CHECK(v.stride(0) == 5);
+    CHECK(v.flags() == flags{7});
+}
+
+TEST_CASE("R39: the same memory can be seen as another device's") {
+    tensor_view const v{memory, two_by_three, {}, {ferry::device_type::cuda_host, 2}};
+    tensor_view const w = v.relabelled(ferry::cpu, flags::read_only);
+    CHECK(w.device() == ferry::cpu);
+    CHECK(w.is_read_only());
+    CHECK(w.data() == v.data());
+    CHECK(w.extent(1) == 3);
+    CHECK(v.device().type == ferry::device_type::cuda_host);
+}
