@@ -22,6 +22,7 @@ namespace detail {
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, stream_token ready, BackEnd& b,
                                           std::source_location where) {
+    if (!got) return to_dlpack(std::move(got), wish, b, ready, where);  // which says so
     wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
     if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
@@ -31,15 +32,24 @@ template <class Consumer, class BackEnd>
     if (d.act == action::share) return to_dlpack(std::move(got), wish, b, ready, where);
     if (!takes_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
-    return trusted::adopt(fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where));
+    auto* const raw = fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
+    managed_tensor const spent{std::move(got)};  // copied, and nobody reads it any more
+    return trusted::adopt(raw);
 }
 
-/// The same after a handshake: the tensor is ready on the stream that the request named. A producer that was asked for no
-/// stream has synchronised (R49), as it always has for the host (R48).
+/// Where a tensor is ready after a handshake: on the stream that the request named, else on the default stream (R44); a
+/// producer without one has synchronised (R49), as it always has for the host (R48). A stream of another family went to a
+/// producer that ignored the wanted device, and told it nothing.
+[[nodiscard]] constexpr stream_token ready_after(request const& asked, device_type type) noexcept {
+    bool const told = asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), type));
+    stream_token const on = told ? asked.stream : default_stream(type);
+    return on.names_stream() ? on : already_ready;
+}
+
+/// The same after a handshake.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b, std::source_location where) {
-    stream_token ready = wish.stream.is_none() ? default_stream(got.device().type) : wish.stream;
-    if (!ready.names_stream() || !orders(ready.family(), got.device().type)) ready = already_ready;
+    auto const ready = ready_after(wish, got.device().type);
     return settle_debts<Consumer>(std::move(got), wish, ready, b, where);
 }
 
@@ -61,8 +71,9 @@ template <class Consumer, class BackEnd>
 /// honour, validates what comes, and gives it to array_traits<Consumer>::adopt (R43, R48, R53, R56–R58).
 ///
 /// Arrays come in as to_dlpack takes them (lvalues are shared, rvalues moved); raw structs and exporters are taken over,
-/// and released exactly once whatever fails; a raw struct off the host needs the overload that says where it is ready. The result is flagged is_copied when anybody copied. Synchronises as the request
-/// says: nothing blocks when it names a stream; with device = cpu the data is there on return.
+/// and released exactly once whatever fails; a raw struct off the host needs the overload that says where it is ready. The
+/// result is flagged is_copied when anybody copied. Synchronises as the request says: nothing blocks when it names a stream;
+/// with device = cpu the data is there on return.
 ///
 /// \throws error  as from_dlpack(raw) and to_dlpack;  what an exporter or adopt throws;  std::bad_alloc
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
@@ -75,13 +86,26 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         static_assert(!std::is_lvalue_reference_v<Producer>, "ferry: a managed_tensor has one owner: move it in");
         return from_dlpack<Consumer>(std::move(from), asked, b, stream_token{}, where);
     } else if constexpr (std::is_pointer_v<P>) {
-        return from_dlpack<Consumer>(from_dlpack(from), asked, b, stream_token{}, where);
+        auto const take = [&] {
+            if constexpr (std::same_as<P, DLManagedTensor*>) return from_dlpack(from, flags::read_only, where);
+            else return from_dlpack(from, where);
+        };
+        return from_dlpack<Consumer>(take(), asked, b, stream_token{}, where);
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
-        managed_tensor got = from.ferry_export(asked);
-        return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), asked, b, where), where);
+        // Asked for host memory, whoever does not honour that must not take -1 for leave to hand out unfinished data (R48).
+        request wish = asked;
+        if (wish.device && wish.device->type == device_type::cpu && wish.stream.is_no_sync()) wish.stream = {};
+        if (wish.device) wish = detail::with_stream<Consumer>(wish, *wish.device);
+        managed_tensor got = from.ferry_export(wish);
+        auto const ready = detail::ready_after(wish, got.device().type);
+        wish = detail::with_stream<Consumer>(wish, got.device());
+        return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), wish, ready, b, where), where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
         auto const wish = detail::with_stream<Consumer>(asked, view_of(from).device());
-        return detail::consume<Consumer>(to_dlpack(std::forward<Producer>(from), wish, b, where), where);
+        managed_tensor got = to_dlpack(std::forward<Producer>(from), wish, b, where);
+        if constexpr (!takes_padded<Consumer>)  // R13
+            if (got.view().is_padded()) got = detail::settle_debts<Consumer>(std::move(got), wish, b, where);
+        return detail::consume<Consumer>(std::move(got), where);
     }
 }
 

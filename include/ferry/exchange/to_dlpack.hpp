@@ -30,14 +30,37 @@ template <class Array>
     return {.where = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
 }
 
-/// A compact copy of `v` in memory that `owner` holds and `dst` describes, with the waits of the decision. The struct
-/// exists before the copy is queued, so that no failure can free memory that a queued copy still writes.
+/// A copy, and what a stream may still be reading to make it.
+template <class Owner>
+struct copied {
+    Owner memory;
+    managed_tensor source;
+};
+
+/// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
+[[nodiscard]] constexpr bool reads_later(decision const& d, device source) noexcept {
+    return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
+}
+
+/// A copy of `v` in the fresh memory that `owner` holds and `view_of_owner` describes, with the waits of the decision. The
+/// struct exists before the copy is queued, so that no failure to make it can free memory that a queued copy still writes.
+/// The copy takes `source` over, if there is one, when it may still be read (R50); nothing is taken on failure.
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
-[[nodiscard]] Raw* copy_into(Owner&& owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
-                             stream_token ready, BackEnd& b, char const* api, std::source_location where) {
-    Raw* const raw = make_raw<Raw>(std::forward<Owner>(owner), view_of_owner, d.to, d.bits, d.stamp, api, where);
+[[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d, stream_token ready,
+                             BackEnd& b, managed_tensor* source, char const* api, std::source_location where) {
+    tensor_view const fresh = view_of_owner(owner);
+    if (!is_same_place(fresh.device(), d.to))
+        fail(errc::device, api,
+             message{"the copy is wanted on "} << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
+                 << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none", where);
+    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
+        fail(errc::flags, api, message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
+    auto const packing = fresh.flags() & flags::subbyte_padded;
+    auto const view_at = [&](copied<Owner>& c) { return tensor_view{view_of_owner(c.memory)}; };
+    Raw* const raw = make_raw<Raw>(copied<Owner>{std::move(owner), {}}, view_at, d.to,
+                                   (d.bits & ~flags::subbyte_padded) | packing, d.stamp, api, where);
     try {
-        tensor_view const dst{raw->dl_tensor, d.bits & flags::subbyte_padded};
+        tensor_view const dst{raw->dl_tensor, fresh.flags()};
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);
@@ -48,14 +71,16 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         raw->deleter(raw);
         throw;
     }
+    if (source != nullptr && reads_later(d, v.device()))
+        static_cast<block<Raw, copied<Owner>>*>(raw->manager_ctx)->owner.source = std::move(*source);
     return raw;
 }
 
 /// Carries out a decision for a tensor `v` that is ready on `ready`. `Array` lends its own memory to copies when it can;
-/// `share_as(decision)` makes the struct that shares.
+/// `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
 [[nodiscard]] Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready, BackEnd& b, ShareAs share_as,
-                          char const* api, std::source_location where) {
+                          char const* api, std::source_location where, managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
     if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);
     if (d.act == action::share) {
@@ -65,15 +90,27 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
     require_reach(b, d.to, api, where);
     validate_view(v, api, where);
     if constexpr (allocates<Array>) {
-        return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b, api, where);
+        return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b, source, api,
+                              where);
     } else {
         tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, d.bits & flags::subbyte_padded};
         auto memory = b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on);
         auto const view_of_memory = [&](auto& m) {
             return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, d.to, sized.flags()};
         };
-        return copy_into<Raw>(std::move(memory), view_of_memory, v, d, ready, b, api, where);
+        return copy_into<Raw>(std::move(memory), view_of_memory, v, d, ready, b, source, api, where);
     }
+}
+
+/// Owns an rvalue, or another handle to an lvalue, as it stands.
+template <class Array>
+[[nodiscard]] DLManagedTensorVersioned* own_versioned(Array&& array, flags bits, char const* api, std::source_location where) {
+    auto const own = [&](auto&& owner) {
+        device const place = view_of(owner).device();
+        return make_raw<DLManagedTensorVersioned>(std::move(owner), view_of, place, bits, version::current, api, where);
+    };
+    if constexpr (!std::is_lvalue_reference_v<Array>) return own(std::move(array));
+    else return own(array_traits<std::remove_cvref_t<Array>>::share(array));
 }
 
 /// Exports an array as the struct that `Raw` names.
@@ -85,11 +122,21 @@ template <managed_struct Raw, class Array, class BackEnd>
         if constexpr (!std::is_lvalue_reference_v<Array>) {
             return make_raw<Raw>(std::move(array), view_of, d.to, d.bits, d.stamp, api, where);
         } else if constexpr (shareable<T>) {
-            return make_raw<Raw>(array_traits<std::remove_cv_t<T>>::share(array), view_of, d.to, d.bits, d.stamp, api, where);
+            auto other = array_traits<std::remove_cv_t<T>>::share(array);
+            auto const bits = d.bits | (view_of(other).flags() & flags::read_only);  // the handle may allow less than the array
+            if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
+                fail(errc::read_only, api, message{"the legacy struct cannot say that the shared data is read-only (R15)"}, where);
+            return make_raw<Raw>(std::move(other), view_of, d.to, bits, d.stamp, api, where);
         } else {
             return nullptr;  // negotiate refuses what cannot be shared
         }
     };
+    if constexpr (!std::is_lvalue_reference_v<Array> || shareable<T>) {
+        if (reads_later(d, v.device())) {  // the copy keeps what it is made from alive (R50)
+            auto source = trusted::adopt(own_versioned(std::forward<Array>(array), v.flags(), api, where));
+            return fulfil<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share_as, api, where, &source);
+        }
+    }
     return fulfil<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
 }
 
@@ -103,7 +150,8 @@ template <managed_struct Raw, class Array, class BackEnd>
 ///
 /// Synchronises as the request says: with a stream, that stream is ordered after array_traits::ready_on and nothing blocks
 /// (R43); with device = cpu, and for pinned and managed memory without a stream, the data is there on return (R48, R49).
-/// On failure before the move the array is still the caller's.
+/// On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its source alive,
+/// as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued copy.
 ///
 /// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend; what `validate` finds in the view; what
 ///                the back end reports;  std::bad_alloc
@@ -152,9 +200,15 @@ template <class BackEnd = host_back_end const&>
         auto const bits = d.bits | (v.flags() & flags::is_copied);
         return detail::make_raw<DLManagedTensorVersioned>(std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
     };
-    return detail::trusted::adopt(
-        detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where));
+    auto* const raw = detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
+    managed_tensor const spent{std::move(tensor)};  // copied, and nobody reads it any more
+    return detail::trusted::adopt(raw);
 }
+
+template <class... Rest>
+managed_tensor to_dlpack(managed_tensor&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
+template <class... Rest>
+managed_tensor to_dlpack(managed_tensor const&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
 
 /// Lends an array for the length of a call: no allocation, no ownership. Temporaries do not compile.
 /// \throws error  what `validate` finds in the view

@@ -18,15 +18,19 @@ namespace ferry {
 /// Off the host a back end is needed, and `on`, a stream on which both are ready; the host waits for that stream alone.
 /// Without a stream nothing may be pending on either.
 ///
-/// \throws error  errc::shape, dtype, read_only, strides (writing through a broadcast, R29), no_backend; what the back end
-///                reports
+/// \throws error  errc::shape, dtype, read_only, strides (writing through a broadcast, R29), stream, no_backend; what the
+///                back end reports
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},
                   std::source_location where = std::source_location::current()) {
     detail::require_reach(b, dst.device(), "ferry::copy", where);
     detail::require_reach(b, src.device(), "ferry::copy", where);
+    if (on.is_ambiguous())
+        detail::fail(errc::stream, "ferry::copy",
+                     message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"}, where);
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
+    if (plan.kind == copy_kind::empty) return 0;
     b.copy(plan, dst.data(), dst.device(), src.data(), src.device(), on);
     if (on.names_stream()) b.wait(on);
     return dst.nbytes();

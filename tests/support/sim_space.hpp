@@ -1,0 +1,347 @@
+// A simulated asynchronous device, so that a missing wait fails without a GPU: memory that the host cannot touch, streams
+// that run late and in order, and a back end (ferry::back_end) over both. It plays device types 2, 3, 12 and 13.
+#pragma once
+
+#include <ferry/space/back_end.hpp>
+#include <support/sim_stream.hpp>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace support {
+
+/// What unwritten memory holds; as a float −1.2e17, as an integer no small number.
+inline constexpr unsigned char poison = 0xDB;
+
+/// Memory of a simulated device. The host meets it at `data()`: PROT_NONE for types 2 and 12, readable for 3 and 13. The
+/// device works at `device_side()`. Poisoned when it is made.
+class sim_block {
+   public:
+    sim_block(ferry::device where, std::size_t bytes) : where_{where}, bytes_{bytes}, mapped_{round_up(bytes)} {
+        int const file = memfd_create("sim_block", MFD_CLOEXEC);
+        if (file < 0 || ftruncate(file, static_cast<off_t>(mapped_)) != 0) throw std::bad_alloc{};
+        bool const host_reads = ferry::is_host_accessible(where);
+        data_ = mmap(nullptr, mapped_, host_reads ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
+        device_side_ = host_reads ? data_ : mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        close(file);
+        if (data_ == MAP_FAILED || device_side_ == MAP_FAILED) std::abort();
+        std::memset(device_side_, poison, mapped_);
+    }
+    sim_block(sim_block const&) = delete;
+    sim_block& operator=(sim_block const&) = delete;
+    ~sim_block() {
+        if (device_side_ != data_) munmap(device_side_, mapped_);
+        munmap(data_, mapped_);
+    }
+
+    [[nodiscard]] void* data() const noexcept { return data_; }
+    [[nodiscard]] std::byte* device_side() const noexcept { return static_cast<std::byte*>(device_side_); }
+    [[nodiscard]] ferry::device where() const noexcept { return where_; }
+    [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
+    [[nodiscard]] bool contains(void const* p) const noexcept {
+        auto const address = reinterpret_cast<std::uintptr_t>(p), begin = reinterpret_cast<std::uintptr_t>(data_);
+        return address >= begin && address < begin + mapped_;
+    }
+
+    /// Written by work number `count` of `stream`; read by the race detector.
+    sim_stream const* writer = nullptr;
+    std::uint64_t written_at = 0;
+    /// Its owner has given it back.
+    std::atomic<bool> is_released = false;
+
+   private:
+    [[nodiscard]] static std::size_t round_up(std::size_t bytes) noexcept {
+        auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+        return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
+    }
+
+    ferry::device where_;
+    std::size_t bytes_, mapped_;
+    void* data_;
+    void* device_side_;
+};
+
+class sim_system;
+
+/// Owns a block; live bytes count it. The mapping itself lives until the last queued work on it has run.
+class sim_memory {
+   public:
+    sim_memory() = default;
+    sim_memory(std::shared_ptr<sim_block> block, std::atomic<std::int64_t>& live) noexcept
+        : block_{std::move(block)}, live_{&live} {
+        *live_ += static_cast<std::int64_t>(block_->size());
+    }
+    sim_memory(sim_memory&& other) noexcept : block_{std::move(other.block_)}, live_{other.live_} {}
+    sim_memory& operator=(sim_memory&&) = delete;
+    ~sim_memory() {
+        if (block_ == nullptr) return;
+        block_->is_released = true;
+        *live_ -= static_cast<std::int64_t>(block_->size());
+    }
+    [[nodiscard]] void* data() const noexcept { return block_->data(); }
+    [[nodiscard]] std::shared_ptr<sim_block> const& block() const noexcept { return block_; }
+
+   private:
+    std::shared_ptr<sim_block> block_;
+    std::atomic<std::int64_t>* live_ = nullptr;
+};
+
+enum class verb : std::size_t { allocate, copy, order, wait };
+
+/// Simulated devices and their back end. Tests queue work on streams (`write`, `close`), ferry calls the verbs; what an
+/// exchange must not have done is counted: `calls`, `races`, `reads_after_release`.
+class sim_system {
+   public:
+    explicit sim_system(std::initializer_list<ferry::device> devices) : devices_(devices) {}
+    sim_system(sim_system const&) = delete;
+    sim_system& operator=(sim_system const&) = delete;
+    ~sim_system() {
+        for (auto& gate : gates_) gate.open();  // work that a failed test left behind
+        for (auto& stream : streams_) stream->finish();
+    }
+
+    // ---- the test's side ----
+
+    /// A stream of the devices of this type; lives as long as the system.
+    ferry::stream_token make_stream(ferry::device_type type) {
+        std::lock_guard const lock{mutex_};
+        auto& made = *streams_.emplace_back(std::make_unique<sim_stream>());
+        auto const handle = reinterpret_cast<std::uintptr_t>(&made);
+        made.token = ferry::uses_cuda_streams(type) ? ferry::stream_token::from_cuda_handle(handle)
+                                                    : ferry::stream_token::native(type, handle);
+        return made.token;
+    }
+    /// Memory of a test's own, poisoned.
+    [[nodiscard]] sim_memory make_memory(ferry::device where, std::size_t bytes) {
+        return {new_block(where, bytes), live_bytes_};
+    }
+    /// Queues a write of `bytes` to a block.
+    void write(ferry::stream_token on, std::shared_ptr<sim_block> const& block, void const* bytes, std::size_t size) {
+        auto& stream = find(on);
+        std::vector<std::byte> kept(static_cast<std::byte const*>(bytes), static_cast<std::byte const*>(bytes) + size);
+        stream.push([block, kept = std::move(kept)] { std::memcpy(block->device_side(), kept.data(), kept.size()); });
+        std::lock_guard const lock{mutex_};
+        block->writer = &stream;
+        block->written_at = stream.count();
+    }
+    /// Queues a gate: nothing behind it runs before it is opened.
+    [[nodiscard]] sim_gate close(ferry::stream_token on) {
+        sim_gate gate;
+        find(on).push([gate] { gate.pass(); });
+        std::lock_guard const lock{mutex_};
+        gates_.push_back(gate);
+        return gate;
+    }
+    /// Waits, on the test's behalf, until all that is queued has run. No call of a verb.
+    void finish(ferry::stream_token on) {
+        auto& stream = find(on);
+        stream.finish();
+        std::lock_guard const lock{mutex_};
+        host_.merge(stream);
+    }
+    /// What a device would read at `address` now.
+    template <class T>
+    [[nodiscard]] T read(void const* address) {
+        T value;
+        auto const block = find_block(address);
+        std::memcpy(&value, block != nullptr ? device_side(*block, address) : address, sizeof value);
+        return value;
+    }
+    /// Whether work queued on `later` from now on runs after all that is queued on `earlier` by now.
+    [[nodiscard]] bool is_ordered(ferry::stream_token earlier, ferry::stream_token later) {
+        auto& first = find(earlier);
+        auto& second = find(later);
+        std::lock_guard const lock{mutex_};
+        return &first == &second || second.seen.of(first) >= first.count();
+    }
+    /// Blocks until the host waits for a stream, or some time has passed without: for threads that open gates.
+    void until_host_waits(std::chrono::milliseconds limit = std::chrono::milliseconds{500}) {
+        auto const end = std::chrono::steady_clock::now() + limit;
+        while (host_waits_ == 0 && std::chrono::steady_clock::now() < end)
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+
+    /// The n-th call of the verb from now on fails with errc::driver (1: the next); 0: none.
+    void fail_at(verb which, int n) { fail_at_[index(which)] = n == 0 ? 0 : calls_[index(which)] + n; }
+    [[nodiscard]] int calls(verb which) const { return calls_[index(which)]; }
+    /// Calls that a driver would have seen.
+    [[nodiscard]] int calls() const { return calls(verb::allocate) + calls(verb::copy) + calls(verb::order) + calls(verb::wait); }
+    [[nodiscard]] std::int64_t live_bytes() const { return live_bytes_; }
+    /// Copies that were queued, or done, without an order after what had been written to their source.
+    [[nodiscard]] int races() const { return races_; }
+    /// Copies that ran when the owner of their source had given it back (R50).
+    [[nodiscard]] int reads_after_release() const { return reads_after_release_; }
+
+    // ---- the back end's verbs ----
+
+    [[nodiscard]] bool reaches(ferry::device d) const {
+        for (auto const known : devices_)
+            if (ferry::is_same_place(known, d)) return true;
+        return d.type == ferry::device_type::cpu;
+    }
+    [[nodiscard]] sim_memory allocate(ferry::device d, std::size_t bytes, ferry::stream_token) {
+        called(verb::allocate);
+        return {new_block(d, bytes), live_bytes_};
+    }
+    void copy(ferry::copy_plan const& plan, void* dst, ferry::device to, void const* src, ferry::device from,
+              ferry::stream_token on) {
+        called(verb::copy);
+        auto const dst_block = block_of(dst, to), src_block = block_of(src, from);
+        void* const target = dst_block != nullptr ? device_side(*dst_block, dst) : dst;
+        void const* source = src_block != nullptr ? device_side(*src_block, src) : src;
+        auto* const stream = on.names_stream() ? &find(on) : nullptr;
+        check_race(stream, src_block.get());
+        if (stream == nullptr) {
+            count_read(src_block.get());
+            copy_on_host(plan, target, source);
+            return;
+        }
+        write_poison(plan, target);
+        std::vector<std::byte, uncounted<std::byte>> staged;
+        if (src_block == nullptr) source = stage(plan, source, staged);  // the caller may reuse host memory at once
+        stream->push([this, plan, target, source, dst_block, src_block, staged = std::move(staged)] {
+            count_read(src_block.get());
+            copy_on_host(plan, target, source);
+        });
+        if (dst_block == nullptr) return;
+        std::lock_guard const lock{mutex_};
+        dst_block->writer = stream;
+        dst_block->written_at = stream->count();
+    }
+    void order(ferry::stream_token from, ferry::stream_token to) {
+        called(verb::order);
+        auto& first = find(from);
+        auto& second = find(to);
+        sim_gate const reached;
+        first.push([reached]() mutable { reached.open(); });
+        second.push([reached] { reached.pass(); });
+        std::lock_guard const lock{mutex_};
+        second.seen.merge(first);
+    }
+    void wait(ferry::stream_token on) {
+        called(verb::wait);
+        auto& stream = find(on);
+        ++host_waits_;
+        stream.finish();
+        --host_waits_;
+        std::lock_guard const lock{mutex_};
+        host_.merge(stream);
+    }
+
+   private:
+    [[nodiscard]] static std::size_t index(verb which) noexcept { return static_cast<std::size_t>(which); }
+    void called(verb which) {
+        auto const i = index(which);
+        if (++calls_[i] == fail_at_[i]) throw ferry::error{ferry::errc::driver, "sim", ferry::message{"injected"}};
+    }
+    [[nodiscard]] sim_stream& find(ferry::stream_token token) {
+        std::lock_guard const lock{mutex_};
+        for (auto& stream : streams_)
+            if (stream->token == token) return *stream;
+        bool const is_default = token == ferry::stream_token::cuda_legacy_default() ||
+                                token == ferry::stream_token::cuda_per_thread_default();
+        if (!is_default) throw std::logic_error{"no such stream"};
+        auto& made = *streams_.emplace_back(std::make_unique<sim_stream>());
+        made.token = token;
+        return made;
+    }
+    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device where, std::size_t bytes) {
+        auto block = std::allocate_shared<sim_block>(uncounted<sim_block>{}, where, bytes);
+        std::lock_guard const lock{mutex_};
+        std::erase_if(blocks_, [](auto const& old) { return old.expired(); });
+        blocks_.push_back(block);
+        return block;
+    }
+    [[nodiscard]] std::shared_ptr<sim_block> find_block(void const* address) {
+        std::lock_guard const lock{mutex_};
+        for (auto const& known : blocks_)
+            if (auto block = known.lock(); block != nullptr && block->contains(address)) return block;
+        return nullptr;
+    }
+    /// Memory under the name of the CPU is used where it is, and faults when the host cannot read it.
+    [[nodiscard]] std::shared_ptr<sim_block> block_of(void const* address, ferry::device d) {
+        return d.type == ferry::device_type::cpu ? nullptr : find_block(address);
+    }
+    [[nodiscard]] static std::byte* device_side(sim_block const& block, void const* address) noexcept {
+        return block.device_side() + (static_cast<std::byte const*>(address) - static_cast<std::byte const*>(block.data()));
+    }
+    void check_race(sim_stream const* reader, sim_block const* source) {
+        std::lock_guard const lock{mutex_};
+        if (source == nullptr || source->writer == nullptr || source->writer == reader) return;
+        auto const seen = (reader != nullptr ? reader->seen : host_).of(*source->writer);
+        if (seen < source->written_at) ++races_;
+    }
+    void count_read(sim_block const* source) {
+        if (source != nullptr && source->is_released) ++reads_after_release_;
+    }
+    /// Poison in every element that the plan is going to write, and nowhere else.
+    static void write_poison(ferry::copy_plan plan, void* target) {
+        if (plan.kind == ferry::copy_kind::empty) return;
+        std::vector<std::byte, uncounted<std::byte>> const unit(static_cast<std::size_t>(plan.unit), std::byte{poison});
+        plan.src_offset = 0;
+        for (int i = 0; i < plan.rank; ++i) plan.src_strides[i] = 0;
+        if (plan.kind == ferry::copy_kind::transpose) plan.kind = ferry::copy_kind::gather;
+        copy_on_host(plan, target, unit.data());
+    }
+    /// Keeps the bytes that the plan reads; gives the address at which it will find them.
+    template <class Bytes>
+    [[nodiscard]] static void const* stage(ferry::copy_plan const& plan, void const* source, Bytes& staged) {
+        std::int64_t low = plan.src_offset, high = plan.src_offset + plan.unit;
+        for (int i = 0; i < plan.rank; ++i) {
+            auto const reach = (plan.extents[i] - 1) * plan.src_strides[i];
+            (reach < 0 ? low : high) += reach;
+        }
+        if (plan.counts_bits()) low >>= 3, high = (high + 7) / 8;
+        auto const* const begin = static_cast<std::byte const*>(source) + low;
+        staged.assign(begin, begin + (high - low));
+        return staged.data() - low;
+    }
+
+    std::vector<ferry::device> devices_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<sim_stream>> streams_;
+    std::vector<sim_gate, uncounted<sim_gate>> gates_;
+    std::vector<std::weak_ptr<sim_block>, uncounted<std::weak_ptr<sim_block>>> blocks_;
+    sim_clock host_;
+    std::array<std::atomic<int>, 4> calls_{};
+    std::array<int, 4> fail_at_{};
+    std::atomic<int> host_waits_ = 0, races_ = 0, reads_after_release_ = 0;
+    std::atomic<std::int64_t> live_bytes_ = 0;
+};
+
+static_assert(ferry::back_end<sim_system>);
+
+/// Whether `f` ends in a segmentation fault; runs it in a child process.
+template <class F>
+[[nodiscard]] bool faults(F f) {
+    pid_t const child = fork();
+    if (child == 0) {
+        std::signal(SIGSEGV, SIG_DFL);
+        f();
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+}
+
+}  // namespace support

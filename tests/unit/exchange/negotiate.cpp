@@ -1,0 +1,351 @@
+// negotiate() as a table: every cell of sources, targets, copy policies, versions, flags and streams against an oracle that
+// is written from the text of the rules; then the rows that are worth reading one by one.
+#include <ferry/exchange/negotiate.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace {
+
+using namespace ferry;
+constexpr auto cuda_host = device_type::cuda_host, cuda_managed = device_type::cuda_managed, ext_dev = device_type::ext_dev,
+               rocm = device_type::rocm, rocm_host = device_type::rocm_host;
+
+constexpr device pinned{cuda_host}, managed{cuda_managed}, gpu{device_type::cuda}, gpu1{device_type::cuda, 1},
+    extension{ext_dev}, amd{rocm}, amd_host{rocm_host};
+constexpr stream_token none{}, no_sync = stream_token::no_sync(), legacy_stream = stream_token::cuda_legacy_default(),
+                               thread_stream = stream_token::cuda_per_thread_default(),
+                               stream_a = stream_token::from_cuda_handle(0xA0), stream_b = stream_token::from_cuda_handle(0xB0),
+                               null_stream = stream_token::from_cuda_handle(0), rocm_stream = stream_token::rocm_default(),
+                               ext_stream = stream_token::native(ext_dev, 0xE0);
+constexpr version v1_0{1, 0}, v1_99{1, 99}, v2_0{2, 0};
+constexpr data_type f32{type_code::float_, 32}, f8{type_code::float8_e4m3fn, 8}, f4{type_code::float4_e2m1fn, 4};
+
+// ---- the oracle: one function per rule ----
+
+// R39, R53: memory that the other side can use as it stands.
+constexpr bool can_share(device from, device to) {
+    if (from.type == to.type && (from.id == to.id || from.type == device_type::cpu || from.type == cuda_host ||
+                                 from.type == cuda_managed || from.type == rocm_host))
+        return true;  // R35: the id says nothing there
+    bool const host_reads = from.type == cuda_host || from.type == rocm_host || from.type == cuda_managed;
+    return (to.type == device_type::cpu && host_reads) || (to.type == device_type::cuda && from.type == cuda_managed);
+}
+
+// R44–R46, R48: the stream is of the target's kind, and says which one it is.
+constexpr bool stream_fits(stream_token s, device to) {
+    if (s == none || s == no_sync) return true;
+    if (s == null_stream) return false;
+    bool const cuda_target = to.type == device_type::cuda || to.type == cuda_host || to.type == cuda_managed;
+    if (s == rocm_stream) return to.type == rocm || to.type == rocm_host;
+    if (s == ext_stream) return to.type == ext_dev;
+    return cuda_target;
+}
+
+// R44, R45: what None means.
+constexpr stream_token meant(stream_token s, device to) {
+    if (s != none) return s;
+    if (to.type == device_type::cuda) return legacy_stream;
+    if (to.type == rocm) return rocm_stream;
+    return none;
+}
+
+// R4: the smaller minor, but what the type and the flags need.
+constexpr version stamp(data_type type, bool padded, version max) {
+    std::uint32_t const least = padded || type.code >= type_code::float8_e3m4 ? 1 : 0;
+    std::uint32_t const asked = max.major == 1 ? max.minor : 3;  // R57: a request above ours gets ours
+    std::uint32_t const mine = asked < 3 ? asked : 3;
+    return {1, mine > least ? mine : least};
+}
+
+constexpr decision refused(errc why) {
+    decision d;
+    d.act = action::refuse;
+    d.reason = why;
+    return d;
+}
+
+constexpr decision expected(producer_facts const& p, request const& r) {
+    device to = r.device ? *r.device : p.where;
+    bool const id_matters = to.type != device_type::cpu && to.type != cuda_host && to.type != rocm_host && to.type != cuda_managed;
+    if (static_cast<int>(to.type) == 5 || (id_matters && to.id < 0)) return refused(errc::device);  // R34
+    if (!id_matters) to.id = 0;                                                                     // R35
+    if (!stream_fits(r.stream, to)) return refused(errc::stream);
+
+    bool const legacy = r.max_version == version::legacy;  // R57
+    bool const read_only = has(p.bits, flags::read_only), padded = has(p.bits, flags::subbyte_padded);
+    bool const shares = can_share(p.where, to) && r.copy != copy_policy::always && !(legacy && (read_only || padded)) &&
+                        p.is_describable;  // R53, R15, R13, R21
+    if (!shares && r.copy == copy_policy::never) return refused(errc::copy_needed);  // R54
+    if (shares && !p.is_shareable) return refused(errc::not_shareable);
+
+    decision d;
+    d.act = shares ? action::share : action::copy;
+    d.to = to;
+    bool const pending = p.where.type != device_type::cpu && p.ready_on != already_ready;
+    stream_token const consumer = meant(r.stream, to);
+    bool const finished_on_return = to.type == device_type::cpu || consumer == none;  // R48, R49
+    bool const cares_itself = consumer == no_sync && !finished_on_return;             // R44: -1
+    bool needs_producers_stream = false;
+    if (shares) {
+        if (pending && finished_on_return) d.how = wait::host, d.on = p.ready_on;
+        else if (pending && !cares_itself && consumer != p.ready_on) d.how = wait::order, d.on = consumer;  // R43
+        needs_producers_stream = d.how != wait::none;
+    } else {
+        needs_producers_stream = pending;
+        if (p.where.type == device_type::cpu && to.type == device_type::cpu) d.on = none;
+        else if (finished_on_return || cares_itself) d.on = pending ? p.ready_on : none;  // no stream of the consumer's to use
+        else d.on = consumer;
+        if (finished_on_return && d.on != none) d.how = wait::host;
+        if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.how = wait::order;
+    }
+    if (needs_producers_stream && (p.ready_on == none || !stream_fits(p.ready_on, p.where))) return refused(errc::stream);
+
+    if (!shares) d.bits = flags::is_copied | (padded && !legacy ? flags::subbyte_padded : flags::none);  // R11, R12
+    else d.bits = (read_only ? flags::read_only : flags::none) | (padded ? flags::subbyte_padded : flags::none);
+    d.stamp = legacy ? version::legacy : stamp(p.type, padded, r.max_version);
+    return d;
+}
+
+constexpr bool agree(decision got, decision const& want) {
+    if (want.act == action::refuse) return got.act == action::refuse && got.reason == want.reason && got.cure != nullptr;
+    return got == want;
+}
+
+// ---- the table ----
+
+template <class F>
+void for_each_exchange(F f) {
+    constexpr device sources[] = {cpu, gpu, gpu1, pinned, amd, amd_host, extension, managed};
+    constexpr std::optional<device> targets[] = {std::nullopt, cpu, device{device_type::cpu, -7}, gpu, gpu1, pinned, managed,
+                                                 extension, amd, device{device_type::cuda, -1}, device{device_type{5}}};
+    constexpr copy_policy policies[] = {copy_policy::if_needed, copy_policy::always, copy_policy::never};
+    constexpr version versions[] = {version::legacy, v1_0, version::current, v1_99, v2_0};
+    constexpr stream_token streams[] = {none, no_sync, legacy_stream, thread_stream, stream_a, null_stream, rocm_stream, ext_stream};
+    constexpr stream_token readies[] = {none, already_ready, legacy_stream, stream_a, stream_b, null_stream, rocm_stream, ext_stream};
+    for (auto const where : sources)
+        for (auto const& target : targets)
+            for (auto const policy : policies)
+                for (auto const& max : versions)
+                    for (auto const stream : streams)
+                        for (auto const ready : readies)
+                            for (unsigned bits = 0; bits < 16; ++bits) {
+                                producer_facts facts{.where = where, .ready_on = ready};
+                                if ((bits & 1) != 0) facts.bits |= flags::read_only;
+                                if ((bits & 2) != 0) facts.bits |= flags::subbyte_padded;
+                                facts.is_shareable = (bits & 4) == 0;
+                                facts.is_describable = (bits & 8) == 0;
+                                facts.type = (bits & 2) != 0 ? f4 : f32;
+                                f(facts, request{target, policy, stream, max});
+                            }
+}
+
+}  // namespace
+
+TEST_CASE("R53: every cell of the table is as the rules say (R4, R11-R13, R15, R21, R34, R35, R39, R40, R43-R46, R48, R49, R54, R55, R57)") {
+    std::int64_t cells = 0, wrong = 0;
+    for_each_exchange([&](producer_facts const& facts, request const& wish) {
+        ++cells;
+        auto const got = negotiate(facts, wish);
+        auto const want = expected(facts, wish);
+        if (agree(got, want) || ++wrong > 5) return;
+        INFO("source ", name(facts.where.type), " ", facts.where.id, ", bits ", static_cast<int>(facts.bits), ", ready on ",
+             static_cast<int>(facts.ready_on.which()), " ", facts.ready_on.native_handle());
+        INFO("target ", wish.device ? name(wish.device->type) : "none", ", copy ", static_cast<int>(wish.copy), ", stream ",
+             static_cast<int>(wish.stream.which()), " ", wish.stream.native_handle(), ", version ", wish.max_version.major, ".",
+             wish.max_version.minor);
+        INFO("got: ", static_cast<int>(got.act), " wait ", static_cast<int>(got.how), " on ", got.on.native_handle(), " bits ",
+             static_cast<int>(got.bits), " ", name(got.reason), " ", got.cure != nullptr ? got.cure : "");
+        INFO("wanted: ", static_cast<int>(want.act), " wait ", static_cast<int>(want.how), " on ", want.on.native_handle(),
+             " bits ", static_cast<int>(want.bits), " ", name(want.reason));
+        FAIL_CHECK("the decision is another");
+    });
+    CHECK(wrong == 0);
+    CHECK(cells == 8 * 11 * 3 * 5 * 8 * 8 * 16);
+}
+
+TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal goes without a cure") {
+    std::int64_t wrong = 0;
+    for_each_exchange([&](producer_facts const& facts, request const& wish) {
+        auto const d = negotiate(facts, wish);
+        if (wish.copy == copy_policy::never) wrong += d.act == action::copy;
+        if (wish.copy == copy_policy::always) wrong += d.act == action::share;
+        if (d.act == action::copy) wrong += !has(d.bits, flags::is_copied) || has(d.bits, flags::read_only);  // R11, R12
+        if (d.act == action::share) wrong += has(d.bits, flags::is_copied);                                  // R12
+        if (d.act == action::refuse) wrong += d.cure == nullptr || d.reason == errc::ok;
+    });
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("R48: whatever was said, what goes to the CPU is waited for, and what is pending is never handed out unordered") {
+    std::int64_t wrong = 0;
+    for_each_exchange([&](producer_facts const& facts, request const& wish) {
+        auto const d = negotiate(facts, wish);
+        if (d.act == action::refuse) return;
+        bool const pending = facts.where.type != device_type::cpu && facts.ready_on != already_ready;
+        if (!pending || wish.stream == no_sync) return;
+        if (d.to.type == device_type::cpu) wrong += d.how != wait::host || d.on != facts.ready_on;
+        else wrong += d.how == wait::none && d.on != facts.ready_on && meant(wish.stream, d.to) != facts.ready_on;
+    });
+    CHECK(wrong == 0);
+}
+
+// ---- rows to read ----
+
+TEST_CASE("R53: the same device: None shares, True copies and flags, False shares") {
+    constexpr producer_facts host{.type = f32};
+    static_assert(negotiate(host, {}).act == action::share);
+    static_assert(negotiate(host, {}).bits == flags::none);
+    static_assert(negotiate(host, {.copy = copy_policy::always}).act == action::copy);
+    static_assert(negotiate(host, {.copy = copy_policy::always}).bits == flags::is_copied);
+    static_assert(negotiate(host, {.copy = copy_policy::never}).act == action::share);
+    CHECK(negotiate(host, {.copy = copy_policy::always}).how == wait::none);
+}
+
+TEST_CASE("R53: another device: None and True copy, False is refused unless the memory is readable there") {
+    constexpr producer_facts device_data{.where = gpu, .type = f32, .ready_on = stream_a};
+    static_assert(negotiate(device_data, {.device = cpu}).act == action::copy);
+    static_assert(negotiate(device_data, {.device = cpu, .copy = copy_policy::always}).act == action::copy);
+    static_assert(negotiate(device_data, {.device = cpu, .copy = copy_policy::never}).reason == errc::copy_needed);
+    constexpr producer_facts managed_data{.where = managed, .type = f32, .ready_on = stream_a};
+    constexpr auto d = negotiate(managed_data, {.device = cpu, .copy = copy_policy::never});
+    static_assert(d.act == action::share && d.to == cpu && d.how == wait::host && d.on == stream_a);
+    static_assert(negotiate(managed_data, {.device = gpu}).act == action::share);  // R39: managed memory as CUDA, when asked
+    static_assert(negotiate({.where = pinned, .ready_on = stream_a}, {.device = gpu}).act == action::copy);
+    static_assert(negotiate({.where = gpu, .ready_on = stream_a}, {.device = gpu1}).act == action::copy);
+    CHECK(negotiate({.where = cpu}, {.device = managed}).act == action::copy);
+}
+
+TEST_CASE("R43: different streams are ordered, equal ones need nothing, and -1 wants nothing") {
+    constexpr producer_facts p{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr auto other = negotiate(p, {.stream = stream_b});
+    static_assert(other.how == wait::order && other.on == stream_b);
+    static_assert(negotiate(p, {.stream = stream_a}).how == wait::none);
+    static_assert(negotiate(p, {.stream = no_sync}).how == wait::none);
+    constexpr auto unsaid = negotiate(p, {});  // R44: None is the legacy default stream
+    static_assert(unsaid.how == wait::order && unsaid.on == legacy_stream);
+    CHECK(negotiate({.where = gpu, .ready_on = already_ready}, {.stream = stream_b}).how == wait::none);
+}
+
+TEST_CASE("R44: a null stream is refused, for it may be either default stream; from both sides") {
+    static_assert(negotiate({.where = gpu, .ready_on = stream_a}, {.stream = null_stream}).reason == errc::stream);
+    CHECK(negotiate({.where = gpu, .ready_on = null_stream}, {.stream = stream_a}).reason == errc::stream);
+}
+
+TEST_CASE("R45: ROCm's None is its default stream, and CUDA's tokens do not fit it") {
+    constexpr producer_facts p{.where = amd, .ready_on = rocm_stream};
+    static_assert(negotiate(p, {}).how == wait::none);
+    static_assert(negotiate(p, {.stream = legacy_stream}).reason == errc::stream);
+    CHECK(negotiate(p, {.stream = thread_stream}).reason == errc::stream);
+}
+
+TEST_CASE("R46: the CPU takes no stream, and tolerates -1") {
+    static_assert(negotiate({}, {.stream = legacy_stream}).reason == errc::stream);
+    static_assert(negotiate({}, {.stream = no_sync}).act == action::share);
+    CHECK(negotiate({}, {.stream = ext_stream}).reason == errc::stream);
+}
+
+TEST_CASE("R48: the stream belongs to the target device") {
+    constexpr producer_facts p{.where = gpu, .type = f32, .ready_on = stream_a};
+    static_assert(negotiate(p, {.device = cpu, .stream = stream_b}).reason == errc::stream);
+    static_assert(negotiate(p, {.device = extension, .stream = stream_b}).reason == errc::stream);
+    constexpr auto to_host = negotiate(p, {.device = cpu, .stream = no_sync});  // -1 is tolerated, and changes nothing
+    static_assert(to_host.act == action::copy && to_host.how == wait::host && to_host.on == stream_a);
+    constexpr auto to_pinned = negotiate(p, {.device = pinned, .stream = stream_b});
+    static_assert(to_pinned.act == action::copy && to_pinned.how == wait::order && to_pinned.on == stream_b);
+    CHECK(negotiate({}, {.device = extension, .stream = ext_stream}).on == ext_stream);
+}
+
+TEST_CASE("R49: without a stream, pinned and managed memory is waited for on the host") {
+    for (auto const where : {pinned, managed}) {
+        auto const d = negotiate({.where = where, .ready_on = stream_a}, {});
+        CHECK(d.act == action::share);
+        CHECK(d.how == wait::host);
+        CHECK(d.on == stream_a);
+        CHECK(negotiate({.where = where, .ready_on = stream_a}, {.stream = stream_b}).how == wait::order);
+    }
+    CHECK(negotiate({.where = amd_host, .ready_on = rocm_stream}, {}).how == wait::host);
+}
+
+TEST_CASE("R43: a wait for a stream that nobody named is refused, and the cure is said") {
+    auto const d = negotiate({.where = gpu}, {.device = cpu});
+    CHECK(d.reason == errc::stream);
+    CHECK(std::string_view{d.cure != nullptr ? d.cure : ""}.find("already_ready") != std::string_view::npos);
+    CHECK(negotiate({.where = gpu}, {.stream = no_sync}).act == action::share);  // nobody waits, so nobody needs to know
+    CHECK(negotiate({.where = gpu, .ready_on = ext_stream}, {.device = cpu}).reason == errc::stream);
+}
+
+TEST_CASE("R43: nothing is pending on the host, whatever a producer says of streams") {
+    auto const d = negotiate({.where = cpu, .ready_on = stream_a}, {.device = extension});
+    CHECK(d.act == action::copy);
+    CHECK(d.how == wait::none);
+    CHECK(d.on == none);
+}
+
+TEST_CASE("R15: towards a legacy consumer read-only data is copied for None and True, and refused for False") {
+    constexpr producer_facts p{.bits = flags::read_only, .type = f32};
+    constexpr request old{.max_version = version::legacy};
+    static_assert(negotiate(p, old).act == action::copy);
+    static_assert(negotiate(p, old).stamp == version::legacy);
+    static_assert(negotiate(p, {.copy = copy_policy::never, .max_version = version::legacy}).reason == errc::copy_needed);
+    static_assert(negotiate({}, old).act == action::share);
+    CHECK(negotiate(p, {}).bits == flags::read_only);  // R11
+}
+
+TEST_CASE("R13: the legacy struct cannot say padded, so that a legacy consumer gets packed copies") {
+    constexpr producer_facts p{.bits = flags::subbyte_padded, .type = f4};
+    static_assert(negotiate(p, {.max_version = version::legacy}).bits == flags::is_copied);
+    CHECK(negotiate(p, {.copy = copy_policy::always}).bits == (flags::is_copied | flags::subbyte_padded));
+}
+
+TEST_CASE("R21: packed data that begins within a byte is copied for None and True, and refused for False") {
+    constexpr producer_facts p{.type = f4, .is_describable = false};
+    static_assert(negotiate(p, {}).act == action::copy);
+    CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::copy_needed);
+}
+
+TEST_CASE("R4: the smaller minor is stamped, raised to what the type and the flags need") {
+    static_assert(negotiate({.type = f32}, {.max_version = v1_0}).stamp == v1_0);
+    static_assert(negotiate({.type = f8}, {.max_version = v1_0}).stamp == version{1, 1});
+    static_assert(negotiate({.bits = flags::subbyte_padded, .type = {type_code::int_, 4}}, {.max_version = v1_0}).stamp == version{1, 1});
+    CHECK(negotiate({.type = f32}, {}).stamp == version::current);
+}
+
+TEST_CASE("R57: a version above ours gets ours, none gets the legacy struct") {
+    static_assert(negotiate({.type = f32}, {.max_version = v2_0}).stamp == version::current);
+    static_assert(negotiate({.type = f32}, {.max_version = v1_99}).stamp == version::current);
+    CHECK(negotiate({.type = f32}, {.max_version = version::legacy}).stamp == version::legacy);
+}
+
+TEST_CASE("R12: a share of copied memory clears IS_COPIED, a fresh copy sets it") {
+    CHECK(negotiate({.bits = flags::is_copied}, {}).bits == flags::none);
+    CHECK(negotiate({.bits = flags::is_copied | flags::read_only}, {}).bits == flags::read_only);
+}
+
+TEST_CASE("R14: unknown flag bits are not passed on") {
+    CHECK(negotiate({.bits = flags{0xF0}}, {}).bits == flags::none);
+}
+
+TEST_CASE("R34: a device type that DLPack does not name is refused, and a number that no device has") {
+    CHECK(negotiate({}, {.device = device{device_type{6}}}).reason == errc::device);
+    CHECK(negotiate({}, {.device = device{device_type::cuda, -1}}).reason == errc::device);
+}
+
+TEST_CASE("R35: any id will do for the CPU, pinned and managed memory; 0 is written") {
+    for (auto const type : {device_type::cpu, cuda_host, cuda_managed}) {
+        auto const d = negotiate({.where = {type, 3}, .ready_on = already_ready}, {.device = device{type, 5}});
+        CHECK(d.act == action::share);
+        CHECK(d.to == device{type, 0});
+    }
+    CHECK(negotiate({}, {.device = device{device_type::cpu, -1}}).act == action::share);
+}
+
+TEST_CASE("R55: an owner that can be neither moved nor shared is refused, but may be copied") {
+    producer_facts const p{.type = f32, .is_shareable = false};
+    CHECK(negotiate(p, {}).reason == errc::not_shareable);
+    CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::not_shareable);
+    CHECK(negotiate(p, {.copy = copy_policy::always}).act == action::copy);
+}
