@@ -205,10 +205,9 @@ template <class BackEnd = host_back_end const&>
     return detail::trusted::adopt(raw);
 }
 
-template <class... Rest>
-managed_tensor to_dlpack(managed_tensor&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
-template <class... Rest>
-managed_tensor to_dlpack(managed_tensor const&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
+template <class Tensor, class... Rest>
+    requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
+managed_tensor to_dlpack(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
 
 /// Lends an array for the length of a call: no allocation, no ownership. Temporaries do not compile.
 /// \throws error  what `validate` finds in the view

@@ -1,0 +1,364 @@
+#include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/tensor/legacy.hpp>
+#include <support/allocation_failure.hpp>
+#include <support/fails.hpp>
+#include <support/sim_array.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace {
+
+using namespace support;
+using ferry::copy_policy;
+using ferry::errc;
+using ferry::managed_tensor;
+using ferry::tensor_view;
+
+int live_arrays = 0;
+
+/// Owns a block of twelve floats, 0 to 11, seen through whatever layout a test sets. Move-only.
+struct host_array {
+    float* data = new float[12];
+    std::int64_t offset = 0;
+    std::int64_t extents[3] = {3, 4, 1};
+    std::int64_t strides[3] = {4, 1, 1};
+    int rank = 2;
+    bool fails_to_view = false;
+
+    host_array() {
+        ++live_arrays;
+        for (int i = 0; i < 12; ++i) data[i] = static_cast<float>(i);
+    }
+    host_array(host_array&& other) noexcept
+        : data{std::exchange(other.data, nullptr)}, offset{other.offset}, rank{other.rank}, fails_to_view{other.fails_to_view} {
+        for (int i = 0; i < 3; ++i) extents[i] = other.extents[i], strides[i] = other.strides[i];
+        ++live_arrays;
+    }
+    ~host_array() {
+        delete[] data;
+        --live_arrays;
+    }
+    host_array& layout(std::int64_t first, int n, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> steps) {
+        offset = first;
+        rank = n;
+        std::copy(shape.begin(), shape.end(), extents);
+        std::copy(steps.begin(), steps.end(), strides);
+        return *this;
+    }
+};
+
+/// Like host_array, and can be shared: the owner counts.
+struct shared_array {
+    std::shared_ptr<host_array> held = std::make_shared<host_array>();
+};
+
+struct throwing_share {
+    float value = 1;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<host_array> {
+    static tensor_view view(host_array& a) {
+        if (a.fails_to_view) throw std::runtime_error{"view"};
+        return {a.data + a.offset, {a.extents, a.rank}, {a.strides, a.rank}};
+    }
+    static tensor_view view(host_array const& a) {
+        return {static_cast<float const*>(a.data) + a.offset, {a.extents, a.rank}, {a.strides, a.rank}};
+    }
+};
+
+template <>
+struct ferry::array_traits<shared_array> {
+    static tensor_view view(shared_array& a) { return array_traits<host_array>::view(*a.held); }
+    static tensor_view view(shared_array const& a) { return array_traits<host_array>::view(std::as_const(*a.held)); }
+    static shared_array share(shared_array const& a) { return a; }
+};
+
+template <>
+struct ferry::array_traits<throwing_share> {
+    static tensor_view view(throwing_share& a) { return {&a.value, {}}; }
+    static throwing_share share(throwing_share const&) { throw std::runtime_error{"share"}; }
+};
+
+namespace {
+
+void check_copy(host_array& a, std::initializer_list<float> wanted) {
+    auto const copied = ferry::to_dlpack(a, {.copy = copy_policy::always});
+    CHECK(copied.is_copied());
+    CHECK(!copied.is_read_only());
+    CHECK(copied.view().is_contiguous());
+    CHECK(copied.view().size() == static_cast<std::int64_t>(wanted.size()));
+    auto const* at = static_cast<float const*>(copied.view().data());
+    CHECK((at == nullptr || at != a.data));
+    for (auto const value : wanted) CHECK(*at++ == value);
+}
+
+}  // namespace
+
+TEST_CASE("R53: an rvalue moves into the tensor, which shares its memory") {
+    {
+        host_array a;
+        auto const* const data = a.data;
+        auto const got = ferry::to_dlpack(std::move(a));
+        CHECK(got.view().data() == data);
+        CHECK(!got.is_copied());
+        CHECK(a.data == nullptr);
+    }
+    CHECK(live_arrays == 0);
+}
+
+TEST_CASE("D1: an export is one allocation, with its owner, shape and strides in it") {
+    host_array a;
+    allocation_window const window;
+    auto got = ferry::to_dlpack(std::move(a));
+    CHECK(window.allocations() == 1);
+}
+
+TEST_CASE("R53: copies are right whatever the layout (R25, R26, R28, R29)") {
+    host_array a;
+    check_copy(a, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+    check_copy(a.layout(1, 2, {3, 2}, {4, 2}), {1, 3, 5, 7, 9, 11});                            // strided
+    check_copy(a.layout(0, 2, {4, 3}, {1, 4}), {0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});         // transposed
+    check_copy(a.layout(11, 2, {3, 2}, {-4, -1}), {11, 10, 7, 6, 3, 2});                        // negative
+    check_copy(a.layout(4, 2, {3, 2}, {0, 1}), {4, 5, 4, 5, 4, 5});                             // broadcast
+    check_copy(a.layout(7, 0, {}, {}), {7});                                                    // 0-d
+    check_copy(a.layout(0, 2, {0, 4}, {4, 1}), {});                                             // empty
+    check_copy(a.layout(0, 3, {2, 3, 2}, {6, 2, 1}), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("R28: negative strides are shared as they are") {
+    host_array a;
+    a.layout(11, 1, {12}, {-1});
+    auto const* const last = a.data + 11;
+    auto const got = ferry::to_dlpack(std::move(a));
+    CHECK(got.view().data() == last);
+    CHECK(got.view().stride(0) == -1);
+}
+
+TEST_CASE("R26: an empty tensor travels without data") {
+    host_array a;
+    a.layout(0, 2, {0, 4}, {4, 1});
+    CHECK(ferry::to_dlpack(std::move(a)).get()->dl_tensor.data == nullptr);
+}
+
+TEST_CASE("R31: copies are aligned as the header asks") {
+    host_array a;
+    auto const got = ferry::to_dlpack(a, {.copy = copy_policy::always});
+    CHECK(reinterpret_cast<std::uintptr_t>(got.view().data()) % 256 == 0);
+}
+
+TEST_CASE("R11: an array seen through const travels read-only, shared or not, and its copy may be written") {
+    shared_array const a;
+    CHECK(ferry::to_dlpack(a).is_read_only());
+    CHECK(!ferry::to_dlpack(a, {.copy = copy_policy::always}).is_read_only());
+    shared_array b;
+    CHECK(!ferry::to_dlpack(b).is_read_only());
+}
+
+TEST_CASE("R59: exports can be repeated, share the memory, and leave nothing behind") {
+    {
+        shared_array a;
+        for (int i = 0; i < 4; ++i) {
+            auto const got = ferry::to_dlpack(a);
+            CHECK(got.view().data() == a.held->data);
+            CHECK(a.held.use_count() == 2);
+        }
+        CHECK(a.held.use_count() == 1);
+    }
+    CHECK(live_arrays == 0);
+}
+
+TEST_CASE("R55: what cannot be shared is refused, the array stays the caller's, and a copy is the cure") {
+    host_array a;
+    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, ferry::request{}); }, {"move it in", "array_traits::share", "copy_policy::always"});
+    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never}); }, {"borrow()"});
+    CHECK(a.data != nullptr);
+    CHECK(ferry::to_dlpack(a, {.copy = copy_policy::always}).is_copied());
+}
+
+TEST_CASE("R40: another device without a back end is refused, and the array stays the caller's") {
+    host_array a;
+    fails(errc::no_backend, [&] { (void)ferry::to_dlpack(std::move(a), {.device = ferry::device{ferry::device_type::cuda}}); },
+          {"ferry::to_dlpack", "<ferry/cuda.hpp>"});
+    CHECK(a.data != nullptr);
+}
+
+TEST_CASE("R53: copy=False across devices is refused") {
+    host_array a;
+    fails(errc::copy_needed,
+          [&] { (void)ferry::to_dlpack(std::move(a), {.device = ferry::device{ferry::device_type::cuda}, .copy = copy_policy::never}); },
+          {"copy=False"});
+    CHECK(a.data != nullptr);
+}
+
+TEST_CASE("R4: the version that the request can read is stamped") {
+    shared_array a;
+    CHECK(ferry::to_dlpack(a, {.max_version = {1, 0}}).stamped() == ferry::version{1, 0});
+    CHECK(ferry::to_dlpack(a, {.max_version = {2, 0}}).stamped() == ferry::version::current);
+}
+
+TEST_CASE("R15: a legacy request for read-only data gets a copy that the legacy struct can carry") {
+    shared_array const a;
+    auto got = ferry::to_dlpack(a, {.max_version = ferry::version::legacy});
+    CHECK(got.is_copied());
+    auto* const raw = got.release_legacy();
+    CHECK(raw->dl_tensor.data != a.held->data);
+    raw->deleter(raw);
+    fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never, .max_version = ferry::version::legacy}); });
+}
+
+TEST_CASE("R12: moving a tensor on keeps IS_COPIED, and a view of another device keeps it too") {
+    host_array a;
+    auto first = ferry::to_dlpack(a, {.copy = copy_policy::always});
+    auto const* const raw = first.get();
+    auto second = ferry::to_dlpack(std::move(first), {});
+    CHECK(second.is_copied());
+    CHECK(second.get() == raw);  // untouched
+    auto third = ferry::to_dlpack(std::move(second), {.device = ferry::device{ferry::device_type::cpu, 4}});
+    CHECK(third.get() == raw);  // R35
+    auto const fourth = ferry::to_dlpack(std::move(third), {.copy = copy_policy::always});
+    CHECK(fourth.is_copied());
+    CHECK(!third);
+}
+
+TEST_CASE("R12: pinned and managed memory relabelled as the CPU's keeps its flags, and no more than one owner") {
+    for (auto const type : {ferry::device_type::cuda_host, ferry::device_type::cuda_managed}) {
+        sim_system sim{type};
+        auto const stream = sim.make_stream(type);
+        {
+            auto const a = make_array(sim, type, stream, {4});
+            auto copied = ferry::to_dlpack(a, {.copy = copy_policy::always, .stream = stream}, sim);
+            auto const host = ferry::to_dlpack(std::move(copied), {.device = ferry::cpu}, sim, stream);
+            CHECK(host.is_copied());
+            CHECK(host.device() == ferry::cpu);
+            CHECK(host.as<float, 1>()(3) == 4.0f);
+            auto const shared = ferry::to_dlpack(a, {.device = ferry::cpu}, sim);
+            CHECK(shared.is_read_only());
+            CHECK(!shared.is_copied());
+        }
+        CHECK(sim.live_bytes() == 0);
+    }
+}
+
+TEST_CASE("R63: an empty tensor is said to be so") {
+    managed_tensor nothing;
+    fails(errc::consumed, [&] { (void)ferry::to_dlpack(std::move(nothing), {}); }, {"moved from or released"});
+}
+
+TEST_CASE("R53: a strided array on a device is copied compactly, by one call") {
+    sim_system sim{ferry::device_type::cuda};
+    auto const stream = sim.make_stream(ferry::device_type::cuda);
+    auto a = make_array(sim, ferry::device_type::cuda, stream, {3, 4});
+    a.shape = {4, 3};
+    a.strides = {1, 4};
+    auto const got = ferry::to_dlpack(a, {.device = ferry::cpu}, sim);
+    CHECK(sim.calls(verb::copy) == 1);
+    auto const values = got.as<float, 2, ferry::access::host, ferry::layout::contiguous>();
+    for (int i = 0; i < 4; ++i)
+        for (int k = 0; k < 3; ++k) CHECK(values(i, k) == static_cast<float>(1 + 4 * k + i));
+}
+
+TEST_CASE("R26: an empty tensor changes device without a copy of bytes") {
+    sim_system sim{ferry::device_type::cuda};
+    auto const stream = sim.make_stream(ferry::device_type::cuda);
+    auto a = make_array(sim, ferry::device_type::cuda, stream, {3});
+    a.shape = {0, 3};
+    auto const got = ferry::to_dlpack(a, {.device = ferry::cpu}, sim);
+    CHECK(got.is_copied());
+    CHECK(got.view().data() == nullptr);
+    CHECK(sim.calls(verb::copy) + sim.calls(verb::wait) == 0);
+}
+
+TEST_CASE("R59: whichever allocation fails, nothing is lost and the array stays whole") {
+    shared_array a;
+    auto const survive = [&](ferry::request wish) {
+        return for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, wish); });
+    };
+    CHECK(survive({}) == 1);
+    CHECK(survive({.copy = copy_policy::always}) == 2);  // memory and struct
+    CHECK(a.held.use_count() == 1);
+    CHECK(for_each_failing_allocation([&](int) {
+              managed_tensor got = ferry::to_dlpack(shared_array{a});
+              auto const copy = ferry::to_dlpack(std::move(got), {.copy = copy_policy::always});
+          }) == 3);
+    CHECK(a.held.use_count() == 1);
+}
+
+TEST_CASE("R68: a failed allocation leaves a moved tensor with its caller") {
+    host_array a;
+    auto tensor = ferry::to_dlpack(a, {.copy = copy_policy::always});
+    auto const* const raw = tensor.get();
+    int kept = 0;
+    for (int n = 1; n <= 2; ++n) {
+        allocation_window const window{n};
+        try {
+            auto const got = ferry::to_dlpack(std::move(tensor), {.copy = copy_policy::always});
+        } catch (std::bad_alloc const&) {
+            kept += tensor.get() == raw;
+        }
+    }
+    CHECK(kept == 2);
+}
+
+TEST_CASE("R68: whichever verb of the back end fails, everything is given back once") {
+    for (auto const which : {verb::allocate, verb::copy, verb::order, verb::wait}) {
+        for (bool const to_host : {false, true}) {
+            sim_system sim{ferry::device_type::cuda, ferry::device{ferry::device_type::cuda, 1}};
+            auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
+            {
+                auto const a = make_array(sim, ferry::device_type::cuda, theirs, {64});
+                auto tensor = ferry::to_dlpack(a, {.stream = theirs}, sim);
+                auto const before = sim.live_bytes();
+                bool const called = which != (to_host ? verb::order : verb::wait);
+                ferry::request wish{.device = ferry::device{ferry::device_type::cuda, 1}, .stream = ours};
+                if (to_host) wish = {.device = ferry::cpu};
+                sim.fail_at(which, 1);
+                if (called) {
+                    fails(errc::driver, [&] { (void)ferry::to_dlpack(a, wish, sim); });
+                    sim.fail_at(which, 1);
+                    fails(errc::driver, [&] { (void)ferry::to_dlpack(std::move(tensor), wish, sim, theirs); });
+                    CHECK(static_cast<bool>(tensor));  // still the caller's
+                    CHECK(sim.live_bytes() == before);
+                }
+                sim.fail_at(which, 0);
+                CHECK(ferry::to_dlpack(a, wish, sim).is_copied());
+            }
+            CHECK(sim.live_bytes() == 0);
+        }
+    }
+}
+
+TEST_CASE("R59: whichever allocation fails on the way from a device, nothing is lost") {
+    sim_system sim{ferry::device_type::cuda, ferry::device{ferry::device_type::cuda, 1}};
+    auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
+    auto const a = make_array(sim, ferry::device_type::cuda, theirs, {64});
+    auto const before = sim.live_bytes();
+    for (auto const& wish : {ferry::request{.device = ferry::cpu},
+                             ferry::request{.device = ferry::device{ferry::device_type::cuda, 1}, .stream = ours}}) {
+        CHECK(for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, wish, sim); }) >= 1);
+        sim.finish(ours);
+        CHECK(sim.live_bytes() == before);
+    }
+}
+
+TEST_CASE("R81: what view and share throw comes through, and nothing is lost") {
+    {
+        host_array a;
+        a.fails_to_view = true;
+        CHECK_THROWS_AS((void)ferry::to_dlpack(std::move(a)), std::runtime_error);
+        CHECK(a.data != nullptr);
+        throwing_share b;
+        CHECK_THROWS_AS((void)ferry::to_dlpack(b), std::runtime_error);
+    }
+    CHECK(live_arrays == 0);
+}
