@@ -1,0 +1,16 @@
+// expect: a temporary list of extents dies before the view: keep it in a variable
+// A shape borrows (R7).
+#include <ferry/base/shape.hpp>
+
+#include <array>
+
+std::array<std::int64_t, 2> extents();
+auto rank() {
+#ifdef FERRY_COMPILE_FAIL
+    ferry::shape_view const shape = extents();
+#else
+    auto const list = extents();
+    ferry::shape_view const shape = list;
+#endif
+    return shape.rank();
+}

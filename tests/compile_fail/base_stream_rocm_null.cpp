@@ -1,0 +1,9 @@
+// expect: a null stream is ambiguous: say rocm_default\(\)
+// ROCm's default stream has a name (R45).
+#include <ferry/base/stream_token.hpp>
+
+#ifdef FERRY_COMPILE_FAIL
+auto token = ferry::stream_token::rocm(nullptr);
+#else
+auto token = ferry::stream_token::rocm_default();
+#endif

@@ -1,0 +1,13 @@
+// expect: the view would outlive the tensor: keep the managed_tensor in a variable
+// The data dies with its owner (R7).
+#include <ferry/tensor/managed.hpp>
+
+float first(DLManagedTensorVersioned* raw) {
+#ifdef FERRY_COMPILE_FAIL
+    auto const v = ferry::from_dlpack(raw).as<float const, 1>();
+#else
+    auto const t = ferry::from_dlpack(raw);
+    auto const v = t.as<float const, 1>();
+#endif
+    return v(0);
+}

@@ -1,0 +1,15 @@
+// expect: (use of deleted function|call to deleted constructor).*borrowed_tensor
+// A loan stays where it was made.
+#include <ferry/tensor/borrow.hpp>
+
+#include <utility>
+
+int rank(ferry::tensor_view const& v) {
+    ferry::borrowed_tensor loan{v};
+#ifdef FERRY_COMPILE_FAIL
+    ferry::borrowed_tensor const other = std::move(loan);
+#else
+    auto const& other = loan;
+#endif
+    return other.view().rank();
+}

@@ -1,0 +1,14 @@
+// expect: the tensor takes its owner over: std::move it in, or move a copy
+// Ownership is moved in (D11).
+#include <ferry/tensor/make_managed.hpp>
+
+struct array {
+    float* data;
+};
+auto own(array a, ferry::tensor_view const& v) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::make_managed(a, v);
+#else
+    return ferry::make_managed(std::move(a), v);
+#endif
+}

@@ -1,0 +1,10 @@
+// expect: packed_type<(T|.*packed_element.*)>
+// Packed elements have no address (R19).
+#include <ferry/tensor/typed_view.hpp>
+
+#ifdef FERRY_COMPILE_FAIL
+using element = ferry::int4;
+#else
+using element = signed char;
+#endif
+auto all(ferry::typed_view<element, 2, ferry::access::host, ferry::layout::contiguous> v) { return v.span(); }

@@ -1,0 +1,10 @@
+// expect: Layout == layout::contiguous
+// Only contiguous elements make a span.
+#include <ferry/tensor/typed_view.hpp>
+
+#ifdef FERRY_COMPILE_FAIL
+constexpr auto how = ferry::layout::strided;
+#else
+constexpr auto how = ferry::layout::contiguous;
+#endif
+auto all(ferry::typed_view<float, 2, ferry::access::host, how> v) { return v.span(); }

@@ -1,0 +1,12 @@
+// expect: the view would outlive the tensor: keep the managed_tensor in a variable
+// The data dies with its owner (R7).
+#include <ferry/tensor/managed.hpp>
+
+int rank(DLManagedTensorVersioned* raw) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::from_dlpack(raw).view().rank();
+#else
+    auto const t = ferry::from_dlpack(raw);
+    return t.view().rank();
+#endif
+}

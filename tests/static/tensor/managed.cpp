@@ -1,0 +1,60 @@
+#include <ferry/tensor/borrow.hpp>
+#include <ferry/tensor/legacy.hpp>
+#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/managed.hpp>
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+using ferry::borrowed_tensor;
+using ferry::managed_tensor;
+using ferry::tensor_view;
+
+static_assert(std::movable<managed_tensor> && std::default_initializable<managed_tensor>);
+static_assert(std::is_nothrow_move_constructible_v<managed_tensor> && std::is_nothrow_move_assignable_v<managed_tensor>);
+static_assert(std::is_nothrow_swappable_v<managed_tensor> && std::is_nothrow_destructible_v<managed_tensor>);
+static_assert(!std::is_copy_constructible_v<managed_tensor> && !std::is_copy_assignable_v<managed_tensor>);
+static_assert(!std::is_constructible_v<managed_tensor, DLManagedTensorVersioned*>, "nothing comes in unchecked");
+static_assert(!std::is_convertible_v<managed_tensor, bool> && std::is_constructible_v<bool, managed_tensor>);
+
+static_assert(!std::is_move_constructible_v<borrowed_tensor> && !std::is_copy_constructible_v<borrowed_tensor>);
+static_assert(!std::is_move_assignable_v<borrowed_tensor> && !std::is_copy_assignable_v<borrowed_tensor>);
+static_assert(!std::is_convertible_v<tensor_view, borrowed_tensor> && std::is_constructible_v<borrowed_tensor, tensor_view>);
+
+namespace {
+
+template <class T>
+concept has_view = requires(T&& t) { std::forward<T>(t).view(); };
+template <class T>
+concept has_typed_view = requires(T&& t) { std::forward<T>(t).template as<float, 2>(); };
+template <class T>
+concept has_dltensor = requires(T&& t) { std::forward<T>(t).dltensor(); };
+template <class T>
+concept has_get = requires(T&& t) { std::forward<T>(t).get(); };
+template <class Owner, class View>
+concept managed_by = requires(Owner&& o, View v) { ferry::make_managed(std::forward<Owner>(o), v); };
+
+struct immovable {
+    immovable(immovable&&) = delete;
+};
+struct lambda_of_pointer {
+    tensor_view operator()(std::unique_ptr<float[]>&) const;
+};
+
+}  // namespace
+
+// R7: no view outlives its owner within an expression.
+static_assert(has_view<managed_tensor&> && has_view<managed_tensor const&> && !has_view<managed_tensor> && !has_view<managed_tensor const>);
+static_assert(has_typed_view<managed_tensor&> && !has_typed_view<managed_tensor> && !has_typed_view<managed_tensor const>);
+static_assert(has_view<borrowed_tensor const&> && !has_view<borrowed_tensor>);
+static_assert(has_dltensor<borrowed_tensor const&> && !has_dltensor<borrowed_tensor>);
+static_assert(has_get<borrowed_tensor const&> && !has_get<borrowed_tensor>);
+
+// Ownership is moved in, never copied by accident.
+static_assert(managed_by<std::unique_ptr<float[]>, tensor_view> && managed_by<std::unique_ptr<float[]>, lambda_of_pointer>);
+static_assert(managed_by<managed_tensor, tensor_view> && managed_by<int, tensor_view>);
+static_assert(!managed_by<std::unique_ptr<float[]>&, tensor_view> && !managed_by<std::shared_ptr<float[]>&, tensor_view>);
+static_assert(!managed_by<immovable, tensor_view>);
+static_assert(!managed_by<std::unique_ptr<int>, lambda_of_pointer>);

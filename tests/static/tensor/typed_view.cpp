@@ -1,0 +1,70 @@
+#include <ferry/tensor/typed_view.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+using ferry::access;
+using ferry::dynamic_rank;
+using ferry::layout;
+using ferry::typed_view;
+
+namespace {
+
+template <class View, class... Index>
+concept callable = requires(View const v, Index... i) { v(i...); };
+template <class View, class... Index>
+concept checked = requires(View const v, Index... i) { v.at(i...); };
+template <class View>
+concept has_span = requires(View const v) { v.span(); };
+template <class View>
+concept subscriptable = requires(View const v, ferry::shape_view i) { v[i]; };
+template <class View, class Value>
+concept writable = requires(View const v, Value x) { v(0, 0) = x; };
+template <class T, int Rank>
+concept viewable = requires(ferry::tensor_view const& v) { ferry::as<T, Rank>(v); };
+
+using plain = typed_view<float, 2>;
+using constant = typed_view<float const, 2>;
+using open = typed_view<float>;
+using remote = typed_view<float, 2, access::device>;
+using line = typed_view<float, 2, access::host, layout::contiguous>;
+using packed = typed_view<ferry::int4, 2, access::host, layout::contiguous>;
+struct unknown {};
+enum class colour { red };
+
+}  // namespace
+
+// Values, as pointers are.
+static_assert(std::copyable<plain> && std::is_trivially_copyable_v<plain> && std::is_trivially_copyable_v<open>);
+static_assert(std::is_nothrow_move_constructible_v<plain> && !std::is_default_constructible_v<plain>);
+static_assert(!std::is_convertible_v<ferry::tensor_view, plain> && std::is_constructible_v<plain, ferry::tensor_view>);
+static_assert(sizeof(plain) <= 48);
+
+// D3: T const reads, T writes.
+static_assert(std::same_as<plain::reference, float&> && std::same_as<constant::reference, float const&>);
+static_assert(writable<plain, float> && !writable<constant, float>);
+static_assert(std::same_as<constant::value_type, float> && std::same_as<constant::element_type, float const>);
+
+// The number of indices is the rank's where it is known.
+static_assert(callable<plain, int, int> && callable<plain, std::int64_t, unsigned>);
+static_assert(!callable<plain> && !callable<plain, int> && !callable<plain, int, int, int>);
+static_assert(checked<plain, int, int> && !checked<plain, int>);
+static_assert(callable<open, int> && callable<open, int, int, int> && callable<typed_view<float, 0>>);
+static_assert(!callable<plain, int, void*> && !callable<plain, int, char const*>);
+
+// D4: the host dereferences nothing that is elsewhere.
+static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
+static_assert(!has_span<typed_view<float, 2, access::device, layout::contiguous>>);
+static_assert(subscriptable<plain>);
+
+// Only contiguous elements that have addresses make a span.
+static_assert(has_span<line> && !has_span<plain> && !has_span<packed>);
+static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::span<float>>);
+
+// R19: packed elements are values.
+static_assert(std::same_as<packed::reference, ferry::int4> && std::same_as<typed_view<ferry::int4 const, 1>::reference, ferry::int4>);
+
+static_assert(viewable<float, 2> && viewable<float const, dynamic_rank>);
+static_assert(!viewable<unknown, 2> && !viewable<colour, 2> && !viewable<void, 2>);
