@@ -238,11 +238,11 @@ class sim_system {
         second.seen.merge(first);
     }
     void wait(ferry::stream_token on) {
-        called(verb::wait);
         auto& stream = find(on);
         ++host_waits_;
-        stream.finish();
+        stream.finish();  // also where it fails: nothing runs after a failed wait
         --host_waits_;
+        called(verb::wait);
         std::lock_guard const lock{mutex_};
         host_.merge(stream);
     }

@@ -28,9 +28,11 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `reaches(device)`: whether it can allocate and copy there.
 /// - `allocate(device, bytes, on)`: memory of at least 64-byte alignment for work queued on `on`.
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or finishes it before it returns when `on` names no
-///   stream. Host memory that it reads may be reused when it returns; what it writes is there once `on` got so far.
+///   stream. Memory of type cpu that it reads may be reused when it returns; what it writes is there once `on` got so far.
+///   When it throws, nothing was queued.
 /// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the host.
-/// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device.
+/// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device. When it throws,
+///   nothing that was queued there runs any more: what a copy would have written may be freed.
 template <class B>
 concept back_end = requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst,
                             void const* src) {

@@ -1,0 +1,386 @@
+#include <ferry/exchange/from_dlpack.hpp>
+#include <support/allocation_failure.hpp>
+#include <support/counting_producer.hpp>
+#include <support/fails.hpp>
+#include <support/sim_array.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::copy_policy;
+using ferry::device;
+using ferry::device_type;
+using ferry::errc;
+using ferry::managed_tensor;
+using ferry::request;
+using ferry::stream_token;
+
+constexpr device gpu{device_type::cuda}, gpu1{device_type::cuda, 1}, pinned{device_type::cuda_host}, extension{device_type::ext_dev};
+
+/// A producer behind a protocol of its own that remembers what it was asked, and honours none of it.
+struct stubborn {
+    sim_array array;
+    stream_token hands_out_on;
+    request asked{};
+    int times = 0;
+
+    managed_tensor ferry_export(request const& wish) {
+        asked = wish;
+        ++times;
+        ferry::tensor_view const v = ferry::view_of(array);
+        return ferry::make_managed(sim_array{array}, [](sim_array& a) { return ferry::view_of(a); }, v.flags());
+    }
+};
+
+/// Works on a stream of its own.
+struct streaming {
+    static inline stream_token current{};
+    managed_tensor tensor;
+};
+
+/// Allocates its copies itself.
+struct allocating {
+    std::vector<float> values;
+    std::vector<std::int64_t> shape;
+    device where = ferry::cpu;
+    static inline device gives = ferry::cpu;
+    static inline bool fails_to_allocate = false, fails_to_adopt = false;
+    static inline int allocations = 0, adoptions = 0;
+    managed_tensor tensor;
+};
+
+struct padded_bytes {
+    managed_tensor tensor;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<streaming> {
+    static streaming adopt(managed_tensor m) { return {std::move(m)}; }
+    static stream_token current_stream(device) { return streaming::current; }
+};
+
+template <>
+struct ferry::array_traits<allocating> {
+    static tensor_view view(allocating& a) { return {a.values.data(), a.shape, {}, a.where}; }
+    static tensor_view view(allocating const& a) { return {a.values.data(), a.shape, {}, a.where}; }
+    static allocating allocate(data_type, shape_view shape, device) {
+        if (allocating::fails_to_allocate) throw std::runtime_error{"allocate"};
+        ++allocating::allocations;
+        allocating a;
+        a.shape.assign(shape.begin(), shape.end());
+        std::int64_t count = 0;
+        static_cast<void>(element_count(shape, count));
+        a.values.resize(static_cast<std::size_t>(count));
+        a.where = allocating::gives;
+        return a;
+    }
+    static allocating adopt(managed_tensor m) {
+        if (allocating::fails_to_adopt) throw std::runtime_error{"adopt"};
+        ++allocating::adoptions;
+        allocating a;
+        a.tensor = std::move(m);
+        return a;
+    }
+};
+
+template <>
+struct ferry::array_traits<padded_bytes> {
+    static constexpr bool padded_elements = true, vector_elements = true;
+    static padded_bytes adopt(managed_tensor m) { return {std::move(m)}; }
+};
+
+TEST_CASE("R6: a raw struct is taken over, and released once") {
+    float data[] = {1, 2, 3};
+    counting_producer p{data, float32, {3}};
+    {
+        auto const got = ferry::from_dlpack<taken>(&p.raw);
+        CHECK(got.tensor.as<float, 1>()(2) == 3.0f);
+        CHECK(p.deleter_calls == 0);
+    }
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R8: a legacy struct is taken over, read-only, and released once (R15)") {
+    float data[] = {1, 2, 3};
+    legacy_producer p{data, float32, {3}};
+    {
+        auto const got = ferry::from_dlpack<taken>(&p.raw);
+        CHECK(got.tensor.is_read_only());
+        legacy_producer q{data, float32, {3}};
+        auto const copy = ferry::from_dlpack<taken>(&q.raw, {.copy = copy_policy::always});
+        CHECK(!copy.tensor.is_read_only());
+        CHECK(q.deleter_calls == 1);
+    }
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R2: what does not pass the border is released once, and the error names the caller's line") {
+    float data[] = {1};
+    counting_producer p{data, float32, {1}};
+    p.raw.version.major = 2;
+    auto const line = __LINE__ + 2;
+    try {
+        (void)ferry::from_dlpack<taken>(&p.raw);
+        FAIL_CHECK("nothing was thrown");
+    } catch (ferry::error const& e) {
+        CHECK(e.code() == errc::version);
+        CHECK(e.where().line() == line);
+    }
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R21: lanes stop at a consumer without vectors, released once, and pass one that has them") {
+    float data[4] = {};
+    counting_producer p{data, {2, 32, 4}, {1}};
+    fails(errc::dtype, [&] { (void)ferry::from_dlpack<taken>(&p.raw); }, {"4 lanes", "R21", "uint8"});
+    CHECK(p.deleter_calls == 1);
+    counting_producer q{data, {2, 32, 4}, {1}};
+    CHECK(ferry::from_dlpack<padded_bytes>(&q.raw).tensor.dtype().lanes == 4);
+}
+
+TEST_CASE("R13: padded elements are packed for a consumer that does not know them, and shared with one that does") {
+    unsigned char nibbles[] = {1, 2, 3, 4};
+    counting_producer p{nibbles, {1, 4, 1}, {4}};
+    p.raw.flags = 4;
+    {
+        auto const got = ferry::from_dlpack<taken>(&p.raw);
+        CHECK(got.tensor.is_copied());
+        CHECK(!got.tensor.view().is_padded());
+        CHECK(got.tensor.view().nbytes() == 2);
+        CHECK(static_cast<unsigned char const*>(got.tensor.view().data())[0] == 0x21);
+        CHECK(static_cast<unsigned char const*>(got.tensor.view().data())[1] == 0x43);
+    }
+    CHECK(p.deleter_calls == 1);
+    counting_producer q{nibbles, {1, 4, 1}, {4}};
+    q.raw.flags = 4;
+    auto const as_it_is = ferry::from_dlpack<padded_bytes>(&q.raw);
+    CHECK(as_it_is.tensor.view().data() == nibbles);
+    counting_producer r{nibbles, {1, 4, 1}, {4}};
+    r.raw.flags = 4;
+    fails(errc::copy_needed, [&] { (void)ferry::from_dlpack<taken>(&r.raw, {.copy = copy_policy::never}); });
+    CHECK(r.deleter_calls == 1);
+}
+
+TEST_CASE("R56: the producer is asked for what the request says, and what it ignores the consumer makes up for") {
+    sim_system sim{gpu};
+    auto const stream = stream_token::cuda_legacy_default();
+    stubborn p{make_array(sim, gpu, stream, {4}), stream};
+    auto const gate = sim.close(stream);
+    opener const other_thread{sim, gate};
+    auto const got = ferry::from_dlpack<taken>(p, {.device = ferry::cpu, .copy = copy_policy::always}, sim);
+    CHECK(p.times == 1);
+    CHECK(p.asked.device == ferry::cpu);
+    CHECK(p.asked.copy == copy_policy::always);
+    CHECK(got.tensor.is_copied());
+    CHECK(got.tensor.as<float, 1>()(3) == 4.0f);
+    CHECK(sim.races() == 0);
+}
+
+TEST_CASE("R58: copy=False is the consumer's debt too: it never copies") {
+    sim_system sim{gpu};
+    stubborn p{make_array(sim, gpu, sim.make_stream(device_type::cuda), {4}), {}};
+    fails(errc::copy_needed, [&] { (void)ferry::from_dlpack<taken>(p, {.device = ferry::cpu, .copy = copy_policy::never}, sim); });
+    p = {};
+    CHECK(sim.live_bytes() == 0);
+}
+
+TEST_CASE("R12: a producer that copied as asked is not copied again") {
+    sim_system sim{gpu};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const array = make_array(sim, gpu, stream, {4});
+    struct obliging {
+        sim_array const& array;
+        sim_system& sim;
+        managed_tensor ferry_export(request const& wish) { return ferry::to_dlpack(array, wish, sim); }
+    } p{array, sim};
+    auto const got = ferry::from_dlpack<taken>(p, {.copy = copy_policy::always, .stream = stream}, sim);
+    CHECK(got.tensor.is_copied());
+    CHECK(sim.calls(verb::copy) == 1);
+}
+
+TEST_CASE("R48: -1 beside device=cpu does not tell a producer to hand out unfinished data") {
+    sim_system sim{gpu};
+    stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};
+    auto const gate = sim.close(stream_token::cuda_legacy_default());
+    opener const other_thread{sim, gate};
+    auto const got = ferry::from_dlpack<taken>(p, {.device = ferry::cpu, .stream = stream_token::no_sync()}, sim);
+    CHECK(p.asked.stream.is_none());
+    CHECK(got.tensor.as<float, 1>()(0) == 1.0f);
+    CHECK(sim.calls(verb::wait) == 1);
+    CHECK(sim.races() == 0);
+}
+
+TEST_CASE("R43: a tensor of a producer that was told our stream is ready there, and a debt is queued behind it") {
+    sim_system sim{gpu, gpu1};
+    auto const ours = sim.make_stream(device_type::cuda);
+    auto const gate = sim.close(ours);
+    stubborn p{make_array(sim, gpu, ours, {4}), {}};
+    auto const got = ferry::from_dlpack<taken>(p, {.device = gpu1, .stream = ours}, sim);
+    CHECK(p.asked.stream == ours);
+    p.array = {};
+    CHECK(!gate.is_open());
+    CHECK(sim.calls(verb::order) + sim.calls(verb::wait) == 0);
+    CHECK(sim.races() == 0);
+    gate.open();
+    sim.finish(ours);
+    CHECK(sim.reads_after_release() == 0);  // R50
+    CHECK(element(sim, got.tensor.view(), 3) == 4.0f);
+}
+
+TEST_CASE("R48: a producer that ignored the device was told nothing by a stream of another family") {
+    sim_system sim{gpu, extension};
+    auto const ours = sim.make_stream(device_type::ext_dev);
+    auto const gate = sim.close(stream_token::cuda_legacy_default());
+    stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};
+    auto const got = ferry::from_dlpack<taken>(p, {.device = extension, .stream = ours}, sim);
+    CHECK(sim.is_ordered(stream_token::cuda_legacy_default(), ours));
+    CHECK(sim.races() == 0);
+    gate.open();
+    sim.finish(ours);
+    CHECK(element(sim, got.tensor.view(), 1) == 2.0f);
+}
+
+TEST_CASE("R43: a consumer with a current stream asks for it, and the import is ordered on it") {
+    sim_system sim{gpu};
+    auto const theirs = sim.make_stream(device_type::cuda);
+    streaming::current = sim.make_stream(device_type::cuda);
+    auto const gate = sim.close(theirs);
+    auto const array = make_array(sim, gpu, theirs, {4});
+    auto const got = ferry::from_dlpack<streaming>(array, request{}, sim);
+    CHECK(sim.is_ordered(theirs, streaming::current));
+    CHECK(sim.calls() == 1);
+    gate.open();
+}
+
+TEST_CASE("R44: an exporter that nobody told a stream is ready on the default one, which the current stream then waits for") {
+    sim_system sim{gpu};
+    streaming::current = sim.make_stream(device_type::cuda);
+    stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};
+    auto const got = ferry::from_dlpack<streaming>(p, request{}, sim);
+    CHECK(p.asked.stream.is_none());
+    CHECK(sim.is_ordered(stream_token::cuda_legacy_default(), streaming::current));
+    auto const told = ferry::from_dlpack<streaming>(p, {.device = gpu}, sim);
+    CHECK(p.asked.stream == streaming::current);
+    CHECK(sim.calls(verb::order) == 1);
+}
+
+TEST_CASE("R48: a consumer's current stream is not mentioned to the CPU") {
+    streaming::current = stream_token::cuda_legacy_default();
+    float data[] = {1, 2};
+    counting_producer p{data, float32, {2}};
+    auto const got = ferry::from_dlpack<streaming>(&p.raw);
+    CHECK(got.tensor.as<float, 1>()(1) == 2.0f);
+}
+
+TEST_CASE("R43: a bare device tensor must say where it is ready") {
+    sim_system sim{gpu};
+    auto const theirs = sim.make_stream(device_type::cuda);
+    auto const gate = sim.close(theirs);
+    auto const array = make_array(sim, gpu, theirs, {4});
+    auto bare = ferry::to_dlpack(array, {.stream = theirs}, sim);
+    fails(errc::stream, [&] { (void)ferry::from_dlpack<taken>(std::move(bare), {.device = ferry::cpu}, sim); }, {"nobody said"});
+    CHECK(static_cast<bool>(bare));
+    opener const other_thread{sim, gate};
+    auto const got = ferry::from_dlpack<taken>(std::move(bare), {.device = ferry::cpu}, sim, theirs);
+    CHECK(got.tensor.as<float, 1>()(2) == 3.0f);
+    CHECK(!bare);
+}
+
+TEST_CASE("R40: a raw struct on a device without a back end is refused and released once") {
+    float data[] = {1};
+    counting_producer p{data, float32, {1}};
+    p.on(2);
+    fails(errc::no_backend, [&] { (void)ferry::from_dlpack<taken>(ferry::from_dlpack(&p.raw), {.device = ferry::cpu}, ferry::host_only, ferry::already_ready); },
+          {"<ferry/cuda.hpp>"});
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R53: copies live in the consumer's own memory when it has some") {
+    float data[] = {1, 2, 3, 4, 5, 6};
+    counting_producer p{data, float32, {2, 3}, {1, 2}};
+    allocating::allocations = 0;
+    auto const got = ferry::from_dlpack<allocating>(&p.raw, {.copy = copy_policy::always});
+    CHECK(allocating::allocations == 1);
+    CHECK(got.tensor.is_copied());
+    CHECK(got.tensor.as<float, 2>()(0, 1) == 3.0f);
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R41: memory of another device than was asked for is refused, not mislabelled") {
+    sim_system sim{gpu};
+    float data[] = {1, 2};
+    counting_producer p{data, float32, {2}};
+    fails(errc::device, [&] { (void)ferry::from_dlpack<allocating>(&p.raw, {.device = gpu}, sim); },
+          {"wanted on cuda:0", "gave memory on cpu:0"});
+    CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R62: what allocate and adopt throw comes through, and the tensor is released once") {
+    float data[] = {1, 2};
+    {
+        counting_producer p{data, float32, {2}};
+        allocating::fails_to_allocate = true;
+        CHECK_THROWS_AS((void)ferry::from_dlpack<allocating>(&p.raw, {.copy = copy_policy::always}), std::runtime_error);
+        allocating::fails_to_allocate = false;
+        CHECK(p.deleter_calls == 1);
+    }
+    for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
+        counting_producer p{data, float32, {2}};
+        allocating::fails_to_adopt = true;
+        CHECK_THROWS_AS((void)ferry::from_dlpack<allocating>(&p.raw, {.copy = policy}), std::runtime_error);
+        allocating::fails_to_adopt = false;
+        CHECK(p.deleter_calls == 1);
+    }
+}
+
+TEST_CASE("R68: whichever allocation fails, a raw struct is released once") {
+    float data[] = {1, 2};
+    for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
+        bool once = true;
+        for_each_failing_allocation([&](int) {
+            counting_producer p{data, float32, {2}};
+            try {
+                auto const got = ferry::from_dlpack<allocating>(&p.raw, {.copy = policy});
+            } catch (std::bad_alloc const&) {
+                once = once && p.deleter_calls == 1;
+                throw;
+            }
+            once = once && p.deleter_calls == 1;
+        });
+        CHECK(once);
+    }
+}
+
+TEST_CASE("R68: whichever verb of the back end fails, an exporter's tensor is released once") {
+    for (auto const which : {verb::allocate, verb::copy, verb::wait}) {
+        sim_system sim{gpu};
+        stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};
+        sim.fail_at(which, 1);
+        fails(errc::driver, [&] { (void)ferry::from_dlpack<taken>(p, {.device = ferry::cpu}, sim); });
+        CHECK(p.array.memory.use_count() == 1);
+        CHECK(sim.live_bytes() == 16);
+    }
+}
+
+TEST_CASE("R53: an array is imported by whatever it can: an lvalue shares, an rvalue moves") {
+    sim_system sim{gpu};
+    auto const stream = stream_token::cuda_legacy_default();
+    auto array = make_array(sim, gpu, stream, {4});
+    {
+        auto const shared = ferry::from_dlpack<managed_tensor>(array);
+        CHECK(shared.view().data() == array.first());
+        CHECK(array.memory.use_count() == 2);
+    }
+    auto const moved = ferry::from_dlpack<managed_tensor>(std::move(array));
+    CHECK(array.memory == nullptr);
+    CHECK(moved.device() == gpu);
+}

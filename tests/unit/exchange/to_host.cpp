@@ -1,0 +1,138 @@
+#include <ferry/exchange/to_host.hpp>
+#include <ferry/space/memory_space.hpp>
+#include <support/counting_producer.hpp>
+#include <support/fails.hpp>
+#include <support/sim_array.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <utility>
+
+namespace {
+
+using namespace support;
+using ferry::device;
+using ferry::device_type;
+using ferry::errc;
+using ferry::stream_token;
+
+/// A user's resource, which derives from nothing.
+struct counting_resource {
+    std::pmr::monotonic_buffer_resource memory;
+    int allocations = 0, deallocations = 0;
+    std::size_t alignment = 0;
+    void* allocate(std::size_t bytes, std::size_t align) {
+        ++allocations;
+        alignment = align;
+        return memory.allocate(bytes, align);
+    }
+    void deallocate(void* p, std::size_t bytes, std::size_t align) {
+        ++deallocations;
+        memory.deallocate(p, bytes, align);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("R48: to_host gives finished data of every kind of memory, whatever stream produced it") {
+    for (auto const type : {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
+        CAPTURE(ferry::name(type));
+        sim_system sim{type};
+        auto const stream = sim.make_stream(type);
+        auto const gate = sim.close(stream);
+        auto const array = make_array(sim, type, stream, {2, 3});
+        opener const other_thread{sim, gate};
+        auto const got = ferry::to_host(array, sim);
+        CHECK(got.as<float const, 2>()(1, 2) == 6.0f);
+        CHECK(got.device() == ferry::cpu);
+        CHECK(got.is_copied() == !ferry::is_host_accessible(type));  // R39
+        CHECK(sim.calls(verb::wait) == 1);
+        CHECK(sim.races() == 0);
+    }
+}
+
+TEST_CASE("R48: a bare tensor comes to the host by the stream on which it is ready, and gives its memory back") {
+    for (auto const type : {device_type::cuda, device_type::cuda_managed, device_type::ext_dev}) {
+        sim_system sim{type};
+        auto const stream = sim.make_stream(type);
+        auto const gate = sim.close(stream);
+        auto bare = ferry::to_dlpack(make_array(sim, type, stream, {4}), {.stream = stream}, sim);
+        opener const other_thread{sim, gate};
+        auto const got = ferry::to_host(std::move(bare), sim, stream);
+        CHECK(got.as<float, 1>()(3) == 4.0f);
+        CHECK(!bare);
+        CHECK(sim.live_bytes() == 16);
+    }
+}
+
+TEST_CASE("R48: a bare tensor on which nothing is pending needs no wait for a stream") {
+    sim_system sim{device_type::cuda};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto bare = ferry::to_dlpack(make_array(sim, device_type::cuda, stream, {4}), {.stream = stream}, sim);
+    sim.finish(stream);
+    auto const got = ferry::to_host(std::move(bare), sim, ferry::already_ready);
+    CHECK(got.as<float, 1>()(3) == 4.0f);
+    CHECK(sim.calls(verb::wait) + sim.calls(verb::order) == 0);
+    CHECK(sim.races() == 0);
+}
+
+TEST_CASE("R39: what is on the host is handed on untouched") {
+    float data[] = {1, 2};
+    counting_producer p{data, float32, {2}};
+    auto const got = ferry::to_host(ferry::from_dlpack(&p.raw));
+    CHECK(got.get() == &p.raw);
+    CHECK(!got.is_copied());
+}
+
+TEST_CASE("R43: a bare tensor off the host without a word of streams is refused, and stays the caller's") {
+    float data[] = {1, 2};
+    counting_producer p{data, float32, {2}};
+    p.on(2);
+    auto tensor = ferry::from_dlpack(&p.raw);
+    fails(errc::stream, [&] { (void)ferry::to_host(std::move(tensor)); }, {"nobody said", "already_ready"});
+    CHECK(static_cast<bool>(tensor));
+    sim_system sim{device_type::cuda};
+    counting_producer q{data, float32, {2}};
+    q.on(2);
+    fails(errc::stream, [&] { (void)ferry::to_host(&q.raw, sim); }, {"nobody said"});
+    CHECK(q.deleter_calls == 1);
+}
+
+TEST_CASE("R53: the result lives in the caller's memory, by std::pmr or a resource of any make") {
+    sim_system sim{device_type::cuda};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const array = make_array(sim, device_type::cuda, stream, {4});
+    std::byte storage[2048];
+    std::pmr::monotonic_buffer_resource resource{storage, sizeof storage, std::pmr::null_memory_resource()};
+    {
+        ferry::allocating_from const back_end{ferry::resource_space{resource}, sim};
+        auto const got = ferry::to_host(array, back_end);
+        auto const* const data = static_cast<std::byte const*>(got.view().data());
+        CHECK(data >= storage);
+        CHECK(data < storage + sizeof storage);
+        CHECK(got.as<float, 1>()(3) == 4.0f);
+        CHECK(sim.calls(verb::allocate) == 0);
+    }
+    counting_resource own;
+    {
+        auto const got = ferry::to_host(array, ferry::allocating_from{ferry::resource_space{own}, sim});
+        CHECK(got.as<float, 1>()(0) == 1.0f);
+        CHECK(own.alignment >= 64);  // R31
+        CHECK(own.deallocations == 0);
+    }
+    CHECK(own.allocations == 1);
+    CHECK(own.deallocations == 1);
+}
+
+TEST_CASE("R53: a space lends only memory of its own device") {
+    sim_system sim{device_type::cuda, device{device_type::cuda, 1}};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const array = make_array(sim, device_type::cuda, stream, {4});
+    fails(errc::device, [&] {
+        (void)ferry::to_dlpack(array, {.device = device{device_type::cuda, 1}, .stream = stream},
+                               ferry::allocating_from{ferry::host_space{}, sim});
+    }, {"the space has memory on cpu", "request the space's device"});
+}
