@@ -33,7 +33,8 @@ namespace detail {
 ///
 /// Single-threaded, allocates nothing, has returned when the bytes are there; does not synchronise
 /// with devices. Needs no alignment (R31). Never writes outside the destination's elements, not
-/// even the other bits of a shared byte (R19). `dst` and `src` must not share memory.
+/// even the other bits of a shared byte (R19). `dst` and `src` must not share memory. Runs go
+/// through memcpy, which knows best from which size on to write past the caches.
 inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noexcept {
     if (plan.kind == copy_kind::contiguous) {
         std::memcpy(static_cast<std::byte*>(dst) + plan.dst_offset,

@@ -205,6 +205,17 @@ TEST_CASE("plans compare by what they say") {
     CHECK_FALSE(plan_of(f32, {3, 4}, {}, {{10, 1}}) == plan_of(f32, {3, 4}, {}, {{11, 1}}));
 }
 
+TEST_CASE("a plan is a value: its copy does the same") {
+    std::uint16_t dst[6] = {}, src[6] = {1, 2, 3, 4, 5, 6};
+    std::int64_t const rows[] = {2, 3}, columns[] = {1, 2};
+    auto const plan = ferry::make_copy_plan({dst, rows}, {src, rows, columns});
+    ferry::copy_plan copy = plan;
+    CHECK(copy == plan);
+    ferry::copy_on_host(copy, dst, src);
+    CHECK(dst[1] == 3);
+    CHECK(dst[3] == 2);
+}
+
 TEST_CASE("R19: a partial last byte keeps its other bits") {
     std::uint8_t dst[] = {0xff, 0xff, 0xff}, src[] = {0x21, 0x03, 0};
     std::int64_t const shape[] = {3};

@@ -158,9 +158,9 @@ void oracle(layout const& d, storage& dst, layout const& s, storage const& src,
 
 std::string describe(layout const& l, char const* name) {
     std::string text = std::string{name} + (l.padded ? " padded" : "") + " shape";
-    for (auto const n : l.shape) text += " " + std::to_string(n);
+    for (auto const n : l.shape) text.append(" ").append(std::to_string(n));
     text += " strides";
-    for (auto const n : l.strides) text += " " + std::to_string(n);
+    for (auto const n : l.strides) text.append(" ").append(std::to_string(n));
     return text;
 }
 

@@ -1,5 +1,4 @@
-// ferry: copies of elements that start within bytes (R19), bit by bit in meaning and by words where
-// they run on.
+// ferry: copies of elements that start within bytes (R19), by words where they run on.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>

@@ -33,8 +33,7 @@ struct word<8> {
 template <std::size_t Size>
 struct lanes {
     using element = typename word<Size>::type;
-    typedef element type
-        __attribute__((vector_size(16)));  // `using` loses the attribute of a dependent type
+    using type [[gnu::vector_size(16)]] = element;
     static constexpr int count = 16 / static_cast<int>(Size);
 
     [[nodiscard, gnu::always_inline]] static type load(std::byte const* p) noexcept {

@@ -51,6 +51,11 @@ void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte cons
     }
 }
 
+/// A part of a plane that knows how far the plane goes on below it.
+struct plane_part : plane {
+    std::int64_t rows_below;
+};
+
 /// Cuts a plane into parts of at most `rows` × `columns` and calls `body(part, dst, src)` with
 /// each.
 template <class Body>
@@ -63,21 +68,13 @@ void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std:
     for (std::int64_t first = 0; first < p.rows; first += band)
         for (std::int64_t c = 0; c < p.columns; c += columns)
             for (std::int64_t r = first; r < least(first + band, p.rows); r += rows) {
-                plane part = p;
+                plane_part part{p, 0};
                 part.rows = least(rows, p.rows - r);
+                part.rows_below = p.rows - r - part.rows;
                 part.columns = least(columns, p.columns - c);
                 body(part, dst + r * p.dst_row + c * p.dst_column,
                      src + r * p.src_row + c * p.src_column);
             }
-}
-
-/// Announces a read or, with `Write`, a write. The address may lie anywhere: it is a number, never
-/// a pointer into an array.
-template <int Write>
-[[gnu::always_inline]] inline void prefetch(std::byte const* p, std::int64_t distance) noexcept {
-    auto const address =
-        reinterpret_cast<std::uintptr_t>(p) + static_cast<std::uintptr_t>(distance);
-    __builtin_prefetch(reinterpret_cast<void const*>(address), Write);
 }
 
 /// A plane whose rows are dense in the destination and whose columns are dense in the source.
@@ -85,23 +82,24 @@ template <std::size_t Size>
 void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr std::int64_t tile = 64 / Size, block = 16 / Size;
     for_each_part(
-        p, tile, tile, dst, src, [&](plane const& part, std::byte* d, std::byte const* s) noexcept {
+        p, tile, tile, dst, src,
+        [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
             if (part.rows == tile && part.columns == tile) {
                 // The next tile of the column arrives while this one moves.
-                for (std::int64_t i = 0; i < tile; ++i) {
-                    prefetch<1>(d, (tile + i) * p.dst_row);
-                    prefetch<0>(s, i * p.src_column + 64);
+                for (std::int64_t i = 0; i < tile && part.rows_below >= tile; ++i) {
+                    __builtin_prefetch(d + (tile + i) * p.dst_row, 1);
+                    __builtin_prefetch(s + i * p.src_column + 64, 0);
                 }
                 return transpose_tile<Size>(d, p.dst_row, s, p.src_column);
             }
             if constexpr (block > 1) {
-                for_each_part(part, block, block, d, s,
-                              [&](plane const& q, std::byte* to, std::byte const* from) noexcept {
-                                  if (q.rows == block && q.columns == block)
-                                      return transpose_block<Size>(to, q.dst_row, from,
-                                                                   q.src_column);
-                                  transpose_units(exact_piece<Size>{}, q, to, from);
-                              });
+                for_each_part(
+                    part, block, block, d, s,
+                    [&](plane_part const& q, std::byte* to, std::byte const* from) noexcept {
+                        if (q.rows == block && q.columns == block)
+                            return transpose_block<Size>(to, q.dst_row, from, q.src_column);
+                        transpose_units(exact_piece<Size>{}, q, to, from);
+                    });
             } else {
                 transpose_units(exact_piece<Size>{}, part, d, s);
             }
@@ -115,7 +113,7 @@ void transpose_plane(Piece piece, plane const& p, std::byte* dst, std::byte cons
     auto const rows = p.columns < tile ? tile * tile / p.columns : tile;
     auto const columns = p.rows < tile ? tile * tile / p.rows : tile;
     for_each_part(p, rows, columns, dst, src,
-                  [&](plane const& part, std::byte* d, std::byte const* s) noexcept {
+                  [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
                       transpose_units(piece, part, d, s);
                   });
 }
