@@ -1,7 +1,6 @@
-// Copies on the host against memcpy and against the loop that one would write by hand, as ratios:
-// above 1 ferry is faster. usage: bench_copy [Google Benchmark's options]; repetitions are
-// interleaved at random and compared by
-// the medians of their processor time
+// Copies on the host against memcpy and against the loop that one would write by hand.
+// usage: bench_copy [Google Benchmark's options]; prints ratios, above 1 where ferry is faster:
+// repetitions are interleaved at random and compared by the medians of their processor time
 #include <benchmark/benchmark.h>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/host_copy.hpp>
