@@ -126,4 +126,16 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
     }
 }
 
+/// Turns distances in bytes, as NumPy and the buffer protocol give them, into strides in elements of `item_bytes`; `out` has
+/// room for `bytes.rank()` values, and may be where they come from. False when one is no multiple of the item size, which
+/// DLPack cannot say (R30); `out` is then unspecified.
+[[nodiscard]] constexpr bool to_element_strides(strides_view bytes, std::int64_t item_bytes, std::int64_t* out) noexcept {
+    if (item_bytes <= 0) return bytes.rank() == 0;
+    for (int i = 0; i < bytes.rank(); ++i) {
+        if (bytes[i] % item_bytes != 0) return false;
+        out[i] = bytes[i] / item_bytes;
+    }
+    return true;
+}
+
 }  // namespace ferry

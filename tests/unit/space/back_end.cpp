@@ -1,0 +1,42 @@
+#include <ferry/space/back_end.hpp>
+#include <support/fails.hpp>
+#include <support/sim_space.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+using ferry::device;
+using ferry::device_type;
+
+TEST_CASE("R40: the host's own back end reaches the CPU and nothing else") {
+    CHECK(ferry::host_only.reaches(ferry::cpu));
+    CHECK(!ferry::host_only.reaches(device_type::cuda));
+    CHECK(!ferry::host_only.reaches(device_type::cuda_host));
+    auto const memory = ferry::host_only.allocate(ferry::cpu, 8, {});
+    CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0);
+}
+
+TEST_CASE("D9: a space over a back end reaches host memory of its own, and off the host what the back end can copy") {
+    struct device_space : ferry::host_space {
+        [[nodiscard]] ferry::device device() const { return {device_type::cuda}; }
+    };
+    struct pinned_space : ferry::host_space {
+        [[nodiscard]] ferry::device device() const { return {device_type::cuda_host}; }
+    };
+    CHECK(ferry::allocating_from{pinned_space{}}.reaches(device_type::cuda_host));
+    CHECK(!ferry::allocating_from{pinned_space{}}.reaches(device_type::cuda));
+    CHECK(!ferry::allocating_from{device_space{}}.reaches(device_type::cuda));  // host code would fault there
+    support::sim_system sim{device_type::cuda};
+    CHECK(ferry::allocating_from{device_space{}, sim}.reaches(device_type::cuda));
+    support::fails(ferry::errc::device, [&] { (void)ferry::allocating_from{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
+                   {"the result is wanted on cpu, the space has memory on cuda"});
+}
+
+TEST_CASE("R40: what a back end does not reach is named, with the header that does") {
+    auto const where = std::source_location::current();
+    support::fails(ferry::errc::no_backend, [&] { ferry::detail::require_reach(ferry::host_only, device{device_type::cuda, 3}, "ferry::test", where); },
+                   {"ferry::test", "cuda:3", "<ferry/cuda.hpp>"});
+    support::fails(ferry::errc::no_backend, [&] { ferry::detail::require_reach(ferry::host_only, device_type::metal, "ferry::test", where); },
+                   {"metal:0", "pass a back end for it"});
+}

@@ -1,0 +1,85 @@
+#include <ferry/space/buffer.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace {
+
+struct counts {
+    int live = 0;
+    int calls = 0;
+    std::size_t bytes = 0, alignment = 0;
+};
+
+struct counting_space {
+    counts* seen;
+    void* allocate(std::size_t bytes, std::size_t alignment) const {
+        ++seen->calls;
+        if (bytes > 1000) throw std::bad_alloc{};
+        ++seen->live;
+        seen->bytes = bytes;
+        seen->alignment = alignment;
+        return ::operator new(bytes, std::align_val_t{alignment});
+    }
+    void deallocate(void* p, std::size_t bytes, std::size_t alignment) const noexcept {
+        --seen->live;
+        seen->bytes -= bytes;
+        seen->alignment -= alignment;
+        ::operator delete(p, std::align_val_t{alignment});
+    }
+    [[nodiscard]] ferry::device device() const { return {ferry::device_type::ext_dev, 2}; }
+};
+
+}  // namespace
+
+TEST_CASE("R6: a buffer gives its memory back with the numbers that it asked for") {
+    counts seen;
+    {
+        ferry::buffer const b{100, counting_space{&seen}, 64};
+        CHECK(seen.live == 1);
+        CHECK(seen.bytes == 100);
+        CHECK(seen.alignment == 64);
+        CHECK(b.size() == 100);
+        CHECK(b.device() == ferry::device{ferry::device_type::ext_dev, 2});
+    }
+    CHECK(seen.live == 0);
+    CHECK(seen.bytes == 0);
+    CHECK(seen.alignment == 0);
+}
+
+TEST_CASE("R26: a buffer of no bytes asks for nothing") {
+    counts seen;
+    ferry::buffer const b{0, counting_space{&seen}};
+    CHECK(b.data() == nullptr);
+    CHECK(seen.calls == 0);
+}
+
+TEST_CASE("R68: a buffer is moved and assigned with one owner at a time") {
+    counts seen;
+    {
+        ferry::buffer a{10, counting_space{&seen}};
+        auto* const data = a.data();
+        ferry::buffer b{std::move(a)};
+        CHECK(b.data() == data);
+        CHECK(a.data() == nullptr);
+        CHECK(a.size() == 0);
+        ferry::buffer c{20, counting_space{&seen}};
+        c = std::move(b);
+        CHECK(c.data() == data);
+        CHECK(c.size() == 10);
+        auto& self = c;
+        c = std::move(self);
+        CHECK(c.data() == data);
+        CHECK(seen.live == 2);
+    }
+    CHECK(seen.live == 0);
+}
+
+TEST_CASE("R59: a buffer whose space throws is none") {
+    counts seen;
+    CHECK_THROWS_AS((ferry::buffer{2000, counting_space{&seen}}), std::bad_alloc);
+    CHECK(seen.live == 0);
+}

@@ -1,0 +1,93 @@
+#include <ferry/space/copy.hpp>
+#include <support/fails.hpp>
+#include <support/sim_space.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+namespace {
+
+using namespace support;
+using ferry::device;
+using ferry::device_type;
+using ferry::errc;
+using ferry::stream_token;
+using ferry::tensor_view;
+
+constexpr std::int64_t six[] = {2, 3};
+
+}  // namespace
+
+TEST_CASE("R23: elements are copied whatever the strides, and the bytes are counted") {
+    float from[] = {1, 2, 3, 4, 5, 6}, to[6] = {};
+    std::int64_t const transposed[] = {1, 2};
+    CHECK(ferry::copy(tensor_view{to, six}, tensor_view{from, six, transposed}) == 24);
+    CHECK(to[1] == 3.0f);
+    CHECK(to[5] == 6.0f);
+}
+
+TEST_CASE("R29: a copy through a broadcast, into read-only memory or of another shape or type is refused") {
+    float from[6] = {}, to[6] = {};
+    std::int64_t const repeated[] = {0, 1}, other[] = {3, 2};
+    tensor_view const src{from, six};
+    fails(errc::strides, [&] { (void)ferry::copy(tensor_view{to, six, repeated}, src); }, {"R29"});
+    fails(errc::read_only, [&] { (void)ferry::copy(tensor_view{static_cast<float const*>(to), six}, src); }, {"R11"});
+    fails(errc::shape, [&] { (void)ferry::copy(tensor_view{to, other}, src); });
+    int integers[6] = {};
+    fails(errc::dtype, [&] { (void)ferry::copy(tensor_view{integers, six}, src); });
+}
+
+TEST_CASE("R40: memory off the host needs a back end") {
+    float here[6] = {};
+    fails(errc::no_backend, [&] { (void)ferry::copy(tensor_view{here, six}, tensor_view{here, six, {}, device_type::cuda}); },
+          {"ferry::copy", "<ferry/cuda.hpp>"});
+    fails(errc::no_backend, [&] { (void)ferry::copy(tensor_view{here, six, {}, device_type::ext_dev}, tensor_view{here, six}); });
+}
+
+TEST_CASE("R43: the data is there when copy returns, behind all that its stream had to do") {
+    for (auto const type : {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
+        CAPTURE(ferry::name(type));
+        sim_system sim{type};
+        auto const stream = sim.make_stream(type);
+        auto const gate = sim.close(stream);
+        auto const memory = sim.make_memory(type, 24);
+        float const values[] = {1, 2, 3, 4, 5, 6};
+        sim.write(stream, memory.block(), values, sizeof values);
+        float to[6] = {};
+        std::thread other_thread{[&] { sim.until_host_waits(); gate.open(); }};
+        ferry::copy(tensor_view{to, six}, tensor_view{static_cast<float*>(memory.data()), six, {}, type}, sim, stream);
+        CHECK(to[5] == 6.0f);
+        CHECK(sim.calls(verb::wait) == 1);
+        CHECK(sim.races() == 0);
+        other_thread.join();
+    }
+}
+
+TEST_CASE("R43: a copy to a device has arrived when it returns, and its host memory may be reused") {
+    sim_system sim{device_type::ext_dev};
+    auto const stream = sim.make_stream(device_type::ext_dev);
+    auto const memory = sim.make_memory(device_type::ext_dev, 24);
+    float values[] = {1, 2, 3, 4, 5, 6};
+    ferry::copy(tensor_view{static_cast<float*>(memory.data()), six, {}, device_type::ext_dev}, tensor_view{values, six}, sim, stream);
+    CHECK(sim.read<float>(static_cast<float*>(memory.data()) + 5) == 6.0f);
+}
+
+TEST_CASE("R44: a null stream is refused before anything is queued, and no stream needs no wait") {
+    sim_system sim{device_type::cuda};
+    auto const memory = sim.make_memory(device_type::cuda, 24);
+    float values[6] = {};
+    tensor_view const there{static_cast<float*>(memory.data()), six, {}, device_type::cuda}, here{values, six};
+    fails(errc::stream, [&] { (void)ferry::copy(there, here, sim, stream_token::from_cuda_handle(0)); }, {"R44"});
+    CHECK(sim.calls() == 0);
+    CHECK(ferry::copy(there, here, sim) == 24);
+    CHECK(sim.calls(verb::wait) == 0);
+}
+
+TEST_CASE("R26: an empty copy is no call") {
+    sim_system sim{device_type::cuda};
+    std::int64_t const nothing[] = {0, 3};
+    tensor_view const there{static_cast<float*>(nullptr), nothing, {}, device_type::cuda}, here{static_cast<float*>(nullptr), nothing};
+    CHECK(ferry::copy(here, there, sim, stream_token::cuda_legacy_default()) == 0);
+    CHECK(sim.calls() == 0);
+}
