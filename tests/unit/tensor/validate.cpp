@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <random>
 #include <string>
 
 using ferry::errc;
@@ -201,6 +202,83 @@ TEST_CASE("R23, R32: a byte offset may be of any size that leads to an address")
     tensor empty{nullptr, support::float32, {0}};
     empty.tensor().byte_offset = UINT64_MAX;
     accepts(empty);
+}
+
+namespace {
+
+__extension__ typedef __int128 wide;
+
+// The rules once more, in wide integers, with no thought of speed.
+bool is_sound(DLTensor const& t, bool padded) {
+    ferry::data_type const type{t.dtype};
+    if (!is_known(ferry::device{t.device}.type) || !is_valid(type) || t.ndim < 0) return false;
+    if (t.ndim > 0 && t.shape == nullptr) return false;
+    bool empty = false;
+    for (int i = 0; i < t.ndim; ++i) {
+        if (t.shape[i] < 0) return false;
+        empty = empty || t.shape[i] == 0;
+    }
+    if (t.data == nullptr && !empty) return false;
+    if (is_addressable(ferry::device{t.device}.type) && wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset > UINT64_MAX)
+        return false;
+    if (empty) return true;
+    wide const bits = bits_per_element(type, padded);
+    wide count = 1, lowest = 0, highest = 0;
+    for (int i = 0; i < t.ndim; ++i) {
+        count *= t.shape[i];
+        if (count > INT64_MAX) return false;
+        if (t.strides == nullptr || t.shape[i] == 1) continue;
+        wide const reach = wide{t.shape[i] - 1} * t.strides[i];
+        (reach < 0 ? lowest : highest) += reach;
+        if (lowest < INT64_MIN || highest > INT64_MAX) return false;
+    }
+    if ((count * bits + 7) / 8 > INT64_MAX) return false;
+    return t.strides == nullptr || (lowest * bits >= INT64_MIN && (highest + 1) * bits <= INT64_MAX);
+}
+
+}  // namespace
+
+TEST_CASE("R3, R16-R18, R23-R29, R32: validate finds what is wrong with random tensors, and nothing else") {
+    std::mt19937_64 random{20};
+    auto const one_of = [&](auto... values) {
+        std::int64_t const all[] = {static_cast<std::int64_t>(values)...};
+        return all[random() % (sizeof all / sizeof all[0])];
+    };
+    int sound = 0, rounds = 200'000;
+    for (int round = 0; round < rounds; ++round) {
+        tensor p{memory, support::float32, {}};
+        auto& t = p.tensor();
+        t.ndim = static_cast<std::int32_t>(round % 50 == 0 ? one_of(-1, INT32_MIN) : one_of(0, 1, 2, 3, 4, 8));
+        for (int i = 0; i < tensor::max_rank; ++i) {
+            p.shape[i] = one_of(1, 1, 2, 3, 5, 7, 64, 1 << 16, std::int64_t{1} << (random() % 63), random() % 40 == 0 ? 0 : 4,
+                                random() % 40 == 0 ? -1 : 6, random() % 20 == 0 ? INT64_MAX : 9);
+            p.strides[i] = one_of(0, 1, 1, 2, -1, -3, 24, std::int64_t{1} << (random() % 63), -(std::int64_t{1} << (random() % 63)),
+                                  random() % 9 == 0 ? INT64_MIN : 8, random() % 9 == 0 ? INT64_MAX : 12);
+        }
+        if (random() % 2 == 0) t.strides = p.strides;
+        if (random() % 30 == 0) t.shape = nullptr;
+        if (random() % 20 == 0) t.data = nullptr;
+        t.byte_offset = static_cast<std::uint64_t>(one_of(0, 0, 0, 16, std::int64_t{1} << 47, random() % 9 == 0 ? -1 : 0));
+        p.on(static_cast<int>(random() % 20 == 0 ? one_of(0, 5, 6, 22, -1) : one_of(1, 2, 3, 4, 13, 15)));
+        t.dtype = {static_cast<std::uint8_t>(one_of(0, 1, 2, 4, 5, 6, 15, 17, random() % 256)),
+                   static_cast<std::uint8_t>(one_of(8, 8, 16, 32, 64, 4, 6, random() % 256)),
+                   static_cast<std::uint16_t>(random() % 9 == 0 ? one_of(0, 2, 4, 65535) : 1)};
+        bool const padded = random() % 2 == 0, want = is_sound(t, padded);
+        bool taken = true;
+        try {
+            validate(t, padded ? flags::subbyte_padded : flags::none);
+        } catch (ferry::error const&) {
+            taken = false;
+        }
+        if (taken != want) {
+            CAPTURE(round);
+            CHECK(taken == want);
+            break;
+        }
+        sound += want;
+    }
+    CHECK(sound > rounds / 20);
+    CHECK(sound < rounds / 2);
 }
 
 TEST_CASE("R33: validate reads a struct that cannot be written, and metadata alone") {
