@@ -1,0 +1,18 @@
+"""What every test here must leave as it was: minitensor's memory, and Python's error indicator."""
+
+import gc
+
+import pytest
+from forge import error_is_set
+
+import minitensor as mt
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    before = mt.live_bytes()
+    yield
+    assert not error_is_set()
+    if mt.live_bytes() != before:
+        gc.collect()
+    assert mt.live_bytes() == before
