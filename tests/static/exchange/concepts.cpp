@@ -1,0 +1,170 @@
+#include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/to_host.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+namespace {
+
+using ferry::array_traits;
+using ferry::managed_tensor;
+using ferry::request;
+using ferry::stream_token;
+using ferry::tensor_view;
+
+struct unknown {};
+struct mutable_only {};
+struct both {};
+struct shares {};
+struct shares_badly {};
+struct streams {};
+struct streams_by_number {};
+struct adopts {};
+struct adopts_another {};
+struct fresh {};
+struct fresh_elsewhere {};
+struct vectors {};
+struct no_vectors {};
+struct member {
+    tensor_view ferry_view() const;
+};
+struct wrong_member {
+    int ferry_view() const;
+};
+struct std_view {
+    tensor_view view() const;  // a name that others use: not ours (D12)
+};
+struct exports {
+    managed_tensor ferry_export(request const&);
+};
+struct exports_without_request {
+    managed_tensor ferry_export();
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<mutable_only> {
+    static tensor_view view(mutable_only&);
+};
+template <>
+struct ferry::array_traits<both> {
+    static tensor_view view(both&);
+    static tensor_view view(both const&);
+};
+template <>
+struct ferry::array_traits<shares> {
+    static tensor_view view(shares const&);
+    static shares share(shares const&);
+};
+template <>
+struct ferry::array_traits<shares_badly> {
+    static tensor_view view(shares_badly const&);
+    static int share(shares_badly const&);
+};
+template <>
+struct ferry::array_traits<streams> {
+    static stream_token ready_on(streams const&);
+    static stream_token current_stream(device);
+};
+template <>
+struct ferry::array_traits<streams_by_number> {
+    static long ready_on(streams_by_number const&);
+    static void* current_stream(device);
+};
+template <>
+struct ferry::array_traits<adopts> {
+    static adopts adopt(managed_tensor);
+};
+template <>
+struct ferry::array_traits<adopts_another> {
+    static int adopt(managed_tensor);
+};
+template <>
+struct ferry::array_traits<fresh> {
+    static tensor_view view(fresh const&);
+    static fresh allocate(data_type, shape_view, device);
+};
+template <>
+struct ferry::array_traits<fresh_elsewhere> {
+    static tensor_view view(fresh_elsewhere const&);
+    static int allocate(data_type, shape_view, device);
+};
+template <>
+struct ferry::array_traits<vectors> {
+    static constexpr bool vector_elements = true, padded_elements = true;
+};
+template <>
+struct ferry::array_traits<no_vectors> {
+    static constexpr bool vector_elements = false, padded_elements = false;
+};
+
+namespace {
+
+// ---- viewable: by traits, else by member ----
+static_assert(ferry::has_traits_view<both> && ferry::has_traits_view<both const>);
+static_assert(ferry::has_traits_view<mutable_only> && !ferry::viewable<mutable_only const>);
+static_assert(!ferry::has_member_view<both>);
+static_assert(ferry::has_member_view<member> && ferry::has_member_view<member const> && !ferry::has_traits_view<member>);
+static_assert(ferry::viewable<both> && ferry::viewable<member>);
+static_assert(!ferry::viewable<unknown> && !ferry::viewable<wrong_member> && !ferry::viewable<std_view> && !ferry::viewable<int>);
+static_assert(!ferry::viewable<managed_tensor>);  // it is a tensor, no array
+static_assert(std::is_invocable_v<ferry::view_of_t, member&> && !std::is_invocable_v<ferry::view_of_t, member>);
+
+// ---- the abilities, one by one ----
+static_assert(ferry::shareable<shares> && ferry::shareable<shares const>);
+static_assert(!ferry::shareable<shares_badly> && !ferry::shareable<both> && !ferry::shareable<member>);
+static_assert(ferry::tells_ready_on<streams> && ferry::tells_ready_on<streams const>);
+static_assert(!ferry::tells_ready_on<streams_by_number> && !ferry::tells_ready_on<both>);
+static_assert(ferry::tells_current_stream<streams> && !ferry::tells_current_stream<streams_by_number> &&
+              !ferry::tells_current_stream<managed_tensor>);
+static_assert(ferry::allocates<fresh> && !ferry::allocates<fresh_elsewhere> && !ferry::allocates<both> &&
+              !ferry::allocates<managed_tensor>);
+
+// ---- exporter, producer ----
+static_assert(ferry::exporter<exports> && !ferry::exporter<exports const>);
+static_assert(!ferry::exporter<exports_without_request> && !ferry::exporter<member>);
+static_assert(ferry::producer<both> && ferry::producer<both&> && ferry::producer<exports&> && ferry::producer<member const&>);
+static_assert(ferry::producer<managed_tensor> && ferry::producer<DLManagedTensor*> && ferry::producer<DLManagedTensorVersioned*&>);
+static_assert(!ferry::producer<unknown> && !ferry::producer<DLTensor*> && !ferry::producer<int>);
+
+// ---- adopting, consumer ----
+static_assert(ferry::adopting<adopts> && ferry::consumer<adopts>);
+static_assert(!ferry::adopting<adopts_another> && !ferry::adopting<both>);
+static_assert(ferry::consumer<managed_tensor> && !ferry::adopting<managed_tensor>);
+static_assert(!ferry::consumer<unknown> && !ferry::consumer<adopts&>);
+static_assert(ferry::takes_vectors<vectors> && ferry::takes_vectors<managed_tensor>);
+static_assert(!ferry::takes_vectors<no_vectors> && !ferry::takes_vectors<adopts>);
+static_assert(ferry::takes_padded<vectors> && ferry::takes_padded<managed_tensor>);
+static_assert(!ferry::takes_padded<no_vectors> && !ferry::takes_padded<adopts>);
+
+// ---- request: an aggregate whose order is frozen ----
+static_assert(std::is_aggregate_v<request>);
+constexpr request in_order{.device = ferry::cpu, .copy = ferry::copy_policy::never, .stream = stream_token::no_sync(), .max_version = {1, 0}};
+constexpr request by_position{ferry::cpu, ferry::copy_policy::never, stream_token::no_sync(), ferry::version{1, 0}};
+static_assert(in_order.device == by_position.device && in_order.copy == by_position.copy && in_order.stream == by_position.stream &&
+              in_order.max_version == by_position.max_version);
+constexpr request nothing{};
+static_assert(!nothing.device && nothing.copy == ferry::copy_policy::if_needed && nothing.stream.is_none() &&
+              nothing.max_version == ferry::version::current);
+static_assert(static_cast<int>(ferry::copy_policy::if_needed) == 0);
+
+// ---- decisions are values ----
+static_assert(std::regular<ferry::decision> && std::is_aggregate_v<ferry::producer_facts>);
+static_assert(noexcept(ferry::negotiate({}, {})));
+
+// ---- what must not be called ----
+template <class T>
+concept can_export = requires(T&& t) { ferry::to_dlpack(std::forward<T>(t), request{}); };
+static_assert(can_export<managed_tensor> && !can_export<managed_tensor&> && !can_export<managed_tensor const&>);
+template <class T>
+concept can_borrow = requires(T&& t) { ferry::borrow(std::forward<T>(t)); };
+static_assert(can_borrow<member&> && can_borrow<member const&> && !can_borrow<member> && !can_borrow<member const>);
+template <class... A>
+concept can_to_host = requires(A&&... a) { ferry::to_host(std::forward<A>(a)...); };
+static_assert(can_to_host<managed_tensor> && can_to_host<managed_tensor, ferry::host_back_end const&, stream_token>);
+static_assert(!can_to_host<managed_tensor, ferry::host_back_end const&>);  // off the host, say where it is ready
+static_assert(!can_to_host<managed_tensor&>);
+
+}  // namespace
