@@ -32,6 +32,13 @@ template <class BackEnd>
     return to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
 }
 
+template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
+managed_tensor to_host(managed_tensor&&, BackEnd&&) FERRY_DELETED("say where the tensor is ready: a stream, or ferry::already_ready when nothing is pending");
+template <class Tensor, class... Rest>
+    requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
+managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
+
 /// A tensor that is on the host already needs no word of streams.
 /// \throws error  errc::stream when it is not
 [[nodiscard]] inline managed_tensor to_host(managed_tensor&& tensor,

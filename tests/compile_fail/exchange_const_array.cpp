@@ -1,0 +1,17 @@
+// expect: the adapter only views mutable arrays: add view\(T const&\)
+// Constness is READ_ONLY: a view of a mutable array cannot say it.
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {&a.value, {}}; }
+#ifndef FERRY_COMPILE_FAIL
+    static tensor_view view(array const& a) { return {&a.value, {}}; }
+#endif
+};
+
+auto exported(array const& a) { return ferry::to_dlpack(a, {.copy = ferry::copy_policy::always}); }

@@ -1,0 +1,12 @@
+// expect: a managed_tensor has one owner: std::move it in
+#include <ferry/exchange/to_dlpack.hpp>
+
+#include <utility>
+
+auto exported(ferry::managed_tensor& tensor) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::to_dlpack(tensor, ferry::request{.device = ferry::cpu});
+#else
+    return ferry::to_dlpack(std::move(tensor), ferry::request{.device = ferry::cpu});
+#endif
+}

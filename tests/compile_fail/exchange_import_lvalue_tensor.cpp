@@ -1,0 +1,12 @@
+// expect: a managed_tensor has one owner: move it in
+#include <ferry/exchange/from_dlpack.hpp>
+
+#include <utility>
+
+auto imported(ferry::managed_tensor& tensor) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::from_dlpack<ferry::managed_tensor>(tensor, {.device = ferry::cpu});
+#else
+    return ferry::from_dlpack<ferry::managed_tensor>(std::move(tensor), {.device = ferry::cpu});
+#endif
+}

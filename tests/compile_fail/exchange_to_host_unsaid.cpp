@@ -1,0 +1,13 @@
+// expect: say where the tensor is ready
+// Nobody can be asked on which stream a bare tensor is ready (D7).
+#include <ferry/exchange/to_host.hpp>
+
+#include <utility>
+
+auto fetched(ferry::managed_tensor& tensor) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::to_host(std::move(tensor), ferry::host_only);
+#else
+    return ferry::to_host(std::move(tensor), ferry::host_only, ferry::already_ready);
+#endif
+}
