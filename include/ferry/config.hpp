@@ -21,6 +21,10 @@
 // Error paths stay out of the instruction stream of the paths that succeed.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
+// Small functions on the path of every exchange: apart they pass structs through memory, and the stores and loads of that
+// cost more than the work.
+#define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
+
 // `_Float16` exists as a type (GCC 12 and Clang 15 on x86-64 and AArch64).
 #if defined(__FLT16_MANT_DIG__)
 #define FERRY_HAS_FLOAT16 1

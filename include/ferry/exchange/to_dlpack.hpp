@@ -79,7 +79,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 /// Carries out a decision for a tensor `v` that is ready on `ready`. `Array` lends its own memory to copies when it can;
 /// `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
-[[nodiscard]] Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready, BackEnd& b, ShareAs share_as,
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready, BackEnd& b, ShareAs share_as,
                           char const* api, std::source_location where, managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
     if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);
@@ -115,7 +115,7 @@ template <class Array>
 
 /// Exports an array as the struct that `Raw` names.
 template <managed_struct Raw, class Array, class BackEnd>
-[[nodiscard]] Raw* export_array(Array&& array, decision const& d, tensor_view const& v, stream_token ready, BackEnd& b,
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v, stream_token ready, BackEnd& b,
                                 char const* api, std::source_location where) {
     using T = std::remove_reference_t<Array>;
     auto const share_as = [&]() -> Raw* {

@@ -24,7 +24,8 @@ class borrowed_tensor {
         if (v.rank() > max_rank)
             detail::fail(errc::rank, api,
                          message{"rank "} << v.rank() << " is more than " << max_rank << ": export it with to_dlpack", where);
-        detail::describe(v, metadata_, raw_.dl_tensor);
+        bool const empty = detail::write_layout(v, metadata_);
+        detail::write_tensor(v, v.device(), empty, metadata_, raw_.dl_tensor);
         auto const bits = known(v.flags()) & ~flags::is_copied;  // the owner keeps it (R12)
         auto const stamp = detail::stamp_for(v.dtype(), bits, version::current);
         raw_.version = {stamp.major, stamp.minor};

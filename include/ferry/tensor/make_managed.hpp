@@ -33,16 +33,21 @@ concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::sam
 /// Struct, owner, shape and strides in one allocation (D1); the shape and strides follow the block.
 template <managed_struct Raw, class Owner>
 struct block {
-    Raw raw;
+    Raw raw;  // written field by field once the owner has moved in
     Owner owner;
 
-    static constexpr std::align_val_t alignment{alignof(block) > alignof(std::int64_t) ? alignof(block)
-                                                                                       : alignof(std::int64_t)};
-    static constexpr std::size_t metadata = (sizeof(block) + alignof(std::int64_t) - 1) & ~(alignof(std::int64_t) - 1);
+    template <class From>
+    explicit block(From&& from) : owner(std::forward<From>(from)) {}
+
+    static constexpr std::align_val_t alignment{alignof(Owner) > alignof(Raw) ? alignof(Owner) : alignof(Raw)};
     static constexpr bool over_aligned = static_cast<std::size_t>(alignment) > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+    /// Where the shape begins: a block's size is a multiple of its alignment, which is at least a pointer's.
+    [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
+        return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + sizeof(block));
+    }
 
     [[nodiscard]] static void* allocate(int rank) {
-        auto const bytes = metadata + 2 * sizeof(std::int64_t) * static_cast<std::size_t>(rank);
+        auto const bytes = sizeof(block) + 2 * sizeof(std::int64_t) * static_cast<std::size_t>(rank);
         if constexpr (over_aligned) return ::operator new(bytes, alignment);
         else return ::operator new(bytes);
     }
@@ -57,35 +62,39 @@ struct block {
         self->~block();
         deallocate(self);
     }
-    [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
-        return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + metadata);
-    }
 };
 
-/// Describes `v` as it travels: the first element at offset 0 (R23), strides always written (R24), no data for empty
-/// tensors (R26), id 0 where ids mean nothing (R35).
-inline void describe(tensor_view const& v, std::int64_t* metadata, DLTensor& out) noexcept {
+/// Writes extents and strides as they travel, strides always (R24). True when the tensor is empty.
+FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metadata) noexcept {
     int const rank = v.rank();
-    std::int64_t* const strides = metadata + rank;
+    bool const implicit = v.strides().is_implicit();
     bool empty = false;
-    for (int i = 0; i < rank; ++i) {
-        metadata[i] = v.extent(i);
-        empty = empty || metadata[i] == 0;
+    std::uint64_t step = 1;  // wraps only when an extent is 0, and then no stride counts (R26)
+    for (int i = rank; i-- > 0;) {
+        auto const extent = v.extent(i);
+        metadata[i] = extent;
+        metadata[rank + i] = implicit ? static_cast<std::int64_t>(step) : v.strides()[i];
+        step *= static_cast<std::uint64_t>(extent != 0 ? extent : 1);
+        empty = empty || extent == 0;
     }
-    if (v.strides().is_implicit()) fill_compact_strides({metadata, rank}, strides);
-    else
-        for (int i = 0; i < rank; ++i) strides[i] = v.strides()[i];
+    return empty;
+}
+
+/// Writes the tensor as it travels: the first element at offset 0 (R23), no data for empty tensors (R26), id 0 where ids
+/// mean nothing (R35). Its layout is at `metadata`.
+FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
+                                      DLTensor& out) noexcept {
     out.data = empty ? nullptr : v.data();
-    out.device = (ignores_id(v.device().type) ? device{v.device().type, 0} : v.device()).to_abi();
-    out.ndim = rank;
+    out.device = device{as_device.type, ignores_id(as_device.type) ? 0 : as_device.id}.to_abi();
+    out.ndim = v.rank();
     out.dtype = v.dtype().to_abi();
     out.shape = metadata;
-    out.strides = strides;
+    out.strides = metadata + v.rank();
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
 /// Checks what an adapter says of its own array, before anything is moved.
-inline void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         fail(errc::strides, api,
              message{"the view has "} << v.rank() << " extents but " << v.strides().rank() << " strides", where);
@@ -99,36 +108,36 @@ inline void validate_view(tensor_view const& v, char const* api, std::source_loc
     validate(t, v.flags(), api, where);
 }
 
-/// The owner has moved since `before` was described as `out`: nothing but the address may have changed with it. What
-/// `before` points at may be gone. Takes the address over.
-inline void describe_moved(tensor_view const& before, tensor_view const& after, DLTensor& out, char const* api,
-                           std::source_location where) {
-    bool const implicit = before.strides().is_implicit();
-    bool same = after.rank() == out.ndim && after.dtype() == before.dtype() &&
-                after.strides().is_implicit() == implicit && (implicit || after.strides().rank() == out.ndim) &&
-                (after.data() != nullptr || out.data == nullptr);
-    for (int i = 0; same && i < out.ndim; ++i)
-        same = after.extent(i) == out.shape[i] && (implicit || after.strides()[i] == out.strides[i]);
+/// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address may
+/// have changed with it.
+FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
+                                     char const* api, std::source_location where) {
+    int const rank = before.rank();
+    bool same = after.rank() == rank && after.dtype() == before.dtype() &&
+                after.strides().rank() == before.strides().rank() && (after.data() != nullptr) == (before.data() != nullptr);
+    // Extents and strides that stayed where they were are the same; what `before` points at may be gone otherwise.
+    if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
+        for (int i = 0; same && i < rank; ++i)
+            same = after.extent(i) == metadata[i] && (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
     if (!same)
         fail(errc::argument, api,
              message{"the tensor changed when its owner moved: all but the address must be the same in both places"}, where);
-    if (out.data != nullptr) out.data = after.data();
 }
 
 /// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to check and to copy what
 /// it says, and where it finally lives, because data may move with it.
 template <managed_struct Raw, class Owner, class ViewOf>
-[[nodiscard]] Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits, version max, char const* api,
-                            std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits, version max,
+                                                char const* api, std::source_location where) {
     using block_type = block<Raw, std::remove_cvref_t<Owner>>;
     tensor_view const before = view_at(owner);
     validate_view(before, api, where);
     void* const memory = block_type::allocate(before.rank());
-    DLTensor described;
-    describe(before.relabelled(as_device, bits), block_type::extents(memory), described);
+    std::int64_t* const metadata = block_type::extents(memory);
+    bool const empty = write_layout(before, metadata);
     block_type* self = nullptr;
     try {
-        self = ::new (memory) block_type{Raw{}, std::forward<Owner>(owner)};
+        self = ::new (memory) block_type(std::forward<Owner>(owner));
     } catch (...) {
         block_type::deallocate(memory);
         throw;
@@ -136,8 +145,9 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
     try {
-        describe_moved(before, view_at(self->owner), described, api, where);
-        self->raw.dl_tensor = described;
+        tensor_view const after = view_at(self->owner);
+        check_moved(before, after, metadata, api, where);
+        write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     } catch (...) {
         block_type::destroy(&self->raw);
         throw;

@@ -100,6 +100,40 @@ inline void check_data(DLTensor const& t, std::int64_t count, char const* api, s
 /// says, which a reference would vouch for (R2).
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
+/// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64 bits,
+/// no extent of 0, sizes and reach far from overflow. One loop without a branch but to give up; what it does not vouch for is
+/// examined check by check.
+[[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool is_ordinary(DLTensor const& t) noexcept {
+    constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
+    bool const plain = t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
+    if (!plain || !is_known(device{t.device}.type) || t.data == nullptr || t.byte_offset >> 48 != 0) return false;
+    if (static_cast<unsigned>(t.ndim) > 64u || (t.ndim != 0 && t.shape == nullptr)) return false;
+    std::int64_t count = 1, lowest = 0, highest = 0;
+    for (int i = t.ndim; i-- > 0;) {
+        auto const extent = t.shape[i], step = count;
+        if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
+        if (t.strides == nullptr || extent == 1) continue;
+        if (t.strides[i] == step && highest + 1 == step) {  // compact so far: it reaches the last element and no further
+            highest = count - 1;
+            continue;
+        }
+        std::int64_t reach = 0;
+        if (!checked_multiply(extent - 1, t.strides[i], reach) || reach >= far || reach <= -far) return false;
+        lowest += reach < 0 ? reach : 0;
+        highest += reach < 0 ? 0 : reach;
+    }
+    return count < far && highest < far && lowest > -far;
+}
+
+FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
+    data_type const type{t.dtype};
+    check_device(device{t.device}, api, where);
+    check_dtype(type, api, where);
+    auto const count = check_shape(t, type, padded, api, where);
+    check_strides(t, count, type, padded, api, where);
+    check_data(t, count, api, where);
+}
+
 }  // namespace detail
 
 /// Checks a DLTensor before anything reads through it: device, data type, rank, extents, overflow, strides, data
@@ -112,13 +146,7 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
 /// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message names the field, its value, the cure
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
-    bool const padded = has(bits, flags::subbyte_padded);
-    data_type const type{t.dtype};
-    detail::check_device(device{t.device}, api, where);
-    detail::check_dtype(type, api, where);
-    auto const count = detail::check_shape(t, type, padded, api, where);
-    detail::check_strides(t, count, type, padded, api, where);
-    detail::check_data(t, count, api, where);
+    if (!detail::is_ordinary(t)) detail::examine(t, has(bits, flags::subbyte_padded), api, where);
 }
 
 /// As above, after checking the version, which must come before any other field is touched (R2). Never calls the deleter.
