@@ -60,6 +60,13 @@ struct padded_bytes {
     managed_tensor tensor;
 };
 
+/// Reads padded elements, but packs those that it allocates itself.
+struct packing {
+    std::vector<unsigned char> bytes;
+    std::vector<std::int64_t> shape;
+    managed_tensor tensor;
+};
+
 }  // namespace
 
 template <>
@@ -96,6 +103,18 @@ template <>
 struct ferry::array_traits<padded_bytes> {
     static constexpr bool padded_elements = true, vector_elements = true;
     static padded_bytes adopt(managed_tensor m) { return {std::move(m)}; }
+};
+
+template <>
+struct ferry::array_traits<packing> {
+    static constexpr bool padded_elements = true;
+    static tensor_view view(packing& a) { return {a.bytes.data(), {type_code::uint, 4}, a.shape}; }
+    static packing adopt(managed_tensor m) { return {{}, {}, std::move(m)}; }
+    static packing allocate(data_type type, shape_view shape, device) {
+        std::int64_t count = 0, bytes = 0;
+        static_cast<void>(element_count(shape, count) && byte_count(count, type, false, bytes));
+        return {std::vector<unsigned char>(static_cast<std::size_t>(bytes)), {shape.begin(), shape.end()}, {}};
+    }
 };
 
 TEST_CASE("R6: a raw struct is taken over, and released once") {
@@ -168,6 +187,15 @@ TEST_CASE("R13: padded elements are packed for a consumer that does not know the
     r.raw.flags = 4;
     fails(errc::copy_needed, [&] { (void)ferry::from_dlpack<taken>(&r.raw, {.copy = copy_policy::never}); });
     CHECK(r.deleter_calls == 1);
+}
+
+TEST_CASE("R13: memory that a consumer allocates for a copy is packed or padded as it says itself") {
+    unsigned char nibbles[] = {1, 2, 3, 4};
+    counting_producer p{nibbles, {1, 4, 1}, {4}};
+    p.raw.flags = 4;
+    auto const got = ferry::from_dlpack<packing>(&p.raw, {.copy = copy_policy::always});
+    CHECK(!got.tensor.view().is_padded());
+    CHECK(static_cast<unsigned char const*>(got.tensor.view().data())[1] == 0x43);
 }
 
 TEST_CASE("R56: the producer is asked for what the request says, and what it ignores the consumer makes up for") {
