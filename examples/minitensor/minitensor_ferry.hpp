@@ -2,20 +2,19 @@
 #include <ferry/ferry.hpp>
 #include <minitensor/tensor.hpp>
 template <> struct ferry::array_traits<mt::tensor> {
-    static tensor_view view(mt::tensor& t) {
-        return {t.data(), {type_code(t.dtype().kind), t.dtype().bits}, t.shape(), t.strides(),
-                {device_type(t.device().type), t.device().id},
-                t.readonly() ? flags::read_only : flags::none};
+    static tensor_view view(mt::tensor const& t) {
+        data_type const type{type_code(t.dtype().kind), t.dtype().bits};
+        device const place{device_type(t.device().type), t.device().id};
+        return tensor_view(t.data(), type, t.shape(), t.strides(), place, flags(t.readonly()));
     }
     static mt::tensor share(mt::tensor const& t) { return t; }
     static mt::tensor adopt(managed_tensor m) {
-        auto const v = m.view();
-        return {std::make_shared<managed_tensor>(std::move(m)), v.data(),
-                {mt::kind(v.dtype().code), v.dtype().bits}, {v.shape().begin(), v.shape().end()},
-                {v.strides().begin(), v.strides().end()},
-                {int(v.device().type), v.device().id}, v.is_read_only(), v.is_copied()};
+        tensor_view const v = m.view();
+        return mt::tensor(std::make_shared<managed_tensor>(std::move(m)), v.data(),
+                          {mt::kind(v.dtype().code), v.dtype().bits}, v.shape(), v.strides(),
+                          {int(v.device().type), v.device().id}, v.is_read_only(), v.is_copied());
     }
     static mt::tensor allocate(data_type t, shape_view s, ferry::device d) {
-        return {{mt::kind(t.code), t.bits}, {s.begin(), s.end()}, {int(d.type), d.id}};
+        return mt::tensor({mt::kind(t.code), t.bits}, s, {int(d.type), d.id});
     }
 };

@@ -88,7 +88,12 @@ class tensor_view {
         static_cast<void>(byte_count(size(), dtype_, is_padded(), bytes));
         return bytes;
     }
-    [[nodiscard]] constexpr bool is_empty() const noexcept { return size() == 0; }
+    /// Whether it has no elements: an extent is 0.
+    [[nodiscard]] constexpr bool is_empty() const noexcept {
+        for (auto const extent : shape_)
+            if (extent == 0) return true;
+        return false;
+    }
 
     /// Whether the elements lie one after the other in row-major order. Strides of dimensions of extent 1 do not count
     /// (R27), nor any in an empty tensor (R26).
