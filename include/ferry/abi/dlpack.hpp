@@ -1,5 +1,5 @@
 // ferry: the one includer of the DLPack header. Works with every header from 1.0 on and behaves the same with all of them:
-// what an older header lacks is named here.
+// what an older header lacks is named here. Their structs have one layout (R1).
 #pragma once
 
 #include <dlpack/dlpack.h>

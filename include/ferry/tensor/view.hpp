@@ -12,7 +12,7 @@
 namespace ferry {
 
 /// A tensor that somebody else owns: data, device, data type, shape, strides, flags. A regular value of fixed size that
-/// allocates nothing; it borrows data, shape and strides, which must outlive it. Copying is thread-safe as for any value.
+/// allocates nothing; it borrows data, shape and strides, which must outlive it (R7). Copying is thread-safe as for any value.
 ///
 /// A view is a description, taken at its word: foreign ones pass `validate` first, and those of adapters are checked where
 /// they are exported. It never reads the data; typed_view does, once type, rank and access are known.
