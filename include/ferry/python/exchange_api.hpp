@@ -33,6 +33,8 @@ struct exchange_table {
             tensor_view const v{wanted, flags::none};
             BackEnd b{};
             if constexpr (allocates<T>) {
+                if (!takes_vectors<T> && v.dtype().lanes != 1)
+                    ferry::detail::fail(errc::dtype, api, message{"dtype "} << v.dtype() << " has lanes, and this array type has no vector elements (R21)", where);
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
                     array_traits<T>::allocate(v.dtype(), v.shape(), v.device()), view_of, v.device(), flags::none, version::current, api, where);
             } else {
@@ -49,6 +51,10 @@ struct exchange_table {
             set_error(context, "MemoryError", "managed_tensor_allocator: out of memory");
         } catch (error const& e) {
             set_error(context, e.code() == errc::out_of_memory ? "MemoryError" : "BufferError", e.what());
+        } catch (std::logic_error const& e) {
+            set_error(context, "ValueError", e.what());
+        } catch (std::runtime_error const& e) {
+            set_error(context, "BufferError", e.what());  // as in translate_exception
         } catch (std::exception const& e) {
             set_error(context, "RuntimeError", e.what());
         } catch (...) {
