@@ -1,0 +1,240 @@
+"""The main job: photographs on their way from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back.
+
+usage: python examples/main_job [--libs numpy,torch,jax,tvm_ffi,pyarrow] [--out FOLDER] [--flip-after HOP]
+
+Prints a row for every hop, writes the pictures that came out, and exits with 1 when a bit is not what it was.
+"""
+
+import argparse
+import gc
+import pathlib
+import sys
+import time
+
+import numpy as np
+from journey import Journey
+from libraries import LIBRARIES, Minitensor
+from pictures import aligned, load, save
+
+MT = "minitensor"
+
+
+def load_libraries(wanted):
+    libraries = {}
+    for name in (MT, *LIBRARIES):
+        if name not in wanted and name not in (MT, "numpy"):
+            libraries[name] = None
+            print(f"{name:>10}   left out by --libs")
+            continue
+        begin = time.perf_counter()
+        try:
+            libraries[name] = Minitensor() if name == MT else LIBRARIES[name]()
+            version = libraries[name].module.__version__
+            print(f"{name:>10}   {version}, loaded in {time.perf_counter() - begin:.1f} s", flush=True)
+        except ImportError as error:
+            libraries[name] = None
+            print(f"{name:>10}   MISSING: {error}")
+    return libraries
+
+
+class Job:
+    def __init__(self, journey, folder):
+        self.journey = journey
+        self.hop = journey.hop
+        self.folder = folder
+        self.written = []
+
+    def module(self, name):
+        library = self.journey.libraries[name]
+        return library.module if library is not None else None
+
+    def write(self, name, values):
+        if values is not None:
+            self.written.append(save(self.folder, name, np.asarray(values)))
+
+    def via_minitensor(self, source, target, array, copy=False):
+        there = self.hop(source, MT, array)
+        return self.hop(MT, target, there, copy=copy)
+
+    def there_and_back(self, what, array, view=lambda t: t):
+        """NumPy → minitensor → every library in turn → minitensor → NumPy; `view` is taken in minitensor."""
+        here = self.hop("numpy", MT, array)
+        seen = view(here)
+        for name in ("torch", "jax", "tvm_ffi", "pyarrow"):
+            if name == "pyarrow" and array.ndim != 1:
+                continue
+            back = self.via_minitensor(name, "numpy", self.hop(MT, name, seen))
+            self.journey.round_trip(f"{what} through {name}", MT, seen, "numpy", back)
+        return seen
+
+    def filters(self, photo):
+        """Blur and edges of a photograph: convolutions in PyTorch on float32 in CHW, tones and thresholds in JAX."""
+        self.journey.heading("astronaut: HWC bytes, seen as CHW without a copy, blurred and searched for edges in torch, toned in jax")
+        here = self.hop("numpy", MT, photo)
+        chw = self.hop(MT, "torch", here.transpose(2, 0, 1))
+        blurred = edges = None
+        if chw is not None:
+            torch = self.module("torch")
+            planes = chw.to(torch.float32).contiguous()[:, None] / 255
+            bell = torch.exp(-(torch.arange(-9, 10, dtype=torch.float32) ** 2) / 18)
+            kernel = torch.outer(bell, bell)[None, None] / bell.sum() ** 2
+            blurred = torch.conv2d(torch.nn.functional.pad(planes, (9, 9, 9, 9), mode="reflect"), kernel)[:, 0].contiguous()
+            sobel = torch.tensor([[1.0, 0, -1], [2, 0, -2], [1, 0, -1]])
+            slopes = torch.conv2d(planes.mean(0, keepdim=True), torch.stack([sobel, sobel.T])[:, None], padding=1)[0]
+            edges = slopes.square().sum(0).sqrt()
+        toned = self.via_minitensor("torch", "jax", blurred)
+        outline = self.via_minitensor("torch", "jax", edges)
+        pixels = mask = None
+        if toned is not None:
+            jnp = self.module("jax").numpy
+            pixels = jnp.round(jnp.clip(toned, 0, 1) * 255).astype(jnp.uint8)
+        if outline is not None:
+            mask = outline > 0.5
+        back = self.hop("jax", "numpy", pixels)
+        self.journey.round_trip("the blurred picture, out of jax", "jax", pixels, "numpy", back)
+        self.write("astronaut_blurred", back.transpose(1, 2, 0) if back is not None else None)
+        back = self.via_minitensor("jax", "numpy", mask)
+        self.journey.round_trip("the mask of edges, bool", "jax", mask, "numpy", back)
+        self.write("astronaut_edges", back * np.uint8(255) if back is not None else None)
+
+    def stereo(self, left, right, disparity):
+        """The left photograph of the pair, made out of the right one by its disparity map."""
+        self.journey.heading("motorcycle: the left photograph rebuilt in torch from the right one and the disparity map; the mask from jax")
+        depth = self.hop("numpy", MT, disparity)
+        known = None
+        offered = self.hop(MT, "jax", depth)
+        if offered is not None:
+            known = self.module("jax").numpy.isfinite(offered)
+        mask = self.via_minitensor("jax", "torch", known)
+        shift = self.hop(MT, "torch", depth)
+        photo = self.via_minitensor("numpy", "torch", right)
+        rebuilt = None
+        if not any(x is None for x in (mask, shift, photo)):
+            torch = self.module("torch")
+            columns = torch.arange(shift.shape[1]) - torch.where(mask, shift, 0).round().to(torch.int64)
+            inside = mask & (columns >= 0)
+            taken = torch.gather(photo, 1, columns.clamp(0)[..., None].expand(-1, -1, 3))
+            rebuilt = torch.where(inside[..., None], taken, 0).contiguous()
+        back = self.via_minitensor("torch", "numpy", rebuilt)
+        self.journey.round_trip("the rebuilt photograph", "torch", rebuilt, "numpy", back)
+        if back is not None:
+            inside = back.any(axis=2)
+            error = np.abs(back[inside].astype(float) - left[inside]).mean()
+            print(f"{'':>10}   {inside.mean():.0%} of the pixels seen by both cameras; they differ by {error:.1f} of 255 on average")
+            self.write("motorcycle_rebuilt", np.concatenate([left, back], axis=1))
+
+    def layouts(self, photo):
+        frozen = photo.view()
+        frozen.flags.writeable = False
+        small = photo[:50, :60, 0]
+        for what, array, view in (
+            ("transposed: HWC seen as CHW", photo, lambda t: t.transpose(2, 0, 1)),
+            ("upside down: negative strides", photo, lambda t: t[::-1]),
+            ("a crop, every other column", photo, lambda t: t[100:300, 200:600:2]),
+            ("broadcast: one plane three times, zero strides", aligned(small), lambda t: t.broadcast_to((3, 50, 60))),
+            ("read-only at its producer", frozen, lambda t: t),
+        ):
+            self.journey.heading(f"motorcycle, {what}")
+            seen = self.there_and_back(what, array, view)
+            if what.startswith("upside"):
+                self.write("motorcycle_upside_down", self.hop(MT, "numpy", seen))
+            if what.startswith("a crop"):
+                self.write("motorcycle_crop", self.hop(MT, "numpy", seen))
+
+    def columns(self, photo, disparity, faces):
+        """One-dimensional arrays, for Arrow as well."""
+        self.journey.heading("the disparity map as a column of float32; it begins 20 bytes past a multiple of 64")
+        self.there_and_back("the disparity map", disparity[1:].reshape(-1))
+        self.journey.heading("face patches as a column of float64")
+        self.there_and_back("the face patches", faces.reshape(-1))
+        self.journey.heading("which pixels are dark: a column of bool")
+        self.there_and_back("the dark pixels", aligned((photo.mean(axis=2) < 64).reshape(-1)))
+        self.journey.heading("the histogram of a photograph, counted in torch: a column of int64")
+        values = self.via_minitensor("numpy", "torch", photo.reshape(-1))
+        if values is not None:
+            torch = self.module("torch")
+            histogram = self.via_minitensor("torch", "numpy", torch.bincount(values.to(torch.int64), minlength=256))
+            if histogram is not None:
+                self.there_and_back("the histogram", histogram)
+
+    def faces(self, faces):
+        self.journey.heading("face patches, float64: a batch to torch for the mean face, a contact sheet out of transposed views")
+        patches = self.via_minitensor("numpy", "torch", faces)
+        mean = patches[:100].mean(0) if patches is not None else None
+        mean = self.via_minitensor("torch", "numpy", mean)
+        sheet = self.hop("numpy", MT, faces[:100].reshape(10, 10, 25, 25))
+        sheet = self.hop(MT, "numpy", sheet.transpose(0, 2, 1, 3))
+        if sheet is not None:
+            self.write("faces", (sheet.reshape(250, 250) * 255).astype(np.uint8))
+        if mean is not None:
+            self.write("mean_face", np.kron(mean * 255, np.ones((8, 8))).astype(np.uint8))
+
+    def copies(self, photo):
+        self.journey.heading("astronaut, copies that were asked for")
+        self.hop("numpy", MT, photo, copy=True)
+        here = self.hop("numpy", MT, photo)
+        self.hop(MT, "numpy", here, copy=True)
+        self.hop(MT, "torch", here.transpose(2, 0, 1), copy=True)
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(prog="main_job", description=__doc__.split("\n")[0])
+    parser.add_argument("--libs", default=",".join(LIBRARIES), help="those to take part, by name, between commas")
+    parser.add_argument("--out", type=pathlib.Path, default=here.parents[1] / "build" / "main_job", help="where the pictures go")
+    parser.add_argument("--flip-after", type=int, metavar="HOP", help="flip a bit after this hop, to see that it is noticed")
+    arguments = parser.parse_args()
+    wanted = arguments.libs.split(",")
+    unknown = set(wanted) - set(LIBRARIES)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(LIBRARIES)}")
+
+    begin = time.perf_counter()
+    journey = Journey(load_libraries(wanted), arguments.flip_after)
+    if journey.libraries[MT] is None:
+        sys.exit("minitensor is what this is about: pip install ./examples/minitensor")
+    print("\nA hop shares when the address at both ends is the same. acc: rw, ro, or - where a library knows of no read-only.")
+    print("ns: one exchange, the median of many. own ns: the same import where the library that is not minitensor deals with itself.")
+    print(f"\n{journey.legend()}")
+
+    job = Job(journey, arguments.out)
+    photos = {name: load(name) for name in ("astronaut", "left", "right", "disparity", "faces")}
+    for name, parts in (
+        ("filters", ["astronaut"]),
+        ("stereo", ["left", "right", "disparity"]),
+        ("layouts", ["left"]),
+        ("columns", ["left", "disparity", "faces"]),
+        ("faces", ["faces"]),
+        ("copies", ["astronaut"]),
+    ):
+        absent = [part for part in parts if photos[part] is None]
+        if absent:
+            journey.skipped += 1
+            journey.heading(f"{name}: skipped, this scikit-image does not bundle {', '.join(absent)}")
+            continue
+        getattr(job, name)(*(photos[part] for part in parts))
+
+    if journey.flip_after is not None:
+        journey.failures.append(f"no bit was flipped: hop {journey.flip_after} did not take place")
+    gc.collect()
+    left = journey.libraries[MT].module.live_bytes()
+    if left:
+        journey.failures.append(f"minitensor still holds {left} bytes after everything was dropped")
+    print(f"\nminitensor's own memory still alive: {left} bytes")
+    for path in job.written:
+        print(f"written: {path.relative_to(pathlib.Path.cwd()) if path.is_relative_to(pathlib.Path.cwd()) else path}")
+    for failure in journey.failures:
+        print(f"FAILED: {failure}")
+    hops = journey.shared + journey.copied
+    print(
+        f"{hops} hops: {journey.shared} shared, {journey.copied} copied; {journey.trips} round trips came back bit by bit; "
+        f"{len(journey.failures)} failed; {time.perf_counter() - begin:.0f} s"
+    )
+    # + 1: that the memory is gone is checked too
+    passed = hops + journey.trips + (left == 0)
+    print(f"{passed} passed, {len(journey.failures)} failed, {journey.skipped} skipped")
+    sys.exit(bool(journey.failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""The array libraries of the main job: how each takes an array, and where its arrays are, as the library itself says."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Memory:
+    """Where an array is. Strides are in elements; `writes` is "rw", "ro", or "-" for a library that knows of no read-only."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    writes: str
+
+    @property
+    def is_compact(self):
+        """Whether the elements are dense, in row-major order or with their dimensions transposed."""
+        step = 1
+        for stride, extent in sorted(zip(self.strides, self.shape)):
+            if extent != 1 and stride != step:
+                return False
+            step *= extent
+        return True
+
+
+class Library:
+    """What all have in common. `refuses` and `copies` say, of an array that is offered, why the library cannot take it or
+    takes it by a copy; nothing when it shares."""
+
+    name: str
+    module: Any
+    can_copy = True
+
+    def take(self, x):
+        raise NotImplementedError
+
+    def take_copy(self, x):
+        """Takes an array that `take` would refuse, or without sharing; where `can_copy`."""
+        raise NotImplementedError
+
+    def memory(self, a) -> Memory:
+        raise NotImplementedError
+
+    def refuses(self, offered: Memory) -> str | None:
+        return None
+
+    def copies(self, offered: Memory) -> str | None:
+        return None
+
+    def values(self, a):
+        """The array as NumPy sees its memory, without DLPack: what is hashed."""
+        memory = self.memory(a)
+        dtype = np.dtype(memory.dtype)
+        described = type("Described", (), {})()
+        described.owner = a
+        described.__array_interface__ = {
+            "version": 3,
+            "data": (memory.address, True),
+            "shape": memory.shape,
+            "strides": tuple(s * dtype.itemsize for s in memory.strides),
+            "typestr": dtype.str,
+        }
+        return np.asarray(described)
+
+
+class NumPy(Library):
+    name = "numpy"
+
+    def __init__(self):
+        self.module = np
+        self.take = np.from_dlpack
+
+    def take_copy(self, x):
+        return np.from_dlpack(x, copy=True)
+
+    def memory(self, a):
+        strides = tuple(s // a.itemsize for s in a.strides)
+        return Memory(a.__array_interface__["data"][0], a.shape, strides, str(a.dtype), "rw" if a.flags.writeable else "ro")
+
+
+class Minitensor(Library):
+    name = "minitensor"
+
+    def __init__(self):
+        self.module = importlib.import_module("minitensor")
+        self.take = self.module.from_dlpack
+
+    def take_copy(self, x):
+        return self.module.from_dlpack(x, copy=True)
+
+    def memory(self, a):
+        return Memory(a.data_ptr, a.shape, a.strides, a.dtype, "ro" if a.readonly else "rw")
+
+
+class Torch(Library):
+    name = "torch"
+
+    def __init__(self):
+        self.module = importlib.import_module("torch")
+        self.take = self.module.from_dlpack
+
+    def take_copy(self, x):
+        return self.module.from_dlpack(x, copy=True)
+
+    def memory(self, a):
+        return Memory(a.data_ptr(), tuple(a.shape), a.stride(), str(a.dtype).removeprefix("torch."), "-")
+
+    def refuses(self, offered):
+        # It does not raise: torch 2.13 ends the process.
+        return "torch has no negative strides" if any(s < 0 for s in offered.strides) else None
+
+
+class Jax(Library):
+    name = "jax"
+
+    def __init__(self):
+        self.module = importlib.import_module("jax")
+        self.module.config.update("jax_platforms", "cpu")
+        self.module.config.update("jax_enable_x64", True)  # otherwise int64 and float64 become 32 bits wide
+        self.take = self.module.dlpack.from_dlpack
+
+    def take_copy(self, x):
+        return self.take(x.copy())  # its own copy=True takes no other strides than copy=None
+
+    def memory(self, a):
+        values = np.asarray(a)
+        strides = tuple(s // values.itemsize for s in values.strides)
+        return Memory(a.unsafe_buffer_pointer(), a.shape, strides, str(a.dtype), "ro")
+
+    def values(self, a):
+        return np.asarray(a)
+
+    def refuses(self, offered):
+        if offered.writes != "ro" and not offered.is_compact:
+            return "JAX takes compact strides, in any order, only"
+        return None
+
+    def copies(self, offered):
+        if offered.writes == "ro":
+            return "JAX's legacy struct cannot say read-only"
+        if offered.address % 64 != 0:
+            return "JAX wants 64-byte alignment"
+        return None
+
+
+class TvmFfi(Library):
+    name = "tvm_ffi"
+    can_copy = False
+
+    def __init__(self):
+        self.module = importlib.import_module("tvm_ffi")
+        self.take = self.module.from_dlpack
+
+    def memory(self, a):
+        return Memory(a.data_ptr(), tuple(a.shape), tuple(a.strides), str(a.dtype), "-")
+
+
+class PyArrow(Library):
+    name = "pyarrow"
+    can_copy = False
+    _dtypes = {"float": "float32", "double": "float64"}
+
+    def __init__(self):
+        self.module = importlib.import_module("pyarrow")
+        if not hasattr(self.module.Array, "from_dlpack"):
+            raise ImportError(f"pyarrow {self.module.__version__} has no Array.from_dlpack")
+        self.take = self.module.Array.from_dlpack
+
+    def memory(self, a):
+        itemsize = a.type.bit_width // 8
+        address = a.buffers()[1].address + a.offset * itemsize
+        return Memory(address, (len(a),), (1,), self._dtypes.get(str(a.type), str(a.type)), "ro")
+
+    def refuses(self, offered):
+        if offered.dtype == "bool":
+            return "Arrow's booleans are bits, DLPack's are bytes"
+        if len(offered.shape) != 1 or not offered.is_compact:
+            return "an Arrow array is one-dimensional and contiguous"
+        return None
+
+
+LIBRARIES = {library.name: library for library in (NumPy, Torch, Jax, TvmFfi, PyArrow)}
