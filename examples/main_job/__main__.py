@@ -37,6 +37,15 @@ def load_libraries(wanted):
     return libraries
 
 
+def seen(array, view):
+    """A view of an array; None where it did not arrive."""
+    return view(array) if array is not None else None
+
+
+def chw_of(hwc):
+    return hwc.transpose(2, 0, 1)
+
+
 class Job:
     def __init__(self, journey, folder):
         self.journey = journey
@@ -59,19 +68,19 @@ class Job:
     def there_and_back(self, what, array, view=lambda t: t):
         """NumPy → minitensor → every library in turn → minitensor → NumPy; `view` is taken in minitensor."""
         here = self.hop("numpy", MT, array)
-        seen = view(here)
+        there = seen(here, view)
         for name in ("torch", "jax", "tvm_ffi", "pyarrow"):
             if name == "pyarrow" and array.ndim != 1:
                 continue
-            back = self.via_minitensor(name, "numpy", self.hop(MT, name, seen))
-            self.journey.round_trip(f"{what} through {name}", MT, seen, "numpy", back)
-        return seen
+            back = self.via_minitensor(name, "numpy", self.hop(MT, name, there))
+            self.journey.round_trip(f"{what} through {name}", MT, there, "numpy", back)
+        return there
 
     def filters(self, photo):
         """Blur and edges of a photograph: convolutions in PyTorch on float32 in CHW, tones and thresholds in JAX."""
         self.journey.heading("astronaut: HWC bytes, seen as CHW without a copy, blurred and searched for edges in torch, toned in jax")
         here = self.hop("numpy", MT, photo)
-        chw = self.hop(MT, "torch", here.transpose(2, 0, 1))
+        chw = self.hop(MT, "torch", seen(here, chw_of))
         blurred = edges = None
         if chw is not None:
             torch = self.module("torch")
@@ -128,18 +137,18 @@ class Job:
         frozen.flags.writeable = False
         small = photo[:50, :60, 0]
         for what, array, view in (
-            ("transposed: HWC seen as CHW", photo, lambda t: t.transpose(2, 0, 1)),
+            ("transposed: HWC seen as CHW", photo, chw_of),
             ("upside down: negative strides", photo, lambda t: t[::-1]),
             ("a crop, every other column", photo, lambda t: t[100:300, 200:600:2]),
             ("broadcast: one plane three times, zero strides", aligned(small), lambda t: t.broadcast_to((3, 50, 60))),
             ("read-only at its producer", frozen, lambda t: t),
         ):
             self.journey.heading(f"motorcycle, {what}")
-            seen = self.there_and_back(what, array, view)
+            there = self.there_and_back(what, array, view)
             if what.startswith("upside"):
-                self.write("motorcycle_upside_down", self.hop(MT, "numpy", seen))
+                self.write("motorcycle_upside_down", self.hop(MT, "numpy", there))
             if what.startswith("a crop"):
-                self.write("motorcycle_crop", self.hop(MT, "numpy", seen))
+                self.write("motorcycle_crop", self.hop(MT, "numpy", there))
 
     def columns(self, photo, disparity, faces):
         """One-dimensional arrays, for Arrow as well."""
@@ -163,7 +172,7 @@ class Job:
         mean = patches[:100].mean(0) if patches is not None else None
         mean = self.via_minitensor("torch", "numpy", mean)
         sheet = self.hop("numpy", MT, faces[:100].reshape(10, 10, 25, 25))
-        sheet = self.hop(MT, "numpy", sheet.transpose(0, 2, 1, 3))
+        sheet = self.hop(MT, "numpy", seen(sheet, lambda t: t.transpose(0, 2, 1, 3)))
         if sheet is not None:
             self.write("faces", (sheet.reshape(250, 250) * 255).astype(np.uint8))
         if mean is not None:
@@ -174,7 +183,7 @@ class Job:
         self.hop("numpy", MT, photo, copy=True)
         here = self.hop("numpy", MT, photo)
         self.hop(MT, "numpy", here, copy=True)
-        self.hop(MT, "torch", here.transpose(2, 0, 1), copy=True)
+        self.hop(MT, "torch", seen(here, chw_of), copy=True)
 
 
 def main():
