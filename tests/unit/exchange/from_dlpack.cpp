@@ -22,7 +22,7 @@ using ferry::managed_tensor;
 using ferry::request;
 using ferry::stream_token;
 
-constexpr device gpu{device_type::cuda}, gpu1{device_type::cuda, 1}, pinned{device_type::cuda_host}, extension{device_type::ext_dev};
+constexpr device gpu{device_type::cuda}, gpu1{device_type::cuda, 1}, extension{device_type::ext_dev};
 
 /// A producer behind a protocol of its own that remembers what it was asked, and honours none of it.
 struct stubborn {

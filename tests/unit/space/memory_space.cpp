@@ -11,7 +11,7 @@
 
 TEST_CASE("R31: host memory is aligned as the DLPack header asks") {
     ferry::host_space const space;
-    for (std::size_t const bytes : {1, 3, 4096}) {
+    for (auto const bytes : {std::size_t{1}, std::size_t{3}, std::size_t{4096}}) {
         auto* const p = space.allocate(bytes);
         CHECK(reinterpret_cast<std::uintptr_t>(p) % 256 == 0);
         std::memset(p, 1, bytes);
