@@ -1,5 +1,5 @@
 """Builds one small program against ferry in each way that a user would: installed and moved, as a subdirectory, through
-FetchContent, and with a copy of include/.
+FetchContent, and with a copy of include/. The installed package builds the quickstart too.
 
 usage: run.py --compiler COMPILER --dlpack INCLUDE_DIR
 """
@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+QUICKSTART = SOURCE / "examples" / "quickstart"
 CONSUMER = SOURCE / "tests" / "package" / "consumer"
 
 
@@ -41,6 +42,9 @@ def installed(work, options):
     if missing:
         raise RuntimeError(f"not installed: {sorted(map(str, missing))}")
     build(work / "build", f"-DCMAKE_PREFIX_PATH={moved}", *options)
+    run("cmake", "-G", "Ninja", "-S", QUICKSTART, "-B", work / "quickstart", f"-DCMAKE_PREFIX_PATH={moved}", *options)
+    run("cmake", "--build", work / "quickstart")
+    run(work / "quickstart" / "quickstart")
 
 
 def as_source(how):
