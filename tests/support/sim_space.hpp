@@ -257,9 +257,8 @@ class sim_system {
         std::lock_guard const lock{mutex_};
         for (auto& stream : streams_)
             if (stream->token == token) return *stream;
-        bool const is_default = token == ferry::stream_token::cuda_legacy_default() ||
-                                token == ferry::stream_token::cuda_per_thread_default();
-        if (!is_default) throw std::logic_error{"no such stream"};
+        using enum ferry::stream_token::kind;
+        if (token.which() != legacy_default && token.which() != per_thread_default) throw std::logic_error{"no such stream"};
         auto& made = *streams_.emplace_back(std::make_unique<sim_stream>());
         made.token = token;
         return made;

@@ -204,6 +204,19 @@ TEST_CASE("R50: a finished copy gives its source back at once") {
     CHECK(w.sim.live_bytes() == 6 * 4);  // the copy's, which the simulation also counts
 }
 
+TEST_CASE("R44: a copy from one GPU to another is ordered between their default streams, which are two") {
+    sim_system sim{gpu, gpu1};
+    auto const first = stream_token::cuda_legacy_default(0), second = stream_token::cuda_legacy_default(1);
+    auto const gate = sim.close(first);
+    auto const array = make_array(sim, gpu, first, {4});
+    auto const got = ferry::to_dlpack(array, {.device = gpu1}, sim);
+    CHECK(sim.is_ordered(first, second));
+    CHECK(sim.races() == 0);
+    gate.open();
+    sim.finish(second);
+    CHECK(element(sim, got.view(), 3) == 4.0f);
+}
+
 TEST_CASE("R43: a wait for a stream that nobody named is refused with the cure") {
     world w{gpu};
     w.array.ready_on = {};
