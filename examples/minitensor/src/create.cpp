@@ -37,7 +37,8 @@ tensor zeros(dtype type, std::vector<std::int64_t> shape, device where) {
 tensor arange(std::int64_t n, dtype type, device where) {
     if (n < 0) throw std::invalid_argument{"arange needs a length that is not negative"};
     if (n > 0) static_cast<void>(encode(type, n - 1));  // does the last one fit?
-    tensor t{type, {n}, where};
+    std::int64_t const shape[] = {n};
+    tensor t{type, shape, where};
     require_host(t, "arange");
     if (n == 0) return t;
     static_cast<unsigned char*>(t.data())[t.nbytes() - 1] = 0;

@@ -14,7 +14,7 @@ struct counts {
 };
 
 /// Counts elements and bytes, and sees to it that neither overflows.
-counts count(dtype type, std::vector<std::int64_t> const& shape) {
+counts count(dtype type, std::span<std::int64_t const> shape) {
     if (!supported(type)) {
         throw std::invalid_argument{"minitensor has no elements of " + name(type)};
     }
@@ -41,7 +41,7 @@ counts count(dtype type, std::vector<std::int64_t> const& shape) {
     return {size, bytes};
 }
 
-std::vector<std::int64_t> row_major(std::vector<std::int64_t> const& shape) {
+std::vector<std::int64_t> row_major(std::span<std::int64_t const> shape) {
     std::vector<std::int64_t> strides(shape.size());
     std::int64_t step = 1;
     for (auto i = shape.size(); i-- > 0;) {
@@ -52,7 +52,7 @@ std::vector<std::int64_t> row_major(std::vector<std::int64_t> const& shape) {
     return strides;
 }
 
-bool overlaps(std::vector<std::int64_t> const& shape, std::vector<std::int64_t> const& strides) {
+bool overlaps(std::span<std::int64_t const> shape, std::span<std::int64_t const> strides) {
     for (std::size_t i = 0; i < shape.size(); ++i) {
         if (shape[i] > 1 && strides[i] == 0) return true;
     }
@@ -61,32 +61,35 @@ bool overlaps(std::vector<std::int64_t> const& shape, std::vector<std::int64_t> 
 
 }  // namespace
 
-tensor::tensor(mt::dtype type, std::vector<std::int64_t> shape, mt::device where, bool copied) {
+tensor::tensor(mt::dtype type, std::span<std::int64_t const> shape, mt::device where, bool copied) {
     auto const [size, nbytes] = count(type, shape);
     auto strides = row_major(shape);
     auto storage = allocate(static_cast<std::size_t>(nbytes), where);
     void* const data = storage.get();
-    state_ = std::make_shared<state const>(state{std::move(storage), data, std::move(shape),
-                                                 std::move(strides), size, nbytes,
-                                                 normalised(where), type, false, copied});
+    state_ = std::make_shared<state const>(state{std::move(storage), data,
+                                                 {shape.begin(), shape.end()}, std::move(strides),
+                                                 size, nbytes, normalised(where), type, false,
+                                                 copied});
 }
 
 tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype type,
-               std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device where,
-               bool readonly, bool copied) {
+               std::span<std::int64_t const> shape, std::span<std::int64_t const> strides,
+               mt::device where, bool readonly, bool copied) {
     if (!supported(type)) throw buffer_error{"minitensor has no elements of " + name(type)};
     auto const [size, nbytes] = count(type, shape);
-    if (strides.empty()) strides = row_major(shape);
-    if (strides.size() != shape.size()) {
+    std::vector<std::int64_t> steps{strides.begin(), strides.end()};
+    if (steps.empty()) steps = row_major(shape);
+    if (steps.size() != shape.size()) {
         throw std::invalid_argument{"shape and strides differ in length"};
     }
     if (size != 0 && data == nullptr) {
         throw std::invalid_argument{"a tensor with elements needs memory"};
     }
-    readonly = readonly || (size != 0 && overlaps(shape, strides));
+    readonly = readonly || (size != 0 && overlaps(shape, steps));
     state_ = std::make_shared<state const>(state{std::move(keep_alive), size == 0 ? nullptr : data,
-                                                 std::move(shape), std::move(strides), size, nbytes,
-                                                 normalised(where), type, readonly, copied});
+                                                 {shape.begin(), shape.end()}, std::move(steps),
+                                                 size, nbytes, normalised(where), type, readonly,
+                                                 copied});
 }
 
 bool tensor::contiguous() const noexcept {

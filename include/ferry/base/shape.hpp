@@ -19,11 +19,6 @@ concept integer_list = requires(Range const& r) {
     { r.size() } -> std::convertible_to<std::size_t>;
 };
 
-/// A container that owns 64-bit integers and is made from a range of pointers. Not required: contiguity.
-template <class C>
-concept integer_container = !std::is_trivially_copyable_v<C> && std::same_as<typename C::value_type, std::int64_t> &&
-                            std::constructible_from<C, std::int64_t const*, std::int64_t const*>;
-
 /// What shape_view and strides_view have in common.
 class int64_list {
    public:
@@ -36,12 +31,6 @@ class int64_list {
     [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept { return data_[i]; }
     [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return data_; }
     [[nodiscard]] constexpr std::int64_t const* end() const noexcept { return data_ == nullptr ? nullptr : data_ + rank_; }
-
-    /// A copy in a container of the caller's: `std::vector<std::int64_t> v = t.shape();`. Empty for implicit strides.
-    template <integer_container Container>
-    constexpr operator Container() const {
-        return Container(begin(), end());
-    }
 
    protected:
     std::int64_t const* data_ = nullptr;

@@ -27,11 +27,12 @@ class stream_token {
     /// The consumer takes care of the order itself (-1 in Python).
     [[nodiscard]] static constexpr stream_token no_sync() noexcept { return {kind::no_sync, device_type::cpu, 0}; }
 
-    [[nodiscard]] static constexpr stream_token cuda_legacy_default() noexcept {
-        return {kind::legacy_default, device_type::cuda, 1};
+    /// Every device has default streams of its own; an exchange puts in the device of its tensor (`on_device`).
+    [[nodiscard]] static constexpr stream_token cuda_legacy_default(std::int32_t device_id = 0) noexcept {
+        return {kind::legacy_default, device_type::cuda, 1, device_id};
     }
-    [[nodiscard]] static constexpr stream_token cuda_per_thread_default() noexcept {
-        return {kind::per_thread_default, device_type::cuda, 2};
+    [[nodiscard]] static constexpr stream_token cuda_per_thread_default(std::int32_t device_id = 0) noexcept {
+        return {kind::per_thread_default, device_type::cuda, 2, device_id};
     }
     /// A cudaStream_t; also the two handles that CUDA reserves for its default streams (1 and 2).
     template <class Stream>
@@ -43,8 +44,8 @@ class stream_token {
     template <std::integral Int>
     static stream_token cuda(Int) FERRY_DELETED("streams are not integers: say cuda_legacy_default(), cuda_per_thread_default() or pass the cudaStream_t");
 
-    [[nodiscard]] static constexpr stream_token rocm_default() noexcept {
-        return {kind::legacy_default, device_type::rocm, 0};
+    [[nodiscard]] static constexpr stream_token rocm_default(std::int32_t device_id = 0) noexcept {
+        return {kind::legacy_default, device_type::rocm, 0, device_id};
     }
     /// A hipStream_t (R45).
     template <class Stream>
@@ -73,9 +74,18 @@ class stream_token {
 
     [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
     /// The family of devices whose streams the token names; cpu for none() and no_sync().
-    [[nodiscard]] constexpr device_type family() const noexcept { return family_; }
+    [[nodiscard]] constexpr device_type family() const noexcept { return static_cast<device_type>(family_); }
     /// The native handle: for CUDA 1, 2 or the cudaStream_t; 0 when there is none.
     [[nodiscard]] constexpr std::uintptr_t native_handle() const noexcept { return handle_; }
+
+    /// The device of a default stream; 0 for handles, which know their own.
+    [[nodiscard]] constexpr std::int32_t device_id() const noexcept { return device_id_; }
+    /// The same stream as work on memory of `where` means it: default streams become those of its device.
+    [[nodiscard]] constexpr stream_token on_device(device where) const noexcept {
+        auto copy = *this;
+        if ((kind_ == kind::legacy_default || kind_ == kind::per_thread_default) && !ignores_id(where.type)) copy.device_id_ = where.id;
+        return copy;
+    }
 
     [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
     [[nodiscard]] constexpr bool is_no_sync() const noexcept { return kind_ == kind::no_sync; }
@@ -87,10 +97,12 @@ class stream_token {
     friend constexpr bool operator==(stream_token const&, stream_token const&) = default;
 
    private:
-    constexpr stream_token(kind k, device_type f, std::uintptr_t h) noexcept : kind_{k}, family_{f}, handle_{h} {}
+    constexpr stream_token(kind k, device_type f, std::uintptr_t h, std::int32_t device_id = 0) noexcept
+        : kind_{k}, family_{static_cast<std::uint8_t>(f)}, device_id_{device_id}, handle_{h} {}
 
     kind kind_ = kind::none;
-    device_type family_ = device_type::cpu;
+    std::uint8_t family_ = static_cast<std::uint8_t>(device_type::cpu);
+    std::int32_t device_id_ = 0;
     std::uintptr_t handle_ = 0;
 };
 

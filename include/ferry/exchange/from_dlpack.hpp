@@ -40,16 +40,16 @@ template <class Consumer, class BackEnd>
 /// Where a tensor is ready after a handshake: on the stream that the request named, else on the default stream (R44); a
 /// producer without one has synchronised (R49), as it always has for the host (R48). A stream of another family went to a
 /// producer that ignored the wanted device, and told it nothing.
-[[nodiscard]] constexpr stream_token ready_after(request const& asked, device_type type) noexcept {
-    bool const told = asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), type));
-    stream_token const on = told ? asked.stream : default_stream(type);
+[[nodiscard]] constexpr stream_token ready_after(request const& asked, device where) noexcept {
+    bool const told = asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
+    stream_token const on = told ? asked.stream : default_stream(where);
     return on.names_stream() ? on : already_ready;
 }
 
 /// The same after a handshake.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b, std::source_location where) {
-    auto const ready = ready_after(wish, got.device().type);
+    auto const ready = ready_after(wish, got.device());
     return settle_debts<Consumer>(std::move(got), wish, ready, b, where);
 }
 
@@ -97,7 +97,7 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         if (wish.device && wish.device->type == device_type::cpu && wish.stream.is_no_sync()) wish.stream = {};
         if (wish.device) wish = detail::with_stream<Consumer>(wish, *wish.device);
         managed_tensor got = from.ferry_export(wish);
-        auto const ready = detail::ready_after(wish, got.device().type);
+        auto const ready = detail::ready_after(wish, got.device());
         wish = detail::with_stream<Consumer>(wish, got.device());
         return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), wish, ready, b, where), where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {

@@ -66,9 +66,9 @@ namespace detail {
 
 /// The stream that a consumer means by saying nothing: the default stream where the rules name one (R44, R45), none
 /// elsewhere; pinned and managed memory then is synchronised on the host (R49).
-[[nodiscard]] constexpr stream_token default_stream(device_type type) noexcept {
-    if (type == device_type::cuda) return stream_token::cuda_legacy_default();
-    if (type == device_type::rocm) return stream_token::rocm_default();
+[[nodiscard]] constexpr stream_token default_stream(device where) noexcept {
+    if (where.type == device_type::cuda) return stream_token::cuda_legacy_default(where.id);
+    if (where.type == device_type::rocm) return stream_token::rocm_default(where.id);
     return {};
 }
 
@@ -130,8 +130,8 @@ namespace detail {
 
     // Who waits for whom (R43, R48, R49)?
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
-    stream_token const ready = pending ? facts.ready_on : already_ready;
-    stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to.type) : wish.stream;
+    stream_token const ready = pending ? facts.ready_on.on_device(facts.where) : already_ready;
+    stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to) : wish.stream.on_device(d.to);
     bool const synchronous = detail::is_synchronous(d.to, consumer);
     bool const unordered = consumer.is_no_sync() && !synchronous;
     if (d.act == action::share) {

@@ -79,9 +79,10 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 /// Carries out a decision for a tensor `v` that is ready on `ready`. `Array` lends its own memory to copies when it can;
 /// `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready, BackEnd& b, ShareAs share_as,
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready_on, BackEnd& b, ShareAs share_as,
                           char const* api, std::source_location where, managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
+    stream_token const ready = ready_on.on_device(v.device());
     if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);
     if (d.act == action::share) {
         settle(d, ready, b);

@@ -111,10 +111,10 @@ FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, st
 /// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address may
 /// have changed with it.
 FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
-                                     char const* api, std::source_location where) {
+                                     bool empty, char const* api, std::source_location where) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
-                after.strides().rank() == before.strides().rank() && (after.data() != nullptr) == (before.data() != nullptr);
+                after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
     // Extents and strides that stayed where they were are the same; what `before` points at may be gone otherwise.
     if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
         for (int i = 0; same && i < rank; ++i)
@@ -146,7 +146,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.deleter = &block_type::destroy;
     try {
         tensor_view const after = view_at(self->owner);
-        check_moved(before, after, metadata, api, where);
+        check_moved(before, after, metadata, empty, api, where);
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     } catch (...) {
         block_type::destroy(&self->raw);

@@ -53,6 +53,15 @@ constexpr stream_token meant(stream_token s, device to) {
     return none;
 }
 
+// R44: every GPU has default streams of its own. Pinned and managed memory has no number to choose by.
+constexpr stream_token of_device(stream_token s, device where) {
+    if (where.type != device_type::cuda && where.type != rocm) return s;
+    if (s == legacy_stream) return stream_token::cuda_legacy_default(where.id);
+    if (s == thread_stream) return stream_token::cuda_per_thread_default(where.id);
+    if (s == rocm_stream) return stream_token::rocm_default(where.id);
+    return s;
+}
+
 // R4: the smaller minor, but what the type and the flags need.
 constexpr version stamp(data_type type, bool padded, version max) {
     std::uint32_t const least = padded || type.code >= type_code::float8_e3m4 ? 1 : 0;
@@ -68,7 +77,9 @@ constexpr decision refused(errc why) {
     return d;
 }
 
-constexpr decision expected(producer_facts const& p, request const& r) {
+constexpr decision expected(producer_facts p, request const& r) {
+    bool const foreign = p.ready_on != none && !stream_fits(p.ready_on, p.where);
+    p.ready_on = of_device(p.ready_on, p.where);
     device to = r.device ? *r.device : p.where;
     bool const id_matters = to.type != device_type::cpu && to.type != cuda_host && to.type != rocm_host && to.type != cuda_managed;
     if (static_cast<int>(to.type) == 5 || (id_matters && to.id < 0)) return refused(errc::device);  // R34
@@ -86,7 +97,7 @@ constexpr decision expected(producer_facts const& p, request const& r) {
     d.act = shares ? action::share : action::copy;
     d.to = to;
     bool const pending = p.where.type != device_type::cpu && p.ready_on != already_ready;
-    stream_token const consumer = meant(r.stream, to);
+    stream_token const consumer = of_device(meant(r.stream, to), to);
     bool const finished_on_return = to.type == device_type::cpu || consumer == none;  // R48, R49
     bool const cares_itself = consumer == no_sync && !finished_on_return;             // R44: -1
     bool needs_producers_stream = false;
@@ -102,7 +113,7 @@ constexpr decision expected(producer_facts const& p, request const& r) {
         if (finished_on_return && d.on != none) d.how = wait::host;
         if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.how = wait::order;
     }
-    if (needs_producers_stream && (p.ready_on == none || !stream_fits(p.ready_on, p.where))) return refused(errc::stream);
+    if (needs_producers_stream && (p.ready_on == none || foreign)) return refused(errc::stream);
 
     if (!shares) d.bits = flags::is_copied | (padded && !legacy ? flags::subbyte_padded : flags::none);  // R11, R12
     else d.bits = (read_only ? flags::read_only : flags::none) | (padded ? flags::subbyte_padded : flags::none);
@@ -187,8 +198,9 @@ TEST_CASE("R48: whatever was said, what goes to the CPU is waited for, and what 
         if (d.act == action::refuse) return;
         bool const pending = facts.where.type != device_type::cpu && facts.ready_on != already_ready;
         if (!pending || wish.stream == no_sync) return;
-        if (d.to.type == device_type::cpu) wrong += d.how != wait::host || d.on != facts.ready_on;
-        else wrong += d.how == wait::none && d.on != facts.ready_on && meant(wish.stream, d.to) != facts.ready_on;
+        stream_token const ready = of_device(facts.ready_on, facts.where);
+        if (d.to.type == device_type::cpu) wrong += d.how != wait::host || d.on != ready;
+        else wrong += d.how == wait::none && d.on != ready && of_device(meant(wish.stream, d.to), d.to) != ready;
     });
     CHECK(wrong == 0);
 }
@@ -348,4 +360,12 @@ TEST_CASE("R55: an owner that can be neither moved nor shared is refused, but ma
     CHECK(negotiate(p, {}).reason == errc::not_shareable);
     CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::not_shareable);
     CHECK(negotiate(p, {.copy = copy_policy::always}).act == action::copy);
+}
+
+TEST_CASE("R44: the default stream of one GPU is not that of another, so a move between them is ordered") {
+    constexpr producer_facts far{.where = gpu1, .type = f32, .ready_on = legacy_stream};
+    CHECK(negotiate(far, {.device = gpu}).how == wait::order);
+    CHECK(negotiate(far, {.device = gpu}).on == stream_token::cuda_legacy_default(0));
+    CHECK(negotiate(far, {.device = cpu}).on == stream_token::cuda_legacy_default(1));
+    CHECK(negotiate(far, {.stream = legacy_stream}).how == wait::none);
 }

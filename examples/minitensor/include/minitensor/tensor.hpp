@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace mt {
@@ -26,7 +27,7 @@ class tensor {
     /// unsupported dtype
     /// \throws std::bad_alloc         there is not enough memory
     /// \throws buffer_error           there is no such device
-    tensor(mt::dtype, std::vector<std::int64_t> shape, mt::device = {}, bool copied = false);
+    tensor(mt::dtype, std::span<std::int64_t const> shape, mt::device = {}, bool copied = false);
 
     /// Memory of somebody else's, who frees it when the last handle drops `keep_alive`. Strides are
     /// in elements; none means row-major. A tensor with a broadcast dimension is read-only whatever
@@ -35,7 +36,7 @@ class tensor {
     /// \throws buffer_error           an unsupported dtype or device
     /// \throws std::invalid_argument  extents as above; elements without memory; too few strides
     tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype,
-           std::vector<std::int64_t> shape, std::vector<std::int64_t> strides, mt::device,
+           std::span<std::int64_t const> shape, std::span<std::int64_t const> strides, mt::device,
            bool readonly, bool copied);
 
     /// The first element; null when there is none. Not to be written through if `readonly()`.

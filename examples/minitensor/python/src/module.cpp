@@ -142,11 +142,13 @@ NB_MODULE(_minitensor, m) {
         .def("item", &item, "The value of a Tensor of one element.")
         .def("__repr__", &mt::to_string);
 
+    // [install]
     if (!ferry::python::install_dlpack<tensor>(
             reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); },
             [](tensor&& t) { return new_object(std::move(t)); })) {
         throw nb::python_error{};
     }
+    // [/install]
 
     m.def(
         "asarray",
