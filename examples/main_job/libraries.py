@@ -125,7 +125,8 @@ class Jax(Library):
         self.take = self.module.dlpack.from_dlpack
 
     def take_copy(self, x):
-        return self.take(x.copy())  # its own copy=True takes no other strides than copy=None
+        # Its own copy=True takes no other strides than copy=None, so the giver copies first.
+        return self.take(x.from_dlpack(x, copy=True) if hasattr(x, "from_dlpack") else x.copy())
 
     def memory(self, a):
         values = np.asarray(a)

@@ -1,0 +1,134 @@
+"""Holds the documentation to the code: blocks are copies of compiled files, links lead somewhere, every error is explained.
+
+usage: check.py [--fix | --self-test]
+
+A block of C++, CMake or Python names its source in the line before it, a whole file or a marked part of one:
+
+    <!-- from: examples/quickstart/main.cpp [receive] -->
+
+The part lies between the lines `// [receive]` and `// [/receive]` (`#` instead of `//` outside C++); its indentation is
+taken off. --fix writes the blocks anew from their sources.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPILED = {"cpp", "c++", "cmake", "python", "py"}
+MARK = re.compile(r"^\s*(?://|#)\s*\[/?[a-z][a-z_-]*\]\s*$")
+BLOCK = re.compile(
+    r"(?:^<!-- from: (?P<path>\S+?)(?: \[(?P<part>[^\]]+)\])? -->\n)?^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def part_of(text, part):
+    """The code of a file, or of one part of it, without the marks."""
+    lines = text.splitlines()
+    if part is not None:
+        begin, end = (
+            [i for i, line in enumerate(lines) if re.fullmatch(rf"\s*(?://|#)\s*\[{slash}{re.escape(part)}\]\s*", line)]
+            for slash in ("", "/")
+        )
+        if len(begin) != 1 or len(end) != 1 or end[0] < begin[0]:
+            raise ValueError(f"part [{part}] is not there exactly once")
+        lines = lines[begin[0] + 1 : end[0]]
+    return textwrap.dedent("\n".join(line for line in lines if not MARK.match(line))).strip("\n") + "\n"
+
+
+def check_blocks(document, text, read):
+    """Errors, and the text with every block as its source has it."""
+    errors = []
+
+    def renewed(block):
+        where = f"{document}:{text[: block.start()].count(chr(10)) + 1}"
+        path, part, code = block["path"], block["part"], block["code"]
+        if path is None:
+            if block["language"].strip() in COMPILED:
+                errors.append(f"{where}: a {block['language']} block without `<!-- from: FILE [part] -->` before it")
+            return block[0]
+        try:
+            source = part_of(read(path), part)
+        except (OSError, ValueError) as error:
+            errors.append(f"{where}: {path}: {error}")
+            return block[0]
+        if source != code:
+            errors.append(f"{where}: differs from {path}{f' [{part}]' if part else ''}; check.py --fix renews it")
+        head = block[0][: block.start("code") - block.start()]
+        return f"{head}{source}```"
+
+    return BLOCK.sub(renewed, text), errors
+
+
+def check_links(document, text):
+    for target in LINK.findall(text):
+        if not (document.parent / target).exists():
+            yield f"{document.relative_to(ROOT)}: the link to {target} leads nowhere"
+
+
+def check_rules(tested, text):
+    """The list of rules and the list that the tests are held to have the same numbers."""
+    numbers, rows = (set(re.findall(pattern, source, re.M)) for pattern, source in ((r"^(R\d+) ", tested), (r"^\| (R\d+) \|", text)))
+    for number in sorted(numbers ^ rows):
+        yield f"docs/rules.md and tests/rules/rules.txt: {number} is in one of them only"
+
+
+def check_codes(header, text):
+    """Every errc has a row of its own, and no row is of another."""
+    body = re.search(r"enum class errc : int \{(.*?)\};", header, re.S)[1]
+    codes = {c for c in re.findall(r"^\s*([a-z_]+)\s*(?:=\s*0\s*)?,", body, re.M)} - {"ok"}
+    rows = re.findall(r"^\| `([a-z_]+)` \|", text, re.M)
+    for code in sorted(codes - set(rows)):
+        yield f"docs/errors.md: errc::{code} has no row"
+    for code in sorted(set(rows) - codes):
+        yield f"docs/errors.md: there is no errc::{code}"
+
+
+def check(fix):
+    errors = []
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for document in documents:
+        text = document.read_text(encoding="utf-8")
+        name = document.relative_to(ROOT)
+        fresh, wrong = check_blocks(name, text, lambda path: (ROOT / path).read_text(encoding="utf-8"))
+        if fix and fresh != text:
+            document.write_text(fresh, encoding="utf-8")
+            print(f"renewed: {name}")
+            wrong = check_blocks(name, fresh, lambda path: (ROOT / path).read_text(encoding="utf-8"))[1]
+        errors += wrong
+        errors += check_links(document, text)
+    header = (ROOT / "include/ferry/base/error.hpp").read_text(encoding="utf-8")
+    errors += check_codes(header, (ROOT / "docs/errors.md").read_text(encoding="utf-8"))
+    errors += check_rules((ROOT / "tests/rules/rules.txt").read_text(), (ROOT / "docs/rules.md").read_text(encoding="utf-8"))
+    print(*errors, sep="\n", end="\n" if errors else "")
+    print(f"{len(documents)} documents, {len(errors)} errors")
+    return bool(errors)
+
+
+def self_test():
+    source = "int a;\n    // [x]\n    int b;\n    // [y]\n    int c;\n    // [/y]\n    // [/x]\n"
+    assert part_of(source, "x") == "int b;\nint c;\n"
+    good = "<!-- from: f.cpp [y] -->\n```cpp\nint c;\n```\n"
+    read = {"f.cpp": source}.__getitem__
+    assert check_blocks("d", good, read) == (good, [])
+    for bad in (good.replace("int c", "int d"), good.replace("[y]", "[z]"), good[good.index("```") :]):
+        assert len(check_blocks("d", bad, read)[1]) == 1, bad
+    assert check_blocks("d", good.replace("int c", "int d"), read)[0] == good
+    assert check_blocks("d", "```sh\nls\n```\n", read)[1] == []
+    header = "enum class errc : int {\n    ok = 0,\n    version,  ///< a\n};"
+    assert list(check_codes(header, "| `version` | x |\n")) == []
+    assert len(list(check_codes(header, "| `other` | x |\n"))) == 2
+    assert list(check_rules("R1 host\nR2 info\n", "| R1 | B |\n| R2 | P |\n")) == []
+    assert len(list(check_rules("R1 host\n", "| R2 | P |\n"))) == 2
+    return False
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fix", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    sys.exit(self_test() if arguments.self_test else check(arguments.fix))
