@@ -15,9 +15,11 @@ namespace ferry {
 /// T const& (which yields a read-only tensor); each of the others adds an ability of its own:
 ///
 /// - `tensor_view view(T&)`, `tensor_view view(T const&)`: where the elements are. Borrows extents and strides from the array.
+///   Throws where one tensor on one device cannot say it: sharded, sparse (R41).
 /// - `Owner share(T const&)`: another handle to the same memory, so that an lvalue can be exported.
 /// - `T adopt(managed_tensor)`: takes over a tensor without a copy (exchange/consumer.hpp).
-/// - `T allocate(data_type, shape_view, device)`: fresh compact row-major memory of the library's own, for copies.
+/// - `T allocate(data_type, shape_view, device)`: fresh memory of the library's own for copies, on that device, which any
+///   stream may write at once; throws where it has none.
 /// - `stream_token ready_on(T const&)`: the stream on which pending work on the array runs, or already_ready.
 /// - `stream_token current_stream(device)`: the stream on which this thread will use what it imports.
 ///

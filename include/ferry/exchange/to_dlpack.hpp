@@ -145,8 +145,8 @@ template <managed_struct Raw, class Array, class BackEnd>
 
 /// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
 ///
-/// An rvalue moves into the tensor, which then owns it: one allocation (D1). An lvalue is shared by array_traits::share; an
-/// array without it can only be moved, copied (copy_policy::always) or lent (`borrow`). What is shared is read-only where
+/// An rvalue moves into the tensor, which then owns it: one allocation (D1). An lvalue is shared by array_traits::share, as
+/// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`). What is shared is read-only where
 /// the array or its constness says so (R11); a copy is compact, writable and flagged is_copied (R12).
 ///
 /// Synchronises as the request says: with a stream, that stream is ordered after array_traits::ready_on and nothing blocks

@@ -351,7 +351,7 @@ TEST_CASE("R59: whichever allocation fails on the way from a device, nothing is 
     }
 }
 
-TEST_CASE("R81: what view and share throw comes through, and nothing is lost") {
+TEST_CASE("R41, R81: what view and share throw, as of a sharded array, comes through, and nothing is lost") {
     {
         host_array a;
         a.fails_to_view = true;
