@@ -1,0 +1,207 @@
+// The policy of an exchange under arbitrary facts and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): what the rules
+// forbid never comes out, and related questions get related answers.
+#include "bytes.hpp"
+
+#include <ferry/exchange/negotiate.hpp>
+
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+using ferry::action;
+using ferry::copy_policy;
+using ferry::device_type;
+using ferry::flags;
+using ferry::stream_token;
+using ferry::wait;
+
+/// Known devices mostly, those with streams of their own above all.
+ferry::device read_device(fuzz::bytes& in) {
+    constexpr std::int32_t often[] = {1, 2, 3, 10, 11, 12, 13};
+    auto const which = in.take<std::uint8_t>();
+    auto const type = which < 196 ? often[which % 7] : which < 250 ? which % 24 : in.take<std::int32_t>();
+    auto const id = in.take<std::int8_t>();
+    return {static_cast<device_type>(type), id < -120 || id > 2 ? id % 3 : 0};
+}
+
+stream_token read_stream(fuzz::bytes& in) {
+    switch (in.below(9)) {
+        case 0:
+        case 1: return {};
+        case 2: return stream_token::no_sync();
+        case 3: return stream_token::cuda_legacy_default();
+        case 4: return stream_token::cuda_per_thread_default();
+        case 5: return stream_token::from_cuda_handle(in.below(5) * 16);
+        case 6: return stream_token::rocm_default();
+        case 7: return stream_token::rocm_handle(in.below(3) * 16);
+        default: return stream_token::native(static_cast<device_type>(in.below(22)), in.below(4));
+    }
+}
+
+ferry::producer_facts read_facts(fuzz::bytes& in) {
+    ferry::producer_facts facts;
+    facts.where = read_device(in);
+    facts.bits = flags{in.take<std::uint8_t>()};
+    facts.type = {static_cast<ferry::type_code>(in.below(19)), in.take<std::uint8_t>(), 1};
+    facts.ready_on = read_stream(in);
+    auto const able = in.take<std::uint8_t>();
+    facts.is_shareable = (able & 3) != 3;
+    facts.is_describable = (able & 12) != 12;
+    return facts;
+}
+
+ferry::request read_request(fuzz::bytes& in) {
+    ferry::request wish;
+    if (in.flip()) wish.device = read_device(in);
+    wish.copy = static_cast<copy_policy>(in.below(3));
+    wish.stream = read_stream(in);
+    auto const version = in.take<std::uint8_t>();
+    wish.max_version = {version % 4u, version / 4u % 6u};
+    return wish;
+}
+
+// The words of the rules, said again without ferry's helpers.
+
+bool host_reads(device_type t) {  // R39
+    auto const n = static_cast<int>(t);
+    return n == 1 || n == 3 || n == 11 || n == 13;
+}
+bool takes_cuda(device_type t) { return t == device_type::cuda || t == device_type::cuda_host || t == device_type::cuda_managed; }
+bool takes_rocm(device_type t) { return t == device_type::rocm || t == device_type::rocm_host; }
+
+bool belongs(stream_token s, device_type t) {  // R43–R46
+    if (!s.names_stream()) return true;
+    if (s.which() == stream_token::kind::handle && s.native_handle() == 0) return false;
+    if (s.family() == device_type::cuda) return takes_cuda(t);
+    if (s.family() == device_type::rocm) return takes_rocm(t);
+    return t != device_type::cpu && s.family() == t;
+}
+
+bool usable_as(ferry::device from, ferry::device to) {  // R35, R39, R53
+    if (from.type == to.type) return from.id == to.id || host_reads(from.type);
+    if (to.type == device_type::cpu) return host_reads(from.type);
+    return from.type == device_type::cuda_managed && to.type == device_type::cuda;
+}
+
+/// The stream that the consumer will use: what it says, or what saying nothing means (R44, R45). Each device has default
+/// streams of its own.
+stream_token meant(ferry::request const& wish, ferry::device to) {
+    if (!wish.stream.is_none()) return wish.stream.on_device(to);
+    if (to.type == device_type::cuda) return stream_token::cuda_legacy_default(to.id);
+    if (to.type == device_type::rocm) return stream_token::rocm_default(to.id);
+    return {};
+}
+
+void check(ferry::producer_facts const& facts, ferry::request const& wish) {
+    auto const d = negotiate(facts, wish);
+    HOLDS(d == negotiate(facts, wish));
+
+    // A refusal says why and what would do; nothing else does.
+    bool const refused = d.act == action::refuse;
+    HOLDS(refused == (d.reason != ferry::errc::ok));
+    HOLDS(refused == (d.cure != nullptr));
+    if (refused) {
+        HOLDS(std::strlen(d.cure) > 20);
+        return;
+    }
+
+    // Where it ends up.
+    auto const target = wish.device.value_or(facts.where);
+    HOLDS(d.to.type == target.type && d.to.id == (host_reads(target.type) ? 0 : target.id));
+    auto const n = static_cast<std::int32_t>(d.to.type);
+    HOLDS(n >= 1 && n <= 21 && n != 5 && n != 6);
+
+    // Streams that do not fit never get this far.
+    HOLDS(belongs(wish.stream, d.to.type));
+
+    // R53, R54: share or copy.
+    bool const legacy = wish.max_version.major == 0;
+    bool const read_only = (static_cast<std::uint64_t>(facts.bits) & 1) != 0, padded = (static_cast<std::uint64_t>(facts.bits) & 4) != 0;
+    if (d.act == action::share) {
+        HOLDS(usable_as(facts.where, d.to));
+        HOLDS(wish.copy != copy_policy::always);
+        HOLDS(facts.is_shareable && facts.is_describable);
+        HOLDS(!legacy || (!read_only && !padded));  // R13, R15
+        HOLDS(has(d.bits, flags::read_only) == read_only);
+        HOLDS(!has(d.bits, flags::is_copied));  // R12: sole ownership ends
+    } else {
+        HOLDS(wish.copy != copy_policy::never);
+        HOLDS(has(d.bits, flags::is_copied));
+        HOLDS(!has(d.bits, flags::read_only));
+        HOLDS(wish.copy == copy_policy::always || !usable_as(facts.where, d.to) || !facts.is_describable || (legacy && (read_only || padded)));
+    }
+    HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
+    HOLDS((static_cast<std::uint64_t>(d.bits) & ~std::uint64_t{7}) == 0);  // R14
+
+    // R4, R57: no more than asked for, unless the type or a flag needs it.
+    if (legacy) {
+        HOLDS(d.stamp == ferry::version::legacy);
+    } else {
+        std::uint32_t const needed = padded || static_cast<int>(facts.type.code) >= 7 ? 1 : 0;
+        std::uint32_t const asked = wish.max_version.major > 1 || wish.max_version.minor > 3 ? 3 : wish.max_version.minor;
+        HOLDS(d.stamp.major == 1);
+        HOLDS(d.stamp.minor == (asked > needed ? asked : needed));
+    }
+
+    // R43, R48, R49: who waits for whom.
+    bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
+    auto const ready = facts.ready_on.on_device(facts.where), consumer = meant(wish, d.to);
+    if (d.to.type == device_type::cpu) {
+        HOLDS(d.how != wait::order);
+        HOLDS(!pending || d.how == wait::host);
+    }
+    if (!consumer.names_stream() && !consumer.is_no_sync()) HOLDS(!pending || d.how == wait::host);
+    if (d.how == wait::host) HOLDS(d.on.names_stream());
+    if (d.how == wait::order) {
+        HOLDS(pending && facts.ready_on.names_stream() && d.on.names_stream());
+        HOLDS(d.on == consumer && d.on != ready);
+        HOLDS(belongs(d.on, d.to.type));
+    }
+    if (pending && consumer.names_stream() && d.to.type != device_type::cpu && consumer != ready) HOLDS(d.how == wait::order);
+    if (d.act == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu) HOLDS(d.how == wait::none);
+    if (d.act == action::share && consumer.is_no_sync() && d.to.type != device_type::cpu) HOLDS(d.how == wait::none);
+    if (facts.where.type == device_type::cpu && d.to.type == device_type::cpu) HOLDS(d.how == wait::none && d.on.is_none());
+    if (d.act == action::copy && d.on.names_stream()) HOLDS(belongs(d.on, d.to.type) || belongs(d.on, facts.where.type));
+    if (d.act == action::copy && pending) HOLDS(facts.ready_on.names_stream() && belongs(facts.ready_on, facts.where.type));
+}
+
+void relate(ferry::producer_facts const& facts, ferry::request const& wish) {
+    auto const ask = [&](copy_policy policy) {
+        auto other = wish;
+        other.copy = policy;
+        return negotiate(facts, other);
+    };
+    auto const maybe = ask(copy_policy::if_needed), always = ask(copy_policy::always), never = ask(copy_policy::never);
+    if (never.act == action::share) HOLDS(maybe == never);
+    if (maybe.act == action::share) HOLDS(never == maybe);
+    if (maybe.act == action::copy) HOLDS(always == maybe && never.reason == ferry::errc::copy_needed);
+    HOLDS(always.act != action::share && never.act != action::copy);
+    HOLDS(always.reason != ferry::errc::copy_needed && always.reason != ferry::errc::not_shareable);
+
+    // What cannot matter does not: flags of an exchange past, bits from the future, a stream of the host.
+    auto same = facts;
+    same.bits = flags{static_cast<std::uint64_t>(facts.bits) ^ (2 | 8 | 128)};
+    HOLDS(negotiate(same, wish) == negotiate(facts, wish));
+    same = facts;
+    same.ready_on = stream_token::cuda_legacy_default();
+    if (facts.where.type == device_type::cpu) HOLDS(negotiate(same, wish) == negotiate(facts, wish));
+
+    // To name the device where it is, is to say nothing.
+    auto here = wish;
+    here.device = facts.where;
+    auto there = wish;
+    there.device.reset();
+    HOLDS(negotiate(facts, here) == negotiate(facts, there));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+    fuzz::bytes in{data, size};
+    auto const facts = read_facts(in);
+    auto const wish = read_request(in);
+    check(facts, wish);
+    relate(facts, wish);
+    return 0;
+}
