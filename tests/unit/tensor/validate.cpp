@@ -197,6 +197,9 @@ TEST_CASE("R23, R32: a byte offset may be of any size that leads to an address")
     refuses(t, errc::overflow, {"byte_offset is 18446744073709551615", "R23", "R32", "write 0"});
     t.tensor().byte_offset = UINT64_MAX - reinterpret_cast<std::uintptr_t>(memory) + 1;
     refuses(t, errc::overflow, {"byte_offset"});
+    t.tensor().data = reinterpret_cast<void*>(UINTPTR_MAX);  // nothing is too small to lead out from here
+    t.tensor().byte_offset = 1;
+    refuses(t, errc::overflow, {"byte_offset is 1,", "R23"});
     t.on(4);  // data is a handle: nothing is added to it
     accepts(t);
     tensor empty{nullptr, support::float32, {0}};
