@@ -36,6 +36,10 @@ enum class errc : int {
     consumed,       ///< the tensor was moved from, or its capsule used (R63)
     driver,         ///< a back end's SDK reported an error
     context_lost,   ///< a device is gone for this process; nothing on it works any more
+    no_driver,      ///< no driver or device that this program can use
+    foreign_pointer, ///< memory that the driver does not know, or knows as something else
+    no_peer_access, ///< two devices cannot read each other's memory
+    capturing,      ///< a stream is being captured into a graph
 };
 
 /// The name of the code: "dtype" for errc::dtype.
@@ -44,7 +48,7 @@ enum class errc : int {
         "ok",        "version",       "null_struct", "rank",       "shape",         "strides",      "overflow", "null_data",
         "alignment", "dtype",         "device",      "not_accessible", "read_only", "flags",        "copy_needed",
         "not_shareable", "stream",    "no_backend",  "out_of_memory",  "out_of_range", "argument",  "consumed", "driver",
-        "context_lost"};
+        "context_lost", "no_driver",  "foreign_pointer", "no_peer_access", "capturing"};
     auto const i = static_cast<std::size_t>(code);
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }

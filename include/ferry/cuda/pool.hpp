@@ -1,0 +1,78 @@
+// ferry: stream-ordered memory of one GPU.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/error.hpp>
+#include <ferry/cuda/stream.hpp>
+#include <ferry/space/memory_space.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+namespace ferry::cuda {
+
+/// A pool of its own: memory stays with it between uses. Exportable pools can be shared with other processes. Owned by the
+/// handles to it, spaces and memory included. Thread-safe.
+class pool {
+   public:
+    enum class sharing : std::uint8_t { none, posix_fd };
+
+    /// \throws error  errc::device, driver, no_driver
+    explicit pool(std::int32_t device_id = 0, sharing how = sharing::none) : device_id_{device_id} {
+        cudaMemPoolProps props{};
+        props.allocType = cudaMemAllocationTypePinned;
+        props.handleTypes = how == sharing::posix_fd ? cudaMemHandleTypePosixFileDescriptor : cudaMemHandleTypeNone;
+        props.location = {cudaMemLocationTypeDevice, device_id};
+        cudaMemPool_t made = nullptr;
+        device_guard const on{device_id};
+        check(cudaMemPoolCreate(&made, &props), "cudaMemPoolCreate");
+        handle_ = {made, [](cudaMemPool_t p) { static_cast<void>(cudaMemPoolDestroy(p)); }};
+        auto keep = std::numeric_limits<std::uint64_t>::max();  // until the pool dies, not until the next synchronisation
+        check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+    }
+    /// The device's default pool, which nobody owns.
+    [[nodiscard]] static pool default_of(std::int32_t device_id) {
+        cudaMemPool_t found = nullptr;
+        check(cudaDeviceGetDefaultMemPool(&found, device_id), "cudaDeviceGetDefaultMemPool");
+        return pool{device_id, std::shared_ptr<CUmemPoolHandle_st>{found, [](cudaMemPool_t) {}}};
+    }
+
+    [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
+    [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
+
+    /// Memory that is there for work queued on `on` from now. \throws error  errc::out_of_memory, …
+    [[nodiscard]] void* allocate(std::size_t bytes, stream_ref on) const {
+        device_guard const current{device_id_};
+        void* p = nullptr;
+        check(cudaMallocFromPoolAsync(&p, bytes, handle_.get(), on.get()), "cudaMallocFromPoolAsync");
+        return p;
+    }
+
+   private:
+    pool(std::int32_t device_id, std::shared_ptr<CUmemPoolHandle_st> handle) noexcept : device_id_{device_id}, handle_{std::move(handle)} {}
+
+    std::int32_t device_id_;
+    std::shared_ptr<CUmemPoolHandle_st> handle_;
+};
+
+/// Memory of a pool, ordered on one stream: it is given out for work queued there, and given back after what is queued there
+/// by then. The stream must outlive the memory. Thread-safe.
+class pool_space {
+   public:
+    pool_space(pool from, stream_ref on) noexcept : pool_{std::move(from)}, on_{on} {}
+
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const { return pool_.allocate(bytes, on_); }
+    void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
+        static_cast<void>(cudaFreeAsync(p, on_.get()));
+    }
+    [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, pool_.device_id()}; }
+
+   private:
+    pool pool_;
+    stream_ref on_;
+};
+
+}  // namespace ferry::cuda

@@ -1,0 +1,81 @@
+// ferry: CUDA streams, borrowed and owned.
+#pragma once
+
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/error.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace ferry::cuda {
+
+/// A stream that somebody else owns. Not made from an integer or nullptr, which would be ambiguous (R44): say
+/// `legacy_default()` or `per_thread_default()`. Converts to the token that exchanges take. A value; thread-safe as a pointer.
+class stream_ref {
+   public:
+    stream_ref(cudaStream_t handle) noexcept : handle_{handle} {}
+    stream_ref(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: say stream_ref::legacy_default() or per_thread_default()");
+    template <std::integral Int>
+    stream_ref(Int) FERRY_DELETED("streams are not integers: say stream_ref::legacy_default(), per_thread_default() or pass the cudaStream_t");
+
+    [[nodiscard]] static stream_ref legacy_default() noexcept { return {cudaStreamLegacy}; }
+    [[nodiscard]] static stream_ref per_thread_default() noexcept { return {cudaStreamPerThread}; }
+
+    [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
+    /// A null handle gives a token that every exchange refuses.
+    operator stream_token() const noexcept { return stream_token::cuda(handle_); }
+
+    friend bool operator==(stream_ref, stream_ref) = default;
+
+   private:
+    cudaStream_t handle_;
+};
+
+/// An owned stream that does not synchronise with the legacy default stream. Move-only.
+class stream {
+   public:
+    /// \throws error  errc::device, no_driver, out_of_memory
+    explicit stream(std::int32_t device_id = 0) {
+        device_guard const on{device_id};
+        check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    }
+    stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+    stream& operator=(stream&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    /// Work that is queued still runs.
+    ~stream() {
+        if (handle_ != nullptr) static_cast<void>(cudaStreamDestroy(handle_));
+    }
+
+    [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
+    operator stream_ref() const noexcept { return {handle_}; }
+    operator stream_token() const noexcept { return stream_ref{handle_}; }
+    /// Blocks the host until all that is queued has run.
+    void wait() const { check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
+
+   private:
+    cudaStream_t handle_ = nullptr;
+};
+
+namespace detail {
+
+/// The handle that a token stands for: 1 and 2 are CUDA's own names of the default streams.
+[[nodiscard]] inline cudaStream_t handle_of(stream_token t) noexcept { return reinterpret_cast<cudaStream_t>(t.native_handle()); }
+
+[[nodiscard]] constexpr bool is_default(stream_token t) noexcept { return t.which() != stream_token::kind::handle; }
+
+/// The device that a stream's work runs on.
+[[nodiscard]] inline std::int32_t device_of(stream_token t) {
+    if (is_default(t)) return t.device_id();
+    int id = 0;
+    check(cudaStreamGetDevice(handle_of(t), &id), "cudaStreamGetDevice");
+    return id;
+}
+
+}  // namespace detail
+}  // namespace ferry::cuda
