@@ -5,35 +5,69 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 namespace ferry::detail {
 
-/// The unsigned integer of `Size` bytes; elements are moved, never computed with.
-template <std::size_t Size>
-struct word;
-template <>
-struct word<1> {
-    using type = std::uint8_t;
+/// Reorders registers by literal indices: nvcc passes on no shuffle whose indices are a pack.
+template <std::size_t Size> struct shuffle;
+template <> struct shuffle<1> {
+    using element = std::uint8_t;
+    using type [[gnu::vector_size(16)]] = element;
+    [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
+        return __builtin_shufflevector(v, v, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    }
+    [[nodiscard, gnu::always_inline]] static type low(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
+                                       23);
+    }
+    [[nodiscard, gnu::always_inline]] static type high(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
+                                       15, 31);
+    }
 };
-template <>
-struct word<2> {
-    using type = std::uint16_t;
+template <> struct shuffle<2> {
+    using element = std::uint16_t;
+    using type [[gnu::vector_size(16)]] = element;
+    [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
+        return __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0);
+    }
+    [[nodiscard, gnu::always_inline]] static type low(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    }
+    [[nodiscard, gnu::always_inline]] static type high(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    }
 };
-template <>
-struct word<4> {
-    using type = std::uint32_t;
+template <> struct shuffle<4> {
+    using element = std::uint32_t;
+    using type [[gnu::vector_size(16)]] = element;
+    [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
+        return __builtin_shufflevector(v, v, 3, 2, 1, 0);
+    }
+    [[nodiscard, gnu::always_inline]] static type low(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    }
+    [[nodiscard, gnu::always_inline]] static type high(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    }
 };
-template <>
-struct word<8> {
-    using type = std::uint64_t;
+template <> struct shuffle<8> {
+    using element = std::uint64_t;
+    using type [[gnu::vector_size(16)]] = element;
+    [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
+        return __builtin_shufflevector(v, v, 1, 0);
+    }
+    [[nodiscard, gnu::always_inline]] static type low(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 0, 2);
+    }
+    [[nodiscard, gnu::always_inline]] static type high(type a, type b) noexcept {
+        return __builtin_shufflevector(a, b, 1, 3);
+    }
 };
 
 /// A register of 16 / `Size` elements.
-template <std::size_t Size>
-struct lanes {
-    using element = typename word<Size>::type;
-    using type [[gnu::vector_size(16)]] = element;
+template <std::size_t Size> struct lanes {
+    using type = typename shuffle<Size>::type;
     static constexpr int count = 16 / static_cast<int>(Size);
 
     [[nodiscard, gnu::always_inline]] static type load(std::byte const* p) noexcept {
@@ -47,18 +81,16 @@ struct lanes {
 
     /// The lanes of `v`, last first.
     [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
-        return [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-            return __builtin_shufflevector(v, v, (count - 1 - I)...);
-        }(std::make_integer_sequence<int, count>{});
+        return shuffle<Size>::reversed(v);
     }
     /// The lanes of the lower halves of `a` and `b`, by turns; those of the upper halves with
     /// `Upper`.
     template <bool Upper>
     [[nodiscard, gnu::always_inline]] static type interleaved(type a, type b) noexcept {
-        return [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-            return __builtin_shufflevector(a, b,
-                                           (I / 2 + I % 2 * count + (Upper ? count / 2 : 0))...);
-        }(std::make_integer_sequence<int, count>{});
+        if constexpr (Upper)
+            return shuffle<Size>::high(a, b);
+        else
+            return shuffle<Size>::low(a, b);
     }
 };
 
