@@ -1,0 +1,36 @@
+"""Every allocation fails once: each time there is one error, one deleter call for what was taken, and no leak (R62, R67, R68)."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+PATHS = [
+    "import", "import_legacy", "import_copy", "import_legacy_copy", "import_padded", "import_from_producer",
+    "import_from_old_producer", "export", "export_legacy", "export_copy", "export_legacy_copy", "export_refused",
+    "export_bad_argument",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def probe(tmp_path_factory):
+    library = tmp_path_factory.mktemp("probe") / "allocations.so"
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    subprocess.run([compiler, "-std=c++20", "-O1", "-shared", "-fPIC", HERE / "probe/allocations.cpp", "-o", library], check=True)
+    return library
+
+
+@pytest.mark.parametrize("kind, bits", [("of_cxx", 1), ("of_python", 2)])
+@pytest.mark.parametrize("path", PATHS)
+def test_R62_R68_a_failed_allocation(probe, path, kind, bits):
+    done = subprocess.run(
+        [sys.executable, HERE / "failing.py", path, str(bits)],
+        env={**os.environ, "LD_PRELOAD": str(probe), "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
+    assert int(done.stdout) > 0 or path in ("export_refused", "export_bad_argument")

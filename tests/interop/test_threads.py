@@ -1,0 +1,283 @@
+"""Threads, the end of the interpreter, forks and sub-interpreters. What may crash runs in a child process."""
+
+import ctypes
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+from forge import Forged, delete, on_a_foreign_thread, take
+
+import minitensor as mt
+
+HERE = pathlib.Path(__file__).parent
+VALUES = [[0, 1, 2], [3, 4, 5]]
+
+
+def child(code, **how):
+    """A program of its own that must end well and say nothing on stderr."""
+    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": path}, **how,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stdout, done.stderr[-3000:])
+    return done.stdout
+
+
+def in_threads(work, count=8):
+    """Runs work(i) in many threads at once, and brings back what they raise."""
+    errors, start = [], threading.Barrier(count)
+
+    def run(i):
+        try:
+            start.wait()
+            work(i)
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert errors == []
+
+
+def test_R65_one_tensor_is_exported_and_imported_by_many_threads():
+    t = mt.asarray(VALUES, "int32")
+
+    def work(i):
+        for n in range(500):
+            u = mt.from_dlpack(t.__dlpack__(max_version=None if n % 2 else (1, 3)))
+            assert u.data_ptr == t.data_ptr and mt.from_dlpack(u, copy=True).tolist() == VALUES
+            assert mt.from_dlpack(t, device="cpu")[1].tolist() == [3, 4, 5]
+
+    in_threads(work)
+
+
+def test_R65_large_copies_let_other_threads_run():
+    t = mt.zeros((1024, 1024), "int32")
+    t.fill(7)
+
+    def work(i):
+        for _ in range(3):
+            assert mt.from_dlpack(t.T, copy=True)[5, 5].item() == 7
+
+    in_threads(work, 4)
+
+
+def test_R65_what_one_thread_makes_another_releases():
+    made = [take(mt.arange(100).__dlpack__(max_version=(1, 3))) for _ in range(800)]
+
+    def work(i):
+        for raw in made[i::8]:
+            delete(raw)
+
+    in_threads(work)
+
+
+def test_R65_releases_on_threads_that_python_does_not_know():
+    raws = [take(mt.arange(100).__dlpack__()) for _ in range(50)]
+    libc = ctypes.CDLL(None)
+    libc.pthread_create.argtypes = (ctypes.c_void_p,) * 4
+    libc.pthread_join.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
+    threads = (ctypes.c_ulong * len(raws))()
+    for i, raw in enumerate(raws):
+        slot = ctypes.addressof(threads) + i * ctypes.sizeof(ctypes.c_ulong)
+        assert libc.pthread_create(slot, None, raw.deleter, ctypes.addressof(raw)) == 0
+    for thread in threads:
+        libc.pthread_join(thread, None)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_R65_the_array_of_another_library_is_released_on_such_a_thread(library):
+    import weakref
+
+    import numpy as np
+
+    a = np.arange(10)
+    dies = weakref.ref(a)
+    if library == "torch":
+        import torch
+
+        a = torch.from_numpy(a)
+    t = mt.from_dlpack(a)
+    raw = take(t.__dlpack__())
+    del a, t
+    assert dies() is not None
+    on_a_foreign_thread(raw.deleter, ctypes.addressof(raw), gil=False)
+    assert dies() is None
+
+
+def test_R63_of_many_threads_one_gets_the_capsule():
+    for _ in range(50):
+        tensor = Forged()
+        capsule = tensor.capsule()
+        got = []
+
+        def work(i, capsule=capsule, got=got):
+            try:
+                got.append(mt.from_dlpack(capsule))
+            except ValueError:
+                pass
+
+        in_threads(work)
+        assert len(got) == 1 and tensor.deletions == 0
+        got.clear()
+        del work
+        assert tensor.deletions == 1
+
+
+def test_R68_the_last_of_many_threads_releases():
+    tensor = Forged()
+    shared = [mt.from_dlpack(tensor.capsule())]
+    shared += [mt.from_dlpack(shared[0]) for _ in range(799)]
+
+    def work(i):
+        for k in range(i, 800, 8):
+            shared[k] = None
+
+    in_threads(work)
+    assert tensor.deletions == 1
+
+
+# The end of the interpreter (R66)
+
+PROLOGUE = """
+import atexit, ctypes, gc, sys, threading
+import numpy as np
+import forge
+import minitensor as mt
+t = mt.arange(1000)
+"""
+
+EXITS = {
+    "tensors": "u = t.T; v = mt.from_dlpack(t, copy=True)",
+    "capsules": "a = t.__dlpack__(); b = t.__dlpack__(max_version=(1, 3)); c = t.__dlpack__(copy=True)",
+    "a used capsule": "a = t.__dlpack__(); b = mt.from_dlpack(a)",
+    "imports": "u = mt.from_dlpack(np.arange(10)); v = u.__dlpack__()",
+    "exports": "u = np.from_dlpack(t); v = np.from_dlpack(t.as_readonly())",
+    "a cycle": "x = [t, t.__dlpack__(), mt.from_dlpack(np.arange(3))]; x.append(x); gc.disable()",
+    "builtins": "sys.kept = (t, t.__dlpack__(), np.from_dlpack(t), mt.from_dlpack(np.arange(3)))",
+    "an object with __del__": """
+        class Last:
+            def __init__(self): self.t, self.mt = t, mt
+            def __del__(self): self.mt.from_dlpack(self.t.__dlpack__()).tolist()
+        sys.last = Last(); sys.other = [Last()]; sys.other.append(sys.other)
+    """,
+    "atexit": "atexit.register(lambda: mt.from_dlpack(t.__dlpack__(), copy=True).tolist())",
+    "a daemon thread": """
+        def forever():
+            while True: mt.from_dlpack(t.__dlpack__(), copy=True)
+        for _ in range(3): threading.Thread(target=forever, daemon=True).start()
+        import time; time.sleep(0.1)
+    """,
+    "thread locals": """
+        local = threading.local(); local.t = mt.from_dlpack(np.arange(4)); local.c = t.__dlpack__()
+    """,
+    "sys.exit": "x = t.__dlpack__(); sys.exit(0)",
+    "never deleted": "raw = forge.take(t.__dlpack__())",
+}
+
+
+@pytest.mark.parametrize("what", EXITS)
+def test_R66_the_interpreter_ends_well_with(what):
+    child(PROLOGUE + textwrap.dedent(EXITS[what]))
+
+
+def test_R66_the_interpreter_ends_well_with_tensors_in_torch():
+    child("""
+        import torch, minitensor as mt
+        t = mt.arange(10); x = torch.from_dlpack(t); u = mt.from_dlpack(torch.arange(5)); c = u.__dlpack__()
+        torch.kept = (x, u, c, mt.from_dlpack(x))
+    """)
+
+
+@pytest.mark.parametrize("make", ["t", "mt.from_dlpack(np.arange(10))", "mt.from_dlpack(mt.from_dlpack(np.arange(10)).__dlpack__())"])
+@pytest.mark.parametrize("version", ["None", "(1, 3)"])
+def test_R66_a_deleter_runs_after_the_interpreter_is_gone(make, version):
+    """__cxa_atexit calls it when Python has finalized and the process ends."""
+    out = child(PROLOGUE + f"""
+raw = forge.take(({make}).__dlpack__(max_version={version}))
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit.argtypes = (ctypes.c_void_p,) * 3
+text = ctypes.create_string_buffer(b"after the deleter")
+forge._everything.append(text)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(text))
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
+assert libc.__cxa_atexit(ctypes.cast(libc.puts, ctypes.c_void_p), ctypes.addressof(text), None) == 0
+assert libc.__cxa_atexit(raw.deleter, ctypes.addressof(raw), None) == 0
+atexit.register(lambda: print("Python ends", flush=True))
+""")
+    assert out.split("\n")[:2] == ["Python ends", "after the deleter"]
+
+
+# Forks
+
+
+def test_a_forked_child_uses_and_releases_what_it_has():
+    child(PROLOGUE + """
+import os
+a = np.arange(10)
+u, c, n = mt.from_dlpack(a), t.__dlpack__(), np.from_dlpack(t)
+pid = os.fork()
+if pid == 0:
+    assert mt.from_dlpack(c).tolist() == list(range(1000)) and u.tolist() == list(range(10))
+    t.fill(7)
+    del t, u, c, n, a
+    gc.collect()
+    assert mt.live_bytes() == 0
+    sys.exit(0)
+_, status = os.waitpid(pid, 0)
+assert status == 0, status
+assert t[999].item() == 999 and mt.from_dlpack(c).data_ptr == t.data_ptr
+""")
+
+
+def test_a_fork_while_other_threads_export():
+    child(PROLOGUE + """
+import os
+stop = threading.Event()
+def work():
+    while not stop.is_set(): mt.from_dlpack(t.__dlpack__(), copy=True)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for th in threads: th.start()
+for _ in range(10):
+    pid = os.fork()
+    if pid == 0:
+        mt.from_dlpack(t.__dlpack__(max_version=(1, 3))).tolist()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+for th in threads: th.join()
+""")
+
+
+# Sub-interpreters
+
+
+def test_sub_interpreters_are_refused_with_an_error_that_says_so():
+    out = child("""
+        import _xxsubinterpreters as interpreters
+        i = interpreters.create()
+        interpreters.run_string(i, '''
+        try:
+            import minitensor
+        except ImportError as e:
+            print("refused:", e, e.__cause__)
+        '''.replace("\\n        ", "\\n"))
+        interpreters.destroy(i)
+        import minitensor
+        assert minitensor.from_dlpack(minitensor.arange(3).__dlpack__()).tolist() == [0, 1, 2]
+    """)
+    assert out.startswith("refused:") and "main interpreter" in out, out
