@@ -9,6 +9,7 @@
 #include <ferry/base/version.hpp>
 #include <ferry/exchange/request.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -127,8 +128,10 @@ struct interned_names {
         "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
     try {
         if (PyUnicode_Check(object) != 0) {
-            char const* text = PyUnicode_AsUTF8(object);
+            Py_ssize_t size = 0;
+            char const* text = PyUnicode_AsUTF8AndSize(object, &size);
             if (text == nullptr) return {};
+            if (std::strlen(text) != static_cast<std::size_t>(size)) raise(PyExc_ValueError, complaint);
             for (std::int32_t n = abi::device::cpu; n <= abi::device::ascend; ++n) {
                 auto const type = static_cast<device_type>(n);
                 auto const length = std::strlen(name(type));

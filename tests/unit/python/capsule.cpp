@@ -1,0 +1,86 @@
+#include "interpreter.hpp"
+
+#include "support/counting_producer.hpp"
+
+#include <cstring>
+
+using ferry::python::reference;
+using support::counting_producer;
+using support::legacy_producer;
+
+namespace {
+
+float values[6] = {0, 1, 2, 3, 4, 5};
+
+template <class Producer>
+void check_the_life_of_a_capsule(char const* name, char const* used) {
+    support::start_python();
+    Producer p{values, support::float32, {2, 3}};
+    {
+        reference const unused{ferry::python::detail::make_capsule(&p.raw)};
+        CHECK(std::strcmp(PyCapsule_GetName(unused.get()), name) == 0);
+    }
+    CHECK(p.deleter_calls == 1);
+
+    reference capsule{ferry::python::detail::make_capsule(&p.raw)};
+    {
+        auto const tensor = ferry::python::from_capsule(capsule.get());
+        CHECK(std::strcmp(PyCapsule_GetName(capsule.get()), used) == 0);
+        CHECK(tensor.view().data() == values);
+        try {
+            static_cast<void>(ferry::python::from_capsule(capsule.get()));
+            FAIL_CHECK("a second use");
+        } catch (ferry::python::error_is_set const&) {
+            CHECK(support::taken_error(PyExc_ValueError).find("R63") != std::string::npos);
+        }
+        capsule = reference{};
+        CHECK(p.deleter_calls == 1);
+    }
+    CHECK(p.deleter_calls == 2);
+}
+
+}  // namespace
+
+TEST_CASE("R60-R63, R68: the life of a versioned capsule") {
+    check_the_life_of_a_capsule<counting_producer>("dltensor_versioned", "used_dltensor_versioned");
+}
+
+TEST_CASE("R60-R63, R68: the life of a legacy capsule") {
+    check_the_life_of_a_capsule<legacy_producer>("dltensor", "used_dltensor");
+}
+
+TEST_CASE("R61: an error in flight survives the end of a capsule") {
+    support::start_python();
+    counting_producer p{values, support::float32, {2, 3}};
+    static PyObject* seen = nullptr;
+    p.raw.deleter = [](DLManagedTensorVersioned*) { seen = PyErr_Occurred(); };
+    PyObject* const capsule = ferry::python::detail::make_capsule(&p.raw);
+    PyErr_SetString(PyExc_KeyError, "mine");
+    Py_DECREF(capsule);
+    CHECK(seen == nullptr);
+    CHECK(support::taken_error(PyExc_KeyError) == "mine");
+}
+
+TEST_CASE("R5: a capsule of a tensor without deleter ends quietly") {
+    support::start_python();
+    counting_producer p{values, support::float32, {2, 3}};
+    p.raw.deleter = nullptr;
+    { reference const capsule{ferry::python::detail::make_capsule(&p.raw)}; }
+    CHECK(p.deleter_calls == 0);
+}
+
+TEST_CASE("R62: what fails after the renaming has run the deleter, what fails before has not") {
+    support::start_python();
+    counting_producer p{values, {99, 32, 1}, {2, 3}};
+    reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::from_capsule(capsule.get())), ferry::error);
+    CHECK(p.deleter_calls == 1);
+
+    counting_producer other{values, support::float32, {2, 3}};
+    reference const named{PyCapsule_New(&other.raw, "something else", nullptr)};
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::from_capsule(named.get())), ferry::python::error_is_set);
+    support::taken_error(PyExc_ValueError);
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::from_capsule(Py_None)), ferry::python::error_is_set);
+    support::taken_error(PyExc_TypeError);
+    CHECK(other.deleter_calls == 0);
+}

@@ -1,0 +1,56 @@
+#include "interpreter.hpp"
+
+#include <new>
+#include <source_location>
+#include <stdexcept>
+
+namespace {
+
+template <class F>
+std::string translated(PyObject* type, F f) {
+    support::start_python();
+    try {
+        f();
+    } catch (...) {
+        ferry::python::translate_exception();
+    }
+    return support::taken_error(type);
+}
+
+[[noreturn]] void fail_with(ferry::errc code) {
+    ferry::detail::fail(code, "test", ferry::message{"the message"}, std::source_location::current());
+}
+
+}  // namespace
+
+TEST_CASE("R81: what cannot travel is a BufferError") {
+    using enum ferry::errc;
+    for (auto const code : {version, device, dtype, rank, shape, overflow, null_data, strides, read_only, no_backend, null_struct, not_shareable, flags})
+        CHECK(translated(PyExc_BufferError, [&] { fail_with(code); }).find("the message") != std::string::npos);
+}
+
+TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError") {
+    CHECK(translated(PyExc_BufferError, [] { fail_with(ferry::errc::copy_needed); }).find("message") != std::string::npos);
+    CHECK(translated(PyExc_ValueError, [] { fail_with(ferry::errc::copy_needed); }).find("message") != std::string::npos);
+    ferry::python::reference const one{ferry::python::copy_needed_class()}, two{ferry::python::copy_needed_class()};
+    CHECK(one.get() == two.get());
+}
+
+TEST_CASE("R81: the other classes") {
+    using enum ferry::errc;
+    for (auto const code : {stream, argument, consumed}) translated(PyExc_ValueError, [&] { fail_with(code); });
+    translated(PyExc_IndexError, [] { fail_with(out_of_range); });
+    translated(PyExc_MemoryError, [] { fail_with(out_of_memory); });
+    for (auto const code : {driver, context_lost}) translated(PyExc_RuntimeError, [&] { fail_with(code); });
+    translated(PyExc_MemoryError, [] { throw std::bad_alloc{}; });
+    CHECK(translated(PyExc_IndexError, [] { throw std::out_of_range{"where"}; }) == "where");
+    CHECK(translated(PyExc_ValueError, [] { throw std::invalid_argument{"what"}; }) == "what");
+    CHECK(translated(PyExc_BufferError, [] { throw std::runtime_error{"cannot"}; }) == "cannot");
+    CHECK(translated(PyExc_RuntimeError, [] { throw std::exception{}; }) != "");
+    CHECK(translated(PyExc_RuntimeError, [] { throw 7; }) != "");
+}
+
+TEST_CASE("an error that is set already goes through, and one that is not is said to be missing") {
+    CHECK(translated(PyExc_OSError, [] { ferry::python::raise(PyExc_OSError, "mine"); }) == "mine");
+    CHECK(translated(PyExc_SystemError, [] { throw ferry::python::error_is_set{}; }).find("none is set") != std::string::npos);
+}
