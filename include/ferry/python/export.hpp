@@ -18,6 +18,14 @@ struct export_arguments {
     PyObject* max_version = Py_None;
     PyObject* dl_device = Py_None;
     PyObject* copy = Py_None;
+
+    /// The argument of a name that is not interned; null when there is none.
+    [[nodiscard]] PyObject** find(PyObject* name, interned_names const& known) noexcept {
+        if (is_named(name, known.max_version)) return &max_version;
+        if (is_named(name, known.dl_device)) return &dl_device;
+        if (is_named(name, known.copy)) return &copy;
+        return is_named(name, known.stream) ? &stream : nullptr;
+    }
 };
 
 /// Keyword-only, as R52 has it; an unknown keyword or a positional argument is the only TypeError.
@@ -28,10 +36,12 @@ struct export_arguments {
     auto const& known = names();
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject* const name = PyTuple_GET_ITEM(keywords, i);
-        if (is_named(name, known.max_version)) given.max_version = args[i];
-        else if (is_named(name, known.dl_device)) given.dl_device = args[i];
-        else if (is_named(name, known.copy)) given.copy = args[i];
-        else if (is_named(name, known.stream)) given.stream = args[i];
+        PyObject** const slot = name == known.max_version ? &given.max_version
+                                : name == known.dl_device ? &given.dl_device
+                                : name == known.copy      ? &given.copy
+                                : name == known.stream    ? &given.stream
+                                                          : given.find(name, known);
+        if (slot != nullptr) *slot = args[i];
         else {
             PyErr_Format(PyExc_TypeError, "__dlpack__() got an unexpected keyword argument '%U'", name);
             throw error_is_set{};

@@ -26,6 +26,10 @@ struct arrival {
 /// that an import needs (R71); null when there is none.
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
     auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+    // Most types have no table, and an attribute error costs more than the import: ask their dictionaries first.
+    if (PyType_CheckExact(type) != 0 && _PyType_Lookup(Py_TYPE(object), names().exchange_api) == nullptr &&
+        _PyType_Lookup(Py_TYPE(object), names().exchange_api_1_2) == nullptr)
+        return nullptr;
     void* table = nullptr;
     reference published{PyObject_GetAttr(type, names().exchange_api)};
     if (published) {
