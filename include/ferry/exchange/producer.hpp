@@ -102,8 +102,6 @@ template <class T>
 concept names_view = requires { &array_traits<T>::view; } || requires(T& a) { array_traits<T>::view(a); };
 template <class T>
 concept view_takes_const = requires(T const& a) { array_traits<T>::view(a); } || requires(T const& a) { a.ferry_view(); };
-template <class T>
-concept has_std_view_name = requires(T& a) { a.view(); };
 
 /// Tells the author of an adapter what is missing, in a sentence. True when nothing is.
 template <class Array>
