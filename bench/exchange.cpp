@@ -1,29 +1,19 @@
-// What an exchange costs in C++, as ratios against one malloc and free of the same block in the same run.
+// What an exchange costs in C++, beside one malloc and free of the same block in the same run; the peers in peers/ join in where
+// they are found. bench/run compares the medians of interleaved repetitions.
+#include "exchange.hpp"
+
 #include <ferry/ferry.hpp>
 
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
 #include <cstdlib>
-#include <utility>
 
 namespace {
 
-/// The smallest owner that is not trivial: moved in, released once. Its memory lives elsewhere, so that only ferry is timed.
-struct owner {
-    float* data = nullptr;
-    std::int64_t const* shape = nullptr;
-
-    owner(float* d, std::int64_t const* s) noexcept : data{d}, shape{s} {}
-    owner(owner&& other) noexcept : data{std::exchange(other.data, nullptr)}, shape{other.shape} {}
-    ~owner() { benchmark::DoNotOptimize(data); }
-
-    [[nodiscard]] ferry::tensor_view ferry_view() const noexcept { return {data, {shape, 4}}; }
-    [[nodiscard]] ferry::tensor_view ferry_view() noexcept { return {data, {shape, 4}}; }
-};
-
-float elements[2 * 3 * 4 * 5];
-constexpr std::int64_t extents[] = {2, 3, 4, 5};
+using bench::elements;
+using bench::extents;
+using bench::owner;
 
 /// The block of an export of rank 4: struct, owner, shape and strides.
 constexpr std::size_t block_bytes = sizeof(DLManagedTensorVersioned) + sizeof(owner) + 2 * sizeof extents;
@@ -47,9 +37,32 @@ void export_import_release(benchmark::State& state) {
 }
 BENCHMARK(export_import_release);
 
+/// The halves of it.
+void export_and_release(benchmark::State& state) {
+    for (auto _ : state) {
+        auto tensor = ferry::to_dlpack(owner{elements, extents});
+        benchmark::DoNotOptimize(tensor.get());
+    }
+}
+BENCHMARK(export_and_release);
+
+void import_and_release(benchmark::State& state) {
+    auto const kept = ferry::to_dlpack(owner{elements, extents});
+    auto raw = *kept.get();
+    raw.deleter = nullptr;
+    for (auto _ : state) {
+        auto* from = &raw;
+        benchmark::DoNotOptimize(from);
+        ferry::managed_tensor tensor = ferry::from_dlpack(from);
+        benchmark::DoNotOptimize(tensor.view().data());
+    }
+}
+BENCHMARK(import_and_release);
+
 void borrow(benchmark::State& state) {
     owner lender{elements, extents};
     for (auto _ : state) {
+        benchmark::DoNotOptimize(lender);  // or its extents are known to the compiler
         auto loan = ferry::borrow(lender);
         benchmark::DoNotOptimize(loan.dltensor());
     }
@@ -64,6 +77,43 @@ void typed_view(benchmark::State& state) {
     }
 }
 BENCHMARK(typed_view);
+
+/// The same block by hand, written once and checked by nobody: what no library can go below.
+void by_hand(benchmark::State& state) {
+    struct block {
+        DLManagedTensorVersioned raw;
+        owner held;
+        std::int64_t metadata[8];
+        explicit block(owner&& from) : held{std::move(from)} {}
+        static void destroy(DLManagedTensorVersioned* raw) { delete static_cast<block*>(raw->manager_ctx); }
+    };
+    for (auto _ : state) {
+        auto* b = new block{owner{elements, extents}};
+        b->raw.version = {1, 3};
+        b->raw.manager_ctx = b;
+        b->raw.deleter = &block::destroy;
+        b->raw.flags = 0;
+        auto& t = b->raw.dl_tensor;
+        t.data = b->held.data;
+        t.device = {kDLCPU, 0};
+        t.ndim = 4;
+        t.dtype = {kDLFloat, 32, 1};
+        t.shape = b->metadata;
+        t.strides = b->metadata + 4;
+        t.byte_offset = 0;
+        std::int64_t step = 1;
+        for (int i = 4; i-- > 0;) {
+            t.shape[i] = b->held.shape[i];
+            t.strides[i] = step;
+            step *= t.shape[i];
+        }
+        auto* raw = &b->raw;
+        benchmark::DoNotOptimize(raw);
+        benchmark::DoNotOptimize(raw->dl_tensor.data);
+        raw->deleter(raw);
+    }
+}
+BENCHMARK(by_hand);
 
 }  // namespace
 

@@ -1,0 +1,175 @@
+"""All benches that need no device, in one table. Called by bench/run, which builds what is measured.
+
+usage: report.py <folder of the programs> [--quick] [--json FILE] [--write]
+
+A ratio is ours over the peer's, in the same run; host copies alone are given the other way round, as throughputs. Rows without
+a budget inform. Exits with 1 when a budget does not hold.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "performance.md"
+
+# One sentence for a row that does not hold, by the start of its name.
+WHY = {
+    "export, import, release": "The same block filled by hand and checked by nobody stands two rows below: what is above it is the check "
+    "of the adapter's view, the decision of the exchange, and the check of the struct that comes in, which nothing may skip.",
+    "np.from_dlpack(minitensor)": "NumPy calls its own methods through C slots that an extension type does not have.",
+    "minitensor to torch by tables": "The export allocates the struct that the floor is handed ready-made, and checks it.",
+    "contiguous": "Both sides end in the same memcpy; for small copies the call around it shows.",
+}
+
+
+def row(section, what, ours, against, peer, ratio, budget="", holds=None, above_ns=None):
+    return dict(section=section, what=what, ours=ours, against=against, peer=peer, ratio=ratio, budget=budget, holds=holds, above_ns=above_ns)
+
+
+def spoken(seconds):
+    for limit, unit, scale in ((1e-6, "ns", 1e9), (1e-3, "µs", 1e6), (1.0, "ms", 1e3)):
+        if seconds < limit:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def run(command, **more):
+    return subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=False, **more).stdout
+
+
+def exchange(programs, quick):
+    report = json.loads(
+        run(
+            [
+                programs / "bench_exchange",
+                f"--benchmark_repetitions={5 if quick else 31}",
+                "--benchmark_min_time=0.02",
+                "--benchmark_enable_random_interleaving=true",
+                "--benchmark_report_aggregates_only=true",
+                "--benchmark_format=json",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
+    )
+    time = {r["run_name"]: r["cpu_time"] * 1e-9 for r in report["benchmarks"] if r["aggregate_name"] == "median"}
+    section, ours = "Exchange in C++", time["export_import_release"]
+
+    def against(name, what, budget=None):
+        ratio = ours / time[name]
+        return row(section, "export, import, release", spoken(ours), what, spoken(time[name]), ratio,
+                   f"<= {budget} x" if budget else "", ratio <= budget if budget else None)  # fmt: skip
+
+    yield against("malloc_and_free", "malloc and free of the block", 1.3)
+    for line in run([programs / "bench_allocations"]).splitlines():
+        what, count = line.rsplit(": ", 1)
+        limit = {"borrow": 0, "export, import, release": 1}[what]
+        yield row(section, f"{what}: allocations", count, "", "", None, f"<= {limit}", int(count) <= limit)
+    yield against("by_hand", "the same block by hand, unchecked")
+    for name, what in (("torch", "at::toDLPackVersioned and back"), ("tvm_ffi", "tvm-ffi's ToDLPackVersioned and back")):
+        if f"{name}_export_import_release" in time:
+            yield against(f"{name}_export_import_release", what)
+    for name, what in (("export_and_release", "export, release"), ("import_and_release", "import, release"), ("borrow", "borrow"), ("typed_view", "typed view")):
+        yield row(section, what, spoken(time[name]), "malloc and free of the block", spoken(time["malloc_and_free"]), time[name] / time["malloc_and_free"])
+
+
+def python(quick):
+    for r in json.loads(run([sys.executable, HERE / "python.py", "--json", *(["--rounds", "11"] if quick else [])])):
+        yield row("Exchange in Python", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"], r["budget"], r["holds"],
+                  r["above_ns"] if "above" in r["budget"] else None)  # fmt: skip
+
+
+def include_cost(quick):
+    for r in json.loads(run([sys.executable, HERE / "include_cost.py", "--json", "--rounds", "3" if quick else "11"])):
+        yield row("Compile time", r["what"], spoken(r["ours"]), r["against"], spoken(r["peer"]), r["ratio"], r["budget"], r["holds"])
+
+
+def host_copy(programs, quick):
+    lines = run([sys.executable, HERE / "host_copy.py", programs / "bench_copy", "1" if quick else "3"]).splitlines()
+    for line in lines[2:]:
+        what, ours, peer, ratio, budget, holds, against = line.split("\t")
+        yield row("Copies on the host (ratio: the peer's time over ours)", what.replace("/", ": "), spoken(float(ours) * 1e-6), against.replace("/", ": "),
+                  spoken(float(peer) * 1e-6), float(ratio), "" if budget == "-" else f">= {budget} x", None if holds == "-" else holds == "yes")  # fmt: skip
+
+
+def versions():
+    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    yield "Date", datetime.date.today().isoformat()
+    yield "Processor", f"{cpu}, {len(open('/proc/cpuinfo').read().split('processor')) - 1} cores"
+    yield "System", f"{platform.system()} {platform.release().split('-')[0]}, {' '.join(platform.libc_ver())}"
+    for compiler in ("g++", "clang++-19"):
+        try:
+            yield "Compiler", run([compiler, "--version"]).splitlines()[0]
+        except (FileNotFoundError, IndexError):
+            pass
+    yield "Python", platform.python_version()
+    for package in ("numpy", "torch", "apache-tvm-ffi", "jax", "pyarrow"):
+        try:
+            yield package, importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+
+
+def cells(r):
+    verdict = {None: "", True: "yes", False: "no"}[r["holds"]]
+    ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if r["above_ns"] is None else f"{r['above_ns']:+.0f} ns"
+    return [r["what"], r["ours"], r["against"], r["peer"], ratio, r["budget"], verdict]
+
+
+def page(rows):
+    out = [
+        "# Performance",
+        "",
+        "Written by `bench/run --write`. Each row compares what was measured side by side in one run, by turns, so its ratio means",
+        "more than its times, which belong to the machine below. Rows without a budget inform.",
+        "",
+    ]
+    out += [f"- {name}: {value}" for name, value in versions()]
+    section = None
+    for r in rows:
+        if r["section"] != section:
+            section = r["section"]
+            out += ["", f"## {section}", "", "| what | ours | against | peer | ratio | budget | holds |", "|---|---|---|---|---|---|---|"]
+        out.append("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |")
+    missed = [r for r in rows if r["holds"] is False]
+    if missed:
+        out += ["", "## Where a budget does not hold", ""]
+        for r in missed:
+            why = next((text for start, text in WHY.items() if r["what"].startswith(start)), "Not explained yet.")
+            out.append(f"- {r['what']}, against {r['against']}: {cells(r)[4]}. {why}")
+    return "\n".join(out) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
+    parser.add_argument("--json", metavar="FILE", help="write the rows there as well")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    arguments = parser.parse_args()
+    rows, section = [], None
+    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick)):
+        for r in part:
+            if r["section"] != section:
+                section = r["section"]
+                print(f"\n{section}\n{'what':<52} {'ours':>8}  {'against':<44} {'peer':>8} {'ratio':>7}  {'budget':<15} holds")
+            what, ours, against, peer, ratio, budget, verdict = cells(r)
+            print(f"{what:<52} {ours:>8}  {against:<44} {peer:>8} {ratio:>7}  {budget:<15} {verdict}".rstrip(), flush=True)
+            rows.append(r)
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
+    if arguments.write:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(page(rows))
+    missed = sum(r["holds"] is False for r in rows)
+    print(f"\n{sum(r['holds'] is True for r in rows)} budgets hold, {missed} do not")
+    sys.exit(missed != 0)
+
+
+if __name__ == "__main__":
+    main()
