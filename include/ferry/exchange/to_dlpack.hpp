@@ -141,6 +141,16 @@ template <managed_struct Raw, class Array, class BackEnd>
     return fulfil<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
 }
 
+/// Exports an array under a request. Inlined, so that nothing is left of a request that is known.
+template <class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& wish, BackEnd& b,
+                                                                  std::source_location where) {
+    tensor_view const v = view_of(array);
+    auto const ready = ready_on(array);
+    auto const d = negotiate(facts_of(v, ready, !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>), wish);
+    return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
+}
+
 }  // namespace detail
 
 /// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
@@ -160,15 +170,9 @@ template <class Array, class BackEnd = host_back_end const&>
     requires(!std::same_as<std::remove_cvref_t<Array>, managed_tensor>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
-    using T = std::remove_reference_t<Array>;
     static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
-    if constexpr (detail::is_adapted<T>()) {
-        tensor_view const v = view_of(array);
-        auto const ready = detail::ready_on(array);
-        auto const d = negotiate(detail::facts_of(v, ready, !std::is_lvalue_reference_v<Array> || shareable<T>), wish);
-        return detail::trusted::adopt(detail::export_array<DLManagedTensorVersioned>(
-            std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
-    }
+    if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
+        return detail::export_versioned(std::forward<Array>(array), wish, b, where);
 }
 
 /// Exports an array as it stands: shares, where it is. Lvalues need array_traits::share.
@@ -179,7 +183,7 @@ template <class Array>
         static_assert(!std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
                       "ferry: to_dlpack(lvalue) needs an owner: move it, or borrow() it, or add array_traits<T>::share, or ask for "
                       "{.copy = ferry::copy_policy::always}");
-        return to_dlpack(std::forward<Array>(array), request{}, host_only, where.location);
+        return detail::export_versioned(std::forward<Array>(array), request{}, host_only, where.location);
     }
 }
 
