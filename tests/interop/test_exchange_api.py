@@ -1,4 +1,4 @@
-"""The C exchange API: our own table called through ctypes, and foreign tables that types publish."""
+"""The C exchange API (R69–R77): our own table called through ctypes, and foreign tables that types publish."""
 
 import ctypes
 import sys
@@ -6,7 +6,7 @@ from ctypes import POINTER, PYFUNCTYPE, Structure, byref, c_char_p, c_int, c_int
 
 import pytest
 from forge import (
-    DATA, IS_COPIED, READ_ONLY, DType, Forged, Producer, Tensor, Versioned, delete, describe, new_capsule, static, take,
+    DATA, IS_COPIED, READ_ONLY, DType, Forged, Producer, Tensor, Versioned, delete, describe, new_capsule, static,
 )  # fmt: skip
 
 import minitensor as mt

@@ -1,4 +1,4 @@
-"""Tensors that no library makes. Needs minitensor and ctypes alone, so that it runs under AddressSanitizer too."""
+"""Tensors that no library makes (R1–R3, R5, R9, R13, R14, R16–R35, R60–R68). Needs minitensor and ctypes alone, so that it runs under AddressSanitizer too."""
 
 import ctypes
 import faulthandler
@@ -7,9 +7,9 @@ import pathlib
 
 import pytest
 from forge import (
-    DATA, FLOAT32, INT32, IS_COPIED, LEGACY, PADDED, READ_ONLY, UINT8, USED_LEGACY, USED_VERSIONED, VERSIONED,
+    DATA, IS_COPIED, LEGACY, PADDED, READ_ONLY, USED_LEGACY, USED_VERSIONED, VERSIONED,
     Forged, Legacy, Producer, Versioned, before_a_closed_page, delete, error_is_set, look, name_of, new_capsule,
-    on_a_foreign_thread, static, struct_of, take,
+    on_a_foreign_thread, static, take,
 )  # fmt: skip
 
 import minitensor as mt

@@ -1,4 +1,4 @@
-"""`__dlpack__` and from_dlpack as protocols: arguments, versions, flags, and producers of every age."""
+"""`__dlpack__` and from_dlpack as protocols (R4, R37, R38, R52–R64, R81): arguments, versions, flags, and producers of every age."""
 
 import ctypes
 import sys

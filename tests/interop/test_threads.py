@@ -1,7 +1,6 @@
 """Threads, the end of the interpreter, forks and sub-interpreters. What may crash runs in a child process."""
 
 import ctypes
-import gc
 import os
 import pathlib
 import subprocess
