@@ -52,7 +52,10 @@ nb::object list_from(mt::tensor const& t, std::size_t dimension, std::int64_t of
 }  // namespace
 
 mt::tensor* tensor_in(nb::handle o) {
-    if (!nb::isinstance<mt::tensor>(o) || !nb::inst_ready(o)) return nullptr;
+    // The type itself first: nanobind's way looks it up by its C++ name.
+    static nb::handle const type = nb::type<mt::tensor>();
+    if (!o.type().is(type) && !nb::isinstance<mt::tensor>(o)) return nullptr;
+    if (!nb::inst_ready(o)) return nullptr;
     return nb::inst_ptr<mt::tensor>(o);
 }
 
