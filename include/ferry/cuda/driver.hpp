@@ -5,22 +5,34 @@
 
 namespace ferry::cuda::detail {
 
-/// The entry point of a driver function as CUDA 13.0 has it. \throws error  errc::no_driver
+/// Finds the entry point of a driver function as CUDA 13.0 has it. \throws error  errc::no_driver
 template <class Function>
-[[nodiscard]] Function* driver_function(char const* name) {
+void find_driver_function(Function*& found_at, char const* name) {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     check(cudaGetDriverEntryPointByVersion(name, &entry, 13000, cudaEnableDefault, &found), "cudaGetDriverEntryPointByVersion");
     if (entry == nullptr || found != cudaDriverEntryPointSuccess)
         ferry::detail::fail(errc::no_driver, name, message{"the driver has no such function: install a driver for CUDA 13.0 or later"});
-    return reinterpret_cast<Function*>(entry);
+    found_at = reinterpret_cast<Function*>(entry);
 }
 
 /// What ferry asks of the driver beyond the runtime.
 struct driver_api {
-    CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = driver_function<CUresult(void*, CUpointer_attribute, CUdeviceptr)>("cuPointerGetAttribute");
-    CUresult (*primary_retain)(CUcontext*, CUdevice) = driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain");
-    CUresult (*primary_release)(CUdevice) = driver_function<CUresult(CUdevice)>("cuDevicePrimaryCtxRelease");
+    CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
+    CUresult (*primary_state)(CUdevice, unsigned*, int*) = nullptr;
+    CUresult (*primary_retain)(CUcontext*, CUdevice) = nullptr;
+    CUresult (*primary_release)(CUdevice) = nullptr;
+    CUresult (*context_current)(CUcontext*) = nullptr;
+    CUresult (*context_set_current)(CUcontext) = nullptr;
+
+    driver_api() {
+        find_driver_function(pointer_get_attribute, "cuPointerGetAttribute");
+        find_driver_function(primary_state, "cuDevicePrimaryCtxGetState");
+        find_driver_function(primary_retain, "cuDevicePrimaryCtxRetain");
+        find_driver_function(primary_release, "cuDevicePrimaryCtxRelease");
+        find_driver_function(context_current, "cuCtxGetCurrent");
+        find_driver_function(context_set_current, "cuCtxSetCurrent");
+    }
 };
 
 /// Looked up once; immutable from then on. \throws error  errc::no_driver, at every call until there is one
@@ -35,9 +47,21 @@ struct driver_api {
     CUcontext owner = nullptr, primary = nullptr;
     if (api.pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS || owner == nullptr)
         return false;
+    unsigned flags = 0;
+    int active = 0;
+    if (api.primary_state(device_id, &flags, &active) != CUDA_SUCCESS) return false;
+    if (active == 0) return true;  // retaining it would make one
     if (api.primary_retain(&primary, device_id) != CUDA_SUCCESS) return false;
     static_cast<void>(api.primary_release(device_id));
     return owner != primary;
+}
+
+/// The pool that device memory comes from; null for all other memory.
+[[nodiscard]] inline cudaMemPool_t pool_of(void const* p) {
+    CUmemoryPool found = nullptr;
+    if (driver().pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS)
+        return nullptr;
+    return found;
 }
 
 }  // namespace ferry::cuda::detail

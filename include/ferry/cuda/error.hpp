@@ -23,6 +23,7 @@ namespace detail {
         case cudaErrorAssert:
         case cudaErrorECCUncorrectable:
         case cudaErrorNvlinkUncorrectable:
+        case cudaErrorMpsClientTerminated:
         case cudaErrorContextIsDestroyed:
         case cudaErrorExternalDevice:
         case cudaErrorTensorMemoryLeak:
@@ -41,7 +42,8 @@ namespace detail {
         case cudaErrorStubLibrary:
         case cudaErrorCallRequiresNewerDriver:
         case cudaErrorSystemDriverMismatch:
-        case cudaErrorSystemNotReady: return errc::no_driver;
+        case cudaErrorSystemNotReady:
+        case cudaErrorDevicesUnavailable: return errc::no_driver;
         case cudaErrorInvalidDevice: return errc::device;
         case cudaErrorPeerAccessUnsupported:
         case cudaErrorTooManyPeers: return errc::no_peer_access;
@@ -53,6 +55,7 @@ namespace detail {
         case cudaErrorStreamCaptureUnjoined:
         case cudaErrorStreamCaptureIsolation:
         case cudaErrorStreamCaptureImplicit:
+        case cudaErrorCapturedEvent:
         case cudaErrorStreamCaptureWrongThread: return errc::capturing;
         default: return errc::driver;
     }

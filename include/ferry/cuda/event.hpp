@@ -1,6 +1,7 @@
 // ferry: CUDA events: points in a stream that others wait for.
 #pragma once
 
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 
@@ -21,20 +22,29 @@ class event {
         return *this;
     }
     ~event() {
-        if (handle_ != nullptr) static_cast<void>(cudaEventDestroy(handle_));  // after CUDA's end: an error, and nothing to do
+        if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));  // after CUDA's end: an error, and nothing to do
     }
 
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
     /// Whether all that was recorded has run.
     [[nodiscard]] bool is_done() const {
+        detail::beside_captures const quietly;
         cudaError_t const e = cudaEventQuery(handle_);
-        if (e == cudaErrorNotReady) return false;
+        if (e == cudaErrorNotReady) {
+            detail::ignore(e);
+            return false;
+        }
         check(e, "cudaEventQuery");
         return true;
     }
     /// Blocks the host.
-    void wait() const { check(cudaEventSynchronize(handle_), "cudaEventSynchronize"); }
+    void wait() const {
+        detail::beside_captures const quietly;
+        check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+    }
+    /// Forgets the handle of a device that was reset.
+    void abandon() noexcept { handle_ = nullptr; }
 
    private:
     cudaEvent_t handle_ = nullptr;

@@ -3,13 +3,16 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/pool.hpp>
+#include <ferry/cuda/release.hpp>
 #include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/memory_space.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace ferry::cuda {
@@ -19,19 +22,12 @@ namespace ferry::cuda {
 /// before it (R50). After the end of CUDA nothing is released any more (R66). Move-only.
 class memory {
    public:
-    /// Memory for work queued on `on`; on the legacy default stream when `on` names none.
-    /// \throws error  errc::out_of_memory, device, no_driver;  std::bad_alloc
+    /// Memory for work queued on `on`, which may belong to another device; for any work when `on` names none.
+    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver;  std::bad_alloc
     memory(ferry::device where, std::size_t bytes, stream_token on) : where_{where}, bytes_{bytes} {
         if (bytes == 0) return;
         switch (where.type) {
-            case device_type::cuda: {
-                device_guard const current{where.id};
-                cudaStream_t const s = on.names_stream() ? detail::handle_of(on) : cudaStreamLegacy;
-                check(cudaMallocAsync(&data_, bytes, s), "cudaMallocAsync");
-                // Without a stream to order on, whoever uses the memory could come too early.
-                if (!on.names_stream()) check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
-                return;
-            }
+            case device_type::cuda: allocate_on_device(on); return;
             case device_type::cuda_host: data_ = pinned_space{}.allocate(bytes); return;
             case device_type::cuda_managed: data_ = managed_space{}.allocate(bytes); return;
             default: data_ = host_space{}.allocate(bytes); return;
@@ -48,7 +44,7 @@ class memory {
     ~memory() {
         if (data_ == nullptr) return;
         switch (where_.type) {
-            case device_type::cuda: release_on_device(); return;
+            case device_type::cuda: detail::release_on_legacy(data_, where_.id); return;
             case device_type::cuda_host: pinned_space{}.deallocate(data_, bytes_); return;
             case device_type::cuda_managed: managed_space{}.deallocate(data_, bytes_); return;
             default: host_space{}.deallocate(data_, bytes_); return;
@@ -60,12 +56,23 @@ class memory {
     [[nodiscard]] ferry::device device() const noexcept { return where_; }
 
    private:
-    void release_on_device() noexcept {
-        int before = 0;
-        bool const known = cudaGetDevice(&before) == cudaSuccess;
-        if (cudaSetDevice(where_.id) != cudaSuccess) return;  // CUDA is gone: nothing to give back to
-        if (cudaFreeAsync(data_, cudaStreamLegacy) != cudaSuccess) static_cast<void>(cudaGetLastError());
-        if (known && before != where_.id) static_cast<void>(cudaSetDevice(before));
+    /// From the device's current pool, whatever device the stream is of.
+    void allocate_on_device(stream_token on) {
+        if (on.names_stream()) detail::require_stream(on, "ferry::cuda::memory");
+        std::int32_t const stream_device = on.names_stream() ? detail::device_of(on) : where_.id;
+        cudaStream_t const s = on.names_stream() ? detail::handle_of(on) : cudaStreamPerThread;
+        cudaMemPool_t from = nullptr;
+        check(cudaDeviceGetMemPool(&from, where_.id), "cudaDeviceGetMemPool");
+        device_guard const current{stream_device};
+        detail::require_no_capture(s, "ferry::cuda::memory");
+        check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");
+        if (on.names_stream()) return;
+        // Without a stream to order on, whoever uses the memory could come too early.
+        detail::beside_captures const quietly;
+        if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {
+            detail::release_on_legacy(std::exchange(data_, nullptr), where_.id);
+            check(e, "cudaStreamSynchronize");
+        }
     }
 
     ferry::device where_;

@@ -22,7 +22,7 @@ class pinned_pool {
 
     /// \throws error  errc::out_of_memory, no_driver
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
-        std::size_t const size = std::bit_ceil(bytes < smallest ? smallest : bytes);
+        std::size_t const size = block_size(bytes);
         {
             std::lock_guard const lock{shelf_->mutex};
             auto& blocks = shelf_->blocks;
@@ -37,7 +37,7 @@ class pinned_pool {
         return pinned_space{}.allocate(size);
     }
     void deallocate(void* p, std::size_t bytes, std::size_t = default_alignment) const noexcept {
-        std::size_t const size = std::bit_ceil(bytes < smallest ? smallest : bytes);
+        std::size_t const size = block_size(bytes);
         try {
             std::lock_guard const lock{shelf_->mutex};
             if (shelf_->kept + size <= shelf_->most) {
@@ -57,7 +57,11 @@ class pinned_pool {
     }
 
    private:
-    static constexpr std::size_t smallest = 4096;
+    static constexpr std::size_t smallest = 4096, largest = ~(~std::size_t{0} >> 1);
+    /// Beyond the last power of two there is no memory anyway.
+    [[nodiscard]] static constexpr std::size_t block_size(std::size_t bytes) noexcept {
+        return bytes > largest ? bytes : std::bit_ceil(bytes < smallest ? smallest : bytes);
+    }
     struct block {
         void* p;
         std::size_t size;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/memory_space.hpp>
 
@@ -29,7 +31,7 @@ class pool {
         cudaMemPool_t made = nullptr;
         device_guard const on{device_id};
         check(cudaMemPoolCreate(&made, &props), "cudaMemPoolCreate");
-        handle_ = {made, [](cudaMemPool_t p) { static_cast<void>(cudaMemPoolDestroy(p)); }};
+        handle_ = {made, [](cudaMemPool_t p) { detail::ignore(cudaMemPoolDestroy(p)); }};
         auto keep = std::numeric_limits<std::uint64_t>::max();  // until the pool dies, not until the next synchronisation
         check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
     }
@@ -43,11 +45,13 @@ class pool {
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
-    /// Memory that is there for work queued on `on` from now. \throws error  errc::out_of_memory, …
+    /// Memory that is there for work queued on `on` from now, also on another device's stream.
+    /// \throws error  errc::out_of_memory; errc::capturing, for the memory would belong to the graph; …
     [[nodiscard]] void* allocate(std::size_t bytes, stream_ref on) const {
         device_guard const current{device_id_};
         void* p = nullptr;
-        check(cudaMallocFromPoolAsync(&p, bytes, handle_.get(), on.get()), "cudaMallocFromPoolAsync");
+        detail::require_no_capture(on.get(), "ferry::cuda::pool");
+        check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()), "cudaMallocFromPoolAsync");
         return p;
     }
 
@@ -59,14 +63,19 @@ class pool {
 };
 
 /// Memory of a pool, ordered on one stream: it is given out for work queued there, and given back after what is queued there
-/// by then. The stream must outlive the memory. Thread-safe.
+/// by then. The stream must outlive the memory. What is given back while the stream is being captured is lost, since
+/// freeing it would spoil the capture. Thread-safe.
 class pool_space {
    public:
     pool_space(pool from, stream_ref on) noexcept : pool_{std::move(from)}, on_{on} {}
 
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const { return pool_.allocate(bytes, on_); }
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
-        static_cast<void>(cudaFreeAsync(p, on_.get()));
+        try {
+            device_guard const current{pool_.device_id()};
+            if (detail::is_free_of_captures(on_.get())) detail::ignore(cudaFreeAsync(p, on_.get()));
+        } catch (...) {  // CUDA is gone
+        }
     }
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, pool_.device_id()}; }
 

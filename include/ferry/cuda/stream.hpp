@@ -49,7 +49,7 @@ class stream {
     }
     /// Work that is queued still runs.
     ~stream() {
-        if (handle_ != nullptr) static_cast<void>(cudaStreamDestroy(handle_));
+        if (handle_ != nullptr && cudaStreamDestroy(handle_) != cudaSuccess) static_cast<void>(cudaGetLastError());
     }
 
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
@@ -68,6 +68,14 @@ namespace detail {
 [[nodiscard]] inline cudaStream_t handle_of(stream_token t) noexcept { return reinterpret_cast<cudaStream_t>(t.native_handle()); }
 
 [[nodiscard]] constexpr bool is_default(stream_token t) noexcept { return t.which() != stream_token::kind::handle; }
+
+/// Refuses what is no CUDA stream: a null handle, which could be either default stream, and streams of other devices.
+inline void require_stream(stream_token t, char const* api) {
+    if (t.is_ambiguous())
+        ferry::detail::fail(errc::stream, api, message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"});
+    if (t.family() != device_type::cuda)
+        ferry::detail::fail(errc::stream, api, message{"this is a stream of "} << name(t.family()) << ", and CUDA needs one of its own (R43)");
+}
 
 /// The device that a stream's work runs on.
 [[nodiscard]] inline std::int32_t device_of(stream_token t) {

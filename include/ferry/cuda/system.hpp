@@ -4,69 +4,85 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/facts.hpp>
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
+#include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/transfer.hpp>
 #include <ferry/space/back_end.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace ferry::cuda {
 namespace detail {
 
-/// Refuses memory that is not where its struct says, before a copy reads it.
+/// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be pinned or
+/// managed (R38).
 inline void require_place(void const* p, device said) {
-    if (said.type == device_type::cpu || p == nullptr) return;
+    if (p == nullptr) return;
     device const is = where_is(p);
-    bool const fits = is.type == said.type || (said.type == device_type::cuda && is.type == device_type::cuda_managed);
+    bool const fits = is.type == said.type || (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
+                      (said.type == device_type::cpu && is_host_accessible(is));
     if (!fits)
-        ferry::detail::fail(errc::foreign_pointer, "ferry::cuda",
+        ferry::detail::fail(errc::foreign_pointer, "ferry::cuda::system",
                             message{"the tensor says that its data is on "} << name(said.type) << ", the driver that it is on " << name(is.type)
-                                << ": its producer names the wrong device");
+                                << ": its producer names the wrong device, or has freed it");
     if (said.type == device_type::cuda && is.type == device_type::cuda && is.id != said.id)
-        ferry::detail::fail(errc::device, "ferry::cuda",
+        ferry::detail::fail(errc::device, "ferry::cuda::system",
                             message{"the tensor says that its data is on cuda:"} << said.id << ", the driver that it is on cuda:" << is.id
                                 << ": its producer names the wrong device");
 }
 
-/// Lets two devices read each other's memory; told again, the driver says so and nothing happens.
-inline void enable_peers(std::int32_t from, std::int32_t to) {
-    int can = 0;
-    check(cudaDeviceCanAccessPeer(&can, to, from), "cudaDeviceCanAccessPeer");
-    if (can == 0) return;  // the driver stages the copy
-    device_guard const on{to};
-    cudaError_t const e = cudaDeviceEnablePeerAccess(from, 0);
-    if (e == cudaErrorPeerAccessAlreadyEnabled) static_cast<void>(cudaGetLastError());
-    else check(e, "cudaDeviceEnablePeerAccess");
+/// The device on which a copy without a stream runs.
+[[nodiscard]] inline std::int32_t device_for(device to, device from) {
+    if (to.type == device_type::cuda) return to.id;
+    if (from.type == device_type::cuda) return from.id;
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    return current;
 }
 
 }  // namespace detail
 
 /// The CUDA back end that owns nothing: every verb is plain calls of the runtime, on the streams that it is given. Copies
-/// between GPUs go from peer to peer where the machine allows it; layouts that no pitched copy can carry go through the host, which
-/// then blocks. Stateless but for one event per thread and device; thread-safe. `copier` is the fast one.
+/// between GPUs go from peer to peer where the machine allows it. Never waits for more than one stream. The host waits for that
+/// stream when it copies from or between host memory, or a layout that no few pitched copies can carry, which goes through the
+/// host; without a stream work runs on the per-thread default stream. Stateless but for one event per thread and device;
+/// thread-safe. `copier` is the fast one.
 struct system_back_end {
     [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu || uses_cuda_streams(d.type); }
 
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
-    /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports
+    /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports. Then nothing is queued.
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return;
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
+        bool const queued = on.names_stream();
+        if (queued) detail::require_stream(on, "ferry::cuda::system");
+        std::int32_t const where = queued ? detail::device_of(on) : detail::device_for(to, from);
+        cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
+        device_guard const current{where};
+        detail::require_no_capture(s, "ferry::cuda::system");
         detail::require_place(dst, to);
         detail::require_place(src, from);
-        if (to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id) detail::enable_peers(from.id, to.id);
-        bool const queued = on.names_stream();
-        std::int32_t const where = queued ? detail::device_of(on) : to.type == device_type::cuda ? to.id : from.type == device_type::cuda ? from.id : 0;
-        device_guard const current{where};
-        cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
-        detail::require_no_capture(s, "ferry::cuda::system");
+        if (to.type == device_type::cuda) {
+            detail::enable_peer(where, to.id, dst);
+            if (from.type == device_type::cuda) detail::enable_peer(from.id, to.id, dst);
+        }
+        if (from.type == device_type::cuda) {
+            detail::enable_peer(where, from.id, src);
+            if (to.type == device_type::cuda) detail::enable_peer(to.id, from.id, src);
+        }
         detail::transfer(plan, dst, to, src, from, s);
-        if (!queued) check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+        // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is pinned.
+        if (queued && from.type != device_type::cpu) return;
+        detail::beside_captures const quietly;
+        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
     }
 
     void order(stream_token from, stream_token to) const { cuda::order(from, to); }

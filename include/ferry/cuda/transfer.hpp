@@ -2,10 +2,9 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/order.hpp>
-#include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/pieces.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/host_copy.hpp>
@@ -34,74 +33,119 @@ struct extent_of_bytes {
     return {low, high - low};
 }
 
-/// Whether a level of loops can be one pitched copy: rows apart by at least their width, on both sides.
-[[nodiscard]] constexpr bool is_pitched(copy_plan const& p) noexcept {
-    if (p.kind != copy_kind::rows && p.kind != copy_kind::gather && p.kind != copy_kind::transpose) return false;
-    auto const in = p.rank - 1;
-    return p.dst_strides[in] >= p.unit && p.src_strides[in] >= p.unit;
+/// Whether a plan is better queued copy by copy than taken through the host: a call costs about what 16 KiB of pageable memory do.
+[[nodiscard]] constexpr bool is_worth_queueing(copy_plan const& p) noexcept {
+    if (p.counts_bits()) return false;
+    auto const calls = count_copies(p, p.unit);
+    return calls <= 16 || calls <= p.total_bytes / 16384;
 }
 
-/// A plan as pitched copies, one for each index of all loops but the innermost.
-inline void copy_pitched(copy_plan const& p, std::byte* dst, std::byte const* src, cudaStream_t s) {
-    std::int64_t index[copy_plan::max_rank] = {};
-    int const outer = p.rank - 1;
-    dst += p.dst_offset;
-    src += p.src_offset;
-    for (;;) {
-        check(cudaMemcpy2DAsync(dst, static_cast<std::size_t>(p.dst_strides[outer]), src, static_cast<std::size_t>(p.src_strides[outer]),
-                                static_cast<std::size_t>(p.unit), static_cast<std::size_t>(p.extents[outer]), cudaMemcpyDefault, s),
-              "cudaMemcpy2DAsync");
-        int i = outer;
-        while (--i >= 0) {
-            dst += p.dst_strides[i];
-            src += p.src_strides[i];
-            if (++index[i] < p.extents[i]) break;
-            dst -= p.dst_strides[i] * p.extents[i];
-            src -= p.src_strides[i] * p.extents[i];
-            index[i] = 0;
-        }
-        if (i < 0) return;
+/// Gives the destination of a plan in bytes the compact layout of its loops. Returns the bytes that it then takes.
+constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
+    p.dst_offset = 0;
+    std::int64_t step = p.unit;
+    for (int i = p.rank; i-- > 0; step *= p.extents[i]) p.dst_strides[i] = step;
+    return step;
+}
+
+/// The forward copy of what a plan in bytes reads, each element once, into compact memory; the plan then reads from there.
+[[nodiscard]] constexpr loop_nest gather_source(copy_plan& p) noexcept {
+    loop_nest forward;
+    forward.src_offset = p.src_offset;
+    p.src_offset = 0;
+    int order[copy_plan::max_rank] = {};
+    auto const far = [&](int i) { return p.src_strides[i] < 0 ? -p.src_strides[i] : p.src_strides[i]; };
+    for (int i = 0; i < p.rank; ++i) {
+        if (p.src_strides[i] == 0) continue;  // repeated: read once
+        int k = forward.rank++;
+        for (; k > 0 && far(order[k - 1]) < far(i); --k) order[k] = order[k - 1];
+        order[k] = i;
     }
+    std::int64_t step = p.unit;
+    for (int k = forward.rank; k-- > 0;) {
+        int const i = order[k];
+        bool const backwards = p.src_strides[i] < 0;
+        if (backwards) {
+            forward.src_offset += (p.extents[i] - 1) * p.src_strides[i];
+            p.src_offset += (p.extents[i] - 1) * step;
+        }
+        forward.extents[k] = p.extents[i];
+        forward.src_strides[k] = far(i);
+        forward.dst_strides[k] = step;
+        p.src_strides[i] = backwards ? -step : step;
+        step *= p.extents[i];
+    }
+    return forward;
 }
 
-/// Brings both sides to the host, copies there, and takes the result back: slow, and right for every layout. Blocks the host.
-inline void copy_by_host(copy_plan const& p, void* dst, device to, void const* src, device from, cudaStream_t s) {
+/// Copies by the host what lies on a GPU or two: brings the source, copies there, takes the result back. Slow, right for every
+/// layout, and writes no byte between the destination's elements; only of bytes that elements share with others (R19) the other
+/// bits are written back as they were. Blocks the host until the stream has run, and has finished when it returns.
+inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, device from, cudaStream_t s) {
     bool const dst_far = to.type == device_type::cuda, src_far = from.type == device_type::cuda;
-    auto const unit = p.unit;
-    auto const dst_reach = reach(p, p.dst_offset, p.dst_strides, unit), src_reach = reach(p, p.src_offset, p.src_strides, unit);
-    buffer<host_space> const near_src{src_far ? static_cast<std::size_t>(src_reach.size) : 0};
-    buffer<host_space> const near_dst{dst_far ? static_cast<std::size_t>(dst_reach.size) : 0};
+    auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
     auto const copy_now = [&](void* d, void const* from_here, std::int64_t n) {
-        check(cudaMemcpyAsync(d, from_here, static_cast<std::size_t>(n), cudaMemcpyDefault, s), "cudaMemcpyAsync");
+        check(cudaMemcpyAsync(d, from_here, size(n), cudaMemcpyDefault, s), "cudaMemcpyAsync");
     };
-    void* const far_dst = static_cast<std::byte*>(dst) + dst_reach.begin;
-    if (src_far) {
-        copy_now(near_src.data(), static_cast<std::byte const*>(src) + src_reach.begin, src_reach.size);
+    auto const finish = [&] {
+        beside_captures const quietly;
+        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+    };
+    auto const src_reach = reach(p, p.src_offset, p.src_strides, p.unit);
+    auto const dst_reach = reach(p, p.dst_offset, p.dst_strides, p.unit + p.zero_bits);
+    bool const whole = p.counts_bits() || src_reach.size <= 4 * p.total_bytes;  // what lies between costs less than the calls
+    loop_nest const back = p;
+    loop_nest gathered;
+    std::int64_t src_bytes = src_reach.size, dst_bytes = dst_reach.size;
+    if (src_far && !whole) {
+        gathered = gather_source(p);
+        src_bytes = p.unit;
+        for (int i = 0; i < gathered.rank; ++i) src_bytes *= gathered.extents[i];
+    }
+    if (dst_far && !p.counts_bits()) dst_bytes = compact_destination(p);
+    buffer<host_space> const near_src{src_far ? size(src_bytes) : 0}, near_dst{dst_far ? size(dst_bytes) : 0};
+    void* near = dst;
+    if (src_far && !whole) {
+        copy_pieces(gathered, p.unit, near_src.data(), src, {}, s);
+        src = near_src.data();
+    } else if (src_far) {
+        copy_now(near_src.data(), static_cast<std::byte const*>(src) + src_reach.begin, src_bytes);
         src = static_cast<std::byte const*>(near_src.data()) - src_reach.begin;
     }
-    if (dst_far) {  // what lies between its elements must survive
-        copy_now(near_dst.data(), far_dst, dst_reach.size);
-        dst = static_cast<std::byte*>(near_dst.data()) - dst_reach.begin;
+    void* const shared_bytes = static_cast<std::byte*>(dst) + dst_reach.begin;
+    if (dst_far && p.counts_bits()) {
+        copy_now(near_dst.data(), shared_bytes, dst_bytes);
+        near = static_cast<std::byte*>(near_dst.data()) - dst_reach.begin;
+    } else if (dst_far) {
+        near = near_dst.data();
     }
-    check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
-    copy_on_host(p, dst, src);
+    finish();
+    copy_on_host(p, near, src);
     if (!dst_far) return;
-    copy_now(far_dst, near_dst.data(), dst_reach.size);
-    check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+    if (p.counts_bits()) {
+        copy_now(shared_bytes, near_dst.data(), dst_bytes);
+    } else {
+        loop_nest scatter = back;
+        scatter.src_offset = 0;
+        for (int i = 0; i < p.rank; ++i) scatter.src_strides[i] = p.dst_strides[i];
+        copy_pieces(scatter, p.unit, dst, near_dst.data(), {}, s);
+    }
+    finish();
 }
 
-/// Queues a plan on a stream whose device is current.
+/// Queues a plan on a stream whose device is current, or carries it out. When it throws, nothing of it runs any more.
 inline void transfer(copy_plan const& p, void* dst, device to, void const* src, device from, cudaStream_t s) {
-    switch (p.kind) {
-        case copy_kind::empty: return;
-        case copy_kind::contiguous:
-            check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + p.dst_offset, static_cast<std::byte const*>(src) + p.src_offset,
-                                  static_cast<std::size_t>(p.unit), cudaMemcpyDefault, s),
-                  "cudaMemcpyAsync");
-            return;
-        default:
-            if (is_pitched(p)) copy_pitched(p, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), s);
-            else copy_by_host(p, dst, to, src, from, s);
+    auto const is_host = [](device d) { return d.type == device_type::cpu || d.type == device_type::cuda_host; };
+    bool const between_gpus = to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id;
+    if (p.kind == copy_kind::empty) return;
+    try {
+        // From host to host CUDA copies by the host as well.
+        if ((is_host(to) && is_host(from)) || !is_worth_queueing(p)) copy_by_host(p, dst, to, src, from, s);
+        else copy_pieces(p, p.unit, dst, src, {between_gpus, to.id, from.id}, s);
+    } catch (...) {
+        beside_captures const quietly;
+        ignore(cudaStreamSynchronize(s));
+        throw;
     }
 }
 

@@ -1,0 +1,54 @@
+// ferry: streams that are being captured into a graph, and how to leave them alone.
+#pragma once
+
+#include <ferry/cuda/error.hpp>
+
+namespace ferry::cuda::detail {
+
+/// The capture that a stream takes part in; 0 when it takes part in none. Disturbs no capture: of the legacy stream of a
+/// device on which a blocking stream is captured only cudaStreamIsCapturing may be asked, and it refuses (errc::capturing).
+/// \throws error  errc::capturing when the capture is invalid, or when the legacy stream would join one
+[[nodiscard]] inline unsigned long long capture_of(cudaStream_t s) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(s, &status), "cudaStreamIsCapturing");
+    if (status == cudaStreamCaptureStatusNone) return 0;
+    if (status == cudaStreamCaptureStatusInvalidated)
+        ferry::detail::fail(errc::capturing, "ferry::cuda::order", message{"the stream's capture is invalid: end it first"});
+    unsigned long long id = 0;
+    check(cudaStreamGetCaptureInfo(s, &status, &id, nullptr, nullptr, nullptr, nullptr), "cudaStreamGetCaptureInfo");
+    return id;
+}
+
+/// Refuses what would disturb a capture, before anything is queued.
+inline void require_no_capture(cudaStream_t s, char const* api) {
+    if (capture_of(s) != 0)
+        ferry::detail::fail(errc::capturing, api, message{"the stream is being captured into a graph: exchange before or after the capture"});
+}
+
+/// Whether work may be queued on a stream without any capture noticing; false too when nothing can be asked any more.
+[[nodiscard]] inline bool is_free_of_captures(cudaStream_t s) noexcept {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(s, &status) == cudaSuccess) return status == cudaStreamCaptureStatusNone;
+    static_cast<void>(cudaGetLastError());
+    return false;
+}
+
+/// For its lifetime this thread may allocate, free and wait although some thread captures: by default CUDA would refuse that and
+/// invalidate the capture. For calls that no graph is meant to see.
+class beside_captures {
+   public:
+    beside_captures() noexcept { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+    beside_captures(beside_captures const&) = delete;
+    beside_captures& operator=(beside_captures const&) = delete;
+    ~beside_captures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+
+   private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+/// Clears a failure that nobody is told of, so that no later call finds it.
+inline void ignore(cudaError_t e) noexcept {
+    if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+}  // namespace ferry::cuda::detail

@@ -1,0 +1,101 @@
+// ferry: loops over long or evenly spaced units, as few copies of the runtime as they take.
+#pragma once
+
+#include <ferry/cuda/error.hpp>
+#include <ferry/space/loop_nest.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ferry::cuda::detail {
+
+/// The largest distance between rows that pitched copies take (cudaDevAttrMaxPitch), the same on every GPU so far.
+inline constexpr std::int64_t max_pitch = 0x7fffffff;
+
+/// How many of the innermost loops one copy can carry out: 1 as rows, apart by at least their width on both sides; 2 as slices of
+/// those, apart by whole rows; 0 when each unit needs a copy of its own (backwards, repeated, or too far apart).
+[[nodiscard]] constexpr int loops_per_copy(loop_nest const& p, std::int64_t unit) noexcept {
+    int const rows = p.rank - 1, slices = p.rank - 2;
+    if (rows < 0) return 0;
+    auto const fits = [unit](std::int64_t pitch) { return pitch >= unit && pitch <= max_pitch; };
+    if (!fits(p.dst_strides[rows]) || !fits(p.src_strides[rows])) return 0;
+    if (slices < 0) return 1;
+    auto const even = [&](std::int64_t const* strides) {
+        return strides[slices] % strides[rows] == 0 && strides[slices] / strides[rows] >= p.extents[rows];
+    };
+    return even(p.dst_strides) && even(p.src_strides) ? 2 : 1;
+}
+
+/// How many copies that makes.
+[[nodiscard]] constexpr std::int64_t count_copies(loop_nest const& p, std::int64_t unit) noexcept {
+    std::int64_t n = 1;
+    for (int i = p.rank - loops_per_copy(p, unit); i-- > 0;) n *= p.extents[i];
+    return n;
+}
+
+/// Between two GPUs the copies name both: memory of pools has no other way where peers cannot reach it.
+struct route {
+    bool between_gpus = false;
+    std::int32_t to = 0;
+    std::int32_t from = 0;
+};
+
+/// One copy of `rows` × `slices` units.
+inline void copy_box(loop_nest const& p, std::int64_t unit, int loops, std::byte* dst, std::byte const* src, route way, cudaStream_t s) {
+    auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+    if (loops == 0) {
+        if (way.between_gpus) check(cudaMemcpyPeerAsync(dst, way.to, src, way.from, size(unit), s), "cudaMemcpyPeerAsync");
+        else check(cudaMemcpyAsync(dst, src, size(unit), cudaMemcpyDefault, s), "cudaMemcpyAsync");
+        return;
+    }
+    int const rows = p.rank - 1, slices = p.rank - 2;
+    auto const dst_pitch = size(p.dst_strides[rows]), src_pitch = size(p.src_strides[rows]), height = size(p.extents[rows]);
+    if (loops == 1 && !way.between_gpus) {
+        check(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, size(unit), height, cudaMemcpyDefault, s), "cudaMemcpy2DAsync");
+        return;
+    }
+    auto const side = [&](void* at, std::size_t pitch, std::int64_t const* strides) {
+        return cudaPitchedPtr{at, pitch, size(unit), loops == 2 ? size(strides[slices]) / pitch : height};
+    };
+    cudaPitchedPtr const to = side(dst, dst_pitch, p.dst_strides), from = side(const_cast<std::byte*>(src), src_pitch, p.src_strides);
+    cudaExtent const box{size(unit), height, loops == 2 ? size(p.extents[slices]) : 1};
+    if (way.between_gpus) {
+        cudaMemcpy3DPeerParms all{};
+        all.dstPtr = to;
+        all.srcPtr = from;
+        all.dstDevice = way.to;
+        all.srcDevice = way.from;
+        all.extent = box;
+        check(cudaMemcpy3DPeerAsync(&all, s), "cudaMemcpy3DPeerAsync");
+        return;
+    }
+    cudaMemcpy3DParms all{};
+    all.dstPtr = to;
+    all.srcPtr = from;
+    all.extent = box;
+    all.kind = cudaMemcpyDefault;
+    check(cudaMemcpy3DAsync(&all, s), "cudaMemcpy3DAsync");
+}
+
+/// Queues all of a nest whose distances are bytes; `dst` and `src` are where its offsets count from.
+inline void copy_pieces(loop_nest const& p, std::int64_t unit, void* dst, void const* src, route way, cudaStream_t s) {
+    int const loops = loops_per_copy(p, unit), outer = p.rank - loops;
+    auto* to = static_cast<std::byte*>(dst) + p.dst_offset;
+    auto const* from = static_cast<std::byte const*>(src) + p.src_offset;
+    std::int64_t index[loop_nest::max_rank] = {};
+    for (;;) {
+        copy_box(p, unit, loops, to, from, way, s);
+        int i = outer;
+        while (--i >= 0) {
+            to += p.dst_strides[i];
+            from += p.src_strides[i];
+            if (++index[i] < p.extents[i]) break;
+            to -= p.dst_strides[i] * p.extents[i];
+            from -= p.src_strides[i] * p.extents[i];
+            index[i] = 0;
+        }
+        if (i < 0) return;
+    }
+}
+
+}  // namespace ferry::cuda::detail
