@@ -6,6 +6,7 @@
 
 #include <ferry/abi/exchange_api.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/order.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <source_location>
@@ -69,6 +70,7 @@ struct exchange_table {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
             tensor_view const v = view_of(array);
+            catch_up(array, v.device());
             auto const d = negotiate(ferry::detail::facts_of(v, already_ready, shareable<T>), request{.stream = stream_token::no_sync()});
             BackEnd b{};
             *out = ferry::detail::export_array<DLManagedTensorVersioned>(array, d, v, already_ready, b,
@@ -98,13 +100,15 @@ struct exchange_table {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
             auto const where = std::source_location::current();
-            tensor_view const v = view_of(unwrap(object));
+            T& array = unwrap(object);
+            tensor_view const v = view_of(array);
             ferry::detail::validate_view(v, api, where);
             if (v.is_read_only() || v.is_padded())
                 ferry::detail::fail(errc::read_only, api,
                                     message{"a borrowed DLTensor has no flags and cannot say read-only or padded: use __dlpack__"}, where);
             if (v.strides().is_implicit() && v.rank() != 0)
                 ferry::detail::fail(errc::strides, api, message{"the array keeps no strides that could be borrowed: use __dlpack__"}, where);
+            catch_up(array, v.device());
             bool const empty = v.is_empty();
             *out = DLTensor{empty ? nullptr : v.data(), v.device().to_abi(), v.rank(), v.dtype().to_abi(),
                             const_cast<std::int64_t*>(v.shape().data()), const_cast<std::int64_t*>(v.strides().data()),
@@ -141,6 +145,16 @@ struct exchange_table {
         T* const array = Unwrap{}(static_cast<PyObject*>(object));
         if (array == nullptr) raise(PyExc_TypeError, "the object is not of the type that publishes this exchange table");
         return *array;
+    }
+
+    /// Who takes a tensor by the table uses it on the current stream of this thread (R76), which therefore waits for the one on
+    /// which the array is ready. The host does not.
+    static void catch_up([[maybe_unused]] T& array, [[maybe_unused]] device where) {
+        if constexpr (tells_ready_on<T> && tells_current_stream<T>) {
+            if (where.type == device_type::cpu) return;
+            BackEnd b{};
+            ferry::order(array_traits<T>::ready_on(array).on_device(where), array_traits<T>::current_stream(where).on_device(where), b);
+        }
     }
 };
 

@@ -9,6 +9,7 @@
 #include <ferry/abi/exchange_api.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 
+#include <concepts>
 #include <optional>
 #include <source_location>
 #include <utility>
@@ -128,15 +129,27 @@ struct arrival {
     return result;
 }
 
-/// Fetches a tensor from an object with `__dlpack__` or an exchange table, or from a raw capsule (R64).
-[[nodiscard]] inline arrival fetch(PyObject* x, request const& wish) {
+/// The back end makes a device current for a scope, as some producers want it before they are asked (R42).
+template <class BackEnd>
+concept selects_device = requires(BackEnd& b, device where) { b.make_current(where); };
+
+/// The back end knows one more protocol, for objects without `__dlpack__`: `fetch_otherwise(PyObject*)` gives an arrival, or
+/// nothing for objects that do not have it either.
+template <class BackEnd>
+concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
+    { b.fetch_otherwise(x) } -> std::same_as<std::optional<arrival>>;
+};
+
+/// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64).
+template <class BackEnd>
+[[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b) {
     if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
-    if (!wish.device && wish.copy == copy_policy::if_needed)
-        if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
     reference method{PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(x)), names().dlpack)};
     if (!method) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
         PyErr_Clear();
+        if constexpr (knows_other_protocol<BackEnd>)
+            if (auto got = b.fetch_otherwise(x)) return std::move(*got);
         PyErr_Format(PyExc_TypeError, "from_dlpack() wants an object with __dlpack__, or a capsule of one; %.200s has none",
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};
@@ -145,17 +158,43 @@ struct arrival {
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
-/// Where an object says its data is (R37); it may disagree with the capsule, which is right then (R38).
-[[nodiscard]] inline device announced_device(PyObject* x) {
+/// Where an object says its data is (R37); it may disagree with the capsule, which is right then (R38). Nothing when it does
+/// not say.
+[[nodiscard]] inline std::optional<device> announced_device(PyObject* x) {
     reference pair{PyObject_CallMethodNoArgs(x, names().dlpack_device)};
-    if (!pair) throw error_is_set{};
+    if (!pair) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
+        PyErr_Clear();
+        return {};
+    }
     return device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
+}
+
+/// Asks the producer on its own device (R42), with the stream on which T will use the data (R43); `told` is the request as the
+/// producer heard it. No stream goes to pinned memory, which PyTorch calls memory of the CPU: its producer then waits (R49).
+template <class T, class BackEnd>
+[[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
+    if (!told.device && told.copy == copy_policy::if_needed && PyCapsule_CheckExact(x) == 0)
+        if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
+    if constexpr (tells_current_stream<T> || selects_device<BackEnd>) {
+        if (auto const where = PyCapsule_CheckExact(x) == 0 ? announced_device(x) : std::nullopt) {
+            device const target = told.device.value_or(*where);
+            if (is_known(target.type) && target.type != device_type::cuda_host) told = ferry::detail::with_stream<T>(told, target);
+            if constexpr (selects_device<BackEnd>) {
+                if (where->type == device_type::cuda) {
+                    [[maybe_unused]] auto const current = b.make_current(*where);
+                    return fetch(x, told, b);
+                }
+            }
+        }
+    }
+    return fetch(x, told, b);
 }
 
 }  // namespace detail
 
 /// Imports a Python object as a C++ array: asks the producer for what the request says, copies itself what the producer
-/// cannot, validates, and gives the tensor to array_traits<T>::adopt (R42, R43, R56–R58, R64).
+/// cannot, validates, and gives the tensor to array_traits<T>::adopt (R42, R43, R56–R58).
 ///
 /// The GIL must be held; waits and long copies give it away. Whatever is taken is released exactly once on failure; what is
 /// not taken is left as it was.
@@ -164,17 +203,14 @@ struct arrival {
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request wish, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
-    if constexpr (tells_current_stream<T>) {
-        if (wish.stream.is_none() && PyCapsule_CheckExact(x) == 0)
-            wish = ferry::detail::with_stream<T>(wish, wish.device ? *wish.device : detail::announced_device(x));
-    }
-    detail::arrival got = detail::fetch(x, wish);
+    detail::arrival got = detail::fetch_for<T>(x, wish, b);
     if (wish.copy == copy_policy::never && got.tensor.is_copied())
         ferry::detail::fail(errc::copy_needed, "from_dlpack", message{"copy=False was asked for, and the producer copied (R54)"}, where);
+    auto const place = got.tensor.device();
+    stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(wish, place);
+    wish = ferry::detail::with_stream<T>(wish, place);
     detail::yielding patient{b};
-    if (got.ready_on)
-        return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, *got.ready_on, patient, where), where);
-    return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, patient, where), where);
+    return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, ready, patient, where), where);
 }
 
 }  // namespace ferry::python
