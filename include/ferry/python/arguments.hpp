@@ -50,13 +50,17 @@ struct interned_names {
 
 /// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; leaves no Python error set.
 [[nodiscard]] inline bool to_integer(PyObject* object, long long& out) noexcept {
-    reference index{PyNumber_Index(object)};
-    if (!index) {
-        PyErr_Clear();
-        return false;
+    reference index;
+    if (PyLong_Check(object) == 0) {
+        index = reference{PyNumber_Index(object)};
+        if (!index) {
+            PyErr_Clear();
+            return false;
+        }
+        object = index.get();
     }
     int overflow = 0;
-    out = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+    out = PyLong_AsLongLongAndOverflow(object, &overflow);
     if (overflow != 0) out = overflow > 0 ? INT64_MAX : INT64_MIN;
     return true;
 }
