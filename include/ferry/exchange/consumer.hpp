@@ -34,15 +34,21 @@ concept takes_padded = std::same_as<T, managed_tensor> || requires { requires ar
 
 namespace detail {
 
+/// R21: only a consumer that says so is given short vectors.
+template <class Consumer>
+void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::source_location where) {
+    if constexpr (!takes_vectors<Consumer>) {
+        if (v.dtype().lanes != 1)
+            fail(errc::dtype, "ferry::from_dlpack",
+                 message{"dtype "} << v.dtype() << " has " << unsigned{v.dtype().lanes}
+                     << " lanes, and this consumer has no vector elements (R21): view it as uint8 at its producer", where);
+    }
+}
+
 /// Hands a tensor to its consumer. The tensor is consumed whatever happens.
 template <consumer Consumer>
 [[nodiscard]] Consumer consume(managed_tensor&& tensor, std::source_location where) {
-    if constexpr (!takes_vectors<Consumer>) {
-        if (tensor.dtype().lanes != 1)
-            fail(errc::dtype, "ferry::from_dlpack",
-                 message{"dtype "} << tensor.dtype() << " has " << unsigned{tensor.dtype().lanes}
-                     << " lanes, and this consumer has no vector elements (R21): view it as uint8 at its producer", where);
-    }
+    require_lanes<Consumer>(tensor.view(), where);
     if constexpr (std::same_as<Consumer, managed_tensor>) return std::move(tensor);
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }

@@ -23,6 +23,7 @@ template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, stream_token ready, BackEnd& b,
                                           std::source_location where) {
     if (!got) return to_dlpack(std::move(got), wish, b, ready, where);  // which says so
+    require_lanes<Consumer>(got.view(), where);  // before anything is copied
     wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
     if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
