@@ -1,0 +1,294 @@
+// ferry: the CUDA back end that is fast: it keeps host threads, streams and pinned slots, and chooses the means of each copy.
+// length: one verb per means, and each is a few lines
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/batch.hpp>
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/choose.hpp>
+#include <ferry/cuda/copier_memory.hpp>
+#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/error.hpp>
+#include <ferry/cuda/facts.hpp>
+#include <ferry/cuda/lanes.hpp>
+#include <ferry/cuda/order.hpp>
+#include <ferry/cuda/peers.hpp>
+#include <ferry/cuda/pieces.hpp>
+#include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/strided.hpp>
+#include <ferry/cuda/system.hpp>
+#include <ferry/cuda/temporary.hpp>
+#include <ferry/cuda/transfer.hpp>
+#include <ferry/space/host_copy.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace ferry::cuda {
+
+/// Carries out a plan on memory of the current device, queued on a stream of it: `ferry::cuda::pack`.
+using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
+
+/// What a copier may use. An aggregate whose order of members is frozen.
+struct copier_options {
+    int lanes = 0;                                   ///< host threads; 0: one for each processor, at most 8
+    std::size_t slot_bytes = std::size_t{4} << 20;   ///< of one pinned slot, and so of the largest chunk
+    std::size_t most_pinned = std::size_t{64} << 20; ///< bytes of all slots together
+    std::size_t most_kept = std::size_t{64} << 20;   ///< bytes of pinned results that stay pinned when they are given back
+    pack_function pack = nullptr;                    ///< kernels for strided copies, where the program has them
+};
+
+/// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and are pinned
+/// when a copy first needs them and stay until the copier dies. The destructor lets them finish and joins them; no copy may be in
+/// progress then. Memory that it allocated may outlive it. Thread-safe; one for a program is enough.
+class copier {
+   public:
+    /// Calls nothing of CUDA.
+    explicit copier(copier_options const& options = {})
+        : pack_{options.pack},
+          lanes_{options.lanes > 0 ? options.lanes : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u))},
+          slot_bytes_{std::max(options.slot_bytes, std::size_t{4096})},
+          team_{lanes_, slot_bytes_, options.most_pinned},
+          pinned_{options.most_kept} {}
+    copier(copier const&) = delete;
+    copier& operator=(copier const&) = delete;
+
+    [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu || uses_cuda_streams(d.type); }
+
+    /// Memory of any kind: ordinary memory comes fresh and in huge pages, pinned memory from a pool of the copier's.
+    [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
+        copier_memory made{d, bytes, on, pinned_};
+        if (d.type == device_type::cpu && bytes >= detail::huge_from) remember_fresh(made.data());
+        return made;
+    }
+
+    /// As `back_end` says. Between GPUs, and from a GPU to pinned or managed memory and back, the copy is queued and nothing blocks,
+    /// but for layouts that neither the engines nor `pack` carry. What ordinary memory takes part in is made by the host: the call
+    /// waits until `on` got so far and returns when it is done. It never waits for other streams.
+    ///
+    /// \throws error  errc::foreign_pointer, device, capturing, stream, out_of_memory; what the driver reports;  std::bad_alloc,
+    ///                std::system_error where no thread can be had. Then nothing is under way any more, and no slot is lost
+    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+        if (plan.kind == copy_kind::empty) return;
+        if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
+        task t{.on = on, .is_queued = on.names_stream(), .to = to, .from = from};
+        if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
+        t.device_id = t.is_queued ? detail::device_of(on) : detail::device_for(to, from);
+        device_guard const current{t.device_id};
+        t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
+        detail::require_no_capture(t.stream, "ferry::cuda::copier");
+        detail::beside_captures const quietly;
+        detail::require_place(dst, to);
+        detail::require_place(src, from);
+        if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {  // pinned memory often passes for cpu (R38)
+            if (to.type == device_type::cpu) t.to = where_is(dst);
+            if (from.type == device_type::cpu) t.from = where_is(src);
+        }
+        reach_peers(dst, src, t);
+        t.facts = facts_of(plan, dst, t);
+        try {
+            carry_out(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
+            // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is pinned.
+            if (t.is_dirty && (!t.is_queued || from.type == device_type::cpu)) finish(t);
+        } catch (...) {
+            if (t.is_dirty) detail::ignore(cudaStreamSynchronize(t.stream));
+            throw;
+        }
+    }
+
+    void order(stream_token from, stream_token to) { cuda::order(from, to); }
+    void wait(stream_token on) { cuda::wait(on); }
+
+    /// Lanes, as threads, that have started.
+    [[nodiscard]] int started_lanes() const { return team_.started(); }
+    /// Slots that are pinned, and those of them that are free.
+    [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots().counts(); }
+
+   private:
+    /// One copy, and the stream that it is ordered on.
+    struct task {
+        stream_token on;
+        bool is_queued;  ///< on the caller's stream; else on one of the copier's, which the call waits for
+        device to, from;
+        cudaStream_t stream = nullptr;
+        std::int32_t device_id = 0;  ///< of the stream
+        copy_facts facts{};
+        bool is_dirty = false;  ///< something of it may be on the stream
+
+        [[nodiscard]] detail::route route() const noexcept {
+            return {to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id, to.id, from.id};
+        }
+    };
+
+    static void finish(task& t) {
+        check(cudaStreamSynchronize(t.stream), "cudaStreamSynchronize");
+        t.is_dirty = false;
+    }
+    static void reach_peers(void const* dst, void const* src, task const& t) {
+        bool const to_gpu = t.to.type == device_type::cuda, from_gpu = t.from.type == device_type::cuda;
+        if (to_gpu) detail::enable_peer(t.device_id, t.to.id, dst);
+        if (from_gpu) detail::enable_peer(t.device_id, t.from.id, src);
+        if (!to_gpu || !from_gpu) return;
+        detail::enable_peer(t.from.id, t.to.id, dst);
+        detail::enable_peer(t.to.id, t.from.id, src);
+    }
+
+    [[nodiscard]] copy_facts facts_of(copy_plan const& plan, void const* dst, task const& t) {
+        auto const is_here = [&](device d) { return d.type != device_type::cuda || d.id == t.device_id; };
+        copy_facts f{};
+        f.to = t.to;
+        f.from = t.from;
+        f.lanes = lanes_;
+        f.is_here = is_here(t.to) && is_here(t.from);
+        f.can_pack = pack_ != nullptr && f.is_here;
+        f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
+        f.dense_src = detail::is_dense_source(plan);
+        if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
+            f.is_fresh = take_fresh(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset, static_cast<std::size_t>(plan.total_bytes));
+        return f;
+    }
+
+    void carry_out(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        switch (choose(plan, t.facts)) {
+            case means::nothing:
+            case means::host: return;  // dealt with
+            case means::plain:
+            case means::staged: return carry(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from, static_cast<std::size_t>(plan.unit), t);
+            case means::batch: {
+                auto pieces = detail::pieces_of(plan, dst, src);
+                stream_token const on = t.is_queued ? t.on : stream_token{stream_ref{t.stream}};
+                t.is_dirty = true;
+                if (on.which() != stream_token::kind::legacy_default) return detail::queue(pieces, t.stream);
+                stream const beside{t.device_id};
+                return detail::queue_on(pieces, on, [&] { return stream_token{beside}; });
+            }
+            case means::packed: return carry_packed(plan, dst, src, t);
+            case means::unpacked: return carry_unpacked(plan, dst, src, t);
+            case means::by_host: return carry_by_host(plan, dst, src, t);
+            case means::kernel: return rearrange(plan, dst, src, t);
+            case means::pitched:
+                t.is_dirty = true;
+                return detail::copy_pieces(plan, plan.unit, dst, src, t.route(), t.stream);
+        }
+    }
+
+    /// Bytes in one piece.
+    void carry(void* dst, device to, void const* src, device from, std::size_t n, task& t) {
+        copy_facts facts = t.facts;
+        facts.to = to;
+        facts.from = from;
+        if (choose_bytes(n, facts) == means::staged) {
+            if (t.is_queued || t.is_dirty) finish(t);
+            auto cut = choose_staging(n, facts);
+            cut.chunk = std::min(cut.chunk, slot_bytes_);
+            bool const down = to.type == device_type::cpu;
+            device const far = down ? from : to;
+            detail::staged_job job{static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), n, down, far.type == device_type::cuda ? far.id : t.device_id, cut};
+            return team_.run(job);
+        }
+        auto const way = to.type == device_type::cuda && from.type == device_type::cuda ? detail::route{to.id != from.id, to.id, from.id} : detail::route{};
+        detail::copy_box({}, static_cast<std::int64_t>(n), 0, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), way, t.stream);
+        t.is_dirty = true;
+    }
+
+    /// A plan within one device.
+    void rearrange(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        t.is_dirty = true;
+        if (t.facts.can_pack) pack_(plan, dst, src, stream_ref{t.stream});
+        else detail::copy_pieces(plan, plan.unit, dst, src, {}, t.stream);
+    }
+
+    /// Made compact on the device, slab by slab, and carried as bytes.
+    void carry_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        int const level = detail::slowest(plan, plan.dst_strides);
+        auto const step = detail::slab_of(plan, level, detail::slab), all = plan.extents[level];
+        auto const size = [](copy_plan const& p) { return detail::reach(p, p.dst_offset, p.dst_strides, detail::written(p)); };
+        detail::temporary const compact{static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
+        device const here{device_type::cuda, t.device_id};
+        for (std::int64_t i = 0; i < all; i += step) {
+            auto const part = detail::part_of(plan, level, i, std::min(step, all - i));
+            auto const bytes = size(part);
+            rearrange(detail::with_dst_at_0(part), compact.data(), src, t);
+            carry(dst + bytes.begin, t.to, compact.data(), here, static_cast<std::size_t>(bytes.size), t);
+        }
+    }
+
+    /// Carried as bytes, slab by slab, and spread out on the device.
+    void carry_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        int const level = detail::slowest(plan, plan.src_strides);
+        auto const step = detail::slab_of(plan, level, detail::slab), all = plan.extents[level];
+        auto const size = [](copy_plan const& p) { return detail::reach(p, p.src_offset, p.src_strides, p.unit); };
+        detail::temporary const compact{static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
+        device const here{device_type::cuda, t.device_id};
+        t.is_dirty = true;  // the memory is there for work on the stream only
+        for (std::int64_t i = 0; i < all; i += step) {
+            auto const part = detail::part_of(plan, level, i, std::min(step, all - i));
+            auto const bytes = size(part);
+            carry(compact.data(), here, src + bytes.begin, t.from, static_cast<std::size_t>(bytes.size), t);
+            rearrange(detail::with_src_at_0(part), dst, compact.data(), t);
+        }
+    }
+
+    /// Rearranged by the host, which has one side of it already when the other is dense; blocks.
+    void carry_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        bool const down = t.from.type == device_type::cuda && t.to.type != device_type::cuda && t.facts.dense_src;
+        bool const up = t.to.type == device_type::cuda && t.from.type != device_type::cuda && t.facts.dense_dst;
+        if (!down && !up) {
+            t.is_dirty = true;
+            detail::transfer(plan, dst, t.to, src, t.from, t.stream);
+            return;
+        }
+        auto const part = down ? detail::reach(plan, plan.src_offset, plan.src_strides, plan.unit)
+                               : detail::reach(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
+        auto const bytes = static_cast<std::size_t>(part.size);
+        buffer<fresh_host_space> const near{bytes};
+        auto* const origin = static_cast<std::byte*>(near.data()) - part.begin;
+        t.facts.is_fresh = true;
+        if (down) carry(near.data(), cpu, src + part.begin, t.from, bytes, t);
+        if (t.is_queued || t.is_dirty) finish(t);  // also what the stream still does with the near side
+        if (down) return copy_on_host(plan, dst, origin);
+        copy_on_host(plan, origin, src);
+        carry(dst + part.begin, t.to, near.data(), cpu, bytes, t);
+        if (t.is_dirty) finish(t);  // the memory dies here
+    }
+
+    /// For copies that name no stream. They may wait for each other, and for nothing else.
+    [[nodiscard]] cudaStream_t own_stream(std::int32_t device_id) {
+        std::lock_guard const lock{mutex_};
+        for (auto const& [id, s] : streams_)
+            if (id == device_id) return s.get();
+        return streams_.emplace_back(device_id, stream{device_id}).second.get();
+    }
+
+    // Memory that was handed out and not written yet. A guess: a wrong one costs speed and nothing else.
+    void remember_fresh(void const* p) {
+        std::lock_guard const lock{mutex_};
+        fresh_[next_fresh_++ % fresh_.size()] = p;
+    }
+    [[nodiscard]] bool take_fresh(void const* p) {
+        std::lock_guard const lock{mutex_};
+        for (auto& known : fresh_)
+            if (known == p) return known = nullptr, true;
+        return false;
+    }
+
+    pack_function pack_;
+    int lanes_;
+    std::size_t slot_bytes_;
+    std::mutex mutex_;
+    std::list<std::pair<std::int32_t, stream>> streams_;
+    std::array<void const*, 32> fresh_{};
+    std::size_t next_fresh_ = 0;
+    detail::lane_team team_;
+    pinned_pool pinned_;
+};
+
+}  // namespace ferry::cuda

@@ -1,0 +1,108 @@
+// ferry: tensors that are released when a stream has got past them, on a thread of the user's choice.
+#pragma once
+
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/event.hpp>
+#include <ferry/cuda/order.hpp>
+#include <ferry/cuda/stream.hpp>
+#include <ferry/tensor/managed.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace ferry::cuda {
+
+/// Holds tensors that queued work still uses (R50) and drops them once it is done: in `poll`, on the thread that calls it, and in
+/// the destructor, which waits. Deleters never run on a thread of CUDA's. Thread-safe but for its end; not movable.
+class reaper {
+   public:
+    reaper() = default;
+    reaper(reaper const&) = delete;
+    reaper& operator=(reaper const&) = delete;
+    /// Waits for the work that its tensors are part of, stream by stream, and drops them.
+    ~reaper() {
+        detail::beside_captures const quietly;
+        for (auto& g : guests_) detail::ignore(cudaEventSynchronize(g.done.get()));  // a failure: nothing runs there any more
+    }
+
+    /// Drops the tensors whose work is done, and says how many. Does not block.
+    /// \throws error  what an event reports; the tensors stay
+    std::size_t poll() {
+        std::vector<guest> gone;  // dropped behind the lock: a deleter may do anything (R67)
+        {
+            std::lock_guard const lock{mutex_};
+            gone.reserve(guests_.size());
+            free_.reserve(free_.size() + guests_.size());
+            for (std::size_t i = 0; i < guests_.size();) {
+                if (!guests_[i].done.is_done()) {
+                    ++i;
+                    continue;
+                }
+                gone.push_back(std::move(guests_[i]));
+                free_.push_back({gone.back().device_id, std::move(gone.back().done)});
+                if (i + 1 < guests_.size()) guests_[i] = std::move(guests_.back());
+                guests_.pop_back();
+            }
+        }
+        return gone.size();
+    }
+    /// Tensors that it holds.
+    [[nodiscard]] std::size_t size() const {
+        std::lock_guard const lock{mutex_};
+        return guests_.size();
+    }
+
+   private:
+    friend void release_after(stream_token, reaper&, managed_tensor&&);
+
+    struct guest {
+        std::int32_t device_id;
+        event done;
+        managed_tensor tensor;
+    };
+    struct idle {
+        std::int32_t device_id;
+        event e;
+    };
+
+    void add(stream_token on, managed_tensor&& tensor) {
+        std::int32_t const id = detail::device_of(on);
+        device_guard const current{id};
+        detail::require_no_capture(detail::handle_of(on), "ferry::cuda::release_after");
+        std::lock_guard const lock{mutex_};
+        if (guests_.size() == guests_.capacity()) guests_.reserve(guests_.size() < 16 ? 16 : 2 * guests_.size());
+        event done = take(id);
+        done.record(detail::handle_of(on));
+        guests_.push_back({id, std::move(done), std::move(tensor)});  // reserved
+    }
+    [[nodiscard]] event take(std::int32_t device_id) {
+        for (auto& known : free_) {
+            if (known.device_id != device_id) continue;
+            event e = std::move(known.e);
+            std::swap(known, free_.back());
+            free_.pop_back();
+            return e;
+        }
+        return event{};
+    }
+
+    mutable std::mutex mutex_;
+    std::vector<guest> guests_;
+    std::vector<idle> free_;
+};
+
+/// Drops a tensor once all that is queued on `on` now has run, through the reaper. Never blocks.
+///
+/// Owns `tensor` on success; on failure it is still the caller's.
+/// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
+inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
+    detail::require_stream(on, "ferry::cuda::release_after");
+    if (tensor) by.add(on, std::move(tensor));
+}
+
+}  // namespace ferry::cuda

@@ -1,0 +1,26 @@
+// ferry: device memory for the time of one copy.
+#pragma once
+
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/error.hpp>
+
+#include <cstddef>
+
+namespace ferry::cuda::detail {
+
+/// Memory of the current device, there for work queued on a stream from now, and given back after what is queued there by the
+/// end of the scope. Never blocks.
+class temporary {
+   public:
+    temporary(std::size_t bytes, cudaStream_t s) : stream_{s} { check(cudaMallocAsync(&p_, bytes, s), "cudaMallocAsync"); }
+    temporary(temporary const&) = delete;
+    temporary& operator=(temporary const&) = delete;
+    ~temporary() { ignore(cudaFreeAsync(p_, stream_)); }
+    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
+
+   private:
+    cudaStream_t stream_;
+    void* p_ = nullptr;
+};
+
+}  // namespace ferry::cuda::detail

@@ -1,0 +1,181 @@
+// The means of a CUDA copy: a table, tested without a device.
+#include <ferry/cuda/choose.hpp>
+#include <ferry/cuda/strided.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace {
+
+using ferry::copy_plan;
+using ferry::device_type;
+using ferry::cuda::copy_facts;
+using ferry::cuda::means;
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr ferry::device gpu{device_type::cuda, 0}, other{device_type::cuda, 1}, pinned{device_type::cuda_host}, managed{device_type::cuda_managed};
+
+copy_facts between(ferry::device to, ferry::device from, bool pack = false, bool fresh = false) {
+    copy_facts f{};
+    f.to = to;
+    f.from = from;
+    f.can_pack = pack;
+    f.is_fresh = fresh;
+    return f;
+}
+
+struct both {
+    copy_plan plan;
+    copy_facts facts;
+};
+
+/// The copy of a rows × columns matrix of floats, stored column by column in the source.
+both transposed(ferry::device to, ferry::device from, std::int64_t rows, std::int64_t columns, bool pack) {
+    std::int64_t const shape[] = {rows, columns}, strides[] = {1, rows};
+    static float anything;
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, to}, ferry::tensor_view{&anything, shape, strides, from});
+    auto f = between(to, from, pack);
+    f.dense_dst = ferry::cuda::detail::is_dense(plan, plan.dst_offset, plan.dst_strides, plan.unit);
+    f.dense_src = ferry::cuda::detail::is_dense_source(plan);
+    return {plan, f};
+}
+
+/// Rows of `width` floats out of a source whose rows are `pitch` floats apart.
+both cropped(ferry::device to, ferry::device from, std::int64_t rows, std::int64_t width, std::int64_t pitch, bool pack) {
+    std::int64_t const shape[] = {rows, width}, strides[] = {pitch, 1};
+    static float anything;
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, to}, ferry::tensor_view{&anything, shape, strides, from});
+    auto f = between(to, from, pack);
+    f.dense_dst = ferry::cuda::detail::is_dense(plan, plan.dst_offset, plan.dst_strides, plan.unit);
+    f.dense_src = ferry::cuda::detail::is_dense_source(plan);
+    return {plan, f};
+}
+
+}  // namespace
+
+TEST_CASE("a piece that never touches ordinary memory is one copy on the stream, whatever its size") {
+    for (auto const size : {std::size_t{1}, mib, 4096 * mib})
+        for (auto const to : {gpu, pinned, managed})
+            for (auto const from : {gpu, other, pinned, managed}) CHECK(choose_bytes(size, between(to, from)) == means::plain);
+}
+
+TEST_CASE("ordinary memory is reached by lanes once they win") {
+    CHECK(choose_bytes(0, between(ferry::cpu, gpu)) == means::nothing);
+    CHECK(choose_bytes(mib, between(ferry::cpu, gpu)) == means::plain);
+    CHECK(choose_bytes(mib, between(gpu, ferry::cpu)) == means::plain);
+    CHECK(choose_bytes(16 * mib, between(ferry::cpu, gpu)) == means::staged);
+    CHECK(choose_bytes(16 * mib, between(ferry::cpu, managed)) == means::staged);
+    CHECK(choose_bytes(256 * mib, between(gpu, ferry::cpu)) == means::staged);
+    CHECK(choose_bytes(256 * mib, between(ferry::cpu, pinned)) == means::plain);
+    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu)) == means::plain);
+    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu, false, true)) == means::staged);
+}
+
+TEST_CASE("a staged transfer is cut so that each lane has something to do, and all of it is done") {
+    for (std::size_t bytes = 2 * mib; bytes <= 2048 * mib; bytes = bytes * 3 / 2 + 1)
+        for (int lanes = 1; lanes <= 16; lanes *= 2)
+            for (bool const fresh : {false, true})
+                for (bool const up : {false, true}) {
+                    auto f = up ? between(gpu, ferry::cpu) : between(ferry::cpu, gpu, false, fresh);
+                    f.lanes = lanes;
+                    auto const cut = choose_staging(bytes, f);
+                    CHECK(cut.lanes >= 1);
+                    CHECK(cut.lanes <= lanes);
+                    CHECK(cut.slots >= 2);
+                    CHECK(cut.chunk <= 4 * mib);
+                    CHECK((cut.lanes == 1 || bytes >= 2 * cut.chunk * static_cast<std::size_t>(cut.lanes)));
+                }
+}
+
+TEST_CASE("fresh pages get ordinary stores, touched ones stores past the caches") {
+    CHECK(choose_staging(1024 * mib, between(ferry::cpu, gpu)).past_caches);
+    CHECK(!choose_staging(1024 * mib, between(ferry::cpu, gpu, false, true)).past_caches);
+    CHECK(choose_staging(1024 * mib, between(gpu, ferry::cpu)).past_caches);
+    auto many = between(ferry::cpu, gpu, false, true);
+    many.lanes = 16;
+    CHECK(choose_staging(1024 * mib, many).lanes == 16);
+}
+
+TEST_CASE("a transposed tensor is made compact on the device that has kernels, else by the host") {
+    for (auto const to : {ferry::cpu, pinned}) {
+        auto const with = transposed(to, gpu, 4096, 4096, true), without = transposed(to, gpu, 4096, 4096, false);
+        CHECK(with.facts.dense_dst);
+        CHECK(with.facts.dense_src);
+        CHECK(choose(with.plan, with.facts) == means::packed);
+        CHECK(choose(without.plan, without.facts) == means::by_host);
+        auto const up = transposed(gpu, to, 4096, 4096, true);
+        CHECK(choose(up.plan, up.facts) == means::unpacked);
+    }
+    auto const within = transposed(gpu, gpu, 4096, 4096, true);
+    CHECK(choose(within.plan, within.facts) == means::kernel);
+    auto const beyond = transposed(gpu, other, 4096, 4096, true);
+    CHECK(choose(beyond.plan, beyond.facts) == means::by_host);
+}
+
+TEST_CASE("wide rows are one pitched copy; narrow ones are made compact first") {
+    auto const wide = cropped(pinned, gpu, 1000, 1024, 2048, true);
+    CHECK(choose(wide.plan, wide.facts) == means::pitched);
+    auto const narrow = cropped(pinned, gpu, 100'000, 1, 1024, true);
+    CHECK(choose(narrow.plan, narrow.facts) == means::packed);
+    auto const no_kernel = cropped(pinned, gpu, 100'000, 1, 1024, false);
+    CHECK(choose(no_kernel.plan, no_kernel.facts) == means::packed);
+    auto const large = cropped(ferry::cpu, gpu, 10'000, 1024, 2048, false);
+    CHECK(choose(large.plan, large.facts) == means::packed);
+    auto const elsewhere = [&] {
+        auto f = no_kernel.facts;
+        f.is_here = false;
+        return choose(no_kernel.plan, f);
+    }();
+    CHECK(elsewhere == means::pitched);
+}
+
+TEST_CASE("two host sides are the host's work, and nothing is nobody's") {
+    CHECK(choose(copy_plan{}, between(gpu, gpu)) == means::nothing);
+    auto const host = transposed(ferry::cpu, ferry::cpu, 8, 8, false), half = transposed(pinned, ferry::cpu, 8, 8, true);
+    CHECK(choose(host.plan, host.facts) == means::host);
+    CHECK(choose(half.plan, half.facts) == means::by_host);
+}
+
+TEST_CASE("scattered wide pieces without kernels are one batch") {
+    std::int64_t const shape[] = {1000, 4096}, backwards[] = {-8192, 1};
+    static std::uint8_t anything;
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, pinned}, ferry::tensor_view{&anything, shape, backwards, gpu});
+    CHECK(choose(plan, between(pinned, gpu)) == means::batch);
+}
+
+TEST_CASE("density: every byte, each once") {
+    using namespace ferry::cuda::detail;
+    auto const whole = transposed(ferry::cpu, gpu, 5, 7, false).plan, holes = cropped(gpu, gpu, 5, 7, 9, false).plan;
+    CHECK(is_dense(whole, whole.dst_offset, whole.dst_strides, whole.unit));
+    CHECK(is_dense_source(whole));
+    CHECK(is_dense(holes, holes.dst_offset, holes.dst_strides, holes.unit));
+    CHECK(!is_dense_source(holes));
+    std::int64_t const shape[] = {4, 6}, repeated[] = {0, 1}, overlapping[] = {3, 1};
+    static float f;
+    for (auto const* strides : {repeated, overlapping}) {
+        auto const plan = ferry::make_copy_plan(ferry::tensor_view{&f, shape}, ferry::tensor_view{&f, shape, ferry::strides_view{strides, 2}});
+        CHECK(!is_dense_source(plan));
+    }
+}
+
+TEST_CASE("slabs along the slowest loop of a dense side are dense, and together the whole") {
+    using namespace ferry::cuda::detail;
+    std::int64_t const shape[] = {6, 5, 4}, strides[] = {1, 24, 6};
+    static float f;
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&f, shape}, ferry::tensor_view{&f, shape, strides});
+    int const level = slowest(plan, plan.dst_strides);
+    auto const step = slab_of(plan, level, 2 * 20 * 4);
+    CHECK(step == 2);
+    std::int64_t end = 0;
+    for (std::int64_t i = 0; i < plan.extents[level]; i += step) {
+        auto const part = part_of(plan, level, i, step);
+        auto const bytes = reach(part, part.dst_offset, part.dst_strides, written(part));
+        CHECK(is_dense(part, part.dst_offset, part.dst_strides, written(part)));
+        CHECK(bytes.begin == end);
+        end += bytes.size;
+        CHECK(reach(with_dst_at_0(part), with_dst_at_0(part).dst_offset, part.dst_strides, part.unit).begin == 0);
+    }
+    CHECK(end == 6 * 5 * 4 * 4);
+}
