@@ -7,6 +7,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/tensor/make_managed.hpp>
 
@@ -87,8 +88,8 @@ namespace detail {
 }  // namespace detail
 
 /// Decides an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57). Reads its arguments and nothing else;
-/// constexpr, no failure but a decision to refuse.
-[[nodiscard]] constexpr decision negotiate(producer_facts const& facts, request const& wish) noexcept {
+/// constexpr, no failure but a decision to refuse. Inlined, so that nothing is left of it where the request is known.
+[[nodiscard]] FERRY_ALWAYS_INLINE constexpr decision negotiate(producer_facts const& facts, request const& wish) noexcept {
     using detail::refuse;
     bool const legacy = wish.max_version.is_legacy();
     bool const read_only = has(facts.bits, flags::read_only);

@@ -101,8 +101,8 @@ inline void check_data(DLTensor const& t, std::int64_t count, char const* api, s
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
 /// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64 bits,
-/// no extent of 0, no byte offset, sizes and reach far from overflow. One loop without a branch but to give up; what it does not vouch for is
-/// examined check by check.
+/// no extent of 0, no byte offset, sizes and reach far from overflow. One loop without a branch but to give up; what it does
+/// not vouch for is examined check by check.
 [[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool is_ordinary(DLTensor const& t) noexcept {
     constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
     bool const plain = t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
