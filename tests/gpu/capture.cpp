@@ -1,0 +1,189 @@
+// Exchanges beside and within the capture of a graph: what cannot be captured is refused, and no capture is spoilt.
+#include <gpu/calls.hpp>
+#include <gpu/world.hpp>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::copy_policy;
+using ferry::errc;
+using ferry::stream_token;
+
+/// A capture on a stream of its own, of the strictest mode. `ends_well` asks that it is still valid.
+class capture {
+   public:
+    explicit capture(unsigned flags = cudaStreamNonBlocking) : stream_{flags}, out_{make_poisoned(gpu, {100})}, in_{make_array(gpu, ferry::already_ready, {100})} {
+        load_kernels();
+        must(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+    }
+    ~capture() {
+        if (!ended_) static_cast<void>(end());
+    }
+    [[nodiscard]] test_stream const& stream() const { return stream_; }
+    [[nodiscard]] bool ends_well() {
+        add(out_.first(), in_.first(), 0, 100, stream_.get());
+        cudaGraph_t const graph = end();
+        if (graph == nullptr) return false;
+        cudaGraphExec_t exec = nullptr;
+        must(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+        must(cudaGraphLaunch(exec, stream_.get()), "cudaGraphLaunch");
+        stream_.finish();
+        must(cudaGraphExecDestroy(exec));
+        must(cudaGraphDestroy(graph));
+        return is_iota(read(out_.first(), 100));
+    }
+
+   private:
+    cudaGraph_t end() {
+        ended_ = true;
+        cudaGraph_t graph = nullptr;
+        if (cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess) return graph;
+        static_cast<void>(cudaGetLastError());
+        return nullptr;
+    }
+
+    test_stream stream_;
+    gpu_array out_, in_;
+    bool ended_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("cuda capture: streams of one capture are ordered within it") {
+    test_stream const a, b;
+    auto const in = make_array(gpu, ferry::already_ready, {100});
+    auto const middle = make_poisoned(gpu, {100}), out = make_poisoned(gpu, {100});
+    load_kernels();
+    must(cudaStreamBeginCapture(a.get(), cudaStreamCaptureModeGlobal));
+    cudaEvent_t fork = nullptr;
+    must(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    must(cudaEventRecord(fork, a.get()));
+    must(cudaStreamWaitEvent(b.get(), fork, 0));  // b takes part from here on
+    add(middle.first(), in.first(), 1, 100, a.get());
+    ferry::cuda::order(a.token(), b.token());
+    add(out.first(), middle.first(), -1, 100, b.get());
+    ferry::cuda::order(b.token(), a.token());
+    cudaGraph_t graph = nullptr;
+    must(cudaStreamEndCapture(a.get(), &graph), "cudaStreamEndCapture");
+    cudaGraphExec_t exec = nullptr;
+    must(cudaGraphInstantiate(&exec, graph, 0));
+    must(cudaGraphLaunch(exec, a.get()));
+    a.finish();
+    CHECK(is_iota(read(out.first(), 100)));
+    ferry::cuda::order(a.token(), b.token());  // the thread's event is none of the graph's
+    b.finish();
+    must(cudaGraphExecDestroy(exec));
+    must(cudaGraphDestroy(graph));
+    must(cudaEventDestroy(fork));
+}
+
+TEST_CASE("cuda capture: what a capture cannot take is refused, and the capture goes on") {
+    test_stream const other;
+    auto const array = make_array(gpu, ferry::already_ready, {100});
+    auto const target = make_poisoned(gpu, {100});
+    float near[100] = {};
+    auto const plan = ferry::make_copy_plan(ferry::view_of(target), ferry::view_of(array));
+    auto const s = ferry::cuda::system;
+    auto const refused = [&](char const* what, std::function<void(stream_token)> const& f) {
+        CAPTURE(std::string{what});
+        capture c;
+        fails(errc::capturing, [&] { f(c.stream().token()); });
+        CHECK(left_no_error());
+        CHECK(c.ends_well());
+    };
+    refused("order from", [&](stream_token t) { ferry::cuda::order(t, other.token()); });
+    refused("order to", [&](stream_token t) { ferry::cuda::order(other.token(), t); });
+    refused("order to legacy", [&](stream_token t) { ferry::cuda::order(t, stream_token::cuda_legacy_default()); });
+    refused("order from per-thread", [&](stream_token t) { ferry::cuda::order(stream_token::cuda_per_thread_default(), t); });
+    refused("wait", [&](stream_token t) { ferry::cuda::wait(t); });
+    refused("copy", [&](stream_token t) { s.copy(plan, target.first(), gpu, array.first(), gpu, t); });
+    refused("copy to the host", [&](stream_token t) { s.copy(plan, near, ferry::cpu, array.first(), gpu, t); });
+    refused("memory", [&](stream_token t) { static_cast<void>(s.allocate(gpu, 100, t)); });
+    refused("pool", [&](stream_token t) { static_cast<void>(ferry::cuda::pool::default_of(0).allocate(100, handle(t))); });
+    refused("exchange", [&](stream_token t) {
+        auto pending = array;
+        pending.ready_on = other.token();
+        static_cast<void>(ferry::to_dlpack(pending, {.stream = t}, s));
+    });
+    refused("to_host", [&](stream_token t) {
+        auto pending = array;
+        pending.ready_on = t;
+        static_cast<void>(ferry::to_host(pending, s));
+    });
+}
+
+TEST_CASE("cuda capture: while a blocking stream is captured the legacy stream is left alone") {
+    test_stream const other;
+    auto const array = make_array(gpu, ferry::already_ready, {100});
+    for (int which = 0; which < 4; ++which) {
+        CAPTURE(which);
+        capture c{cudaStreamDefault};
+        auto const legacy = stream_token::cuda_legacy_default();
+        fails(errc::capturing, [&] {
+            if (which == 0) ferry::cuda::order(other.token(), legacy);
+            if (which == 1) ferry::cuda::order(legacy, other.token());
+            if (which == 2) ferry::cuda::wait(legacy);
+            if (which == 3) static_cast<void>(ferry::cuda::system.allocate(gpu, 100, legacy));
+        });
+        CHECK(left_no_error());
+        CHECK(c.ends_well());
+    }
+}
+
+TEST_CASE("cuda capture: memory of every kind comes and goes beside a capture") {
+    for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+        CAPTURE(flags);
+        test_stream const other;
+        auto const before = pool_bytes_used();
+        std::optional<ferry::cuda::memory> held;
+        held.emplace(gpu, 1 << 20, stream_token{});
+        ferry::cuda::memory pinned_held(pinned, 4096, {}), managed_held(managed, 4096, {});
+        {
+            capture c{flags};
+            {
+                ferry::cuda::memory const p(pinned, 4096, {}), m(managed, 4096, {}), d(gpu, 4096, other.token());
+                auto const dead_pinned = std::move(pinned_held), dead_managed = std::move(managed_held);
+                ferry::cuda::device_space const space;
+                space.deallocate(space.allocate(4096), 4096);
+            }
+            held.reset();
+            CHECK(left_no_error());
+            CHECK(c.ends_well());
+        }
+        { ferry::cuda::memory const next(gpu, 16, stream_token{}); }  // brings what had to wait
+        CHECK(pool_bytes_used() == before);
+    }
+}
+
+TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
+    test_stream const theirs, ours;
+    auto const array = make_array(gpu, theirs.token(), {100});
+    theirs.finish();
+    for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+        capture c{flags};
+        auto const shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
+        auto const copied = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
+        auto const host = ferry::to_host(array, ferry::cuda::system);
+        CHECK(is_iota_on_host(host.view()));
+        ours.finish();
+        CHECK(c.ends_well());
+        CHECK(is_iota(copied.view()));
+    }
+}
+
+TEST_CASE("cuda capture: memory of a pool given back while its stream is captured does not spoil the capture") {
+    test_stream const s;
+    load_kernels();
+    ferry::cuda::pool const pool;
+    ferry::buffer<ferry::cuda::pool_space> held{4096, ferry::cuda::pool_space{pool, s.get()}};
+    must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal));
+    { auto const dead = std::move(held); }
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
+    if (graph != nullptr) must(cudaGraphDestroy(graph));
+    CHECK(left_no_error());
+}

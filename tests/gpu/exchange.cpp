@@ -1,0 +1,157 @@
+// Whole exchanges over real memory: shared, relabelled, copied; the rows of the foundation's suites that need a device.
+#include <gpu/world.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::copy_policy;
+using ferry::device;
+using ferry::errc;
+using ferry::request;
+using ferry::stream_token;
+
+}  // namespace
+
+TEST_CASE("cuda R53: shares where it is, copies on demand and says so") {
+    test_stream const theirs, ours;
+    for (auto const where : cuda_memory) {
+        CAPTURE(ferry::name(where.type));
+        auto const array = make_array(where, theirs.token(), {3, 4});
+        auto const shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
+        CHECK(shared.view().data() == array.first());
+        CHECK(!shared.is_copied());
+        auto const copied = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
+        CHECK(copied.view().data() != array.first());
+        CHECK(copied.is_copied());
+        CHECK(ferry::cuda::where_is(copied.view().data()).type == where.type);
+        ours.finish();
+        CHECK(is_iota(copied.view()));
+        auto const imported = ferry::from_dlpack<taken>(ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system).release(),
+                                                        {.stream = ours.token()}, ferry::cuda::system);
+        CHECK(imported.tensor.view().data() == array.first());
+    }
+}
+
+TEST_CASE("cuda R39, R53: pinned and managed memory under the names of others, without a copy") {
+    test_stream const theirs, ours;
+    struct row {
+        device from, to;
+        bool is_shared;
+    };
+    for (auto const& [from, to, is_shared] : {row{pinned, ferry::cpu, true}, row{managed, ferry::cpu, true}, row{managed, gpu, true},
+                                              row{gpu, ferry::cpu, false}, row{pinned, gpu, false}, row{gpu, pinned, false},
+                                              row{gpu, managed, false}, row{managed, pinned, false}, row{pinned, managed, false}}) {
+        CAPTURE(ferry::name(from.type));
+        CAPTURE(ferry::name(to.type));
+        auto const array = make_array(from, theirs.token(), {5, 6});
+        stream_token const on = to == ferry::cpu ? stream_token{} : ours.token();
+        auto const got = ferry::to_dlpack(array, {.device = to, .stream = on}, ferry::cuda::system);
+        CHECK(got.device() == to);
+        CHECK((got.view().data() == array.first()) == is_shared);
+        CHECK(got.is_copied() == !is_shared);
+        if (to == ferry::cpu) {
+            CHECK(is_iota_on_host(got.view()));
+        } else {
+            ours.finish();
+            CHECK(is_iota(got.view()));
+        }
+        auto const never = [&] { return ferry::to_dlpack(array, {.device = to, .copy = copy_policy::never, .stream = on}, ferry::cuda::system); };
+        if (is_shared) CHECK(never().view().data() == array.first());
+        else fails(errc::copy_needed, [&] { static_cast<void>(never()); });
+    }
+}
+
+TEST_CASE("cuda: from the host to every kind, and back") {
+    test_stream const ours;
+    auto const array = make_array(ferry::cpu, {}, {7, 11});
+    for (auto const to : cuda_memory)
+        for (auto const on : {ours.token(), stream_token{}, stream_token::no_sync(), stream_token::cuda_per_thread_default()}) {
+            CAPTURE(ferry::name(to.type));
+            auto got = ferry::from_dlpack<taken>(array, {.device = to, .stream = on}, ferry::cuda::system);
+            CHECK(got.tensor.is_copied());
+            auto const back = ferry::to_host(std::move(got.tensor), ferry::cuda::system, on.names_stream() ? on : stream_token::cuda_legacy_default());
+            CHECK(is_iota_on_host(back.view()));
+        }
+}
+
+TEST_CASE("cuda R26: nothing travels without a call that could fail") {
+    test_stream const theirs;
+    for (auto const where : cuda_memory) {
+        auto const array = make_poisoned(where, {0, 4}, theirs.token());
+        auto const host = ferry::to_host(array, ferry::cuda::system);
+        CHECK(host.view().is_empty());
+        CHECK(host.view().data() == nullptr);
+    }
+    CHECK(left_no_error());
+}
+
+TEST_CASE("cuda R50: a queued copy keeps its source alive") {
+    test_stream const theirs, ours;
+    auto result = make_poisoned(gpu, {1000});
+    auto array = make_poisoned(gpu, {1000}, theirs.token());
+    load_kernels();
+    gate closed{theirs.get()};
+    iota(array.first(), 1000, theirs.get());
+    auto const got = ferry::to_dlpack(std::move(array), {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
+    array.memory.reset();
+    auto other = ferry::cuda::memory{gpu, 4000, ours.token()};  // would get the source's place, were it free
+    CHECK(!closed.is_open());
+    closed.open();
+    ours.finish();
+    CHECK(is_iota(got.view()));
+    static_cast<void>(result);
+}
+
+TEST_CASE("cuda: results live in the caller's space") {
+    test_stream const theirs;
+    auto const array = make_array(gpu, theirs.token(), {1000});
+    ferry::cuda::pinned_pool const slots;
+    {
+        auto const host = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{slots, ferry::cuda::system});
+        CHECK(ferry::cuda::where_is(host.view().data()).type == ferry::device_type::cuda_host);
+        CHECK(is_iota_on_host(host.view()));
+    }
+    CHECK(slots.kept() == 4096);
+    auto const on_pool = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = theirs.token()},
+                                          ferry::allocating_from{ferry::cuda::pool_space{ferry::cuda::pool{}, theirs.get()}, ferry::cuda::system});
+    theirs.finish();
+    CHECK(is_iota(on_pool.view()));
+}
+
+TEST_CASE("cuda: many exchanges on many threads, and nothing is left") {
+    auto const before = pool_bytes_used();
+    char const* const soak = std::getenv("FERRY_SOAK");  // seconds
+    auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{soak != nullptr ? std::atoi(soak) : 0};
+    std::atomic<int> wrong = 0, done = 0;
+    {
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 8; ++t)
+            threads.emplace_back([&, t] {
+                try {
+                    test_stream const theirs, ours;
+                    for (int i = 0; i < 200 || std::chrono::steady_clock::now() < end; ++i) {
+                        auto const where = cuda_memory[(t + i) % 3];
+                        auto const array = make_array(where, theirs.token(), {1 + i % 7, 64});
+                        auto shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
+                        auto copied = ferry::to_dlpack(std::move(shared), {.copy = copy_policy::always, .stream = theirs.token()},
+                                                       ferry::cuda::system, ours.token());
+                        auto const host = ferry::to_host(std::move(copied), ferry::cuda::system, theirs.token());
+                        if (!is_iota_on_host(host.view())) ++wrong;
+                        ours.finish();
+                        ++done;
+                    }
+                } catch (...) {
+                    ++wrong;
+                }
+            });
+        for (auto& t : threads) t.join();
+    }
+    CHECK(wrong == 0);
+    CHECK(done >= 1600);
+    CHECK(pool_bytes_used() == before);
+    CHECK(left_no_error());
+}

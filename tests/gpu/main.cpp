@@ -1,0 +1,43 @@
+// The tests' main on a machine with a CUDA device: says which one; without one it says so and skips everything.
+#include <ferry/cuda/api.hpp>
+
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+namespace {
+
+/// What CTest takes for "skipped".
+constexpr int skipped = 77;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int devices = 0, driver = 0, runtime = 0;
+    cudaError_t const found = cudaGetDeviceCount(&devices);
+    static_cast<void>(cudaDriverGetVersion(&driver));
+    static_cast<void>(cudaRuntimeGetVersion(&runtime));
+    if (found != cudaSuccess || devices == 0) {
+        std::printf("SKIPPED: there is no CUDA device here (%s); no GPU test ran\n", cudaGetErrorString(found));
+        return skipped;
+    }
+    for (int i = 0; i < devices; ++i) {
+        cudaDeviceProp facts{};
+        if (cudaGetDeviceProperties(&facts, i) != cudaSuccess) continue;
+        std::printf("cuda:%d %s, compute %d.%d, %.1f GiB\n", i, facts.name, facts.major, facts.minor, static_cast<double>(facts.totalGlobalMem) / (1 << 30));
+    }
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    char const* const streams = "per-thread";
+#else
+    char const* const streams = "legacy";
+#endif
+    std::printf("driver %d, runtime %d, default stream: %s\n", driver, runtime, streams);
+    std::fflush(stdout);
+    doctest::Context context{argc, argv};
+    int const result = context.run();
+    if (context.shouldExit()) return result;
+    cudaError_t const left = cudaDeviceSynchronize();  // what failed late
+    if (left != cudaSuccess) std::printf("FAILED: an error came to light after the tests: %s\n", cudaGetErrorString(left));
+    return left != cudaSuccess ? 1 : result;
+}

@@ -1,0 +1,124 @@
+// Memory of every CUDA kind: where it is, how it comes, and how it goes on any thread.
+#include <gpu/calls.hpp>
+#include <gpu/world.hpp>
+
+#include <optional>
+
+namespace {
+
+using namespace support;
+using ferry::device_type;
+using ferry::errc;
+
+template <class Space>
+void behaves(Space space) {
+    CAPTURE(ferry::name(space.device().type));
+    void* const p = space.allocate(1000, ferry::default_alignment);
+    REQUIRE(p != nullptr);
+    CHECK(reinterpret_cast<std::uintptr_t>(p) % ferry::default_alignment == 0);
+    CHECK(ferry::is_same_place(ferry::cuda::where_is(p), space.device()));
+    fill(p, 1, 1000);
+    Space const copy = space;
+    std::thread{[&] { copy.deallocate(p, 1000, ferry::default_alignment); }}.join();
+    void* const none = space.allocate(0, ferry::default_alignment);
+    CHECK(none != nullptr);
+    space.deallocate(none, 0, ferry::default_alignment);
+    fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(std::size_t{1} << 46, ferry::default_alignment)); });
+    CHECK(left_no_error());
+    ferry::buffer<Space> const empty{0, space};
+    CHECK(empty.data() == nullptr);
+    static_assert(ferry::memory_space<Space>);
+}
+
+}  // namespace
+
+TEST_CASE("cuda: spaces give memory of their kind, also of 0 bytes, and say when there is none") {
+    test_stream const s;
+    behaves(ferry::cuda::device_space{});
+    behaves(ferry::cuda::pinned_space{});
+    behaves(ferry::cuda::pinned_pool{});
+    behaves(ferry::cuda::pool_space{ferry::cuda::pool{}, s.get()});
+    behaves(ferry::cuda::pool_space{ferry::cuda::pool::default_of(0), s.get()});
+    void* const p = ferry::cuda::managed_space{}.allocate(1000);  // may be larger than any memory: not asked for too much
+    CHECK(ferry::cuda::where_is(p).type == device_type::cuda_managed);
+    ferry::cuda::managed_space{}.deallocate(p, 1000);
+    fails(errc::device, [] { static_cast<void>(ferry::cuda::device_space{1000}.allocate(16)); });
+    fails(errc::device, [] { ferry::cuda::memory const m(ferry::device{device_type::cuda, 1000}, 16, {}); });
+    CHECK(left_no_error());
+}
+
+TEST_CASE("cuda: a pinned pool gives the same memory again, keeps a bounded amount, and outlives its maker") {
+    std::optional<ferry::cuda::pinned_pool> pool{std::in_place, std::size_t{64} << 10};
+    void* const first = pool->allocate(5000);
+    pool->deallocate(first, 5000);
+    CHECK(pool->kept() == 8192);
+    CHECK(pool->allocate(8000) == first);
+    CHECK(pool->kept() == 0);
+    void* const large = pool->allocate(100000);
+    pool->deallocate(large, 100000);
+    CHECK(pool->kept() == 0);
+    pool->deallocate(first, 8000);
+    auto const other = *pool;
+    pool.reset();
+    CHECK(other.kept() == 8192);
+}
+
+TEST_CASE("cuda R66: memory is released on any thread without a wait, once the legacy stream gets there") {
+    auto const before = pool_bytes_used();
+    auto array = make_array(gpu, ferry::already_ready, {1000});
+    auto result = make_poisoned(gpu, {1000});
+    {
+        gate closed{cudaStreamLegacy};
+        add(result.first(), array.first(), 0, 1000, cudaStreamLegacy);
+        std::thread{[&] { array.memory.reset(); }}.join();
+        CHECK(!closed.is_open());
+        closed.open();
+        must(cudaStreamSynchronize(cudaStreamLegacy));
+        CHECK(!closed.was_forced());
+    }
+    CHECK(is_iota(read(result.first(), 1000)));
+    result.memory.reset();
+    CHECK(pool_bytes_used() == before);
+    CHECK(left_no_error());
+}
+
+TEST_CASE("cuda: memory of a stream is there for it, whatever the legacy stream does") {
+    test_stream const s;
+    load_kernels();
+    gate closed{cudaStreamLegacy};
+    {
+        ferry::cuda::memory const m(gpu, 4096, s.token());
+        iota(static_cast<float*>(m.data()), 1024, s.get());
+        s.finish();
+        CHECK(!closed.is_open());
+        CHECK(is_iota(read(m.data(), 1024)));
+    }
+    closed.open();
+}
+
+TEST_CASE("cuda: memory moves, and what was moved from owns nothing") {
+    ferry::cuda::memory a(gpu, 64, {});
+    void* const p = a.data();
+    ferry::cuda::memory b{std::move(a)};
+    CHECK(a.data() == nullptr);
+    CHECK(b.data() == p);
+    ferry::cuda::memory c(pinned, 64, {});
+    c = std::move(b);
+    CHECK(c.data() == p);
+    CHECK(c.device() == gpu);
+    CHECK(ferry::cuda::memory(gpu, 0, {}).data() == nullptr);
+}
+
+TEST_CASE("cuda: nothing waits for a whole device") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    test_stream const s;
+    calls::reset();
+    auto const array = make_array(gpu, s.token(), {3, 5});
+    static_cast<void>(ferry::to_host(array, ferry::cuda::system));
+    static_cast<void>(ferry::to_dlpack(array, {.device = pinned, .stream = s.token()}, ferry::cuda::system));
+    s.finish();
+    CHECK(calls::count(calls::of::device_synchronize) == 0);
+}

@@ -1,0 +1,169 @@
+// Arrays in real memory of every CUDA kind, as a library's author would adapt them, and what the tests ask of it.
+#pragma once
+
+#include <ferry/cuda.hpp>
+#include <gpu/gate.hpp>
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace support {
+
+inline constexpr ferry::device gpu{ferry::device_type::cuda}, pinned{ferry::device_type::cuda_host}, managed{ferry::device_type::cuda_managed};
+inline constexpr ferry::device cuda_memory[] = {gpu, pinned, managed};
+inline constexpr unsigned char poison = 0xDB;
+
+[[nodiscard]] inline int gpus() {
+    int n = 0;
+    if (cudaGetDeviceCount(&n) != cudaSuccess) static_cast<void>(cudaGetLastError());
+    return n;
+}
+
+/// A stream of a test's own. A blocking one waits for the legacy default stream, and it for the stream.
+class test_stream {
+   public:
+    explicit test_stream(unsigned flags = cudaStreamNonBlocking) { must(cudaStreamCreateWithFlags(&handle_, flags), "cudaStreamCreateWithFlags"); }
+    test_stream(test_stream const&) = delete;
+    test_stream& operator=(test_stream const&) = delete;
+    ~test_stream() { static_cast<void>(cudaStreamDestroy(handle_)); }
+    [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
+    [[nodiscard]] ferry::stream_token token() const noexcept { return ferry::stream_token::cuda(handle_); }
+    void finish() const { must(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
+    [[nodiscard]] bool is_idle() const { return cudaStreamQuery(handle_) == cudaSuccess; }
+
+   private:
+    cudaStream_t handle_ = nullptr;
+};
+
+[[nodiscard]] inline cudaStream_t handle(ferry::stream_token t) { return ferry::cuda::detail::handle_of(t); }
+
+/// Floats in memory of their own; copies of the array are handles to the same memory.
+struct gpu_array {
+    std::shared_ptr<ferry::cuda::memory> memory;
+    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> strides;  // empty: compact
+    ferry::device where;
+    ferry::stream_token ready_on;
+    std::int64_t offset = 0;  // of the first element, in elements
+
+    [[nodiscard]] float* first() const { return static_cast<float*>(memory->data()) + offset; }
+    [[nodiscard]] ferry::strides_view steps() const { return strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides}; }
+    [[nodiscard]] std::size_t size() const {
+        return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{}));
+    }
+};
+
+/// Fills memory at once, on a stream that orders with no other.
+inline void fill(void* p, unsigned char value, std::size_t bytes) {
+    test_stream const s;
+    must(cudaMemsetAsync(p, value, bytes, s.get()), "cudaMemsetAsync");
+    s.finish();
+}
+
+/// Memory of unwritten floats.
+[[nodiscard]] inline gpu_array make_poisoned(ferry::device where, std::vector<std::int64_t> shape, ferry::stream_token ready_on = ferry::already_ready) {
+    gpu_array a{nullptr, std::move(shape), {}, where, ready_on};
+    auto const bytes = a.size() * sizeof(float);
+    a.memory = std::make_shared<ferry::cuda::memory>(where, bytes, ferry::stream_token{});
+    if (bytes == 0) return a;
+    if (where.type == ferry::device_type::cpu) std::memset(a.memory->data(), poison, bytes);
+    else fill(a.memory->data(), poison, bytes);
+    return a;
+}
+
+/// 1, 2, 3, …, n, written behind what is queued on `ready_on`; at once when it names no stream.
+[[nodiscard]] inline gpu_array make_array(ferry::device where, ferry::stream_token ready_on, std::vector<std::int64_t> shape) {
+    auto a = make_poisoned(where, std::move(shape), ready_on);
+    if (where.type == ferry::device_type::cpu) {
+        std::iota(a.first(), a.first() + a.size(), 1.0f);
+        return a;
+    }
+    load_kernels();
+    if (ready_on.names_stream()) {
+        iota(a.first(), a.size(), handle(ready_on));
+    } else {
+        test_stream const s;
+        iota(a.first(), a.size(), s.get());
+        s.finish();
+    }
+    return a;
+}
+
+/// What is there now, by a stream that waits for no other.
+[[nodiscard]] inline std::vector<float> read(void const* p, std::size_t n) {
+    std::vector<float> values(n);
+    test_stream const s;
+    must(cudaMemcpyAsync(values.data(), p, n * sizeof(float), cudaMemcpyDefault, s.get()), "cudaMemcpyAsync");
+    s.finish();
+    return values;
+}
+
+[[nodiscard]] inline bool is_iota(std::vector<float> const& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i] != static_cast<float>(i + 1)) return false;
+    return !values.empty();
+}
+[[nodiscard]] inline bool is_iota(ferry::tensor_view const& v) { return is_iota(read(v.data(), static_cast<std::size_t>(v.size()))); }
+/// The same without a word to CUDA: for data that must be there.
+[[nodiscard]] inline bool is_iota_on_host(ferry::tensor_view const& v) {
+    auto const* const p = static_cast<float const*>(v.data());
+    return is_iota(std::vector<float>(p, p + v.size()));
+}
+
+/// Opens a gate after a while, from another thread.
+class opener {
+   public:
+    explicit opener(gate& g, std::chrono::milliseconds after = std::chrono::milliseconds{100})
+        : thread_{[&g, after] {
+              std::this_thread::sleep_for(after);
+              g.open();
+          }} {}
+    ~opener() { thread_.join(); }
+
+   private:
+    std::thread thread_;
+};
+
+/// Bytes of the device's current pool that are handed out, once the legacy stream has run.
+[[nodiscard]] inline std::uint64_t pool_bytes_used(int device = 0) {
+    cudaMemPool_t pool = nullptr;
+    std::uint64_t used = 0;
+    must(cudaDeviceGetMemPool(&pool, device));
+    must(cudaStreamSynchronize(cudaStreamLegacy));
+    must(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    return used;
+}
+
+/// No error is left behind for the next caller of CUDA.
+[[nodiscard]] inline bool left_no_error() { return cudaPeekAtLastError() == cudaSuccess; }
+
+/// A consumer that only takes over.
+struct taken {
+    ferry::managed_tensor tensor;
+};
+
+}  // namespace support
+
+template <>
+struct ferry::array_traits<support::gpu_array> {
+    static tensor_view view(support::gpu_array& a) { return {a.first(), a.shape, a.steps(), a.where}; }
+    static tensor_view view(support::gpu_array const& a) { return {const_cast<float const*>(a.first()), a.shape, a.steps(), a.where}; }
+    static support::gpu_array share(support::gpu_array const& a) { return a; }
+    static stream_token ready_on(support::gpu_array const& a) { return a.ready_on; }
+};
+
+template <>
+struct ferry::array_traits<support::taken> {
+    static support::taken adopt(managed_tensor m) { return {std::move(m)}; }
+};
