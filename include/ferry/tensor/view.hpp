@@ -24,16 +24,16 @@ class tensor_view {
     /// Elements of a C++ type on the host or, with `where`, elsewhere. `T const*` makes the view read-only (R11).
     /// Without strides the elements are compact row-major. Lists of extents and strides are borrowed.
     template <element T>
-    constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, device where = cpu) noexcept
+    constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, ferry::device where = cpu) noexcept
         : tensor_view{const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, where,
                       std::is_const_v<T> ? flags::read_only : flags::none} {}
 
     /// Elements of a type known at run time; flags::is_copied is an exchange's to set and is ignored here.
-    constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {}, device where = cpu,
+    constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {}, ferry::device where = cpu,
                           ferry::flags bits = ferry::flags::none) noexcept
         : data_{data}, shape_{shape}, strides_{strides}, device_{where}, dtype_{type}, flags_{bits} {}
     constexpr tensor_view(void const* data, data_type type, shape_view shape, strides_view strides = {},
-                          device where = cpu, ferry::flags bits = ferry::flags::none) noexcept
+                          ferry::device where = cpu, ferry::flags bits = ferry::flags::none) noexcept
         : tensor_view{const_cast<void*>(data), type, shape, strides, where, bits | ferry::flags::read_only} {}
 
     /// What a foreign struct says, unchecked: `validate` first. Folds the byte offset where `data` is an address (R23).
