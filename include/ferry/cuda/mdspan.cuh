@@ -1,0 +1,42 @@
+// ferry: device views as mdspans for kernels. Needs nvcc.
+#pragma once
+
+#include <ferry/adapters/mdspan_cccl.hpp>
+
+#include <cuda/std/mdspan>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ferry::cuda {
+
+/// Like cuda::std::default_accessor, for device code alone: in host code its access does not compile.
+template <class T>
+struct device_accessor {
+    using offset_policy = device_accessor;
+    using element_type = T;
+    using reference = T&;
+    using data_handle_type = T*;
+
+    device_accessor() = default;
+    __host__ __device__ constexpr data_handle_type offset(data_handle_type p, std::size_t i) const noexcept { return p + i; }
+    __device__ constexpr reference access(data_handle_type p, std::size_t i) const noexcept { return p[i]; }
+};
+
+template <class T, std::size_t Rank, class Layout>
+using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t, Rank>, Layout, device_accessor<T>>;
+
+}  // namespace ferry::cuda
+
+namespace ferry::mdspan_family {
+
+/// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device: an mdspan to pass to kernels. Later
+/// releases of CCCL have a cuda::device_mdspan of their own; write a family with its names to use it.
+struct cuda_device : cccl {
+    template <class T, std::size_t Rank>
+    using device_contiguous = cuda::device_mdspan<T, Rank, ::cuda::std::layout_right>;
+    template <class T, std::size_t Rank>
+    using device_strided = cuda::device_mdspan<T, Rank, ::cuda::std::layout_stride>;
+};
+
+}  // namespace ferry::mdspan_family
