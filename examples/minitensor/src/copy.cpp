@@ -1,8 +1,10 @@
 #include <minitensor/number.hpp>
 #include <minitensor/ops/copy.hpp>
 
+#include "cuda.hpp"
 #include "strided.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -58,22 +60,59 @@ void for_each_element(tensor const& to, tensor const& from, F&& f) {
                          });
 }
 
+[[noreturn]] void no_strided_copy(tensor const&, tensor const&, std::uintptr_t) {
+    throw buffer_error{"minitensor copies contiguous tensors to and from GPUs; see use_strided_copy"};
+}
+
+std::atomic<strided_copy> copy_strided{&no_strided_copy};
+
+/// The bits behind the last element of a packed type are nobody's, and are zero in copies on the host.
+void clear_behind(tensor const& t) {
+    if (auto const rest = t.size() * t.itemsize_bits() % 8; rest != 0) {
+        static_cast<unsigned char*>(t.data())[t.nbytes() - 1] &= static_cast<unsigned char>((1 << rest) - 1);
+    }
+}
+
 }  // namespace
 
-void require_host(tensor const& t, char const* what) {
-    if (!host_accessible(t.device())) {
-        throw buffer_error{std::string{what} + " cannot read " + name(t.device()) +
-                           " memory: minitensor was built "
-                           "without CUDA"};
+void use_strided_copy(strided_copy f) noexcept { copy_strided = f; }
+
+tensor on_host(tensor const& t) {
+    if (t.device().type == device::cpu) return t;
+    if (!host_accessible(t.device())) return copy(t, device{});
+    if (t.line() != nullptr) t.line()->wait();
+    return t;
+}
+
+void detail::copy_queued(tensor const& to, tensor const& from) {
+    if (from.size() == 0) return;
+    bool const to_gpu = is_queued(to) && (to.device().type == device::cuda || !is_queued(from));
+    auto const s = current_stream(to_gpu ? to.device() : from.device());
+    if (to.line() != nullptr) to.line()->continue_on(s);
+    if (from.line() != nullptr) from.line()->continue_on(s);
+    auto const bytes = static_cast<std::size_t>(from.nbytes());
+    if (!to.contiguous() || !from.contiguous()) copy_strided.load()(to, from, s.handle);
+    else if (from.device().type == device::cpu) cuda::upload(to.data(), from.data(), bytes, s);
+    else cuda::copy(to.data(), from.data(), bytes, s);
+    if (to.device().type == device::cpu) {
+        cuda::wait(s);
+        clear_behind(to);
+    }
+    // A tensor is left on a stream of its own device.
+    if (from.device().type == device::cuda && from.device().id != s.device) {
+        from.line()->continue_on(current_stream(from.device()));
     }
 }
 
 tensor copy(tensor const& t, std::optional<device> where) {
     tensor fresh{t.dtype(), t.shape(), where.value_or(t.device())};
-    require_host(t, "copy");
-    require_host(fresh, "copy");
     auto const bytes = static_cast<std::size_t>(t.nbytes());
     if (bytes == 0) return fresh;
+    if (detail::is_queued(t) || detail::is_queued(fresh)) {
+        detail::copy_queued(fresh, t);
+        return fresh;
+    }
+    if (t.line() != nullptr) t.line()->wait();
     if (t.dtype().packed()) {
         // The bits behind the last element are nobody's, and are zero in every copy.
         static_cast<unsigned char*>(fresh.data())[bytes - 1] = 0;
@@ -90,12 +129,12 @@ tensor copy(tensor const& t, std::optional<device> where) {
 
 tensor converted(tensor const& t, dtype type) {
     if (type == t.dtype()) return copy(t, device{});
-    require_host(t, "a conversion");
+    tensor const near = on_host(t);
     tensor fresh{type, t.shape()};
     if (fresh.size() == 0) return fresh;
     static_cast<unsigned char*>(fresh.data())[fresh.nbytes() - 1] = 0;
-    for_each_element(fresh, t, [&](std::int64_t a, std::int64_t b) {
-        auto const value = decode(t.dtype(), load(t.dtype(), t.data(), b));
+    for_each_element(fresh, near, [&](std::int64_t a, std::int64_t b) {
+        auto const value = decode(t.dtype(), load(t.dtype(), near.data(), b));
         store(type, fresh.data(), a, encode(type, value));
     });
     return fresh;

@@ -1,4 +1,5 @@
 #include <minitensor/number.hpp>
+#include <minitensor/ops/copy.hpp>
 #include <minitensor/ops/print.hpp>
 
 #include <algorithm>
@@ -141,7 +142,7 @@ std::string to_string(tensor const& t) {
     if (t.size() == 0) {
         s += "[], ";
     } else if (host_accessible(t.device())) {
-        s += printer{t}.values() + ", ";
+        s += printer{on_host(t)}.values() + ", ";
     }
     s += "shape=" + list(t.shape()) + ", dtype=" + name(t.dtype()) + ", device=" + name(t.device());
     return s + (t.readonly() ? ", readonly)" : ")");

@@ -1,28 +1,30 @@
 #include <minitensor/error.hpp>
 #include <minitensor/storage.hpp>
 
+#include "cuda.hpp"
+
 #include <atomic>
 #include <limits>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace mt {
 namespace {
 
 std::atomic<std::int64_t> live{0};
 
-/// Frees host memory and takes it off the count.
-struct host_free {
+/// Frees memory and takes it off the count.
+struct free_memory {
     std::size_t bytes;
+    device where;
+    std::shared_ptr<timeline const> line;
     void operator()(void* p) const noexcept {
-        ::operator delete(p, std::align_val_t{alignment});
+        if (where.type == device::cpu) ::operator delete(p, std::align_val_t{alignment});
+        else cuda::deallocate(p, where, line ? line->last() : stream{});
         live.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     }
 };
-
-[[noreturn]] void no_cuda(device where) {
-    throw buffer_error{name(where) + " memory is not to be had: minitensor was built without CUDA"};
-}
 
 }  // namespace
 
@@ -31,7 +33,7 @@ device normalised(device d) {
         case device::cpu:
         case device::cuda_host:
         case device::cuda_managed: return {d.type, 0};
-        case device::cuda: no_cuda(d);
+        case device::cuda: cuda::require(d); return d;
         default:
             throw buffer_error{"minitensor has no use for memory of device type " +
                                std::to_string(d.type)};
@@ -48,16 +50,25 @@ std::string name(device d) {
     }
 }
 
-std::shared_ptr<void> allocate(std::size_t bytes, device where) {
+std::shared_ptr<void> allocate(std::size_t bytes, device where,
+                               std::shared_ptr<timeline const> line) {
     where = normalised(where);
-    if (where.type != device::cpu) no_cuda(where);
+    bool const host = where.type == device::cpu;
+    if (!host) cuda::require(where);
     if (bytes == 0) return nullptr;
     if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc{};
-    void* const p = ::operator new(bytes, std::align_val_t{alignment});
+    void* const p = host ? ::operator new(bytes, std::align_val_t{alignment})
+                         : cuda::allocate(bytes, where);
     live.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
-    return std::shared_ptr<void>{p, host_free{bytes}};  // frees p too if it throws
+    std::shared_ptr<void> memory{p, free_memory{bytes, where, line}};  // frees p too if it throws
+    if (host || where.type == device::cuda || line == nullptr) return memory;
+    // Freeing such memory does not wait for streams: they must be done with it.
+    return {p, [memory, line](void*) mutable { release_when_done(*line, std::move(memory)); }};
 }
 
-std::int64_t live_bytes() noexcept { return live.load(std::memory_order_relaxed); }
+std::int64_t live_bytes() noexcept {
+    release_what_is_done();
+    return live.load(std::memory_order_relaxed);
+}
 
 }  // namespace mt

@@ -59,16 +59,24 @@ bool overlaps(std::span<std::int64_t const> shape, std::span<std::int64_t const>
     return false;
 }
 
+/// The timeline of new memory: it begins on the current stream.
+std::shared_ptr<timeline> begin(device where) {
+    if (where.type == device::cpu || !cuda_available()) return nullptr;
+    return std::make_shared<timeline>(current_stream(where));
+}
+
 }  // namespace
 
 tensor::tensor(mt::dtype type, std::span<std::int64_t const> shape, mt::device where, bool copied) {
     auto const [size, nbytes] = count(type, shape);
     auto strides = row_major(shape);
-    auto storage = allocate(static_cast<std::size_t>(nbytes), where);
+    where = normalised(where);
+    auto line = begin(where);
+    auto storage = allocate(static_cast<std::size_t>(nbytes), where, line);
     void* const data = storage.get();
-    state_ = std::make_shared<state const>(state{std::move(storage), data,
+    state_ = std::make_shared<state const>(state{std::move(storage), std::move(line), data,
                                                  {shape.begin(), shape.end()}, std::move(strides),
-                                                 size, nbytes, normalised(where), type, false,
+                                                 size, nbytes, where, type, false,
                                                  copied});
 }
 
@@ -86,9 +94,17 @@ tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype typ
         throw std::invalid_argument{"a tensor with elements needs memory"};
     }
     readonly = readonly || (size != 0 && overlaps(shape, steps));
-    state_ = std::make_shared<state const>(state{std::move(keep_alive), size == 0 ? nullptr : data,
+    where = normalised(where);
+    auto line = begin(where);
+    if (line) {
+        // Its owner must not be dropped before the work is done that minitensor queues on it.
+        keep_alive = std::shared_ptr<void const>{data, [line, owner = std::move(keep_alive)](void const*) mutable {
+                                                     release_when_done(*line, std::move(owner));
+                                                 }};
+    }
+    state_ = std::make_shared<state const>(state{std::move(keep_alive), std::move(line), size == 0 ? nullptr : data,
                                                  {shape.begin(), shape.end()}, std::move(steps),
-                                                 size, nbytes, normalised(where), type, readonly,
+                                                 size, nbytes, where, type, readonly,
                                                  copied});
 }
 
@@ -121,7 +137,7 @@ tensor tensor::restrided(std::int64_t offset, std::vector<std::int64_t> shape,
         data += offset * (dtype().bits / 8);
     }
     tensor view{*this};
-    view.state_ = std::make_shared<state const>(state{state_->keep_alive, data, std::move(shape),
+    view.state_ = std::make_shared<state const>(state{state_->keep_alive, state_->line, data, std::move(shape),
                                                       std::move(strides), size, nbytes, device(),
                                                       dtype(), readonly, false});
     return view;

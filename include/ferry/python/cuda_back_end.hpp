@@ -8,15 +8,33 @@
 #include <ferry/cuda/system.hpp>
 #include <ferry/space/back_end.hpp>
 
+#include <cstdint>
 #include <optional>
 
 namespace ferry::python {
+namespace detail {
+
+/// Makes a device current for a scope; does nothing where there is no such device.
+class current_if_there {
+   public:
+    explicit current_if_there(std::int32_t id) noexcept {
+        try {
+            on_.emplace(id);
+        } catch (error const&) {  // whoever touches the device will say so
+        }
+    }
+
+   private:
+    std::optional<cuda::device_guard> on_;
+};
+
+}  // namespace detail
 
 /// The back end to install the protocol with: copies, orders and waits as `BackEnd` does, asks producers on their own device
 /// (R42), and takes objects that have only `__cuda_array_interface__`.
 template <back_end BackEnd = cuda::system_back_end>
 struct cuda_back_end : BackEnd {
-    [[nodiscard]] cuda::device_guard make_current(device where) const { return cuda::device_guard{where.id}; }
+    [[nodiscard]] detail::current_if_there make_current(device where) const noexcept { return detail::current_if_there{where.id}; }
     [[nodiscard]] std::optional<detail::arrival> fetch_otherwise(PyObject* x) const { return from_cuda_array_interface(x); }
 };
 

@@ -129,7 +129,8 @@ struct arrival {
     return result;
 }
 
-/// The back end makes a device current for a scope, as some producers want it before they are asked (R42).
+/// The back end makes a device current for a scope, as some producers want it before they are asked (R42). It does what it can:
+/// whether the device is there shows when the tensor has come.
 template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device where) { b.make_current(where); };
 
@@ -158,16 +159,15 @@ template <class BackEnd>
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
-/// Where an object says its data is (R37); it may disagree with the capsule, which is right then (R38). Nothing when it does
-/// not say.
+/// Where an object says its data is (R37): a hint, since the capsule is right when they disagree (R38). Nothing when it says
+/// nothing that can be understood.
 [[nodiscard]] inline std::optional<device> announced_device(PyObject* x) {
     reference pair{PyObject_CallMethodNoArgs(x, names().dlpack_device)};
-    if (!pair) {
-        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
-        PyErr_Clear();
-        return {};
-    }
-    return device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
+    long long type = 0, id = 0;
+    if (!pair && PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
+    PyErr_Clear();
+    if (!pair || !to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX) return {};
+    return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
 /// Asks the producer on its own device (R42), with the stream on which T will use the data (R43); `told` is the request as the

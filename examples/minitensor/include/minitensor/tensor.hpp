@@ -4,6 +4,7 @@
 #include <minitensor/device.hpp>
 #include <minitensor/dtype.hpp>
 #include <minitensor/error.hpp>
+#include <minitensor/stream.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +63,14 @@ class tensor {
     /// Whether the elements lie one after the other in row-major order.
     [[nodiscard]] bool contiguous() const noexcept;
 
+    /// Where minitensor queues work on the elements; null for memory of the host, and without a GPU.
+    [[nodiscard]] mt::timeline* line() const noexcept { return state_->line.get(); }
+    /// The stream that the elements were used on last , by any tensor that shares them; an import counts
+    /// as a use on the current stream. None when nothing can be pending.
+    [[nodiscard]] mt::stream ready_on() const {
+        return state_->line ? state_->line->last() : mt::stream{};
+    }
+
     /// Another view on the same memory, whose first element lies `offset` elements after this
     /// one's. The caller answers for staying inside.
     ///
@@ -72,6 +81,7 @@ class tensor {
    private:
     struct state {
         std::shared_ptr<void const> keep_alive;
+        std::shared_ptr<mt::timeline> line;
         void* data = nullptr;
         std::vector<std::int64_t> shape;
         std::vector<std::int64_t> strides;

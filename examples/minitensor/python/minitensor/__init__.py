@@ -1,6 +1,18 @@
 """minitensor: a small array library, the example that comes with ferry."""
 
-from ._minitensor import Tensor, arange, asarray, empty, live_bytes, zeros
+from ._minitensor import (
+    Tensor,
+    arange,
+    asarray,
+    cuda_available,
+    current_stream,
+    device_count,
+    empty,
+    live_bytes,
+    stream,
+    synchronize,
+    zeros,
+)
 
 __version__ = "0.1.0"
 
@@ -8,9 +20,14 @@ __all__ = [
     "Tensor",
     "arange",
     "asarray",
+    "cuda_available",
+    "current_stream",
+    "device_count",
     "empty",
     "from_dlpack",
     "live_bytes",
+    "stream",
+    "synchronize",
     "zeros",
 ]
 

@@ -72,6 +72,9 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the elements are: (type, id)."""
     __dlpack_c_exchange_api__: Any
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3; only for memory of GPUs, else AttributeError."""
     @staticmethod
     def from_dlpack(x: Any, /, *, device: _Device | None = None, copy: bool | None = None) -> Tensor:
         """A Tensor on the memory of another library's array (an object with __dlpack__, or a raw capsule).
@@ -94,6 +97,30 @@ def zeros(shape: _Shape, dtype: str = "float32", device: _Device = "cpu") -> Ten
 
 def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
     """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
+
+class stream:
+    """Makes a CUDA stream this thread's current one: `with stream(s): ...`"""
+
+    def __init__(self, s: Any) -> None:
+        """An int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that outlives what is done on it), or an
+        object with __cuda_stream__, cuda_stream or ptr, which is kept alive as long as it is needed."""
+    def __enter__(self) -> stream: ...
+    def __exit__(self, *args: object) -> None: ...
+    @property
+    def ptr(self) -> int:
+        """The handle of the stream."""
+
+def current_stream(device: _Device | None = None) -> int:
+    """The handle of the stream that this thread works on, on that device: 1 is the legacy default stream."""
+
+def cuda_available() -> bool:
+    """Whether there is a GPU that minitensor can use."""
+
+def device_count() -> int:
+    """How many GPUs there are."""
+
+def synchronize(device: _Device | int | None = None) -> None:
+    """Waits for all work on a GPU: the current stream's, unless another is named."""
 
 def live_bytes() -> int:
     """The bytes of minitensor's own memory that some Tensor still holds."""

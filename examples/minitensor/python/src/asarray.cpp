@@ -180,13 +180,18 @@ class collector {
 mt::tensor asarray(nb::handle o, std::optional<mt::dtype> type, mt::device where) {
     where = normalised(where);
     auto const result = [&] {
-        if (auto const* const t = tensor_in(o)) return converted(*t, type.value_or(t->dtype()));
+        if (auto const* const t = tensor_in(o)) {
+            nb::gil_scoped_release const unlocked;
+            return converted(*t, type.value_or(t->dtype()));
+        }
         if (PyObject_CheckBuffer(o.ptr())) return from_buffer(o, type);
         collector c{type};
         c.collect(o);
         return c.result();
     }();
-    return result.device() == where ? result : copy(result, where);
+    if (result.device() == where) return result;
+    nb::gil_scoped_release const unlocked;
+    return copy(result, where);
 }
 
 }  // namespace mt::python

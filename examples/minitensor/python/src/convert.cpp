@@ -92,8 +92,8 @@ mt::number to_number(nb::handle o, mt::dtype to) {
         }
     }
     if (one && one->ndim() == 0) {
-        require_host(*one, "this");
-        return decode(one->dtype(), load(one->dtype(), one->data(), 0));
+        auto const near = readable(*one);
+        return decode(near.dtype(), load(near.dtype(), near.data(), 0));
     }
     if (PyIndex_Check(p)) {
         auto const i = nb::steal(PyNumber_Index(p));
@@ -200,9 +200,14 @@ mt::tensor getitem(mt::tensor const& t, nb::handle key) {
     return index(t, subscripts);
 }
 
+mt::tensor readable(mt::tensor const& t) {
+    if (t.device().type == mt::device::cpu) return t;
+    nb::gil_scoped_release const unlocked;
+    return mt::on_host(t);
+}
+
 nb::object tolist(mt::tensor const& t) {
-    require_host(t, "tolist");
-    return list_from(t, 0, 0);
+    return list_from(readable(t), 0, 0);
 }
 
 }  // namespace mt::python

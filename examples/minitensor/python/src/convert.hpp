@@ -40,6 +40,12 @@ namespace nb = nanobind;
 /// t[key]
 [[nodiscard]] mt::tensor getitem(mt::tensor const&, nb::handle key);
 
+/// The same elements, finished, on the host; other threads run while it waits.
+[[nodiscard]] mt::tensor readable(mt::tensor const&);
+
+/// Defines stream, current_stream, cuda_available, device_count and synchronize.
+void define_streams(nb::module_&);
+
 /// Nested lists of Python numbers; one number for a tensor without dimensions.
 [[nodiscard]] nb::object tolist(mt::tensor const&);
 

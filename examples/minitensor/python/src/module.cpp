@@ -2,6 +2,9 @@
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
+#ifdef MINITENSOR_HAS_CUDA
+#include <ferry/python/cuda_back_end.hpp>
+#endif
 #include "minitensor_ferry.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -16,6 +19,22 @@ using namespace mt::python;
 using mt::tensor;
 
 namespace {
+
+#ifdef MINITENSOR_HAS_CUDA
+using back_end = ferry::python::cuda_back_end<>;
+
+/// What minitensor cannot do itself: layouts other than compact ones, to and from GPUs.
+void copy_strided(tensor const& to, tensor const& from, std::uintptr_t stream) {
+    auto const dst = ferry::view_of(to);
+    auto const src = ferry::view_of(from);
+    auto const& gpu = dst.device().type == ferry::device_type::cuda ? dst : src;
+    ferry::cuda::system.copy(ferry::make_copy_plan(dst, src), dst.data(), dst.device(), src.data(),
+                             src.device(),
+                             ferry::stream_token::from_cuda_handle(stream).on_device(gpu.device()));
+}
+#else
+using back_end = ferry::host_back_end;
+#endif
 
 mt::device device_or_own(tensor const& t, nb::handle device) {
     return device.is_none() ? t.device() : to_device(device);
@@ -44,8 +63,8 @@ void fill_with(tensor const& t, nb::handle value) {
 
 nb::object item(tensor const& t) {
     if (t.size() != 1) throw std::invalid_argument{"item() needs a tensor of exactly one element"};
-    require_host(t, "item");
-    return from_number(decode(t.dtype(), load(t.dtype(), t.data(), 0)));
+    auto const near = readable(t);
+    return from_number(decode(near.dtype(), load(near.dtype(), near.data(), 0)));
 }
 
 tensor transposed(tensor const& t, nb::args axes) {
@@ -75,6 +94,8 @@ NB_MODULE(_minitensor, m) {
             std::rethrow_exception(p);
         } catch (mt::buffer_error const& e) {
             PyErr_SetString(PyExc_BufferError, e.what());
+        } catch (ferry::error const&) {
+            ferry::python::translate_exception();
         }
     });
 
@@ -140,15 +161,23 @@ NB_MODULE(_minitensor, m) {
              "an integer type cannot hold the value.")
         .def("tolist", &tolist, "Nested lists of Python numbers, whatever the dtype.")
         .def("item", &item, "The value of a Tensor of one element.")
-        .def("__repr__", &mt::to_string);
+        .def("__repr__", &mt::to_string, nb::call_guard<nb::gil_scoped_release>());
 
     // [install]
     if (!ferry::python::install_dlpack<tensor>(
             reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); },
-            [](tensor&& t) { return new_object(std::move(t)); })) {
+            [](tensor&& t) { return new_object(std::move(t)); }, back_end{})) {
         throw nb::python_error{};
     }
     // [/install]
+#ifdef MINITENSOR_HAS_CUDA
+    if (!ferry::python::install_cuda_array_interface<tensor>(
+            reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return tensor_in(o); })) {
+        throw nb::python_error{};
+    }
+    mt::use_strided_copy(&copy_strided);
+#endif
+    define_streams(m);
 
     m.def(
         "asarray",
@@ -165,7 +194,11 @@ NB_MODULE(_minitensor, m) {
     m.def(
         "empty",
         [](nb::handle shape, std::string_view dtype, nb::handle device) {
-            return tensor{mt::dtype_from_name(dtype), to_shape(shape), to_device(device)};
+            auto const type = mt::dtype_from_name(dtype);
+            auto const extents = to_shape(shape);
+            auto const where = to_device(device);
+            nb::gil_scoped_release const unlocked;
+            return tensor{type, extents, where};
         },
         "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
         "A new Tensor whose elements are not initialised. `shape`: an int or a sequence of ints.");
@@ -174,10 +207,13 @@ NB_MODULE(_minitensor, m) {
     m.def(
         "arange",
         [](std::int64_t n, std::string_view dtype, nb::handle device) {
-            return mt::arange(n, mt::dtype_from_name(dtype), to_device(device));
+            auto const type = mt::dtype_from_name(dtype);
+            auto const where = to_device(device);
+            nb::gil_scoped_release const unlocked;
+            return mt::arange(n, type, where);
         },
         "n"_a, "dtype"_a = "int64", "device"_a = "cpu",
         "A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1.");
-    m.def("live_bytes", &mt::live_bytes,
+    m.def("live_bytes", &mt::live_bytes, nb::call_guard<nb::gil_scoped_release>(),
           "The bytes of minitensor's own memory that some Tensor still holds.");
 }

@@ -1,0 +1,42 @@
+// What minitensor asks of CUDA. Built without it, nothing is available and everything else throws.
+#pragma once
+
+#include <minitensor/device.hpp>
+#include <minitensor/stream.hpp>
+
+#include <cstddef>
+#include <memory>
+
+namespace mt::cuda {
+
+/// Number of devices; 0 without a driver.
+[[nodiscard]] int device_count() noexcept;
+
+/// \throws buffer_error  there is no driver, or no such device
+void require(device);
+
+/// Memory of a CUDA kind, which any stream may use at once. \throws std::bad_alloc, buffer_error
+[[nodiscard]] void* allocate(std::size_t bytes, device);
+/// Gives it back: that of a device after what is queued on `last`.
+void deallocate(void*, device, stream const& last) noexcept;
+
+/// The device of a stream's handle.
+[[nodiscard]] std::int32_t device_of(std::uintptr_t stream_handle);
+
+/// What is queued on `later` from now on waits for what is queued on `earlier`.
+void order(stream const& earlier, stream const& later);
+void wait(stream const&);
+void synchronize(std::int32_t device_id);
+
+/// A point in a stream; whether the stream got there.
+[[nodiscard]] std::shared_ptr<void> mark(stream const&);
+[[nodiscard]] bool passed(void* mark) noexcept;
+
+/// Queued on the stream; neither blocks, but copies from or to memory of the host that is not pinned.
+void copy(void* to, void const* from, std::size_t bytes, stream const&);
+void set(void* to, unsigned char value, std::size_t bytes, stream const&);
+
+/// Queues a copy of host memory, which may be reused at once. Blocks only when much is on its way already.
+void upload(void* to, void const* from, std::size_t bytes, stream const&);
+
+}  // namespace mt::cuda
