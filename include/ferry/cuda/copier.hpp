@@ -211,7 +211,7 @@ class copier {
         int const level = detail::slowest(plan, plan.dst_strides);
         auto const step = detail::slab_of(plan, level, detail::slab), all = plan.extents[level];
         auto const size = [](copy_plan const& p) { return detail::reach(p, p.dst_offset, p.dst_strides, detail::written(p)); };
-        detail::temporary const compact{static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
+        detail::temporary const compact{t.device_id, static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
         device const here{device_type::cuda, t.device_id};
         for (std::int64_t i = 0; i < all; i += step) {
             auto const part = detail::part_of(plan, level, i, std::min(step, all - i));
@@ -226,7 +226,7 @@ class copier {
         int const level = detail::slowest(plan, plan.src_strides);
         auto const step = detail::slab_of(plan, level, detail::slab), all = plan.extents[level];
         auto const size = [](copy_plan const& p) { return detail::reach(p, p.src_offset, p.src_strides, p.unit); };
-        detail::temporary const compact{static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
+        detail::temporary const compact{t.device_id, static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
         device const here{device_type::cuda, t.device_id};
         t.is_dirty = true;  // the memory is there for work on the stream only
         for (std::int64_t i = 0; i < all; i += step) {

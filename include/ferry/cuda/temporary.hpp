@@ -5,6 +5,7 @@
 #include <ferry/cuda/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace ferry::cuda::detail {
 
@@ -12,7 +13,12 @@ namespace ferry::cuda::detail {
 /// end of the scope. Never blocks.
 class temporary {
    public:
-    temporary(std::size_t bytes, cudaStream_t s) : stream_{s} { check(cudaMallocAsync(&p_, bytes, s), "cudaMallocAsync"); }
+    /// From the current pool of device `id`, which is the current one. \throws error  errc::out_of_memory
+    temporary(std::int32_t id, std::size_t bytes, cudaStream_t s) : stream_{s} {
+        cudaMemPool_t from = nullptr;
+        check(cudaDeviceGetMemPool(&from, id), "cudaDeviceGetMemPool");
+        check(cudaMallocFromPoolAsync(&p_, bytes, from, s), "cudaMallocFromPoolAsync");
+    }
     temporary(temporary const&) = delete;
     temporary& operator=(temporary const&) = delete;
     ~temporary() { ignore(cudaFreeAsync(p_, stream_)); }

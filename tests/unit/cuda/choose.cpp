@@ -1,4 +1,5 @@
-// The means of a CUDA copy: a table, tested without a device.
+// The means of a CUDA copy: a table, tested without a device. Needs the toolkit's headers.
+#if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/choose.hpp>
 #include <ferry/cuda/strided.hpp>
 
@@ -179,3 +180,4 @@ TEST_CASE("slabs along the slowest loop of a dense side are dense, and together 
     }
     CHECK(end == 6 * 5 * 4 * 4);
 }
+#endif

@@ -1,4 +1,5 @@
-// Staged transfers over a link that is no CUDA: every byte once, in whatever order lanes take chunks.
+// Staged transfers over a link that is no CUDA: every byte once, in whatever order lanes take chunks. Needs the toolkit's headers.
+#if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/past_caches.hpp>
 #include <ferry/cuda/staged.hpp>
@@ -154,3 +155,4 @@ TEST_CASE("fresh host memory is aligned to huge pages from 4 MiB on, writable to
         space.deallocate(p, bytes);
     }
 }
+#endif
