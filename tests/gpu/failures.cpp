@@ -45,8 +45,14 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once") {
     };
     auto const take = [](DLManagedTensorVersioned* raw) { return ferry::from_dlpack(raw); };
     std::vector<entry> const entries{
-        {"to_host", source, [&](auto* raw) { CHECK(is_iota_on_host(ferry::to_host(take(raw), s, theirs.token()).view())); }},
-        {"to_host of pinned memory", locked, [&](auto* raw) { CHECK(is_iota_on_host(ferry::to_host(take(raw), s, theirs.token()).view())); }},
+        {"to_host", source, [&](auto* raw) {
+             auto const host = ferry::to_host(take(raw), s, theirs.token());
+             CHECK(is_iota_on_host(host.view()));
+         }},
+        {"to_host of pinned memory", locked, [&](auto* raw) {
+             auto const host = ferry::to_host(take(raw), s, theirs.token());
+             CHECK(is_iota_on_host(host.view()));
+         }},
         {"a copy on a stream", source,
          [&](auto* raw) {
              auto const got = ferry::to_dlpack(take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token());
@@ -108,7 +114,8 @@ TEST_CASE("cuda: an error that is not the end is cleared, and the next call work
     CHECK(left_no_error());
     fails(errc::out_of_memory, [] { ferry::cuda::memory const m(gpu, std::size_t{1} << 46, {}); });
     CHECK(left_no_error());
-    CHECK(is_iota(ferry::view_of(make_array(gpu, ferry::already_ready, {10}))));
+    auto const array = make_array(gpu, ferry::already_ready, {10});
+    CHECK(is_iota(ferry::view_of(array)));
 }
 
 namespace {
@@ -153,7 +160,8 @@ TEST_CASE("alone: a device that is reset" * doctest::skip()) {
     test_stream const a, b;
     ferry::cuda::order(a.token(), b.token());  // with a new event
     auto const fresh = make_array(gpu, a.token(), {100});
-    CHECK(is_iota_on_host(ferry::to_host(fresh, ferry::cuda::system).view()));
+    auto const host = ferry::to_host(fresh, ferry::cuda::system);
+    CHECK(is_iota_on_host(host.view()));
 }
 
 TEST_CASE("alone: a context that is lost" * doctest::skip()) {

@@ -106,7 +106,7 @@ TEST_CASE("cuda: system copies every layout between all kinds of memory, and wri
 
 TEST_CASE("cuda R19: elements that begin within a byte keep what shares their bytes") {
     std::mt19937 random{7};
-    ferry::data_type const fp4{ferry::dtype_code::float4_e2m1fn, 4, 1};
+    ferry::data_type const fp4{ferry::type_code::float4_e2m1fn, 4, 1};
     test_stream const s;
     for (auto const& to : kinds)
         for (auto const& from : kinds) {

@@ -64,12 +64,12 @@ struct system_back_end {
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
         bool const queued = on.names_stream();
         if (queued) detail::require_stream(on, "ferry::cuda::system");
+        detail::require_place(dst, to);
+        detail::require_place(src, from);
         std::int32_t const where = queued ? detail::device_of(on) : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
         device_guard const current{where};
         detail::require_no_capture(s, "ferry::cuda::system");
-        detail::require_place(dst, to);
-        detail::require_place(src, from);
         if (to.type == device_type::cuda) {
             detail::enable_peer(where, to.id, dst);
             if (from.type == device_type::cuda) detail::enable_peer(from.id, to.id, dst);
