@@ -63,16 +63,20 @@ bool has_failed() { return failed; }
 
 using support::calls::of;
 
+// With per-thread default streams the names are macros for others.
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
 // Weak, so that another interposer in the same program wins; are_seen() then says that nothing is counted here.
 #define COUNTED(kind, name, parameters, arguments)                             \
     extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {   \
-        static auto* const next = support::calls::real<decltype(name)>(#name); \
+        static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
         if (support::calls::pass(kind)) return cudaErrorInvalidValue;          \
         return next arguments;                                                 \
     }
 #define COUNTED_WAIT(name, parameters, arguments)                              \
     extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {   \
-        static auto* const next = support::calls::real<decltype(name)>(#name); \
+        static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
         bool const fails = support::calls::pass(of::synchronize);              \
         cudaError_t const result = next arguments;                             \
         return fails ? cudaErrorInvalidValue : result;                         \

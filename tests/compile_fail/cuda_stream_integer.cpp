@@ -1,0 +1,14 @@
+// expect: streams are not integers
+#if __has_include(<cuda_runtime_api.h>)
+#include <ferry/cuda/stream.hpp>
+
+auto made() {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::cuda::stream_ref{0};
+#else
+    return ferry::cuda::stream_ref::legacy_default();
+#endif
+}
+#elif defined(FERRY_COMPILE_FAIL)
+#error "SKIPPED, no CUDA headers: streams are not integers"
+#endif
