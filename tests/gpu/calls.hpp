@@ -7,7 +7,7 @@
 
 namespace support::calls {
 
-enum class of : std::uint8_t { record, wait_event, synchronize, copy, allocate, free, create_event, query, device_synchronize, count };
+enum class of : std::uint8_t { record, wait_event, synchronize, copy, allocate, free, create_event, device_synchronize, query, current, count };
 
 /// Whether calls pass here at all.
 [[nodiscard]] bool are_seen();
@@ -17,7 +17,7 @@ enum class of : std::uint8_t { record, wait_event, synchronize, copy, allocate, 
 [[nodiscard]] int count();
 void reset();
 
-/// The n-th call of any kind but `free` fails from now on with cudaErrorInvalidValue (1: the next; 0: none). Waits that fail
+/// The n-th call of any kind but `free` and `current`, of which deleters make use, fails from now on with cudaErrorInvalidValue (1: the next; 0: none). Waits that fail
 /// have waited all the same, so that no memory is freed under a copy.
 void fail_at(int n);
 /// Whether it has failed.

@@ -3,6 +3,8 @@
 #include <gpu/world.hpp>
 #include <support/counting_producer.hpp>
 
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -169,9 +171,18 @@ TEST_CASE("alone: a context that is lost" * doctest::skip()) {
     auto array = make_array(gpu, s.token(), {100});
     load_kernels();
     iota(reinterpret_cast<float*>(std::uintptr_t{0x1000}), 100, s.get());  // an illegal address
-    fails(errc::context_lost, [&] { static_cast<void>(ferry::to_host(array, ferry::cuda::system)); }, {"start the process again"});
+    auto const is_lost = [](auto f) {
+        try {
+            f();
+        } catch (ferry::error const& e) {
+            return e.code() == errc::context_lost && std::strstr(e.what(), "start the process again") != nullptr;
+        }
+        return false;
+    };
+    bool const first = is_lost([&] { static_cast<void>(ferry::to_host(array, ferry::cuda::system)); });
     array.memory.reset();  // leaks quietly
-    fails(errc::context_lost, [&] { ferry::cuda::wait(s.token()); });
+    bool const second = is_lost([&] { ferry::cuda::wait(s.token()); });
+    std::_Exit(first && second ? 0 : 1);  // nothing that waits for the device can end well
 }
 
 TEST_CASE("cuda R66: deleters survive the end of CUDA, a reset and a lost context") {

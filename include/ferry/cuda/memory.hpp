@@ -65,10 +65,10 @@ class memory {
         check(cudaDeviceGetMemPool(&from, where_.id), "cudaDeviceGetMemPool");
         device_guard const current{stream_device};
         detail::require_no_capture(s, "ferry::cuda::memory");
+        detail::beside_captures const quietly;
         check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");
         if (on.names_stream()) return;
         // Without a stream to order on, whoever uses the memory could come too early.
-        detail::beside_captures const quietly;
         if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {
             detail::release_on_legacy(std::exchange(data_, nullptr), where_.id);
             check(e, "cudaStreamSynchronize");

@@ -24,6 +24,7 @@ namespace detail {
     thread_local std::vector<slot> slots;
     auto const make = [device_id] {
         device_guard const on{device_id};
+        beside_captures const quietly;
         return event{};
     };
     slot* mine = nullptr;

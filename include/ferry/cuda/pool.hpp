@@ -51,6 +51,7 @@ class pool {
         device_guard const current{device_id_};
         void* p = nullptr;
         detail::require_no_capture(on.get(), "ferry::cuda::pool");
+        detail::beside_captures const quietly;
         check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()), "cudaMallocFromPoolAsync");
         return p;
     }
@@ -73,6 +74,7 @@ class pool_space {
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         try {
             device_guard const current{pool_.device_id()};
+            detail::beside_captures const quietly;
             if (detail::is_free_of_captures(on_.get())) detail::ignore(cudaFreeAsync(p, on_.get()));
         } catch (...) {  // CUDA is gone
         }

@@ -46,6 +46,7 @@ inline void release_parked(std::int32_t device_id) {
 inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     try {
         device_guard const on{device_id};
+        beside_captures const quietly;
         if (is_free_of_captures(cudaStreamLegacy)) {
             ignore(cudaFreeAsync(p, cudaStreamLegacy));
             release_parked(device_id);

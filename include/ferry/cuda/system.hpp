@@ -64,6 +64,7 @@ struct system_back_end {
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
         bool const queued = on.names_stream();
         if (queued) detail::require_stream(on, "ferry::cuda::system");
+        detail::beside_captures const quietly;
         detail::require_place(dst, to);
         detail::require_place(src, from);
         std::int32_t const where = queued ? detail::device_of(on) : detail::device_for(to, from);
@@ -81,7 +82,6 @@ struct system_back_end {
         detail::transfer(plan, dst, to, src, from, s);
         // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is pinned.
         if (queued && from.type != device_type::cpu) return;
-        detail::beside_captures const quietly;
         check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
     }
 
