@@ -10,8 +10,10 @@ import sys
 
 
 def compile_file(source, command):
+    # nvcc checks what host code may call while it splits the source.
+    front_end = ["-cuda", "-o", "/dev/null"] if source.endswith(".cu") else ["-fsyntax-only"]
     result = subprocess.run(
-        [*command, "-fsyntax-only", source], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, *front_end, source], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     return result.returncode, result.stdout
 

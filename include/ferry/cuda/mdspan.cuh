@@ -20,7 +20,7 @@ struct device_accessor {
 
     device_accessor() = default;
     __host__ __device__ constexpr data_handle_type offset(data_handle_type p, std::size_t i) const noexcept { return p + i; }
-    __device__ constexpr reference access(data_handle_type p, std::size_t i) const noexcept { return p[i]; }
+    __device__ reference access(data_handle_type p, std::size_t i) const noexcept { return p[i]; }
 };
 
 template <class T, std::size_t Rank, class Layout>

@@ -1,0 +1,10 @@
+// expect: no (suitable )?(operator|instance|matching)
+// nvcc, too, refuses host code that indexes a device view.
+#include <ferry/tensor/typed_view.hpp>
+
+#ifdef FERRY_COMPILE_FAIL
+constexpr auto where = ferry::access::device;
+#else
+constexpr auto where = ferry::access::host;
+#endif
+float first(ferry::typed_view<float const, 2, where> v) { return v(0, 0); }
