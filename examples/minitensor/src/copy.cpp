@@ -84,14 +84,14 @@ tensor on_host(tensor const& t) {
     return t;
 }
 
-void detail::copy_queued(tensor const& to, tensor const& from) {
+void detail::copy_queued(tensor const& to, tensor const& from, bool whole) {
     if (from.size() == 0) return;
     bool const to_gpu = is_queued(to) && (to.device().type == device::cuda || !is_queued(from));
     auto const s = current_stream(to_gpu ? to.device() : from.device());
     if (to.line() != nullptr) to.line()->continue_on(s);
     if (from.line() != nullptr) from.line()->continue_on(s);
     auto const bytes = static_cast<std::size_t>(from.nbytes());
-    if (!to.contiguous() || !from.contiguous()) copy_strided.load()(to, from, s.handle);
+    if (!whole || !to.contiguous() || !from.contiguous()) copy_strided.load()(to, from, s.handle);
     else if (from.device().type == device::cpu) cuda::upload(to.data(), from.data(), bytes, s);
     else cuda::copy(to.data(), from.data(), bytes, s);
     if (to.device().type == device::cpu) {

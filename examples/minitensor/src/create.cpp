@@ -52,7 +52,7 @@ void fill_queued(tensor const& t, element const& e) {
     auto const s = current_stream(t.device());
     compact.line()->continue_on(s);
     fill_compact(compact, e, s);
-    if (!whole) detail::copy_queued(t.dtype().packed() ? t : forwards(t), compact);
+    if (!whole) detail::copy_queued(t.dtype().packed() ? t : forwards(t), compact, !t.dtype().packed());
 }
 
 }  // namespace

@@ -75,6 +75,12 @@ struct heap {
         check(cudaMemPoolCreate(&pool, &facts), "cudaMemPoolCreate");
         int no = 0;
         check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no), "cudaMemPoolSetAttribute");
+        for (int other = 0; other < device_count(); ++other) {
+            int can = 0;
+            check(cudaDeviceCanAccessPeer(&can, other, id), "cudaDeviceCanAccessPeer");
+            cudaMemAccessDesc const access{{cudaMemLocationTypeDevice, other}, cudaMemAccessFlagsProtReadWrite};
+            if (can != 0) check(cudaMemPoolSetAccess(pool, &access, 1), "cudaMemPoolSetAccess");
+        }
         std::uint64_t kept = std::uint64_t{1} << 30;  // bytes
         check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "cudaMemPoolSetAttribute");
     }

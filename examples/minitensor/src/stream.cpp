@@ -69,9 +69,10 @@ bool timeline::used() const {
 }
 
 void timeline::continue_on(stream const& next) {
+    stream before;  // dropped outside of the lock: its owner may be a Python object, which wants the GIL
     std::lock_guard const lock{mutex_};
     if (!(last_ == next)) cuda::order(last_, next);
-    last_ = next;
+    before = std::exchange(last_, next);
     used_ = true;
 }
 

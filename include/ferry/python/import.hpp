@@ -177,7 +177,11 @@ template <class T, class BackEnd>
     if (!told.device && told.copy == copy_policy::if_needed && PyCapsule_CheckExact(x) == 0)
         if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
     if constexpr (tells_current_stream<T> || selects_device<BackEnd>) {
+        // On a GPU a table is asked for copies, too: PyTorch makes its own behind the event that it has recorded for us, so that
+        // nobody knows when they are done.
         if (auto const where = PyCapsule_CheckExact(x) == 0 ? announced_device(x) : std::nullopt) {
+            if (where->type == device_type::cuda)
+                if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
             device const target = told.device.value_or(*where);
             if (is_known(target.type) && target.type != device_type::cuda_host) told = ferry::detail::with_stream<T>(told, target);
             if constexpr (selects_device<BackEnd>) {

@@ -29,8 +29,9 @@ namespace detail {
     return t.line() != nullptr && t.device().type != device::cuda_host;
 }
 
-/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU.
-void copy_queued(tensor const& to, tensor const& from);
+/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU. `whole`: the last byte of
+/// `to` holds nobody else's bits.
+void copy_queued(tensor const& to, tensor const& from, bool whole = true);
 
 }  // namespace detail
 }  // namespace mt

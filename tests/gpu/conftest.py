@@ -1,0 +1,28 @@
+"""What every test here must leave as it was, and the line that says so when there is no device."""
+
+import gc
+import os
+
+os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")  # a kernel loaded behind a closed gate would wait for it
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+import pytest
+
+import minitensor as mt
+
+
+def pytest_report_header():
+    if not mt.cuda_available():
+        return "NO CUDA DEVICE: all of tests/gpu is skipped, nothing here has been tested"
+    return f"{mt.device_count()} CUDA device(s)"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    gc.collect()
+    mt.synchronize()
+    before = mt.live_bytes()
+    yield
+    gc.collect()
+    mt.synchronize()
+    assert mt.live_bytes() == before
