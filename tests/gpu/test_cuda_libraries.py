@@ -238,7 +238,8 @@ def test_R44_streams_that_are_none(stream):
 
 def test_R44_R48_streams_of_the_target():
     t = mt.zeros(3, device="cuda")
-    for stream in (None, -1, 1, 2, own_stream().ptr):
+    own = own_stream()
+    for stream in (None, -1, 1, 2, own.ptr):
         mt.from_dlpack(t.__dlpack__(stream=stream, max_version=(1, 0)))
     with pytest.raises(ValueError):
         t.__dlpack__(stream=1, dl_device=(1, 0))

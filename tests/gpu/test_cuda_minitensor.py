@@ -94,12 +94,17 @@ def test_device_work_is_queued(device):
     s = own_stream()
     with Gate(s.ptr) as gate, mt.stream(s):
         t = mt.arange(1000, "int64", device)
+        assert gate.is_closed, "arange"
         u = t.copy("cuda")
+        assert gate.is_closed, "copy"
         z = mt.zeros((30, 40), "float32", device)
+        assert gate.is_closed, "zeros"
         z.fill(2.5)
+        assert gate.is_closed, "fill"
         z.T[::2].fill(3)
+        assert gate.is_closed, "strided fill"
         p = u.copy("cuda_host")
-        assert gate.is_closed
+        assert gate.is_closed, "copy to pinned memory"
         gate.open()
         assert u.tolist() == p.tolist() == list(range(1000)) and z.tolist()[0][:2] == [3, 2.5]
 
