@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -219,11 +220,18 @@ TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is q
     auto const plan = ferry::make_copy_plan(to, from);
     Packer::pack(plan, dst.data(), src.data(), s);  // loads what has to be loaded
     s.wait();
-    // A host function holds the stream; it ends when the packing call has returned, so that a call that blocked would hang.
+    ferry::cuda::check(cudaMemsetAsync(src.data(), 0, n * n * 4, s.get()), "cudaMemsetAsync");
+    s.wait();
+    // A host function holds the stream until the packing call has returned; one that blocked would find it open too late.
     struct gate {
-        std::atomic<bool> open{false};
+        std::atomic<bool> open{false}, late{false};
     } g;
-    ferry::cuda::check(cudaLaunchHostFunc(s.get(), [](void* p) { while (!static_cast<gate*>(p)->open.load()) {} }, &g), "cudaLaunchHostFunc");
+    auto const hold = [](void* p) {
+        auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+        auto& held = *static_cast<gate*>(p);
+        while (!held.open.load() && !held.late.load()) held.late = std::chrono::steady_clock::now() > until;
+    };
+    ferry::cuda::check(cudaLaunchHostFunc(s.get(), hold, &g), "cudaLaunchHostFunc");
     ferry::cuda::check(cudaMemsetAsync(src.data(), 0x11, n * n * 4, s.get()), "cudaMemsetAsync");
     Packer::pack(plan, dst.data(), src.data(), s);
     CHECK(cudaStreamQuery(s.get()) == cudaErrorNotReady);
@@ -231,5 +239,6 @@ TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is q
     g.open = true;
     std::vector<std::uint32_t> got(n * n);
     to_host(got.data(), dst.data(), got.size() * 4, s);
+    CHECK(!g.late);
     CHECK(std::count(got.begin(), got.end(), 0x11111111u) == n * n);
 }
