@@ -1,14 +1,20 @@
 // ferry: CUDA: streams, spaces, copies. Ordinary C++; nvcc is needed for *.cuh alone.
 #pragma once
 
+#include <ferry/cuda/batch.hpp>
+#include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/facts.hpp>
+#include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
+#include <ferry/cuda/pack.hpp>
+#include <ferry/cuda/pending.hpp>
 #include <ferry/cuda/pinned_pool.hpp>
 #include <ferry/cuda/pool.hpp>
+#include <ferry/cuda/reaper.hpp>
 #include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/system.hpp>

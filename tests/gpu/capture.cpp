@@ -84,7 +84,7 @@ TEST_CASE("cuda capture: streams of one capture are ordered within it") {
 TEST_CASE("cuda capture: what a capture cannot take is refused, and the capture goes on") {
     test_stream const other;
     auto const array = make_array(gpu, ferry::already_ready, {100});
-    auto const target = make_poisoned(gpu, {100});
+    auto target = make_poisoned(gpu, {100});  // to be written: not const
     float near[100] = {};
     auto const plan = ferry::make_copy_plan(ferry::view_of(target), ferry::view_of(array));
     auto const s = ferry::cuda::system;
@@ -169,8 +169,8 @@ TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
         auto const copied = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
         auto const host = ferry::to_host(array, ferry::cuda::system);
         CHECK(is_iota_on_host(host.view()));
+        CHECK(c.ends_well());  // before the test waits: a capture of this mode refuses its thread's own waits
         ours.finish();
-        CHECK(c.ends_well());
         CHECK(is_iota(copied.view()));
     }
 }

@@ -30,8 +30,8 @@ TEST_CASE("cuda R53: shares where it is, copies on demand and says so") {
         CHECK(ferry::cuda::where_is(copied.view().data()).type == where.type);
         ours.finish();
         CHECK(is_iota(copied.view()));
-        auto const imported = ferry::from_dlpack<taken>(ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system).release(),
-                                                        {.stream = ours.token()}, ferry::cuda::system);
+        auto const imported = ferry::from_dlpack<taken>(ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system),
+                                                        {.stream = ours.token()}, ferry::cuda::system, ours.token());
         CHECK(imported.tensor.view().data() == array.first());
     }
 }

@@ -64,7 +64,7 @@ TEST_CASE("cuda: memory that is not where its struct says is refused before it i
 
 TEST_CASE("cuda R38: what is said to be on the host may be pinned") {
     auto const array = make_array(pinned, ferry::already_ready, {4});
-    auto const out = make_poisoned(gpu, {4});
+    auto out = make_poisoned(gpu, {4});
     auto const plan = ferry::make_copy_plan(ferry::view_of(out), ferry::view_of(array));
     ferry::cuda::system.copy(plan, out.first(), gpu, array.first(), ferry::cpu, {});
     CHECK(is_iota(read(out.first(), 4)));

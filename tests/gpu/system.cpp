@@ -162,7 +162,8 @@ TEST_CASE("cuda: copies between memory of the host run in the order of their str
         for (auto const to : kinds) {
             CAPTURE(ferry::name(from.type));
             CAPTURE(ferry::name(to.type));
-            auto const src = make_poisoned(from, {1000}), dst = make_poisoned(to, {1000});
+            auto const src = make_poisoned(from, {1000});
+            auto dst = make_poisoned(to, {1000});
             load_kernels();
             gate closed{s.get()};
             opener const later{closed};

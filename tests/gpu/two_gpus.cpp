@@ -66,7 +66,7 @@ TEST_CASE("two GPUs: memory, spaces and facts of the device that is not current"
         CHECK(ferry::cuda::where_is(p) == where);
         space.deallocate(p, 64);
         ferry::cuda::stream const s{id};
-        CHECK(ferry::cuda::detail::device_of(s) == id);
+        CHECK(ferry::cuda::detail::device_of(s, "a test") == id);
         CHECK(current() == 1 - id);
     }
 }

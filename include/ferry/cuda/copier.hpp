@@ -81,7 +81,7 @@ class copier {
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
         task t{.on = on, .is_queued = on.names_stream(), .to = to, .from = from};
         if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
-        t.device_id = t.is_queued ? detail::device_of(on) : detail::device_for(to, from);
+        t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         detail::require_no_capture(t.stream, "ferry::cuda::copier");

@@ -24,6 +24,7 @@ struct driver_api {
     CUresult (*primary_release)(CUdevice) = nullptr;
     CUresult (*context_current)(CUcontext*) = nullptr;
     CUresult (*context_set_current)(CUcontext) = nullptr;
+    CUresult (*context_id)(CUcontext, unsigned long long*) = nullptr;
 
     driver_api() {
         find_driver_function(pointer_get_attribute, "cuPointerGetAttribute");
@@ -32,6 +33,7 @@ struct driver_api {
         find_driver_function(primary_release, "cuDevicePrimaryCtxRelease");
         find_driver_function(context_current, "cuCtxGetCurrent");
         find_driver_function(context_set_current, "cuCtxSetCurrent");
+        find_driver_function(context_id, "cuCtxGetId");
     }
 };
 
@@ -54,6 +56,16 @@ struct driver_api {
     if (api.primary_retain(&primary, device_id) != CUDA_SUCCESS) return false;
     static_cast<void>(api.primary_release(device_id));
     return owner != primary;
+}
+
+/// A number that no two contexts of the process share, be the one made after the other is gone: of the current context; 0 when
+/// there is none.
+[[nodiscard]] inline unsigned long long context_id() {
+    auto const& api = driver();
+    CUcontext now = nullptr;
+    unsigned long long id = 0;
+    if (api.context_current(&now) != CUDA_SUCCESS || now == nullptr || api.context_id(now, &id) != CUDA_SUCCESS) return 0;
+    return id;
 }
 
 /// The pool that device memory comes from; null for all other memory.

@@ -43,8 +43,6 @@ class event {
         detail::beside_captures const quietly;
         check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
     }
-    /// Forgets the handle of a device that was reset.
-    void abandon() noexcept { handle_ = nullptr; }
 
    private:
     cudaEvent_t handle_ = nullptr;

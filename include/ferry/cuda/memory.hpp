@@ -59,10 +59,10 @@ class memory {
     /// From the device's current pool, whatever device the stream is of.
     void allocate_on_device(stream_token on) {
         if (on.names_stream()) detail::require_stream(on, "ferry::cuda::memory");
-        std::int32_t const stream_device = on.names_stream() ? detail::device_of(on) : where_.id;
+        std::int32_t const stream_device = on.names_stream() ? detail::device_of(on, "ferry::cuda::memory") : where_.id;
         cudaStream_t const s = on.names_stream() ? detail::handle_of(on) : cudaStreamPerThread;
         cudaMemPool_t from = nullptr;
-        check(cudaDeviceGetMemPool(&from, where_.id), "cudaDeviceGetMemPool");
+        check_device(cudaDeviceGetMemPool(&from, where_.id), "cudaDeviceGetMemPool");
         device_guard const current{stream_device};
         detail::require_no_capture(s, "ferry::cuda::memory");
         detail::beside_captures const quietly;

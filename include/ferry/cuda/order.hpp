@@ -4,63 +4,41 @@
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
-#include <ferry/cuda/event.hpp>
 #include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/thread_event.hpp>
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace ferry::cuda {
 namespace detail {
 
-/// Records the event of this thread for one device, and gives it. A wait refers to the latest record when it is queued, so
-/// that one event serves all that a thread orders, one after the other. An event from before a reset of its device is replaced.
-[[nodiscard]] inline cudaEvent_t record(std::int32_t device_id, cudaStream_t s) {
-    struct slot {
-        std::int32_t device_id;
-        event e;
+/// Makes what `to` captures later depend on all that `from` has captured into the same graph. Neither events nor devices take part.
+inline void order_in_graph(stream_token from, stream_token to) {
+    auto const on_device_of = [](stream_token t, auto f) {
+        if (!is_default(t)) return f(handle_of(t));
+        device_guard const on{t.device_id()};
+        f(handle_of(t));
     };
-    thread_local std::vector<slot> slots;
-    auto const make = [device_id] {
-        device_guard const on{device_id};
-        beside_captures const quietly;
-        return event{};
-    };
-    slot* mine = nullptr;
-    for (auto& known : slots)
-        if (known.device_id == device_id) mine = &known;
-    bool const kept = mine != nullptr;
-    if (!kept) mine = &slots.emplace_back(slot{device_id, make()});
-    cudaError_t e = cudaEventRecord(mine->e.get(), s);
-    if (kept && (e == cudaErrorInvalidResourceHandle || e == cudaErrorContextIsDestroyed)) {
-        ignore(e);
-        mine->e.abandon();
-        mine->e = make();
-        e = cudaEventRecord(mine->e.get(), s);
-    }
-    check(e, "cudaEventRecord");
-    return mine->e.get();
+    std::vector<cudaGraphNode_t> nodes;
+    std::vector<cudaGraphEdgeData> edges;
+    on_device_of(from, [&](cudaStream_t s) {
+        cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+        cudaGraphNode_t const* first = nullptr;
+        cudaGraphEdgeData const* how = nullptr;
+        std::size_t n = 0;
+        check(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &first, &how, &n), "cudaStreamGetCaptureInfo");
+        nodes.assign(first, first + n);  // the stream's next call ends the lists
+        edges.resize(n);
+        if (how != nullptr) edges.assign(how, how + n);
+    });
+    if (nodes.empty()) return;
+    on_device_of(to, [&](cudaStream_t s) {
+        check(cudaStreamUpdateCaptureDependencies(s, nodes.data(), edges.data(), nodes.size(), cudaStreamAddCaptureDependencies),
+              "cudaStreamUpdateCaptureDependencies");
+    });
 }
-
-/// An event that has been recorded: the thread's, or one of its own within a capture, whose events belong to its graph.
-class recorded_event {
-   public:
-    recorded_event(std::int32_t device_id, cudaStream_t s, bool captured) {
-        if (!captured) {
-            handle_ = record(device_id, s);
-            return;
-        }
-        own_.emplace();
-        own_->record(s);
-        handle_ = own_->get();
-    }
-    [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
-
-   private:
-    std::optional<event> own_;
-    cudaEvent_t handle_ = nullptr;
-};
 
 inline void require_same_capture(unsigned long long from, unsigned long long to) {
     if (from != to)
@@ -80,29 +58,22 @@ inline void order(stream_token from, stream_token to) {
     if (from == to || !from.names_stream() || !to.names_stream()) return;
     detail::require_stream(from, "ferry::cuda::order");
     detail::require_stream(to, "ferry::cuda::order");
-    cudaStream_t const source = detail::handle_of(from), target = detail::handle_of(to);
-    std::int32_t const source_device = detail::device_of(from), target_device = detail::device_of(to);
+    auto const capture = detail::capture_of(from);
+    detail::require_same_capture(capture, detail::capture_of(to));
+    if (capture != 0) return detail::order_in_graph(from, to);
+    std::int32_t const source_device = detail::device_of_free(from), target_device = detail::device_of_free(to);
     device_guard const on{source_device};
-    auto const capture = detail::capture_of(source);
-    if (target_device == source_device) {
-        detail::require_same_capture(capture, detail::capture_of(target));
-        check(cudaStreamWaitEvent(target, detail::recorded_event{source_device, source, capture != 0}.get(), 0), "cudaStreamWaitEvent");
-        return;
-    }
-    {
-        device_guard const there{target_device};
-        detail::require_same_capture(capture, detail::capture_of(target));
-    }
-    detail::recorded_event const recorded{source_device, source, capture != 0};
+    cudaEvent_t const recorded = detail::record(source_device, detail::handle_of(from));
+    if (target_device == source_device) return check(cudaStreamWaitEvent(detail::handle_of(to), recorded, 0), "cudaStreamWaitEvent");
     device_guard const there{target_device};
-    check(cudaStreamWaitEvent(target, recorded.get(), 0), "cudaStreamWaitEvent");
+    check(cudaStreamWaitEvent(detail::handle_of(to), recorded, 0), "cudaStreamWaitEvent");
 }
 
 /// Blocks the host until all that is queued on a stream has run. \throws error  errc::capturing, stream; what the driver reports
 inline void wait(stream_token on) {
     if (!on.names_stream()) return;
     detail::require_stream(on, "ferry::cuda::wait");
-    device_guard const current{detail::device_of(on)};
+    device_guard const current{detail::device_of(on, "ferry::cuda::wait")};
     detail::require_no_capture(detail::handle_of(on), "ferry::cuda::wait");
     detail::beside_captures const quietly;
     check(cudaStreamSynchronize(detail::handle_of(on)), "cudaStreamSynchronize");

@@ -58,7 +58,8 @@ struct pack_library {
 /// plans become a cudaMemcpyAsync.
 ///
 /// Never blocks, allocates nothing, never writes outside the destination's elements. A default stream is that of the current
-/// device; other streams know theirs, and the current device stays as it is.
+/// device; other streams know theirs, and the current device stays as it is; only while a stream is being
+/// captured its device must be the current one.
 ///
 /// The driver compiles the kernels of a word size for its device at the first call that needs them (about 0.1 s, then kept in
 /// its cache on disk), so make that call outside of a capture; `pack_compiled` of pack.cuh has them in the program. Layouts that

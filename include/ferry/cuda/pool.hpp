@@ -38,7 +38,7 @@ class pool {
     /// The device's default pool, which nobody owns.
     [[nodiscard]] static pool default_of(std::int32_t device_id) {
         cudaMemPool_t found = nullptr;
-        check(cudaDeviceGetDefaultMemPool(&found, device_id), "cudaDeviceGetDefaultMemPool");
+        check_device(cudaDeviceGetDefaultMemPool(&found, device_id), "cudaDeviceGetDefaultMemPool");
         return pool{device_id, std::shared_ptr<CUmemPoolHandle_st>{found, [](cudaMemPool_t) {}}};
     }
 

@@ -71,7 +71,7 @@ class reaper {
     };
 
     void add(stream_token on, managed_tensor&& tensor) {
-        std::int32_t const id = detail::device_of(on);
+        std::int32_t const id = detail::device_of(on, "ferry::cuda::release_after");
         device_guard const current{id};
         detail::require_no_capture(detail::handle_of(on), "ferry::cuda::release_after");
         std::lock_guard const lock{mutex_};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 
@@ -77,12 +78,27 @@ inline void require_stream(stream_token t, char const* api) {
         ferry::detail::fail(errc::stream, api, message{"this is a stream of "} << name(t.family()) << ", and CUDA needs one of its own (R43)");
 }
 
-/// The device that a stream's work runs on.
-[[nodiscard]] inline std::int32_t device_of(stream_token t) {
+/// The device that a stream's work runs on. Not of a stream that is being captured: CUDA refuses the question, and spoils the
+/// capture for having been asked, so that callers look at the capture first.
+[[nodiscard]] inline std::int32_t device_of_free(stream_token t) {
     if (is_default(t)) return t.device_id();
+    beside_captures const quietly;
     int id = 0;
     check(cudaStreamGetDevice(handle_of(t), &id), "cudaStreamGetDevice");
     return id;
+}
+
+/// The same, and refuses streams that are being captured. Default streams are asked by whoever makes their device current.
+[[nodiscard]] inline std::int32_t device_of(stream_token t, char const* api) {
+    if (!is_default(t)) require_no_capture(handle_of(t), api);
+    return device_of_free(t);
+}
+
+/// The capture that a stream takes part in, on whichever device it is. As `capture_of`.
+[[nodiscard]] inline unsigned long long capture_of(stream_token t) {
+    if (!is_default(t)) return capture_of(handle_of(t));
+    device_guard const on{t.device_id()};
+    return capture_of(handle_of(t));
 }
 
 }  // namespace detail

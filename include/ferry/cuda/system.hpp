@@ -67,7 +67,7 @@ struct system_back_end {
         detail::beside_captures const quietly;
         detail::require_place(dst, to);
         detail::require_place(src, from);
-        std::int32_t const where = queued ? detail::device_of(on) : detail::device_for(to, from);
+        std::int32_t const where = queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
         device_guard const current{where};
         detail::require_no_capture(s, "ferry::cuda::system");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <cstddef>
@@ -16,7 +17,7 @@ class temporary {
     /// From the current pool of device `id`, which is the current one. \throws error  errc::out_of_memory
     temporary(std::int32_t id, std::size_t bytes, cudaStream_t s) : stream_{s} {
         cudaMemPool_t from = nullptr;
-        check(cudaDeviceGetMemPool(&from, id), "cudaDeviceGetMemPool");
+        check_device(cudaDeviceGetMemPool(&from, id), "cudaDeviceGetMemPool");
         check(cudaMallocFromPoolAsync(&p_, bytes, from, s), "cudaMallocFromPoolAsync");
     }
     temporary(temporary const&) = delete;

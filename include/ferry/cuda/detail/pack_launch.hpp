@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/detail/pack_job.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
@@ -13,6 +15,7 @@
 
 namespace ferry::cuda::detail {
 
+/// A stream that is being captured cannot be asked for its device: that must be the current one.
 /// `kernel_of(job)` gives what cudaLaunchKernel takes: the address of a __global__ function, or a cudaKernel_t.
 template <class KernelOf>
 void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref on, KernelOf kernel_of, char const* api) {
@@ -22,9 +25,7 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     cudaStream_t const s = on.get();
     std::optional<device_guard> current;
     if (s != cudaStreamLegacy && s != cudaStreamPerThread) {
-        int id = 0;
-        check(cudaStreamGetDevice(s, &id), "cudaStreamGetDevice");
-        current.emplace(id);
+        if (capture_of(s) == 0) current.emplace(device_of_free(stream_token::cuda(s)));
     }
     if (plan.kind == copy_kind::contiguous) {
         check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + plan.dst_offset, static_cast<std::byte const*>(src) + plan.src_offset,
