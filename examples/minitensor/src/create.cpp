@@ -45,14 +45,80 @@ tensor forwards(tensor const& t) {
     return t.restrided(offset, t.shape(), std::move(strides), false);
 }
 
-void fill_queued(tensor const& t, element const& e) {
-    if (t.size() == 0) return;
-    bool const whole = t.contiguous() && t.size() * t.itemsize_bits() % 8 == 0;
-    tensor const compact = whole ? t : tensor{t.dtype(), t.shape(), t.device()};
-    auto const s = current_stream(t.device());
+struct loop {
+    std::int64_t extent, stride;  // in bytes
+};
+
+/// The loops over a tensor whose strides are positive, largest strides first and as few as will do.
+std::vector<loop> loops_of(tensor const& t) {
+    auto const bytes = static_cast<std::int64_t>(t.dtype().bits) / 8;
+    std::vector<loop> all, few;
+    for (std::size_t i = 0; i < t.ndim(); ++i) {
+        if (t.shape()[i] > 1 && t.strides()[i] != 0) all.push_back({t.shape()[i], t.strides()[i] * bytes});
+    }
+    std::stable_sort(all.begin(), all.end(), [](loop const& a, loop const& b) { return a.stride > b.stride; });
+    for (auto const& l : all) {
+        if (!few.empty() && few.back().stride == l.extent * l.stride) few.back() = {few.back().extent * l.extent, l.stride};
+        else few.push_back(l);
+    }
+    return few;
+}
+
+/// Elements of whole bytes, anywhere: the innermost loops are made compact once and copied to every place where they belong.
+void fill_strided(tensor const& t, element const& e, stream const& s) {
+    auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+    auto const bytes = static_cast<std::int64_t>(t.dtype().bits) / 8;
+    auto loops = loops_of(t);
+    auto const take = [&] {
+        auto const last = loops.back();
+        loops.pop_back();
+        return last;
+    };
+    std::int64_t width = bytes;
+    if (!loops.empty() && loops.back().stride == bytes) width *= take().extent;
+    cuda::box box{size(width), 1, 1, size(width), 1};
+    if (!loops.empty() && loops.back().stride >= width && size(loops.back().stride) <= cuda::most_pitch) {
+        auto const rows = take();
+        box.rows = box.slice = size(rows.extent);
+        box.pitch = size(rows.stride);
+        if (!loops.empty() && loops.back().stride % rows.stride == 0 && loops.back().stride / rows.stride >= rows.extent) {
+            auto const slices = take();
+            box.slices = size(slices.extent);
+            box.slice = size(slices.stride / rows.stride);
+        }
+    }
+    auto const pieces = static_cast<std::int64_t>(box.rows * box.slices);
+    std::int64_t const shape[] = {width / bytes * pieces};
+    tensor const compact{t.dtype(), shape, {device::cuda, s.device}};  // freed behind the copies; other memory would wait
     compact.line()->continue_on(s);
     fill_compact(compact, e, s);
-    if (!whole) detail::copy_queued(t.dtype().packed() ? t : forwards(t), compact, !t.dtype().packed());
+    auto* to = static_cast<unsigned char*>(t.data());
+    std::vector<std::int64_t> at(loops.size(), 0);
+    for (;;) {
+        if (pieces == 1) cuda::copy(to, compact.data(), box.width, s);
+        else cuda::spread(to, compact.data(), box, s);
+        auto i = loops.size();
+        for (; i > 0; --i) {
+            auto const& l = loops[i - 1];
+            to += l.stride;
+            if (++at[i - 1] < l.extent) break;
+            to -= l.stride * l.extent;
+            at[i - 1] = 0;
+        }
+        if (i == 0) return;
+    }
+}
+
+void fill_queued(tensor const& t, element const& e) {
+    if (t.size() == 0) return;
+    auto const s = current_stream(t.device());
+    t.line()->continue_on(s);
+    if (t.contiguous() && t.size() * t.itemsize_bits() % 8 == 0) return fill_compact(t, e, s);
+    if (!t.dtype().packed()) return fill_strided(forwards(t), e, s);
+    tensor const compact{t.dtype(), t.shape(), t.device()};
+    compact.line()->continue_on(s);
+    fill_compact(compact, e, s);
+    detail::copy_queued(t, compact, false);
 }
 
 }  // namespace

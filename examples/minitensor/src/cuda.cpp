@@ -243,6 +243,16 @@ void copy(void* to, void const* from, std::size_t bytes, stream const& s) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle_of(s)), "cudaMemcpyAsync");
 }
 
+void spread(void* to, void const* from, box const& b, stream const& s) {
+    on_device const current{s.device};
+    cudaMemcpy3DParms all{};
+    all.dstPtr = {to, b.pitch, b.width, b.slice};
+    all.srcPtr = {const_cast<void*>(from), b.width, b.width, b.rows};
+    all.extent = {b.width, b.rows, b.slices};
+    all.kind = cudaMemcpyDefault;
+    check(cudaMemcpy3DAsync(&all, handle_of(s)), "cudaMemcpy3DAsync");
+}
+
 void set(void* to, unsigned char value, std::size_t bytes, stream const& s) {
     on_device const current{s.device};
     check(cudaMemsetAsync(to, value, bytes, handle_of(s)), "cudaMemsetAsync");

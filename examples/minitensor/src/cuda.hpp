@@ -36,6 +36,16 @@ void synchronize(std::int32_t device_id);
 void copy(void* to, void const* from, std::size_t bytes, stream const&);
 void set(void* to, unsigned char value, std::size_t bytes, stream const&);
 
+/// Rows of `width` bytes, in slices of `rows`. In the destination rows are `pitch` bytes apart and slices `slice` rows; the source
+/// is compact.
+struct box {
+    std::size_t width, rows, slices;
+    std::size_t pitch, slice;
+};
+inline constexpr std::size_t most_pitch = 0x7fffffff;
+/// Queues a copy within memory of GPUs. `pitch` is between `width` and `most_pitch`, `slice` no less than `rows`.
+void spread(void* to, void const* from, box const&, stream const&);
+
 /// Queues a copy of host memory, which may be reused at once. Blocks only when much is on its way already.
 void upload(void* to, void const* from, std::size_t bytes, stream const&);
 

@@ -24,6 +24,7 @@ void synchronize(std::int32_t id) { fail({device::cuda, id}); }
 std::shared_ptr<void> mark(stream const&) { fail(any); }
 bool passed(void*) noexcept { return true; }
 void copy(void*, void const*, std::size_t, stream const&) { fail(any); }
+void spread(void*, void const*, box const&, stream const&) { fail(any); }
 void set(void*, unsigned char, std::size_t, stream const&) { fail(any); }
 void upload(void*, void const*, std::size_t, stream const&) { fail(any); }
 
