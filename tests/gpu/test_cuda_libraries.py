@@ -93,6 +93,11 @@ def test_imports(library, layout, how):
     if library.name == "torch" and layout == "reversed":
         pytest.skip("torch has no negative strides")
     x = LAYOUTS[layout](library.make())
+    if library.name == "cupy" and layout == "reversed" and how.get("device") != "cpu":
+        # CuPy 14 divides a negative stride in bytes by the itemsize as if both were unsigned: what it exports reaches out of memory.
+        with pytest.raises(BufferError, match="R32"):
+            mt.from_dlpack(x, **how)
+        return
     expected = LAYOUTS[layout](np.asarray(VALUES, "float32")).tolist()
     t = mt.from_dlpack(x, **how)
     moved = bool(how.get("copy")) or "device" in how
