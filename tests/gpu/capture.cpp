@@ -2,8 +2,10 @@
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -186,4 +188,32 @@ TEST_CASE("cuda capture: memory of a pool given back while its stream is capture
     CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
     if (graph != nullptr) must(cudaGraphDestroy(graph));
     CHECK(left_no_error());
+}
+
+TEST_CASE("cuda capture: pack is captured, on the current device, and a graph repeats it") {
+    test_stream const s;
+    auto const from = make_array(gpu, ferry::already_ready, {30, 40});
+    auto to = make_poisoned(gpu, {40, 30}), back = make_poisoned(gpu, {30, 40});
+    std::int64_t const shape[] = {40, 30}, turned[] = {1, 40};
+    auto const there = ferry::make_copy_plan(ferry::view_of(to), ferry::tensor_view{std::as_const(from).first(), shape, turned, gpu});
+    std::int64_t const back_shape[] = {30, 40}, back_turned[] = {1, 30};
+    auto const again = ferry::make_copy_plan(ferry::view_of(back), ferry::tensor_view{static_cast<float const*>(to.first()), back_shape, back_turned, gpu});
+    auto const both = [&] {
+        ferry::cuda::pack(there, to.first(), from.first(), s.get());
+        ferry::cuda::pack(again, back.first(), to.first(), s.get());
+    };
+    both();  // loads the kernels
+    s.finish();
+    fill(back.first(), poison, 1200 * sizeof(float));
+    must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal));
+    both();
+    cudaGraph_t graph = nullptr;
+    must(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
+    cudaGraphExec_t exec = nullptr;
+    must(cudaGraphInstantiate(&exec, graph, 0));
+    must(cudaGraphLaunch(exec, s.get()));
+    s.finish();
+    CHECK(is_iota(read(back.first(), 1200)));
+    must(cudaGraphExecDestroy(exec));
+    must(cudaGraphDestroy(graph));
 }

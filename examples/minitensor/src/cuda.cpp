@@ -198,8 +198,16 @@ void deallocate(void* p, device d, stream const& last) noexcept {
 
 std::int32_t device_of(std::uintptr_t stream_handle) {
     int id = 0;
-    if (stream_handle == 1 || stream_handle == 2) check(cudaGetDevice(&id), "cudaGetDevice");
-    else check(cudaStreamGetDevice(reinterpret_cast<cudaStream_t>(stream_handle), &id), "cudaStreamGetDevice");
+    if (stream_handle == 1 || stream_handle == 2) {
+        check(cudaGetDevice(&id), "cudaGetDevice");
+        return id;
+    }
+    auto const s = reinterpret_cast<cudaStream_t>(stream_handle);
+    auto capture = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(s, &capture), "cudaStreamIsCapturing");
+    // The question for its device would spoil the capture.
+    if (capture != cudaStreamCaptureStatusNone) throw buffer_error{"the stream is being captured into a graph"};
+    check(cudaStreamGetDevice(s, &id), "cudaStreamGetDevice");
     return id;
 }
 

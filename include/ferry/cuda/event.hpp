@@ -15,7 +15,10 @@ namespace ferry::cuda {
 /// An owned event without timing. Move-only. Belongs to the device that was current when it was made.
 class event {
    public:
-    event() { check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }
+    event() {
+        detail::beside_captures const quietly;
+        check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
     event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
     event& operator=(event&& other) noexcept {
         std::swap(handle_, other.handle_);
