@@ -11,7 +11,7 @@
 
 namespace ferry::cuda::detail {
 
-/// The event of this thread for the device that is current. An event from before a reset of the device is never touched
+/// The event of this thread for the device and the context that are current. An event from before a reset of the device is never touched
 /// again: its handle points to what is gone. No event is destroyed: threads that end leave theirs to others, since after a
 /// reset, which often ends a program, destroying one is undefined.
 class thread_events {
@@ -22,12 +22,8 @@ class thread_events {
             check(cudaSetDevice(device_id), "cudaSetDevice");
             now = context_id();
         }
-        for (auto& known : mine_) {
-            if (known.device_id != device_id) continue;
-            if (known.context == now) return known.e;
-            known = make(device_id, now);
-            return known.e;
-        }
+        for (auto const& known : mine_)
+            if (known.device_id == device_id && known.context == now) return known.e;
         mine_.reserve(mine_.size() + 1);
         return mine_.emplace_back(make(device_id, now)).e;
     }
