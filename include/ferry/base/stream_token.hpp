@@ -98,10 +98,10 @@ class stream_token {
 
    private:
     constexpr stream_token(kind k, device_type f, std::uintptr_t h, std::int32_t device_id = 0) noexcept
-        : kind_{k}, family_{static_cast<std::uint8_t>(f)}, device_id_{device_id}, handle_{h} {}
+        : kind_{k}, family_{static_cast<std::int16_t>(f)}, device_id_{device_id}, handle_{h} {}
 
     kind kind_ = kind::none;
-    std::uint8_t family_ = static_cast<std::uint8_t>(device_type::cpu);
+    std::int16_t family_ = static_cast<std::int16_t>(device_type::cpu);
     std::int32_t device_id_ = 0;
     std::uintptr_t handle_ = 0;
 };

@@ -22,7 +22,7 @@ namespace detail {
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, stream_token ready, BackEnd& b,
                                           std::source_location where) {
-    if (!got) return to_dlpack(std::move(got), wish, b, ready, where);  // which says so
+    if (!got) return ferry::to_dlpack(std::move(got), wish, b, ready, where);  // which says so
     require_lanes<Consumer>(got.view(), where);  // before anything is copied
     wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
     if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
@@ -30,7 +30,7 @@ template <class Consumer, class BackEnd>
     auto facts = facts_of(v, ready, true);
     facts.is_describable = takes_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
     auto d = negotiate(facts, wish);
-    if (d.act == action::share) return to_dlpack(std::move(got), wish, b, ready, where);
+    if (d.act == action::share) return ferry::to_dlpack(std::move(got), wish, b, ready, where);
     if (!takes_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
     auto* const raw = fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
@@ -103,7 +103,7 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), wish, ready, b, where), where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
         auto const wish = detail::with_stream<Consumer>(asked, view_of(from).device());
-        managed_tensor got = to_dlpack(std::forward<Producer>(from), wish, b, where);
+        managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), wish, b, where);
         if constexpr (!takes_padded<Consumer>)  // R13
             if (got.view().is_padded()) got = detail::settle_debts<Consumer>(std::move(got), wish, b, where);
         return detail::consume<Consumer>(std::move(got), where);

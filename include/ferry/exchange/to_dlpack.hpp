@@ -146,7 +146,7 @@ template <class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& wish, BackEnd& b,
                                                                   std::source_location where) {
     tensor_view const v = view_of(array);
-    auto const ready = ready_on(array);
+    auto const ready = detail::ready_on(array);
     auto const d = negotiate(facts_of(v, ready, !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>), wish);
     return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
 }
@@ -187,7 +187,7 @@ template <class Array>
     }
 }
 
-/// Moves a tensor on: untouched, flags included (R12), when the request allows it, else copied. The result is ready as
+/// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. The result is ready as
 /// `wish.stream` says; `ready_on` is where it is ready now, and must be said for memory off the host.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's.

@@ -6,6 +6,11 @@
 #endif
 #include <Python.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <utility>
+
 #if PY_VERSION_HEX < 0x03090000
 #error "ferry needs CPython 3.9 or later"
 #endif
@@ -25,4 +30,22 @@ namespace ferry::python {
 #endif
 }
 
+namespace detail {
+
+/// Calls what may give the GIL away. CPython up to 3.13 ends threads that want it back while the interpreter goes by unwinding
+/// their stacks, through code that then holds no GIL and must not throw: such a thread waits for the end here instead (R66).
+template <class F>
+decltype(auto) outlive(F&& call) {
+#if defined(__GLIBCXX__)
+    try {
+        return std::forward<F>(call)();
+    } catch (::abi::__forced_unwind&) {
+        for (;;) ::pause();
+    }
+#else
+    return std::forward<F>(call)();
+#endif
+}
+
+}  // namespace detail
 }  // namespace ferry::python

@@ -48,12 +48,13 @@ struct interned_names {
     return name == interned || (PyUnicode_Check(name) != 0 && PyUnicode_Compare(name, interned) == 0);
 }
 
-/// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; leaves no Python error set.
-[[nodiscard]] inline bool to_integer(PyObject* object, long long& out) noexcept {
+/// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; errors of an `__index__` go through.
+[[nodiscard]] inline bool to_integer(PyObject* object, long long& out) {
     reference index;
     if (PyLong_Check(object) == 0) {
-        index = reference{PyNumber_Index(object)};
+        index = reference{outlive([&] { return PyNumber_Index(object); })};
         if (!index) {
+            if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
             PyErr_Clear();
             return false;
         }
@@ -65,10 +66,14 @@ struct interned_names {
     return true;
 }
 
-/// A pair of integers, as a tuple or a list.
-[[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) noexcept {
+/// A pair of integers, as a tuple or a list. Holds both: what runs to make an integer of one may empty the list.
+[[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
     if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2) return false;
-    return to_integer(PySequence_Fast_GET_ITEM(object, 0), first) && to_integer(PySequence_Fast_GET_ITEM(object, 1), second);
+    PyObject *const one = PySequence_Fast_GET_ITEM(object, 0), *const two = PySequence_Fast_GET_ITEM(object, 1);
+    Py_INCREF(one);
+    Py_INCREF(two);
+    reference const first_held{one}, second_held{two};
+    return to_integer(one, first) && to_integer(two, second);
 }
 
 [[nodiscard]] inline device device_from_pair(PyObject* pair, char const* complaint) {
@@ -96,11 +101,18 @@ struct interned_names {
     raise(PyExc_ValueError, "copy must be None, True or False");
 }
 
-/// A stream number as the token that it means for memory of type `type` (R44–R46).
-[[nodiscard]] inline stream_token stream_from(PyObject* object, device_type type) {
+/// A stream as Python names it: a number, or nothing for None.
+[[nodiscard]] inline std::optional<long long> stream_number(PyObject* object) {
     if (object == Py_None) return {};
     long long number = 0;
     if (PyBool_Check(object) != 0 || !to_integer(object, number)) raise(PyExc_ValueError, "stream must be None or an integer");
+    return number;
+}
+
+/// The token that a stream number means for memory of type `type` (R44–R46).
+[[nodiscard]] inline stream_token stream_from(std::optional<long long> given, device_type type) {
+    if (!given) return {};
+    long long const number = *given;
     if (number == -1) return stream_token::no_sync();
     if (number < -1) raise(PyExc_ValueError, "stream must not be below -1 (R44)");
     auto const handle = static_cast<std::uintptr_t>(number);
@@ -151,9 +163,9 @@ struct interned_names {
             raise(PyExc_ValueError, complaint);
         }
         if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0) return detail::device_from_pair(object, complaint);
-        reference pair{PyObject_CallMethodNoArgs(object, detail::names().dlpack_device)};
-        if (!pair) {
-            if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
+        reference pair{detail::outlive([&] { return PyObject_CallMethodNoArgs(object, detail::names().dlpack_device); })};
+        if (!pair) {  // no such method, or a type in place of an object
+            if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0 && PyErr_ExceptionMatches(PyExc_TypeError) == 0) return {};
             PyErr_Clear();
             raise(PyExc_ValueError, complaint);
         }

@@ -1,25 +1,13 @@
 // ferry: a back end that lets other Python threads run while it works.
 #pragma once
 
-#include <ferry/python/api.hpp>
+#include <ferry/python/gil.hpp>
 
 #include <ferry/space/back_end.hpp>
 
 #include <cstddef>
 
 namespace ferry::python::detail {
-
-/// Gives the GIL away for a scope.
-class without_gil {
-   public:
-    without_gil() noexcept : state_{PyEval_SaveThread()} {}
-    without_gil(without_gil const&) = delete;
-    without_gil& operator=(without_gil const&) = delete;
-    ~without_gil() { PyEval_RestoreThread(state_); }
-
-   private:
-    PyThreadState* state_;
-};
 
 /// Waits always, and copies of some size, happen without the GIL: the thread that a stream waits for may need it. Borrows
 /// the back end underneath.

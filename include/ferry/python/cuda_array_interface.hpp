@@ -67,6 +67,9 @@ namespace detail {
 
 [[nodiscard]] inline std::vector<std::int64_t> integers_from(PyObject* tuple, char const* complaint) {
     if (PyTuple_Check(tuple) == 0 && PyList_Check(tuple) == 0) raise(PyExc_ValueError, complaint);
+    reference const held{PySequence_Tuple(tuple)};  // to read an integer may run code that changes a list
+    if (!held) throw error_is_set{};
+    tuple = held.get();
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(tuple)));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         long long n = 0;

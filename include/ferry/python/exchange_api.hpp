@@ -30,7 +30,7 @@ struct exchange_table {
             wanted.data = &probe;  // whatever the prototype has there does not count
             wanted.strides = nullptr;
             wanted.byte_offset = 0;
-            validate(wanted, flags::none, api, where);
+            ferry::validate(wanted, flags::none, api, where);
             tensor_view const v{wanted, flags::none};
             BackEnd b{};
             if constexpr (allocates<T>) {

@@ -9,6 +9,7 @@
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <source_location>
+#include <type_traits>
 
 namespace ferry::python::detail {
 
@@ -50,30 +51,32 @@ struct export_arguments {
     return given;
 }
 
-/// The request that the arguments make of a tensor on `where`: the stream belongs to the target (R48).
-[[nodiscard]] inline request to_request(export_arguments const& given, device where) {
+/// Exports `array` under a request as a new capsule. Arguments first: to read them may run any Python code, after which only
+/// the array is looked at. A copy is made from another handle to it, which stays as it is when the GIL is given away.
+template <class T, class BackEnd>
+[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
+    constexpr auto api = "__dlpack__";
+    auto const where = std::source_location::current();
     request wish;
     wish.max_version = version_from(given.max_version);
     wish.copy = copy_from(given.copy);
     if (given.dl_device != Py_None)
         wish.device = device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
-    wish.stream = stream_from(given.stream, wish.device.value_or(where).type);
-    return wish;
-}
-
-/// Exports `array` under a request as a new capsule.
-template <class T, class BackEnd>
-[[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
-    constexpr auto api = "__dlpack__";
-    auto const where = std::source_location::current();
+    auto const stream = stream_number(given.stream);
     tensor_view const v = view_of(array);
+    wish.stream = stream_from(stream, wish.device.value_or(v.device()).type);  // of the target (R48)
     auto const ready = ferry::detail::ready_on(array);
-    auto const wish = to_request(given, v.device());
-    auto const d = negotiate(ferry::detail::facts_of(v, ready, shareable<T>), wish);
+    auto const d = negotiate(ferry::detail::facts_of(v, ready, true), wish);
     yielding patient{b};
-    if (d.stamp.is_legacy() && d.act != action::refuse)
-        return make_capsule(ferry::detail::export_array<DLManagedTensor>(array, d, v, ready, patient, api, where));
-    return make_capsule(ferry::detail::export_array<DLManagedTensorVersioned>(array, d, v, ready, patient, api, where));
+    auto const as = [&]<class Raw>(std::type_identity<Raw>) {
+        if (d.act != action::copy || ferry::detail::reads_later(d, v.device()))
+            return ferry::detail::export_array<Raw>(array, d, v, ready, patient, api, where);
+        auto handle = array_traits<T>::share(array);
+        auto const never_shares = []() -> Raw* { return nullptr; };
+        return ferry::detail::fulfil<Raw, T>(d, view_of(handle), ready, patient, never_shares, api, where);
+    };
+    if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
+    return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
 }
 
 }  // namespace ferry::python::detail

@@ -23,24 +23,50 @@ struct arrival {
     std::optional<stream_token> ready_on;
 };
 
+/// Where among the bases of a type, itself first, a name is defined; their number when nowhere.
+[[nodiscard]] inline Py_ssize_t base_that_defines(PyTypeObject* type, PyObject* name) noexcept {
+    PyObject* const bases = type->tp_mro;
+    Py_ssize_t const count = bases != nullptr ? PyTuple_GET_SIZE(bases) : 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
+#if PY_VERSION_HEX >= 0x030C0000
+        reference const own{PyType_GetDict(base)};
+        PyObject* const dictionary = own.get();
+#else
+        PyObject* const dictionary = base->tp_dict;
+#endif
+        if (dictionary != nullptr && PyDict_Contains(dictionary, name) == 1) return i;
+    }
+    return count;
+}
+
+/// An attribute of a type; nothing when it has none. Other errors go through.
+[[nodiscard]] inline reference find_attribute(PyTypeObject* type, PyObject* name) {
+    reference found{PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name)};
+    if (found) return found;
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
+    PyErr_Clear();
+    return found;
+}
+
 /// The exchange table of an object's type, in either spelling (R69), in the newest version that we can read (R70), with all
-/// that an import needs (R71); null when there is none.
+/// that an import needs (R71); null when there is none. A table that a base published does not speak for a type with a
+/// `__dlpack__` of its own.
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
-    auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-    // Most types have no table, and an attribute error costs more than the import: ask their dictionaries first.
-    if (PyType_CheckExact(type) != 0 && _PyType_Lookup(Py_TYPE(object), names().exchange_api) == nullptr &&
-        _PyType_Lookup(Py_TYPE(object), names().exchange_api_1_2) == nullptr)
-        return nullptr;
+    auto* const type = Py_TYPE(object);
+    // Most types have no table, and an attribute error costs more than the import: their dictionaries are asked first.
+    auto const newer = base_that_defines(type, names().exchange_api), older = base_that_defines(type, names().exchange_api_1_2);
+    if (PyTuple_GET_SIZE(type->tp_mro) == newer && newer == older) return nullptr;
+    if (base_that_defines(type, names().dlpack) < (newer < older ? newer : older)) return nullptr;
     void* table = nullptr;
-    reference published{PyObject_GetAttr(type, names().exchange_api)};
+    reference published = find_attribute(type, names().exchange_api);
     if (published) {
         if (PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) != 0)
             table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
     } else {
-        PyErr_Clear();
-        published = reference{PyObject_GetAttr(type, names().exchange_api_1_2)};
+        published = find_attribute(type, names().exchange_api_1_2);
         if (published && PyLong_CheckExact(published.get()) != 0) table = PyLong_AsVoidPtr(published.get());
-        PyErr_Clear();
+        if (PyErr_Occurred() != nullptr) throw error_is_set{};
     }
     auto const* header = static_cast<abi::exchange_api_header const*>(table);
     while (header != nullptr && header->version.major > version::current.major) header = header->prev_api;
@@ -49,11 +75,18 @@ struct arrival {
     return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
 }
 
-/// R73, R76: no synchronisation happens in there; the tensor is ready on the producer's current stream.
-[[nodiscard]] inline arrival import_by_table(abi::exchange_api const& api, PyObject* object) {
+/// The tensor of an object whose type has a table. R73, R76: no synchronisation happens in there; the tensor is ready on the
+/// producer's current stream. Nothing for objects without a table, and for complex numbers: PyTorch's table passes on the
+/// numbers of a conjugated tensor as they are stored, which its `__dlpack__` refuses.
+[[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object) {
+    auto const* const table = find_exchange_api(object);
+    if (table == nullptr) return {};
+    auto const& api = *table;
     DLManagedTensorVersioned* raw = nullptr;
-    if (api.managed_tensor_from_py_object_no_sync(object, &raw) != 0) throw error_is_set{};
+    if (outlive([&] { return api.managed_tensor_from_py_object_no_sync(object, &raw); }) != 0) throw error_is_set{};
     arrival got{ferry::from_dlpack(raw), already_ready};
+    auto const code = got.tensor.dtype().code;
+    if (code == type_code::complex || code == type_code::bcomplex) return {};
     device const where = got.tensor.device();
     if (where.type != device_type::cpu) {
         void* stream = nullptr;
@@ -97,7 +130,7 @@ struct arrival {
         }
         keyword_names = tuple.get();
     }
-    return reference{PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names)};
+    return reference{outlive([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or move
@@ -162,7 +195,7 @@ template <class BackEnd>
 /// Where an object says its data is (R37): a hint, since the capsule is right when they disagree (R38). Nothing when it says
 /// nothing that can be understood.
 [[nodiscard]] inline std::optional<device> announced_device(PyObject* x) {
-    reference pair{PyObject_CallMethodNoArgs(x, names().dlpack_device)};
+    reference pair{outlive([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
     long long type = 0, id = 0;
     if (!pair && PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
     PyErr_Clear();
@@ -175,13 +208,13 @@ template <class BackEnd>
 template <class T, class BackEnd>
 [[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
     if (!told.device && told.copy == copy_policy::if_needed && PyCapsule_CheckExact(x) == 0)
-        if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
+        if (auto got = import_by_table(x)) return std::move(*got);
     if constexpr (tells_current_stream<T> || selects_device<BackEnd>) {
         // On a GPU a table is asked for copies, too: PyTorch makes its own behind the event that it has recorded for us, so that
         // nobody knows when they are done.
         if (auto const where = PyCapsule_CheckExact(x) == 0 ? announced_device(x) : std::nullopt) {
             if (where->type == device_type::cuda)
-                if (auto const* api = find_exchange_api(x)) return import_by_table(*api, x);
+                if (auto got = import_by_table(x)) return std::move(*got);
             device const target = told.device.value_or(*where);
             if (is_known(target.type) && target.type != device_type::cuda_host) told = ferry::detail::with_stream<T>(told, target);
             if constexpr (selects_device<BackEnd>) {
@@ -208,7 +241,7 @@ template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request wish, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
     detail::arrival got = detail::fetch_for<T>(x, wish, b);
-    if (wish.copy == copy_policy::never && got.tensor.is_copied())
+    if (wish.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
         ferry::detail::fail(errc::copy_needed, "from_dlpack", message{"copy=False was asked for, and the producer copied (R54)"}, where);
     auto const place = got.tensor.device();
     stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(wish, place);

@@ -57,6 +57,7 @@ constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int6
     // round if need be.
     std::int64_t compact = 1;
     for (int i = dst.rank(); i-- > 0;) {
+        if (dst.extent(i) == 1) continue;  // its strides may be anything (R27), and overflow
         auto const d = dst.strides().is_implicit() ? compact : dst.strides()[i];
         auto const s = src.strides().is_implicit() ? compact : src.strides()[i];
         nest.add(dst.extent(i), d * dst_unit, s * src_unit);

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace ferry {
@@ -14,7 +15,7 @@ namespace ferry {
 /// the same numbers, `device()` says where the memory lives. Copies of a space are handles to the same memory, and the
 /// deleter of a tensor keeps one. Not required: that the host can read it, nor thread safety beyond what the user needs.
 template <class S>
-concept memory_space = std::copy_constructible<S> && requires(S& s, S const& c, void* p, std::size_t n) {
+concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> && requires(S& s, S const& c, void* p, std::size_t n) {
     { s.allocate(n, n) } -> std::same_as<void*>;
     s.deallocate(p, n, n);
     { c.device() } -> std::same_as<ferry::device>;

@@ -47,7 +47,7 @@ inline void check_legacy_flags(tensor_view const& v, char const* api, std::sourc
     constexpr auto api = "ferry::from_dlpack";
     if (raw == nullptr) detail::fail(errc::null_struct, api, message{"the DLManagedTensor* is null"}, where);
     detail::legacy_owner owner{raw};
-    validate(raw->dl_tensor, assumed, api, where);
+    ferry::validate(raw->dl_tensor, assumed, api, where);
     return make_managed(std::move(owner), tensor_view{raw->dl_tensor, assumed}, assumed, version::current, where);
 }
 

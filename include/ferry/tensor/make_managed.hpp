@@ -105,7 +105,7 @@ FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, st
     t.dtype = v.dtype().to_abi();
     t.shape = const_cast<std::int64_t*>(v.shape().data());
     t.strides = const_cast<std::int64_t*>(v.strides().data());
-    validate(t, v.flags(), api, where);
+    ferry::validate(t, v.flags(), api, where);
 }
 
 /// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address may

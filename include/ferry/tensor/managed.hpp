@@ -15,8 +15,9 @@ struct trusted;
 }
 
 /// The sole owner of one DLManagedTensorVersioned, validated: nobody else's struct can be in here unchecked. Move-only;
-/// its destructor calls the deleter (R6, R68). What it says was copied out of the struct when it came, so that later
-/// changes of the struct by other holders do no harm, and it never writes into one (R33).
+/// its destructor calls the deleter (R6, R68). The fields were copied out of the struct when it came, so that later changes
+/// of the struct by other holders do no harm, and it never writes into one (R33). The arrays of extents and strides stay the
+/// producer's, who keeps them as they are (R7).
 ///
 /// Different objects may be used from different threads; one object as any value. The deleter runs on the thread that
 /// drops the tensor (R65), after which the memory is gone: finish your own asynchronous work first (R50).

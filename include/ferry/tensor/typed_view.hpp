@@ -184,6 +184,12 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(errc::read_only, api,
                      message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"}, where);
+    if (!std::is_const_v<T> && !v.is_empty())
+        for (int i = 0; i < v.rank(); ++i)
+            if (v.extent(i) > 1 && v.stride(i) == 0)
+                detail::fail(errc::strides, api,
+                             message{"dimension "} << i << " repeats one element, which must not be written through (R29): ask for as<T const>, "
+                                 "or for a copy with copy_policy::always", where);
     if (Access == access::host && !is_host_accessible(v.device()))
         detail::fail(errc::not_accessible, api,
                      message{"the data is on "} << name(v.device().type) << ":" << v.device().id

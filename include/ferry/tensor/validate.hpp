@@ -157,7 +157,7 @@ inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry
 
 inline void detail::check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where) {
     check_version({t->version.major, t->version.minor}, api, where);
-    validate(t->dl_tensor, known(flags{t->flags}), api, where);
+    ferry::validate(t->dl_tensor, known(flags{t->flags}), api, where);
 }
 
 }  // namespace ferry

@@ -22,7 +22,7 @@ bool is_value_error(F f) {
 
 stream_token stream(char const* expression, device_type type) {
     support::start_python();
-    return detail::stream_from(support::eval(expression).get(), type);
+    return detail::stream_from(detail::stream_number(support::eval(expression).get()), type);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ using ferry::layout;
 using ferry::tensor_view;
 
 void refuses(tensor_view const& v, char const* text) {
-    auto const typed = ferry::as<float, 2>(v);
+    auto const typed = ferry::as<float const, 2>(v);
     try {
         static_cast<void>(ferry::to_mdspan<tiny::family>(typed));
         FAIL("it made an mdspan");

@@ -1,6 +1,8 @@
 // asarray: nested sequences, scalars, Tensors, and whatever has the buffer protocol.
 #include "convert.hpp"
 
+#include <ferry/python/gil.hpp>
+
 #include <stdexcept>
 #include <string>
 
@@ -75,7 +77,7 @@ mt::tensor from_buffer(nb::handle o, std::optional<mt::dtype> wanted) {
         for (auto i = shape.size(); i-- > 0; step *= shape[i]) strides[i] = step;
     }
     mt::tensor const seen{nullptr, data, type, shape, strides, mt::device{}, true, false};
-    nb::gil_scoped_release const unlocked;
+    ferry::python::without_gil const unlocked;
     return converted(seen, wanted.value_or(type));
 }
 
@@ -181,7 +183,7 @@ mt::tensor asarray(nb::handle o, std::optional<mt::dtype> type, mt::device where
     where = normalised(where);
     auto const result = [&] {
         if (auto const* const t = tensor_in(o)) {
-            nb::gil_scoped_release const unlocked;
+            ferry::python::without_gil const unlocked;
             return converted(*t, type.value_or(t->dtype()));
         }
         if (PyObject_CheckBuffer(o.ptr())) return from_buffer(o, type);
@@ -190,7 +192,7 @@ mt::tensor asarray(nb::handle o, std::optional<mt::dtype> type, mt::device where
         return c.result();
     }();
     if (result.device() == where) return result;
-    nb::gil_scoped_release const unlocked;
+    ferry::python::without_gil const unlocked;
     return copy(result, where);
 }
 

@@ -1,5 +1,7 @@
 #include "convert.hpp"
 
+#include <ferry/python/gil.hpp>
+
 #include <stdexcept>
 #include <string>
 
@@ -202,7 +204,7 @@ mt::tensor getitem(mt::tensor const& t, nb::handle key) {
 
 mt::tensor readable(mt::tensor const& t) {
     if (t.device().type == mt::device::cpu) return t;
-    nb::gil_scoped_release const unlocked;
+    ferry::python::without_gil const unlocked;
     return mt::on_host(t);
 }
 

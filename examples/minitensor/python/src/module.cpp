@@ -42,7 +42,7 @@ mt::device device_or_own(tensor const& t, nb::handle device) {
 
 tensor copied(tensor const& t, nb::handle device) {
     auto const where = device_or_own(t, device);
-    nb::gil_scoped_release const unlocked;
+    ferry::python::without_gil const unlocked;
     return copy(t, where);
 }
 
@@ -50,14 +50,14 @@ tensor zeros_like_shape(nb::handle shape, std::string_view dtype, nb::handle dev
     auto extents = to_shape(shape);
     auto const type = mt::dtype_from_name(dtype);
     auto const where = to_device(device);
-    nb::gil_scoped_release const unlocked;
+    ferry::python::without_gil const unlocked;
     return mt::zeros(type, std::move(extents), where);
 }
 
 void fill_with(tensor const& t, nb::handle value) {
     if (t.readonly()) throw std::invalid_argument{"this tensor is read-only"};
     auto const v = to_number(value, t.dtype());
-    nb::gil_scoped_release const unlocked;
+    ferry::python::without_gil const unlocked;
     mt::fill(t, v);
 }
 
@@ -161,7 +161,7 @@ NB_MODULE(_minitensor, m) {
              "an integer type cannot hold the value.")
         .def("tolist", &tolist, "Nested lists of Python numbers, whatever the dtype.")
         .def("item", &item, "The value of a Tensor of one element.")
-        .def("__repr__", &mt::to_string, nb::call_guard<nb::gil_scoped_release>());
+        .def("__repr__", &mt::to_string, nb::call_guard<ferry::python::without_gil>());
 
     // [install]
     if (!ferry::python::install_dlpack<tensor>(
@@ -197,7 +197,7 @@ NB_MODULE(_minitensor, m) {
             auto const type = mt::dtype_from_name(dtype);
             auto const extents = to_shape(shape);
             auto const where = to_device(device);
-            nb::gil_scoped_release const unlocked;
+            ferry::python::without_gil const unlocked;
             return tensor{type, extents, where};
         },
         "shape"_a, "dtype"_a = "float32", "device"_a = "cpu",
@@ -209,11 +209,11 @@ NB_MODULE(_minitensor, m) {
         [](std::int64_t n, std::string_view dtype, nb::handle device) {
             auto const type = mt::dtype_from_name(dtype);
             auto const where = to_device(device);
-            nb::gil_scoped_release const unlocked;
+            ferry::python::without_gil const unlocked;
             return mt::arange(n, type, where);
         },
         "n"_a, "dtype"_a = "int64", "device"_a = "cpu",
         "A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1.");
-    m.def("live_bytes", &mt::live_bytes, nb::call_guard<nb::gil_scoped_release>(),
+    m.def("live_bytes", &mt::live_bytes, nb::call_guard<ferry::python::without_gil>(),
           "The bytes of minitensor's own memory that some Tensor still holds.");
 }

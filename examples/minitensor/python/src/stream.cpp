@@ -101,7 +101,7 @@ void define_streams(nb::module_& m) {
             auto id = innermost().device;
             if (PyLong_Check(device.ptr())) id = nb::cast<std::int32_t>(device);
             else if (!device.is_none()) id = to_device(device).id;
-            nb::gil_scoped_release const unlocked;
+            ferry::python::without_gil const unlocked;
             mt::synchronize(id);
         },
         "device"_a = nb::none(), "Waits for all work on a GPU: the current stream's, unless another is named.");

@@ -1,0 +1,75 @@
+"""Producers and arguments that do what no library should: nothing crashes, nothing wrong gets through."""
+
+import subprocess
+import sys
+
+import minitensor as mt
+import numpy as np
+import pytest
+import torch
+
+
+def test_R41_a_conjugated_tensor_of_torch_is_refused_as_torch_refuses_it():
+    """R41, R81: torch's exchange table passes the stored numbers on; its __dlpack__ says no."""
+    stored = torch.tensor([1 + 2j, 3 - 4j])
+    assert mt.from_dlpack(stored).tolist() == [1 + 2j, 3 - 4j]
+    for how in ({}, {"copy": True}, {"device": "cpu"}):
+        with pytest.raises(BufferError, match="conj"):
+            mt.from_dlpack(stored.conj(), **how)
+    assert mt.from_dlpack(stored.conj().resolve_conj()).tolist() == [1 - 2j, 3 + 4j]
+
+
+def test_R69_the_table_of_a_base_does_not_speak_for_a_type_with_its_own_dlpack():
+    class Own(torch.Tensor):
+        def __dlpack__(self, **_):
+            raise BufferError("not this one")
+
+    with pytest.raises(BufferError, match="not this one"):
+        mt.from_dlpack(torch.zeros(3).as_subclass(Own))
+
+    class Inherits(torch.Tensor):
+        pass
+
+    x = torch.zeros(3).as_subclass(Inherits)
+    assert mt.from_dlpack(x).data_ptr == x.data_ptr()
+
+
+@pytest.mark.parametrize("argument", ["dl_device", "max_version"])
+def test_R52_a_list_that_empties_itself_while_it_is_read(argument):
+    class Clears:
+        def __index__(self):
+            pair.clear()
+            return 1
+
+    pair = [Clears(), 0]
+    mt.zeros(4).__dlpack__(**{argument: pair})
+    pair.extend([Clears(), 0])
+    assert mt.from_dlpack(mt.zeros(4), device=pair).tolist() == [0] * 4
+
+
+def test_errors_of_an_index_go_through():
+    class Interrupts:
+        def __index__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mt.zeros(4).__dlpack__(max_version=(1, Interrupts()))
+
+
+def test_R54_a_copied_capsule_needs_no_copy():
+    capsule = mt.zeros(4).__dlpack__(copy=True, max_version=(1, 0))
+    assert mt.from_dlpack(capsule, copy=False).copied
+
+
+@pytest.mark.parametrize("body", ["t.__dlpack__(copy=True, max_version=(1, 0))", "mt.from_dlpack(a, copy=True)", "t.copy()", "t.fill(1)"])
+def test_R66_threads_that_work_when_the_interpreter_ends(body):
+    """R66: a thread that wants the GIL back after the end of the interpreter waits; the process ends as it should."""
+    program = (
+        "import minitensor as mt, numpy as np, threading, time\n"
+        "a = np.arange(1000000); t = mt.from_dlpack(a)\n"
+        f"def work():\n    while True: {body}\n"
+        "for _ in range(4): threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(0.2)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
