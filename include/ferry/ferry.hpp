@@ -2,6 +2,7 @@
 // umbrellas of their own.
 #pragma once
 
+#include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/negotiate.hpp>

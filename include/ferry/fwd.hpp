@@ -25,7 +25,7 @@ class borrowed_tensor;
 enum class copy_policy : std::uint8_t;
 struct request;
 
-/// The customisation point of an array library; see exchange/producer.hpp and exchange/consumer.hpp.
+/// The customisation point of an array library; see exchange/array_traits.hpp.
 template <class Array>
 struct array_traits;
 

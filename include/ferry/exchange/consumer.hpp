@@ -1,8 +1,9 @@
-// ferry: what can be imported, and how an array library says so.
+// ferry: what can be imported.
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/exchange/producer.hpp>
+#include <ferry/exchange/array_traits.hpp>
+#include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/tensor/managed.hpp>
 
@@ -12,12 +13,6 @@
 #include <utility>
 
 namespace ferry {
-
-/// array_traits<T>::adopt takes over a tensor. Not required: that T can be exported again.
-template <class T>
-concept adopting = requires(managed_tensor m) {
-    { array_traits<T>::adopt(std::move(m)) } -> std::same_as<T>;
-};
 
 /// What from_dlpack<T> can return: a managed_tensor, or an array that adopts one.
 template <class T>
@@ -33,6 +28,14 @@ template <class T>
 concept takes_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 
 namespace detail {
+
+/// Whether it is a consumer, and its adapter is sound; see `is_adapted`.
+template <class T>
+consteval bool is_consumer() {
+    if constexpr (consumer<T> || declares_adopt<T>) return is_sound<T>();
+    else static_assert(consumer<T>, "ferry: this type cannot take a tensor over: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
+    return false;
+}
 
 /// R21: only a consumer that says so is given short vectors.
 template <class Consumer>
@@ -53,9 +56,11 @@ template <consumer Consumer>
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 
-/// The stream on which the consumer will use a tensor: what the request says, else its own current one.
+/// The stream on which the consumer will use a tensor: what the request says, else its own current one. Every import comes by
+/// here first, so this is where a consumer that is almost right is told.
 template <class Consumer>
 [[nodiscard]] request with_stream(request wish, [[maybe_unused]] device where) {
+    static_assert(is_consumer<Consumer>());
     if constexpr (tells_current_stream<Consumer>) {
         device const target = wish.device.value_or(where);
         if (wish.stream.is_none() && target.type != device_type::cpu) wish.stream = array_traits<Consumer>::current_stream(target);

@@ -1,0 +1,92 @@
+// ferry: how an array library says what its arrays can do.
+#pragma once
+
+#include <ferry/base/stream_token.hpp>
+#include <ferry/fwd.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+namespace ferry {
+
+/// The customisation point of an array library: specialise it for the array type. Only `view` is needed, for T& and for
+/// T const& (which yields a read-only tensor); each of the others adds an ability of its own:
+///
+/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: where the elements are. Borrows extents and strides from the array.
+///   Throws where one tensor on one device cannot say it: sharded, sparse (R41).
+/// - `Owner share(T const&)`: another handle to the same memory, so that an lvalue can be exported.
+/// - `T adopt(managed_tensor)`: takes over a tensor without a copy; `T adopt(managed_tensor&&)` does as well.
+/// - `T allocate(data_type, shape_view, device)`: fresh memory of the library's own for copies, on that device, which any
+///   stream may write at once; throws where it has none.
+/// - `stream_token ready_on(T const&)`: the stream on which pending work on the array runs, or already_ready.
+/// - `stream_token current_stream(device)`: the stream on which this thread will use what it imports.
+///
+/// All are public and static; overload sets and templates will do. What has one of these names and another signature does not
+/// compile: see exchange/detail/adapter.hpp. A type without `view` may have a member `ferry_view()` instead.
+template <class Array>
+struct array_traits;
+
+namespace detail {
+
+/// A view that takes the array by value, whose extents die with that copy.
+template <class T>
+concept views_a_copy = requires { static_cast<tensor_view (*)(T)>(array_traits<T>::view); };
+
+/// It takes the tensor over, by value or as an rvalue. By const reference it cannot: the tensor would die after the call.
+template <class T>
+concept takes_over = requires { static_cast<T (*)(managed_tensor)>(array_traits<T>::adopt); } ||
+                     requires { static_cast<T (*)(managed_tensor&&)>(array_traits<T>::adopt); } ||
+                     !requires(managed_tensor const& m) { array_traits<T>::adopt(m); };
+
+}  // namespace detail
+
+/// array_traits<T>::view takes it, by reference. Not required: ownership.
+template <class Array>
+concept has_traits_view = !detail::views_a_copy<std::remove_cv_t<Array>> && requires(Array& a) {
+    { array_traits<std::remove_cv_t<Array>>::view(a) } -> std::same_as<tensor_view>;
+};
+
+/// It describes itself by a member.
+template <class Array>
+concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
+    { a.ferry_view() } -> std::same_as<tensor_view>;
+};
+
+/// Its elements can be described. Not required: that anybody can own them.
+template <class Array>
+concept viewable = has_traits_view<Array> || has_member_view<Array>;
+
+/// A second handle to its memory can be made. Not required: that the handle has the array's type.
+template <class Array>
+concept shareable = viewable<Array> && requires(Array const& a) {
+    { array_traits<std::remove_cv_t<Array>>::share(a) } -> viewable;
+};
+
+/// It says where its pending work runs. Not required on the host, where nothing is ever pending.
+template <class Array>
+concept tells_ready_on = requires(Array const& a) {
+    { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
+};
+
+/// It has fresh memory of its own for copies.
+template <class Array>
+concept allocates = viewable<Array> && requires(data_type t, shape_view s, device d) {
+    { array_traits<std::remove_cv_t<Array>>::allocate(t, s, d) } -> std::same_as<std::remove_cv_t<Array>>;
+};
+
+/// array_traits<T>::adopt takes over a tensor. Not required: that T can be exported again.
+template <class T>
+concept adopting = requires(managed_tensor m) {
+    { array_traits<T>::adopt(std::move(m)) } -> std::same_as<T>;
+} && detail::takes_over<T>;
+
+/// It knows the stream that the calling thread works on.
+template <class Array>
+concept tells_current_stream = requires(device d) {
+    { array_traits<std::remove_cv_t<Array>>::current_stream(d) } -> std::same_as<stream_token>;
+};
+
+}  // namespace ferry

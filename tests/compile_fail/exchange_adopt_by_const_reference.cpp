@@ -1,0 +1,19 @@
+// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\): it takes the tensor by value or as an rvalue
+// What is not taken over dies after the call.
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {&a.value, {}}; }
+#ifdef FERRY_COMPILE_FAIL
+    static array adopt(managed_tensor const& m) { return {*m.as<float, 0>().data()}; }
+#else
+    static array adopt(managed_tensor m) { return {*m.as<float, 0>().data()}; }
+#endif
+};
+
+auto exported(array& a) { return ferry::to_dlpack(a, {.copy = ferry::copy_policy::always}); }

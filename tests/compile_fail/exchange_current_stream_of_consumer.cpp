@@ -1,0 +1,21 @@
+// expect: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream\(ferry::device\)
+// An array that is only imported is checked as well.
+#include <ferry/exchange/from_dlpack.hpp>
+
+#include <utility>
+
+struct array {
+    ferry::managed_tensor tensor;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static array adopt(managed_tensor&& m) { return {std::move(m)}; }
+#ifdef FERRY_COMPILE_FAIL
+    static stream_token current_stream() { return stream_token::cuda_legacy_default(); }
+#else
+    static stream_token current_stream(device) { return stream_token::cuda_legacy_default(); }
+#endif
+};
+
+array imported(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<array>(raw); }

@@ -1,0 +1,19 @@
+// expect: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream\(ferry::device\)
+// Each device has a current stream of its own.
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {&a.value, {}}; }
+#ifdef FERRY_COMPILE_FAIL
+    static stream_token current_stream(device_type) { return stream_token::cuda_legacy_default(); }
+#else
+    static stream_token current_stream(device) { return stream_token::cuda_legacy_default(); }
+#endif
+};
+
+auto exported(array& a) { return ferry::to_dlpack(a, {.copy = ferry::copy_policy::always}); }

@@ -1,0 +1,19 @@
+// expect: array_traits<T>::ready_on must be .*returns a stream_token, not a handle
+// A bare handle does not say of which device it is (D5).
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {&a.value, {}}; }
+#ifdef FERRY_COMPILE_FAIL
+    static void* ready_on(array const&) { return nullptr; }
+#else
+    static stream_token ready_on(array const&) { return already_ready; }
+#endif
+};
+
+auto exported(array& a) { return ferry::to_dlpack(a, {.copy = ferry::copy_policy::always}); }

@@ -1,0 +1,19 @@
+// expect: array_traits<T>::share must be .*returns by value an owner that ferry can view
+// The handle is asked for its view, as the array is.
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {&a.value, {}}; }
+#ifdef FERRY_COMPILE_FAIL
+    static float share(array const& a) { return a.value; }
+#else
+    static array share(array const& a) { return a; }
+#endif
+};
+
+auto exported(array& a) { return ferry::to_dlpack(a); }
