@@ -1,22 +1,6 @@
 // expect: an mdspan has a static rank: ask for as<T, Rank>
 // The rank of an mdspan is in its type.
-#include <ferry/tensor/mdspan.hpp>
-
-namespace tiny {
-struct right {};
-struct stride {};
-template <class Index, std::size_t Rank>
-struct dextents {
-    template <class... I>
-    explicit dextents(I...) {}
-};
-template <class T, class Extents, class Layout>
-struct mdspan {
-    using extents_type = Extents;
-    mdspan(T*, Extents) {}
-};
-using family = ferry::mdspan_family::of<mdspan, dextents, right, stride>;
-}  // namespace tiny
+#include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
 constexpr int rank = ferry::dynamic_rank;

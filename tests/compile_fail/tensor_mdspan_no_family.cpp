@@ -1,22 +1,6 @@
 // expect: no mdspan here: pass a family that has `contiguous` and `strided`
 // What is no family meets a sentence.
-#include <ferry/tensor/mdspan.hpp>
-
-namespace tiny {
-struct right {};
-struct stride {};
-template <class Index, std::size_t Rank>
-struct dextents {
-    template <class... I>
-    explicit dextents(I...) {}
-};
-template <class T, class Extents, class Layout>
-struct mdspan {
-    using extents_type = Extents;
-    mdspan(T*, Extents) {}
-};
-using family = ferry::mdspan_family::of<mdspan, dextents, right, stride>;
-}  // namespace tiny
+#include <support/tiny_mdspan.hpp>
 
 struct nothing {};
 #ifdef FERRY_COMPILE_FAIL
