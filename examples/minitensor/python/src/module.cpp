@@ -86,7 +86,7 @@ std::size_t length(tensor const& t) {
 
 }  // namespace
 
-NB_MODULE(_minitensor, m) {
+NB_MODULE(_minitensor_of_main, m) {
     m.doc() = "The compiled part of minitensor.";
     nb::set_leak_warnings(false);  // Tensors in the globals of a program that ends are no leak
     nb::register_exception_translator([](std::exception_ptr const& p, void*) {
