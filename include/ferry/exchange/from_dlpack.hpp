@@ -81,7 +81,7 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, request const& asked, BackEnd&& b = host_only,
                                    std::source_location where = std::source_location::current()) {
     using P = std::remove_cvref_t<Producer>;
-    static_assert(consumer<Consumer>, "ferry: this type cannot take a tensor over: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
+    static_assert(detail::is_consumer<Consumer>());
     static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
     if constexpr (std::same_as<P, managed_tensor>) {
         static_assert(!std::is_lvalue_reference_v<Producer>, "ferry: a managed_tensor has one owner: move it in");
