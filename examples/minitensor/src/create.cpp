@@ -56,7 +56,7 @@ std::vector<loop> loops_of(tensor const& t) {
     for (std::size_t i = 0; i < t.ndim(); ++i) {
         if (t.shape()[i] > 1 && t.strides()[i] != 0) all.push_back({t.shape()[i], t.strides()[i] * bytes});
     }
-    std::stable_sort(all.begin(), all.end(), [](loop const& a, loop const& b) { return a.stride > b.stride; });
+    std::sort(all.begin(), all.end(), [](loop const& a, loop const& b) { return a.stride > b.stride; });
     for (auto const& l : all) {
         if (!few.empty() && few.back().stride == l.extent * l.stride) few.back() = {few.back().extent * l.extent, l.stride};
         else few.push_back(l);
