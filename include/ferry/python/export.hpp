@@ -8,6 +8,7 @@
 
 #include <ferry/exchange/to_dlpack.hpp>
 
+#include <optional>
 #include <source_location>
 #include <type_traits>
 
@@ -51,20 +52,39 @@ struct export_arguments {
     return given;
 }
 
+/// What the arguments ask for: all but the stream, whose number means what the device of the tensor makes of it (R48).
+struct read_arguments {
+    request wish;
+    std::optional<long long> stream;
+};
+
+/// Reads the arguments, which may run any Python code.
+[[nodiscard]] inline read_arguments read(export_arguments const& given) {
+    read_arguments asked;
+    asked.wish.max_version = version_from(given.max_version);
+    asked.wish.copy = copy_from(given.copy);
+    if (given.dl_device != Py_None)
+        asked.wish.device = device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
+    asked.stream = stream_number(given.stream);
+    return asked;
+}
+
+/// The request that was read, for a tensor on `where`.
+[[nodiscard]] inline request to_request(read_arguments const& asked, device where) {
+    request wish = asked.wish;
+    wish.stream = stream_from(asked.stream, wish.device.value_or(where).type);
+    return wish;
+}
+
 /// Exports `array` under a request as a new capsule. Arguments first: to read them may run any Python code, after which only
 /// the array is looked at. A copy is made from another handle to it, which stays as it is when the GIL is given away.
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
-    request wish;
-    wish.max_version = version_from(given.max_version);
-    wish.copy = copy_from(given.copy);
-    if (given.dl_device != Py_None)
-        wish.device = device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
-    auto const stream = stream_number(given.stream);
+    auto const asked = read(given);
     tensor_view const v = view_of(array);
-    wish.stream = stream_from(stream, wish.device.value_or(v.device()).type);  // of the target (R48)
+    auto const wish = to_request(asked, v.device());
     auto const ready = ferry::detail::ready_on(array);
     auto const d = negotiate(ferry::detail::facts_of(v, ready, true), wish);
     yielding patient{b};
