@@ -1,0 +1,58 @@
+// ferry: where in a descriptor something is wrong, written as a JSON pointer; the binary form has the same fields.
+#pragma once
+
+#include <ferry/base/error.hpp>
+
+#include <cstdint>
+#include <source_location>
+
+namespace ferry::wire::detail {
+
+/// One step of a path: a key, or an index where there is none. A list on the stack, from the innermost outwards.
+struct place {
+    place const* parent = nullptr;
+    char const* key = nullptr;
+    std::uint64_t index = 0;
+};
+
+[[nodiscard]] constexpr place operator/(place const& parent, char const* key) noexcept { return {&parent, key, 0}; }
+[[nodiscard]] constexpr place operator/(place const& parent, std::uint64_t index) noexcept { return {&parent, nullptr, index}; }
+
+/// "/memories/0/length". The middle of a deep path, and the end of a long key, are left out: what is wrong there must fit too.
+constexpr message& operator<<(message& out, place const& where) noexcept {
+    int steps = 0;
+    for (auto const* p = &where; p->parent != nullptr; p = p->parent) ++steps;
+    for (int i = 1; i <= steps; ++i) {
+        if (steps > 12 && i > 4 && i <= steps - 6) {
+            if (i == 5) out << "/...";
+            continue;
+        }
+        auto const* p = &where;
+        for (int up = steps - i; up > 0; --up) p = p->parent;
+        out << "/";
+        if (p->key == nullptr) out << p->index;
+        for (int k = 0; p->key != nullptr && p->key[k] != '\0'; ++k) {
+            if (k == 32) {
+                out << "...";
+                break;
+            }
+            out << p->key[k];
+        }
+    }
+    return out;
+}
+
+/// Who asks, for the error: passed down through what it calls.
+struct caller {
+    char const* api;
+    std::source_location where;
+
+    template <class... Parts>
+    [[noreturn]] FERRY_COLD void refuse(Parts const&... parts) const {
+        message text;
+        (text << ... << parts);
+        ferry::detail::fail(errc::bad_descriptor, api, text, where);
+    }
+};
+
+}  // namespace ferry::wire::detail
