@@ -36,23 +36,28 @@ inline constexpr unsigned char poison = 0xDB;
 /// device works at `device_side()`. Poisoned when it is made.
 class sim_block {
    public:
-    sim_block(ferry::device where, std::size_t bytes) : where_{where}, bytes_{bytes}, mapped_{round_up(bytes)} {
-        int const file = memfd_create("sim_block", MFD_CLOEXEC);
-        if (file < 0 || ftruncate(file, static_cast<off_t>(mapped_)) != 0) throw std::bad_alloc{};
+    /// `file`: that of another block, whose memory this one has, too; it is taken over.
+    sim_block(ferry::device where, std::size_t bytes, int file = -1) : where_{where}, bytes_{bytes}, mapped_{round_up(bytes)} {
+        bool const is_fresh = file < 0;
+        if (is_fresh) file = memfd_create("sim_block", MFD_CLOEXEC);
+        if (file < 0 || (is_fresh && ftruncate(file, static_cast<off_t>(mapped_)) != 0)) throw std::bad_alloc{};
         bool const host_reads = ferry::is_host_accessible(where);
         data_ = mmap(nullptr, mapped_, host_reads ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
         device_side_ = host_reads ? data_ : mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        close(file);
         if (data_ == MAP_FAILED || device_side_ == MAP_FAILED) std::abort();
-        std::memset(device_side_, poison, mapped_);
+        file_ = file;
+        if (is_fresh) std::memset(device_side_, poison, mapped_);
     }
     sim_block(sim_block const&) = delete;
     sim_block& operator=(sim_block const&) = delete;
     ~sim_block() {
         if (device_side_ != data_) munmap(device_side_, mapped_);
         munmap(data_, mapped_);
+        close(file_);
     }
 
+    /// Which memory this is; for those who map it elsewhere.
+    [[nodiscard]] int file() const noexcept { return file_; }
     [[nodiscard]] void* data() const noexcept { return data_; }
     [[nodiscard]] std::byte* device_side() const noexcept { return static_cast<std::byte*>(device_side_); }
     [[nodiscard]] ferry::device where() const noexcept { return where_; }
@@ -76,6 +81,7 @@ class sim_block {
 
     ferry::device where_;
     std::size_t bytes_, mapped_;
+    int file_ = -1;
     void* data_;
     void* device_side_;
 };
@@ -131,9 +137,16 @@ class sim_system {
         return made.token;
     }
     /// Memory of a test's own, poisoned.
-    [[nodiscard]] sim_memory make_memory(ferry::device where, std::size_t bytes) {
-        return {new_block(where, bytes), live_bytes_};
+    [[nodiscard]] sim_memory make_memory(ferry::device where, std::size_t bytes, int file = -1) {
+        return {new_block(where, bytes, file), live_bytes_};
     }
+    /// Queues anything.
+    template <class F>
+    void queue(ferry::stream_token on, F f) {
+        find(on).push(std::move(f));
+    }
+    /// The block that holds the address; null when none does.
+    [[nodiscard]] std::shared_ptr<sim_block> block_at(void const* address) { return find_block(address); }
     /// Queues a write of `bytes` to a block.
     void write(ferry::stream_token on, std::shared_ptr<sim_block> const& block, void const* bytes, std::size_t size) {
         auto& stream = find(on);
@@ -263,8 +276,8 @@ class sim_system {
         made.token = token;
         return made;
     }
-    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device where, std::size_t bytes) {
-        auto block = std::allocate_shared<sim_block>(uncounted<sim_block>{}, where, bytes);
+    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device where, std::size_t bytes, int file = -1) {
+        auto block = std::allocate_shared<sim_block>(uncounted<sim_block>{}, where, bytes, file);
         std::lock_guard const lock{mutex_};
         std::erase_if(blocks_, [](auto const& old) { return old.expired(); });
         blocks_.push_back(block);

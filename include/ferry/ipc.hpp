@@ -1,0 +1,12 @@
+// ferry: tensors shared with other processes: what everybody needs. Serving many readers has headers of its own.
+#pragma once
+
+#include <ferry/ferry.hpp>
+#include <ferry/ipc/attach.hpp>
+#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/process.hpp>
+#include <ferry/ipc/session.hpp>
+#include <ferry/ipc/share.hpp>
+#include <ferry/ipc/shared.hpp>
+#include <ferry/ipc/space.hpp>
+#include <ferry/wire/descriptor.hpp>

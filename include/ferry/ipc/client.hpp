@@ -1,0 +1,252 @@
+// ferry: an importer's end of the lifetime protocol over a Unix socket. The rules are in protocol.hpp; here is the I/O.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/ipc/importer.hpp>
+#include <ferry/ipc/message.hpp>
+#include <ferry/ipc/socket.hpp>
+#include <ferry/ipc/unique_fd.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <poll.h>
+#include <span>
+#include <string>  // paths and names
+#include <string_view>
+#include <utility>
+#include <vector>  // descriptors are owned
+
+namespace ferry::ipc {
+
+struct client_options {
+    std::vector<uid_t> exporters{};           ///< users that are trusted to serve; empty: one's own
+    std::chrono::milliseconds timeout{2000};  ///< an exporter that does not answer so long is told as gone
+};
+
+/// A buffer that may be read until its lease is acknowledged.
+struct grant {
+    std::uint64_t lease = 0;
+    std::uint64_t buffer = 0;      ///< the key of a mapping that is kept
+    std::uint64_t generation = 0;  ///< the next attach asks for what comes after it
+    std::chrono::milliseconds lease_time{};
+    bool fresh = true;             ///< false: it is held already, and no file descriptors came along: use the mapping that was kept
+    std::vector<std::byte> descriptor;
+    std::vector<unique_fd> fds;
+};
+
+/// How to ask for a publication.
+struct wish {
+    std::uint64_t after = 0;               ///< beyond this generation only
+    std::chrono::milliseconds patience{0};  ///< waits so long for one
+    std::uint64_t finished = 0;            ///< a lease that ends on the way: one message fewer for each frame of a stream
+};
+
+/// A connection to an exporter. One thread at a time; the process that made it speaks: a forked child only drops it. Not movable.
+class client {
+   public:
+    using milliseconds = std::chrono::milliseconds;
+
+    /// Connects to a path, or a bare name in `socket_directory()`.
+    /// \throws error  errc::exporter_gone: nobody serves there; errc::permission: we are not let in, or another user serves there
+    explicit client(std::string_view name, client_options options = {}) : timeout_{options.timeout}, socket_{socket::make(api)}, pid_{::getpid()} {
+        auto const to = socket::address(socket_path(name), api);
+        if (int const failed = connect(to); failed != 0) fail_system(api, to.sun_path, failed);
+        auto who = socket::peer_of(socket_.get(), api);
+        if (options.exporters.empty()) options.exporters.push_back(::geteuid());
+        if (std::ranges::find(options.exporters, who.uid) == options.exporters.end())
+            ferry::detail::fail(errc::permission, api, ferry::message{} << to.sun_path << " is served by user " << std::uint64_t{who.uid} << ": name it in client_options::exporters to trust it");
+        exporter_ = std::move(who.process);
+    }
+    client(client const&) = delete;
+    client& operator=(client const&) = delete;
+    ~client() { close(); }
+
+    /// Asks for the newest publication of a name. Empty: none, or nothing newer before the patience ended.
+    ///
+    /// The buffer may be read until `acknowledge` or `release`. Blocks for up to patience + timeout.
+    /// \throws error  errc::exporter_gone: closed, dead or silent; errc::permission; errc::argument: too many leases, or `finished` is none;
+    ///                errc::out_of_memory: no room for its file descriptors; errc::bad_descriptor: no ferry server
+    [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
+        auto const patience = static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
+        auto answer = answered(machine_.ask(std::string{name}, w.after, patience, w.finished), milliseconds{patience});
+        if (auto* g = std::get_if<protocol::granted>(&answer)) {
+            auto fds = std::exchange(fds_, {});
+            if (fds.size() != g->fds) {
+                release(g->buffer);
+                ferry::detail::fail(errc::out_of_memory, api, "file descriptors were lost on the way: close some, or raise `ulimit -n`");
+            }
+            return grant{g->lease, g->buffer, g->generation, milliseconds{g->lease_ms}, g->fresh, std::move(g->descriptor), std::move(fds)};
+        }
+        if (std::get<protocol::refused>(answer).why != reason::not_published) refuse(std::get<protocol::refused>(answer).why);
+        return {};
+    }
+    /// The reading is over; the mapping stays. Does not block. `done`: at most 256 bytes for the exporter.
+    /// \throws error  errc::argument: a lease that is not held
+    void acknowledge(std::uint64_t lease, std::span<std::byte const> done = {}) {
+        machine_.finish(lease, {done.begin(), done.end()});
+        send();
+    }
+    /// The buffer is unmapped here, and its leases end. Does not block.
+    void release(std::uint64_t buffer) {
+        machine_.give_up(buffer);
+        send();
+    }
+    /// Buffers that the exporter wants released, as of the messages that have come.
+    [[nodiscard]] std::vector<std::uint64_t> withdrawn() {
+        listen();
+        return machine_.withdrawn_buffers();
+    }
+    /// The exporter closes: release everything.
+    [[nodiscard]] bool is_closing() {
+        listen();
+        return machine_.is_closing();
+    }
+    /// The exporter's process has exited, or it hung up. Does not block.
+    [[nodiscard]] bool is_gone() {
+        listen();
+        return !socket_ || socket::has_exited(exporter_);
+    }
+    /// A sign of life, answered: renews all leases.
+    void ping() { expect<protocol::done>(machine_.ask(protocol::ping{})); }
+    /// Everything that is published, by name.
+    [[nodiscard]] std::vector<entry> list() {
+        std::vector<entry> all;
+        for (bool more = true; more;) {
+            auto part = expect<protocol::listing>(machine_.ask(protocol::list{0, all.empty() ? "" : all.back().name}));
+            more = part.more && !part.entries.empty();
+            std::ranges::move(part.entries, std::back_inserter(all));
+        }
+        return all;
+    }
+    /// Withdraws a name; the exporter's own user only. False if there is none.
+    bool drop(std::string_view name) {
+        auto const answer = answered(machine_.ask(protocol::drop{0, std::string{name}}), {});
+        if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published) refuse(r->why);
+        return std::holds_alternative<protocol::done>(answer);
+    }
+    [[nodiscard]] statistics counts() { return expect<protocol::counted>(machine_.ask(protocol::count{})).counts; }
+    /// Releases everything and hangs up: unmap first. Waits for an exporter that does not read up to 2 s. Twice is fine.
+    void close() noexcept {
+        if (!socket_) return;
+        if (pid_ == ::getpid()) {
+            try {
+                machine_.give_up_all();
+                send(std::chrono::steady_clock::now() + std::min(timeout_, milliseconds{2000}));
+            } catch (...) {  // the exit of this process tells the rest
+            }
+        }
+        socket_ = unique_fd{};
+    }
+
+   private:
+    using time_point = std::chrono::steady_clock::time_point;
+    static constexpr auto api = "ferry::ipc::client";
+
+    [[noreturn]] static void refuse(reason why) {
+        switch (why) {
+            case reason::closed: ferry::detail::fail(errc::exporter_gone, api, "the exporter has closed");
+            case reason::permission: ferry::detail::fail(errc::permission, api, "the exporter does not let this user: ask it to name the user in server_options::allow");
+            case reason::too_many: ferry::detail::fail(errc::argument, api, "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
+            default: ferry::detail::fail(errc::bad_descriptor, api, "the exporter understood nothing: it speaks another version");
+        }
+    }
+    [[noreturn]] void gone(char const* how) {
+        if (auto const why = machine_.refused_because()) refuse(*why);
+        ferry::detail::fail(errc::exporter_gone, api, how);
+    }
+    int connect(sockaddr_un const& to) {
+        auto const until = std::chrono::steady_clock::now() + timeout_;
+        for (;;) {
+            int const failed = socket::connect(socket_.get(), to);
+            if (failed != EAGAIN || std::chrono::steady_clock::now() >= until) return failed == EAGAIN ? ECONNREFUSED : failed;
+            ::poll(nullptr, 0, 1);  // the exporter's backlog is full: nothing tells when it is not
+        }
+    }
+
+    /// Sends what is to be said. What does not fit is kept for the next time; `until`: waits so long.
+    void send(time_point until = {}) {
+        for (auto& m : machine_.take_orders()) outbox_.push_back(protocol::to_bytes(m));
+        while (!outbox_.empty() && socket_ && pid_ == ::getpid()) {
+            int const failed = socket::send(socket_.get(), outbox_.front());
+            if (failed == EAGAIN) {
+                if (!wait(POLLOUT, until)) return;
+                continue;
+            }
+            if (failed != 0) outbox_.clear();  // the end, which reading finds behind the exporter's last words
+            else outbox_.pop_front();
+        }
+    }
+    /// False once the time is over, or the exporter's process.
+    bool wait(short what, time_point until) {
+        auto const left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
+        if (left <= 0) return false;
+        pollfd both[] = {{socket_.get(), what, 0}, {exporter_.get(), POLLIN, 0}};
+        ::poll(both, 2, static_cast<int>(std::min<milliseconds::rep>(left, 3600'000)));
+        return both[0].revents != 0 || both[1].revents == 0;
+    }
+    /// Takes one message, if there is one. `answer` is set when it answers a request. False: nothing there.
+    bool take(std::optional<protocol::message>& answer) {
+        if (!socket_ || pid_ != ::getpid()) return false;
+        auto r = socket::receive(socket_.get(), incoming_, true);
+        if (r.error == EAGAIN) return false;
+        if (r.error != 0 || r.size == 0) {
+            socket_ = unique_fd{};
+            return false;
+        }
+        try {
+            auto m = protocol::from_bytes(std::span{incoming_}.first(r.size));
+            auto const* g = std::get_if<protocol::granted>(&m);
+            std::size_t const expected = g != nullptr ? g->fds : 0U;
+            if (r.fds.size() > expected || (r.whole && r.fds.size() != expected))
+                ferry::detail::fail(errc::bad_descriptor, api, "a message came with other file descriptors than it says");
+            answer = machine_.received(std::move(m));
+            if (answer && g != nullptr) fds_ = std::move(r.fds);
+        } catch (error const&) {
+            socket_ = unique_fd{};  // who sends such things is not listened to again
+            throw;
+        }
+        send();
+        return true;
+    }
+    void listen() {
+        std::optional<protocol::message> nobodys;
+        while (take(nobodys)) {}
+    }
+    protocol::message answered(std::uint64_t request, milliseconds patience) {
+        if (pid_ != ::getpid()) ferry::detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
+        auto const until = std::chrono::steady_clock::now() + patience + timeout_;
+        std::optional<protocol::message> answer;
+        fds_.clear();
+        send(until);
+        bool in_time = true;
+        while (!answer) {
+            if (take(answer)) continue;
+            if (!socket_ || !in_time) break;
+            in_time = wait(POLLIN, until);
+        }
+        if (answer) return std::move(*answer);
+        machine_.forget(request);
+        if (!socket_) gone("the exporter hung up");
+        gone(socket::has_exited(exporter_) ? "the exporter's process has exited" : "the exporter does not answer: it is stopped, or busy");
+    }
+    template <class Answer>
+    Answer expect(std::uint64_t request) {
+        auto answer = answered(request, {});
+        if (auto const* r = std::get_if<protocol::refused>(&answer)) refuse(r->why);
+        return std::get<Answer>(std::move(answer));
+    }
+
+    milliseconds timeout_;
+    unique_fd socket_, exporter_;
+    pid_t pid_;
+    protocol::importer machine_;
+    std::deque<std::vector<std::byte>> outbox_;
+    std::vector<unique_fd> fds_;
+    std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
+};
+
+}  // namespace ferry::ipc

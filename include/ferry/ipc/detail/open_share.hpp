@@ -1,0 +1,170 @@
+// ferry: how an attach comes about: an alias, a mapping that is there already, or a new one.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/ipc/detail/session_state.hpp>
+#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/range.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/wire/check.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>  // see region.hpp
+#include <source_location>
+#include <string>  // see region.hpp
+#include <utility>
+
+namespace ferry::ipc::detail {
+
+inline constexpr char const* attach_api = "ferry::ipc::attach";
+
+/// A tensor's hold on a mapping.
+class attachment {
+   public:
+    attachment(std::shared_ptr<session_state> session, import_cache::handle mapping, stream_token on) noexcept
+        : session_{std::move(session)}, mapping_{mapping}, on_{on} {
+        if (mapping_->pid == ::getpid()) mapping_->control().add_reader(mapping_->place);
+    }
+    attachment(attachment&& other) noexcept = default;
+    attachment& operator=(attachment&&) = delete;
+    ~attachment() {
+        if (session_ == nullptr) return;
+        if (mapping_->pid == ::getpid()) {
+            announce_done();
+            mapping_->control().drop_reader(mapping_->place);
+        }
+        session_->imports().release(mapping_);
+    }
+    [[nodiscard]] mapping_entry& mapping() const noexcept { return *mapping_; }
+    [[nodiscard]] stream_token stream() const noexcept { return on_; }
+
+   private:
+    /// Before the reader is counted off: who sees none sees the event.
+    void announce_done() noexcept {
+        if (mapping_->foreign == nullptr || !on_.names_stream()) return;
+        try {
+            std::lock_guard const lock{mapping_->recording};
+            event_handle done;
+            if (mapping_->foreign->record_done(on_, done)) mapping_->control().announce(mapping_->place, done);
+        } catch (...) {  // a device that is lost runs nothing any more
+        }
+    }
+
+    std::shared_ptr<session_state> session_;  // null when moved from
+    import_cache::handle mapping_;
+    stream_token on_;
+};
+
+[[nodiscard]] inline tensor_view view_of(wire::tensor const& t, void* data, ferry::device where) noexcept {
+    return {data, t.dtype, t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides}, where, known(t.flags) & ~flags::is_copied};
+}
+
+[[noreturn]] FERRY_COLD inline void fail_gone(wire::memory const& m, char const* why, std::source_location where) {
+    fail(errc::exporter_gone, attach_api, message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor", where);
+}
+
+/// Refuses a descriptor that cannot be of a share here: what wire::check cannot know.
+inline segment_name check_origin(wire::descriptor const& d, wire::memory const& m, wire::origin const& me, std::source_location where) {
+    auto const name = parse_segment_name(m.name);
+    if (!name || name->pid != d.from.pid || name->start_time != d.from.start_time || name->pid_namespace != d.from.pid_namespace)
+        fail(errc::bad_descriptor, attach_api,
+             message{"memories[0].name is `"} << m.name.c_str() << "`, which is no name that its origin, process " << d.from.pid << ", could have made",
+             where);
+    if (name->uid != ::geteuid())
+        fail(errc::permission, attach_api,
+             message{"user "} << name->uid << " shares this, and this process runs as " << std::uint64_t{::geteuid()} << ": share and attach as one user",
+             where);
+    if (d.from.boot_id != me.boot_id) fail_gone(m, "it was shared on another machine, or before this one was started", where);
+    return *name;
+}
+
+/// A tensor of this process and session: shares its owner.
+[[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d, std::source_location where) {
+    if (!(s->memory_description() == d.memories[0]))
+        fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
+    if (!s->is_open) fail_gone(d.memories[0], "this process has closed it", where);
+    auto const& t = std::get<wire::tensor>(d.root);
+    auto* const begin = static_cast<std::byte*>(s->data) - s->layout().byte_offset;
+    bool const is_read_only = has(s->layout().flags, flags::read_only);
+    return make_managed(std::shared_ptr<share_state>{s},
+                        view_of(t, s->data == nullptr ? nullptr : begin + t.byte_offset, s->device),
+                        is_read_only ? flags::read_only : flags::none, version::current, where);
+}
+
+/// Maps, or opens, what the descriptor names.
+template <class BackEnd>
+void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, segment_name const& name, wire::origin const& me,
+                 opening const& how, access_mode mode, BackEnd& b, std::source_location where) {
+    auto const& m = d.memories[0];
+    bool const is_host = m.kind == wire::memory_kind::host_shared;
+    made.share = name.id;
+    made.pid = static_cast<pid_t>(me.pid);
+    made.where = std::make_shared<region>(segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, where), m.id, mode);
+    session.regions().add(made.where, m.name);
+    made.description = m;
+    if (d.from.pid_namespace == me.pid_namespace && !(d.from == me)) made.exporter = session.watch(d.from);
+    made.place = made.control().enter(holder{me, d.from.pid_namespace != me.pid_namespace});
+    if (!made.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
+    if (is_host || m.kind == wire::memory_kind::none) return;
+    if constexpr (handle_back_end<BackEnd>) {
+        if (b.opens(m)) {
+            auto opened = b.open_memory(m, how);
+            made.foreign = std::make_unique<opened_by<decltype(opened)>>(std::move(opened));
+            return;
+        }
+    }
+    message text{"the passed back end opens no memory of kind "};
+    text << wire::name(m.kind);
+    if (uses_cuda_streams(m.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
+    fail(errc::no_backend, attach_api, text, where);
+}
+
+template <class BackEnd>
+[[nodiscard]] managed_tensor open_share(wire::descriptor const& d, std::shared_ptr<session_state> session, stream_token on,
+                                        opening const& how, BackEnd& b, std::source_location where) {
+    wire::check(d);
+    if (!std::holds_alternative<wire::tensor>(d.root))
+        fail(errc::argument, attach_api, message{"the descriptor is a column's, not a tensor's"}, where);
+    auto const& t = std::get<wire::tensor>(d.root);
+    if (d.memories.size() != 1 || t.memory != 0)
+        fail(errc::bad_descriptor, attach_api, message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{d.memories.size()}, where);
+    auto const& m = d.memories[0];
+    auto const me = session->me(where);
+    auto const name = check_origin(d, m, me, where);
+    if (d.from == me) {
+        if (auto const own = session->find(name.id)) return alias(own, d, where);
+        if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none)
+            fail(errc::same_process, attach_api,
+                 message{"this process shares the memory itself, and handles open in other processes only: pass the session that shared it"}, where);
+    }
+
+    bool const is_read_only = has(t.flags, flags::read_only);
+    message key{m.name.c_str()};
+    key << (is_read_only ? 'r' : 'w');
+    if (how.where) key << int{static_cast<int>(how.where->type)} << ':' << how.where->id;
+    auto const mapping = session->imports().acquire(key.c_str(), [&](mapping_entry& made) {
+        open_import(made, *session, d, name, me, how, is_read_only ? access_mode::read_only : access_mode::read_write, b, where);
+    });
+    attachment hold{session, mapping, on};
+    mapping_entry& found = hold.mapping();
+    if (!found.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
+    if (m.id != found.description.id || m.allocation != found.description.allocation || m.kind != found.description.kind ||
+        m.offset != found.description.offset || m.length != found.description.length)
+        fail(errc::bad_descriptor, attach_api, message{"its memory is not what is mapped under this name"}, where);
+
+    ferry::device place{m.type, how.where ? how.where->id : 0};
+    std::byte* begin = nullptr;
+    if (found.foreign != nullptr) {
+        place = found.foreign->device();
+        begin = static_cast<std::byte*>(found.foreign->data());
+        found.foreign->wait_ready(m, on.on_device(place));
+    } else if (m.kind == wire::memory_kind::host_shared) {
+        begin = found.where->memory.data() + m.offset;
+    }
+    return make_managed(std::move(hold), view_of(t, m.length == 0 ? nullptr : begin + t.byte_offset, place), flags::none, version::current, where);
+}
+
+}  // namespace ferry::ipc::detail

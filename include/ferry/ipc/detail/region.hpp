@@ -1,0 +1,83 @@
+// ferry: a mapped segment that a session knows, by address.
+#pragma once
+
+#include <ferry/ipc/range.hpp>
+#include <ferry/ipc/shared_memory.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>  // std::less orders any pointers
+#include <map>
+#include <memory>  // several shares and tensors may lie in one region
+#include <mutex>   // a session is thread-safe
+#include <string>  // names of segments
+#include <utility>
+#include <vector>  // as many names as shares
+
+namespace ferry::ipc::detail {
+
+class region_map;
+
+/// A segment, the names that lead to it, and how it is mapped. Leaves its map when it dies.
+struct region {
+    region(segment s, std::uint64_t allocation_id, access_mode m) : memory{std::move(s)}, id{allocation_id}, mode{m} {}
+    inline ~region();
+
+    segment memory;
+    std::uint64_t id;
+    access_mode mode;
+    std::vector<std::string> names{};  // guarded by the map
+    region_map* map = nullptr;         // outlives it
+};
+
+/// Where the regions of a session lie.
+class region_map {
+   public:
+    void add(std::shared_ptr<region> const& r, std::string const& name) {
+        std::lock_guard const lock{mutex_};
+        r->names.push_back(name);
+        if (r->memory.size() == 0 || r->map != nullptr) return;
+        by_address_.insert_or_assign(r->memory.data(), r);
+        r->map = this;
+    }
+    void remove(region const& r) noexcept {
+        std::lock_guard const lock{mutex_};
+        by_address_.erase(r.memory.data());
+    }
+    void remove_name(region& r, std::string const& name) noexcept {
+        std::lock_guard const lock{mutex_};
+        std::erase(r.names, name);
+    }
+    /// The region that holds all of the range; null when none does.
+    [[nodiscard]] std::shared_ptr<region> find(byte_range const& wanted) const {
+        std::shared_ptr<region> found;  // outlives the lock: it may be the last, and would leave the map
+        std::lock_guard const lock{mutex_};
+        auto next = by_address_.upper_bound(wanted.begin);
+        if (wanted.begin == nullptr || next == by_address_.begin()) return nullptr;
+        found = std::prev(next)->second.lock();
+        if (found == nullptr) return nullptr;
+        auto const inside = static_cast<std::size_t>(wanted.begin - found->memory.data());
+        bool const fits = inside <= found->memory.size() && wanted.length <= found->memory.size() - inside;
+        return fits ? found : nullptr;
+    }
+    /// Gives the region another name; false when none of those that it had leads there any more.
+    [[nodiscard]] bool link(region& r, std::string const& name) {
+        std::lock_guard const lock{mutex_};
+        r.names.reserve(r.names.size() + 1);
+        auto const leads = [&](std::string const& old) { return r.memory.link(old, name); };
+        if (std::ranges::none_of(r.names, leads)) return false;
+        r.names.push_back(name);
+        return true;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    std::map<std::byte const*, std::weak_ptr<region>, std::less<>> by_address_;
+};
+
+inline region::~region() {
+    if (map != nullptr) map->remove(*this);
+}
+
+}  // namespace ferry::ipc::detail

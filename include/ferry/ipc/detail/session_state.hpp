@@ -1,0 +1,196 @@
+// ferry: what is behind a session.
+#pragma once
+
+#include <ferry/ipc/detail/import.hpp>
+#include <ferry/ipc/detail/region.hpp>
+#include <ferry/ipc/detail/share_state.hpp>
+#include <ferry/ipc/names.hpp>
+#include <ferry/ipc/process.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <memory>  // see region.hpp
+#include <mutex>   // see region.hpp
+#include <string>  // see region.hpp
+#include <utility>
+#include <vector>  // see region.hpp
+
+namespace ferry::ipc::detail {
+
+inline void sleep_for(std::chrono::nanoseconds time) noexcept {
+    auto const whole = std::chrono::floor<std::chrono::seconds>(time);
+    timespec const t{static_cast<std::time_t>(whole.count()), static_cast<long>((time - whole).count())};
+    ::nanosleep(&t, nullptr);
+}
+
+class session_state : public std::enable_shared_from_this<session_state> {
+   public:
+    explicit session_state(std::size_t unused_mappings) noexcept : imports_{unused_mappings} {}
+
+    /// This process; after a fork the child's, which has shared nothing.
+    [[nodiscard]] wire::origin me(std::source_location where) {
+        std::unique_lock lock{mutex_};
+        if (me_.pid == static_cast<std::uint32_t>(::getpid())) return me_;
+        bool const is_child = me_.pid != 0;
+        me_ = this_process(where);
+        if (is_child) {
+            shares_.clear();
+            watches_.clear();
+            first_condemned_ = nullptr;  // the parent's: never freed here
+            is_swept_ = false;
+            lock.unlock();
+            imports_.detach();
+            lock.lock();
+        }
+        return me_;
+    }
+
+    // ---- exports ----
+
+    /// Once for every process, before its first segment.
+    void sweep_once(wire::origin const& who) noexcept {
+        {
+            std::lock_guard const lock{mutex_};
+            if (std::exchange(is_swept_, true)) return;
+        }
+        ipc::sweep(who);
+    }
+    void add(std::shared_ptr<share_state> const& s) {
+        std::lock_guard const lock{mutex_};
+        shares_.emplace(s->id, s);
+    }
+    [[nodiscard]] std::shared_ptr<share_state> find(std::uint64_t id) noexcept {
+        std::lock_guard const lock{mutex_};
+        auto const found = shares_.find(id);
+        return found != shares_.end() ? found->second.lock() : nullptr;
+    }
+
+    /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
+    void close(std::shared_ptr<share_state> const& s) noexcept {
+        if (s->pid != ::getpid() || !s->is_open.exchange(false)) return;
+        withdraw(*s);
+        std::lock_guard const lock{mutex_};
+        if (s->handle == nullptr || !s->control().is_mapped()) return;
+        s->self = s;
+        s->next_condemned = std::exchange(first_condemned_, s.get());
+    }
+    /// Takes back the share, its name, and that the session knows it.
+    void withdraw(share_state& s) noexcept {
+        auto const& name = s.memory_description().name;
+        s.control().retract(s.id);
+        remove_name(name);
+        regions_.remove_name(*s.where, name);
+        std::lock_guard const lock{mutex_};
+        shares_.erase(s.id);
+    }
+    void close_all() noexcept {
+        for (;;) {
+            std::shared_ptr<share_state> one;
+            {
+                std::lock_guard const lock{mutex_};
+                if (me_.pid != static_cast<std::uint32_t>(::getpid())) return;
+                while (!shares_.empty() && (one = shares_.begin()->second.lock()) == nullptr) shares_.erase(shares_.begin());
+                if (one != nullptr) shares_.erase(shares_.begin());
+            }
+            if (one == nullptr) return;
+            close(one);
+        }
+    }
+    std::size_t collect(std::chrono::nanoseconds limit) noexcept {
+        auto const end = std::chrono::steady_clock::now() + limit;
+        for (;;) {
+            std::size_t const left = collect_once();
+            if (left == 0 || std::chrono::steady_clock::now() >= end) return left;
+            sleep_for(std::chrono::milliseconds{1});
+        }
+    }
+
+    // ---- allocations of shared_space ----
+
+    void keep(std::shared_ptr<region> const& r, std::string const& name) {
+        regions_.add(r, name);
+        std::lock_guard const lock{mutex_};
+        kept_.emplace(r->memory.data(), allocation{r, name, ::getpid()});
+    }
+    void drop(void* data) noexcept {
+        allocation last;
+        std::lock_guard const lock{mutex_};
+        auto const found = kept_.find(data);
+        if (found == kept_.end()) return;
+        last = std::move(found->second);
+        kept_.erase(found);
+        if (last.pid != ::getpid()) return;  // the parent's name
+        remove_name(last.name);
+        regions_.remove_name(*last.where, last.name);
+    }
+
+    // ---- imports ----
+
+    /// One watch for all mappings of an exporter: a file descriptor each would be too many.
+    [[nodiscard]] std::shared_ptr<process_watch const> watch(wire::origin const& exporter) {
+        std::lock_guard const lock{mutex_};
+        std::erase_if(watches_, [](auto const& w) { return w.second.expired(); });
+        auto& known = watches_[{exporter.pid, exporter.start_time}];
+        auto watching = known.lock();
+        if (watching == nullptr) known = watching = std::make_shared<process_watch const>(exporter.pid, exporter.start_time);
+        return watching;
+    }
+
+    [[nodiscard]] region_map& regions() noexcept { return regions_; }
+    [[nodiscard]] import_cache& imports() noexcept { return imports_; }
+    void trim() noexcept { imports_.trim(); }
+    /// Open shares, mappings, unused mappings, condemned shares.
+    [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
+        std::lock_guard const lock{mutex_};
+        std::size_t condemned = 0;
+        for (auto const* s = first_condemned_; s != nullptr; s = s->next_condemned) ++condemned;
+        return {shares_.size(), imports_.size(), imports_.unused(), condemned};
+    }
+
+   private:
+    struct allocation {
+        std::shared_ptr<region> where{};
+        std::string name{};
+        pid_t pid = 0;
+    };
+
+    std::size_t collect_once() noexcept {
+        share_state* freed = nullptr;
+        std::size_t left = 0;
+        {
+            std::lock_guard const lock{mutex_};
+            if (me_.pid != static_cast<std::uint32_t>(::getpid())) return 0;
+            for (auto** at = &first_condemned_; *at != nullptr;) {
+                share_state* const one = *at;
+                if (one->control().is_mapped()) {
+                    ++left;
+                    at = &one->next_condemned;
+                } else {
+                    *at = one->next_condemned;
+                    one->next_condemned = std::exchange(freed, one);
+                }
+            }
+        }
+        while (freed != nullptr) {  // outside: owners may do anything when they die
+            auto* const one = std::exchange(freed, freed->next_condemned);
+            std::shared_ptr<share_state> const last = std::move(one->self);
+        }
+        return left;
+    }
+
+    mutable std::mutex mutex_;
+    wire::origin me_{};
+    bool is_swept_ = false;
+    std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
+    share_state* first_condemned_ = nullptr;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::weak_ptr<process_watch const>> watches_;
+    region_map regions_;
+    std::map<void const*, allocation, std::less<>> kept_;
+    import_cache imports_;  // these two last: their regions leave the map when they die
+};
+
+}  // namespace ferry::ipc::detail

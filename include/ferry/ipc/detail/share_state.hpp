@@ -1,0 +1,67 @@
+// ferry: one share on its exporter's side.
+#pragma once
+
+#include <ferry/ipc/detail/region.hpp>
+#include <ferry/ipc/handles.hpp>
+#include <ferry/tensor/managed.hpp>
+#include <ferry/wire/descriptor.hpp>
+
+#include <atomic>  // closed by one thread, looked at by others
+#include <cstdint>
+#include <memory>  // see region.hpp
+#include <string>  // see region.hpp
+#include <utility>
+
+namespace ferry::ipc::detail {
+
+/// exported_memory, whatever its type.
+struct exporting {
+    exporting() = default;
+    exporting(exporting const&) = delete;
+    exporting& operator=(exporting const&) = delete;
+    virtual ~exporting() = default;
+    virtual bool is_done(event_handle const&) = 0;
+    virtual bool order_after(event_handle const&, stream_token) = 0;
+};
+template <exported_memory E>
+struct exporting_by final : exporting {
+    explicit exporting_by(E&& e) : memory{std::move(e)} {}
+    bool is_done(event_handle const& done) override { return memory.is_done(done); }
+    bool order_after(event_handle const& done, stream_token on) override { return memory.order_after(done, on); }
+    E memory;
+};
+
+class session_state;
+
+/// Held by `shared`, by the exporter's own tensors, and by the session for as long as importers have device memory mapped.
+struct share_state {
+    share_state() = default;
+    share_state(share_state const&) = delete;
+    share_state& operator=(share_state const&) = delete;
+
+    std::shared_ptr<session_state> session{};  // first: the others need it to die
+    std::unique_ptr<void, void (*)(void*)> memory{nullptr, +[](void*) {}};  // of a copy off the host
+    managed_tensor owner{};                   // of what is shared where it lies
+    std::shared_ptr<region> where{};          // the control page, and the data of the host
+    std::unique_ptr<exporting> handle{};      // off the host; dies before what it names
+    wire::descriptor description{};
+    void* data = nullptr;                     // element 0
+    ferry::device device{};
+    std::uint64_t id = 0;                     // of this share, as in its name
+    pid_t pid = 0;                            // who may close it: not the child of a fork
+    bool copied = false;
+    std::atomic<bool> is_open = false;
+
+    std::shared_ptr<share_state> self{};      // while condemned
+    share_state* next_condemned = nullptr;
+
+    [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
+    [[nodiscard]] wire::memory const& memory_description() const noexcept { return description.memories[0]; }
+    [[nodiscard]] wire::tensor const& layout() const noexcept { return std::get<wire::tensor>(description.root); }
+    [[nodiscard]] tensor_view view() const noexcept {
+        auto const& t = layout();
+        return {data, t.dtype, t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides}, device, t.flags};
+    }
+};
+
+}  // namespace ferry::ipc::detail

@@ -1,0 +1,300 @@
+// ferry: what exporter and importers of the lifetime protocol say to each other: structs <-> bytes, no I/O.
+#pragma once
+
+#include <ferry/base/error.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>  // names are owned by their message
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>  // descriptors are owned by their message
+
+namespace ferry::ipc {
+
+/// Milliseconds of a clock that never goes back. All pure parts are told the time.
+using instant = std::uint64_t;
+
+/// Why an importer did not get what it asked for.
+enum class reason : std::uint8_t {
+    not_published,  ///< no such name, or nothing newer before its patience ended
+    closed,         ///< the exporter has closed
+    permission,     ///< this user may not ask
+    too_many,       ///< connections, leases or waiting requests beyond the exporter's limits
+    bad_message,    ///< what was sent is no message of this protocol
+};
+
+/// One published name, as `ferry-ipc ls` shows it. Sizes in bytes, times in milliseconds.
+struct entry {
+    std::string name;
+    std::uint64_t buffer = 0, generation = 0, bytes = 0, age = 0, grants = 0;
+    std::uint32_t readers = 0, holders = 0;
+    static constexpr void fields(auto& m, auto& f) {
+        f(m.name, m.buffer, m.generation, m.bytes, m.age, m.grants, m.readers, m.holders);
+    }
+    bool operator==(entry const&) const = default;
+};
+
+/// What an exporter has counted. `published` to `condemned` are of this moment, the others since it began.
+struct statistics {
+    std::uint64_t published = 0, clients = 0, leases = 0, waiting = 0, condemned = 0;
+    std::uint64_t grants = 0, refusals = 0, evicted = 0, expired = 0, lapsed = 0, violations = 0;
+    static constexpr void fields(auto& m, auto& f) {
+        f(m.published, m.clients, m.leases, m.waiting, m.condemned, m.grants, m.refusals, m.evicted, m.expired, m.lapsed, m.violations);
+    }
+    bool operator==(statistics const&) const = default;
+};
+
+namespace protocol {
+
+// From the importer. `request` is its own number; the answer repeats it.
+
+/// Asks for the newest publication of a name if its generation is beyond `after`, and waits `patience` ms for one.
+/// `finished`: a lease that ends with this message, or 0.
+struct attach {
+    std::uint64_t request = 0, after = 0, finished = 0;
+    std::uint32_t patience = 0;
+    std::string name;
+    static constexpr void fields(auto& m, auto& f) { f(m.request, m.after, m.finished, m.patience, m.name); }
+    bool operator==(attach const&) const = default;
+};
+/// The importer has read what the lease covers: the buffer may be written again. `done`: bytes for the exporter (a done event).
+struct acknowledge {
+    std::uint64_t lease = 0;
+    std::vector<std::byte> done;
+    static constexpr void fields(auto& m, auto& f) { f(m.lease, m.done); }
+    bool operator==(acknowledge const&) const = default;
+};
+/// The importer has unmapped the buffer. Ends its leases up to `lease`; one granted since then keeps the buffer held.
+struct release {
+    std::uint64_t buffer = 0, lease = 0;
+    static constexpr void fields(auto& m, auto& f) { f(m.buffer, m.lease); }
+    bool operator==(release const&) const = default;
+};
+/// A sign of life: renews all leases. Every other message does, too. Answered by `done`.
+struct ping {
+    std::uint64_t request = 0;
+    static constexpr void fields(auto& m, auto& f) { f(m.request); }
+    bool operator==(ping const&) const = default;
+};
+/// Published names behind `after`, as many as fit. Answered by `listing`.
+struct list {
+    std::uint64_t request = 0;
+    std::string after;
+    static constexpr void fields(auto& m, auto& f) { f(m.request, m.after); }
+    bool operator==(list const&) const = default;
+};
+/// Withdraws a name; the exporter's own user only. Answered by `done`.
+struct drop {
+    std::uint64_t request = 0;
+    std::string name;
+    static constexpr void fields(auto& m, auto& f) { f(m.request, m.name); }
+    bool operator==(drop const&) const = default;
+};
+/// Answered by `counted`.
+struct count {
+    std::uint64_t request = 0;
+    static constexpr void fields(auto& m, auto& f) { f(m.request); }
+    bool operator==(count const&) const = default;
+};
+
+// From the exporter.
+
+/// The buffer may be read until the lease is acknowledged. `fresh`: the importer did not hold it, and `fds` descriptors come along.
+struct granted {
+    std::uint64_t request = 0, lease = 0, buffer = 0, generation = 0;
+    std::uint32_t lease_ms = 0;
+    bool fresh = false;
+    std::uint8_t fds = 0;
+    std::vector<std::byte> descriptor;
+    static constexpr void fields(auto& m, auto& f) {
+        f(m.request, m.lease, m.buffer, m.generation, m.lease_ms, m.fresh, m.fds, m.descriptor);
+    }
+    bool operator==(granted const&) const = default;
+};
+struct refused {
+    std::uint64_t request = 0;
+    reason why = reason::not_published;
+    static constexpr void fields(auto& m, auto& f) { f(m.request, m.why); }
+    bool operator==(refused const&) const = default;
+};
+struct done {
+    std::uint64_t request = 0;
+    static constexpr void fields(auto& m, auto& f) { f(m.request); }
+    bool operator==(done const&) const = default;
+};
+struct listing {
+    std::uint64_t request = 0;
+    bool more = false;
+    std::vector<entry> entries;
+    static constexpr void fields(auto& m, auto& f) { f(m.request, m.more, m.entries); }
+    bool operator==(listing const&) const = default;
+};
+struct counted {
+    std::uint64_t request = 0;
+    statistics counts;
+    static constexpr void fields(auto& m, auto& f) {
+        f(m.request);
+        statistics::fields(m.counts, f);
+    }
+    bool operator==(counted const&) const = default;
+};
+/// The exporter will not publish this buffer again and waits for its release.
+struct withdrawn {
+    std::uint64_t buffer = 0;
+    static constexpr void fields(auto& m, auto& f) { f(m.buffer); }
+    bool operator==(withdrawn const&) const = default;
+};
+/// The exporter closes: everything is to be released.
+struct closing {
+    static constexpr void fields(auto&, auto&) {}
+    bool operator==(closing const&) const = default;
+};
+
+/// The position of a type in this list is its number on the wire: append only.
+using message = std::variant<attach, acknowledge, release, ping, list, drop, count, granted, refused, done, listing, counted, withdrawn, closing>;
+
+inline constexpr std::size_t max_message = 65536, max_name = 200, max_descriptor = 60000, max_done = 256;
+inline constexpr std::uint8_t max_fds = 8, version = 1;
+
+/// 1 to 200 bytes, none of them a control character: what may be published.
+[[nodiscard]] constexpr bool is_name(std::string_view name) noexcept {
+    return !name.empty() && name.size() <= max_name && std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
+}
+
+namespace detail {
+
+/// Little-endian, fixed widths; lists and strings behind a count.
+struct writer {
+    std::vector<std::byte>& out;
+    void operator()(auto const&... values) { (put(values), ...); }
+
+    template <std::unsigned_integral T>
+    void put(T value) {
+        for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(static_cast<std::byte>(value >> (8 * i)));
+    }
+    void put(bool value) { put(std::uint8_t{value}); }
+    void put(reason value) { put(static_cast<std::uint8_t>(value)); }
+    void put(std::string const& text) {
+        put(static_cast<std::uint16_t>(text.size()));
+        bytes(text.data(), text.size());
+    }
+    void put(std::vector<std::byte> const& data) {
+        put(static_cast<std::uint32_t>(data.size()));
+        bytes(data.data(), data.size());
+    }
+    void put(std::vector<entry> const& entries) {
+        put(static_cast<std::uint16_t>(entries.size()));
+        for (auto const& e : entries) entry::fields(e, *this);
+    }
+    void bytes(void const* data, std::size_t n) {
+        auto const* first = static_cast<std::byte const*>(data);
+        out.insert(out.end(), first, first + n);
+    }
+};
+
+/// Takes from the front; what does not fit the bytes that are left fails before anything is allocated for it.
+struct reader {
+    std::span<std::byte const> left;
+    std::size_t total = left.size();
+    void operator()(auto&... values) { (get(values), ...); }
+
+    [[noreturn]] void bad(char const* what) const {
+        ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::from_bytes",
+                            message_text() << what << " at byte " << std::uint64_t{total - left.size()} << " of " << std::uint64_t{total}
+                                           << ": the sender speaks another protocol, or the message is damaged");
+    }
+    static ferry::message message_text() { return {}; }
+    std::span<std::byte const> take(std::size_t n) {
+        if (n > left.size()) bad("the message ends early");
+        auto const front = left.first(n);
+        left = left.subspan(n);
+        return front;
+    }
+    template <std::unsigned_integral T>
+    void get(T& value) {
+        std::uint64_t sum = 0;
+        auto const raw = take(sizeof(T));
+        for (std::size_t i = 0; i < sizeof(T); ++i) sum |= std::to_integer<std::uint64_t>(raw[i]) << (8 * i);
+        value = static_cast<T>(sum);
+    }
+    void get(bool& value) {
+        std::uint8_t raw = 0;
+        get(raw);
+        if (raw > 1) bad("a truth value is neither 0 nor 1");
+        value = raw == 1;
+    }
+    void get(reason& value) {
+        std::uint8_t raw = 0;
+        get(raw);
+        if (raw > static_cast<std::uint8_t>(reason::bad_message)) bad("an unknown reason");
+        value = static_cast<reason>(raw);
+    }
+    void get(std::string& text) {
+        std::uint16_t n = 0;
+        get(n);
+        if (n > max_name) bad("a name is longer than 200 bytes");
+        auto const raw = take(n);
+        text.assign(reinterpret_cast<char const*>(raw.data()), raw.size());
+    }
+    void get(std::vector<std::byte>& data) {
+        std::uint32_t n = 0;
+        get(n);
+        auto const raw = take(n);
+        data.assign(raw.begin(), raw.end());
+    }
+    void get(std::vector<entry>& entries) {
+        std::uint16_t n = 0;
+        get(n);
+        for (std::uint16_t i = 0; i < n; ++i) {  // grows as entries are read: a forged count allocates nothing
+            entry e;
+            entry::fields(e, *this);
+            entries.push_back(std::move(e));
+        }
+    }
+};
+
+}  // namespace detail
+
+/// `FI`, the version, the number of the type, the size of all of it (u32), then the fields.
+[[nodiscard]] inline std::vector<std::byte> to_bytes(message const& m) {
+    std::vector<std::byte> out;
+    out.reserve(256);
+    detail::writer put{out};
+    put(std::uint8_t{'F'}, std::uint8_t{'I'}, version, static_cast<std::uint8_t>(m.index()), std::uint32_t{0});
+    std::visit([&](auto const& fields) { std::remove_cvref_t<decltype(fields)>::fields(fields, put); }, m);
+    for (std::size_t i = 0; i < 4; ++i) out[4 + i] = static_cast<std::byte>(out.size() >> (8 * i));
+    return out;
+}
+
+/// One whole message. Reads nothing beyond `bytes` and allocates no more than a small multiple of them.
+/// \throws error  errc::bad_descriptor: not a message, another version, truncated, longer than it says, a field beyond its bounds
+[[nodiscard]] inline message from_bytes(std::span<std::byte const> bytes) {
+    detail::reader get{bytes};
+    std::uint8_t magic[2] = {}, spoken = 0, type = 0;
+    std::uint32_t size = 0;
+    get(magic[0], magic[1], spoken, type, size);
+    if (magic[0] != 'F' || magic[1] != 'I') get.bad("no message of ferry's");
+    if (spoken != version) get.bad("another version of the protocol");
+    if (size != bytes.size() || size > max_message) get.bad("a wrong size");
+    auto const decode = [&]<std::size_t... I>(std::index_sequence<I...>) {
+        message m;
+        bool const known = ((type == I && (m.emplace<I>(), std::variant_alternative_t<I, message>::fields(*std::get_if<I>(&m), get), true)) || ...);
+        if (!known) get.bad("an unknown type");
+        return m;
+    };
+    message m = decode(std::make_index_sequence<std::variant_size_v<message>>{});
+    if (!get.left.empty()) get.bad("bytes are left over");
+    if (auto const* g = std::get_if<granted>(&m); g != nullptr && (g->fds > max_fds || (!g->fresh && g->fds != 0))) get.bad("an impossible number of file descriptors");
+    if (auto const* a = std::get_if<acknowledge>(&m); a != nullptr && a->done.size() > max_done) get.bad("more than 256 bytes with an acknowledgement");
+    return m;
+}
+
+}  // namespace protocol
+}  // namespace ferry::ipc

@@ -1,0 +1,153 @@
+// ferry: who this process is, and whether another one is still there.
+#pragma once
+
+#if !defined(__linux__)
+#error "ferry: <ferry/ipc/…> needs Linux: /proc, pidfd and /dev/shm"
+#endif
+
+#include <ferry/base/error.hpp>
+#include <ferry/wire/descriptor.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace ferry::ipc {
+namespace detail {
+
+using ferry::detail::fail;
+
+/// A file descriptor that closes itself. Move-only.
+class file {
+   public:
+    file() = default;
+    explicit file(int number) noexcept : number_{number} {}
+    file(file&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
+    file& operator=(file&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    ~file() {
+        if (number_ >= 0) ::close(number_);
+    }
+    [[nodiscard]] int get() const noexcept { return number_; }
+    [[nodiscard]] explicit operator bool() const noexcept { return number_ >= 0; }
+
+   private:
+    int number_ = -1;
+};
+
+/// Reads the begin of a small file of /proc into `text`, with a zero behind it. The number of bytes, or -1 with errno.
+template <std::size_t N>
+[[nodiscard]] ssize_t read_small(char const* path, char (&text)[N]) noexcept {
+    file const f{::open(path, O_RDONLY | O_CLOEXEC)};
+    if (!f) return -1;
+    ssize_t n = 0;
+    do n = ::read(f.get(), text, N - 1);
+    while (n < 0 && errno == EINTR);
+    text[n < 0 ? 0 : n] = '\0';
+    return n;
+}
+
+/// What /proc/PID/stat says (proc(5)): field 3, 20 and 22. False when it says nothing that can be read.
+struct process_stat {
+    char state = '?';
+    std::int64_t threads = 0;
+    std::uint64_t start_time = 0;
+};
+[[nodiscard]] inline bool parse_stat(char const* text, process_stat& out) noexcept {
+    char const* at = std::strrchr(text, ')');  // the name in front of it may hold anything
+    if (at == nullptr || at[1] != ' ') return false;
+    out.state = *(at += 2);
+    for (int number = 3; number < 20; ++number)
+        if ((at = std::strchr(at, ' ')) == nullptr) return false;
+        else ++at;
+    char* end = nullptr;
+    out.threads = std::strtoll(at, &end, 10);
+    if (end == at || *end != ' ') return false;
+    if ((at = std::strchr(end + 1, ' ')) == nullptr) return false;  // field 21
+    out.start_time = std::strtoull(at + 1, &end, 10);
+    return end != at + 1;
+}
+
+[[nodiscard]] inline bool stat_path(std::uint32_t pid, char (&path)[32]) noexcept {
+    auto const text = message{"/proc/"} << pid << "/stat";
+    return std::strlen(text.c_str()) < sizeof path && std::strcpy(path, text.c_str()) != nullptr;
+}
+
+}  // namespace detail
+
+/// Whether the process has ended: true only when that is certain. A number that another process has by now counts as ended,
+/// and so does a zombie, whose memory is gone; a main thread that left others running does not. Of this pid namespace.
+[[nodiscard]] inline bool has_ended(std::uint32_t pid, std::uint64_t start_time) noexcept {
+    char path[32], text[1024];
+    if (pid == 0 || !detail::stat_path(pid, path)) return true;
+    if (detail::read_small(path, text) < 0) return errno == ENOENT || errno == ESRCH;
+    detail::process_stat found;
+    if (!detail::parse_stat(text, found)) return false;
+    return found.start_time != start_time || ((found.state == 'Z' || found.state == 'X') && found.threads <= 1);
+}
+
+/// This process. Reads /proc: keep the answer, but not over a fork.
+///
+/// \throws error  errc::unsupported_platform when /proc is missing, or shows another pid namespace
+[[nodiscard]] inline wire::origin this_process(std::source_location where = std::source_location::current()) {
+    constexpr auto api = "ferry::ipc::this_process";
+    wire::origin me;
+    me.pid = static_cast<std::uint32_t>(::getpid());
+    char link[32] = {}, text[1024];
+    struct stat ns = {};
+    detail::process_stat own;
+    auto const n = ::readlink("/proc/self", link, sizeof link - 1);
+    if (n <= 0 || std::strtoull(link, nullptr, 10) != me.pid || ::stat("/proc/self/ns/pid", &ns) != 0 ||
+        detail::read_small("/proc/self/stat", text) < 0 || !detail::parse_stat(text, own))
+        detail::fail(errc::unsupported_platform, api,
+                     message{"/proc does not show this process: mount the /proc of its own pid namespace"}, where);
+    me.pid_namespace = ns.st_ino;
+    me.start_time = own.start_time;
+    if (detail::read_small("/proc/sys/kernel/random/boot_id", text) < 36)
+        detail::fail(errc::unsupported_platform, api, message{"/proc/sys/kernel/random/boot_id cannot be read"}, where);
+    std::size_t digits = 0;
+    for (char const* at = text; *at != '\0' && digits < 2 * me.boot_id.size(); ++at) {
+        int const value = *at >= '0' && *at <= '9' ? *at - '0' : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10 : -1;
+        if (value < 0) continue;
+        auto& byte = me.boot_id[digits++ / 2];
+        byte = static_cast<std::uint8_t>(byte << 4 | value);
+    }
+    return me;
+}
+
+/// Looks at one process as often as one likes, for less than a microsecond: a pidfd where the system has them, else /proc.
+/// Move-only; thread-safe.
+class process_watch {
+   public:
+    process_watch(std::uint32_t pid, std::uint64_t start_time) noexcept : pid_{pid}, start_time_{start_time} {
+#ifdef SYS_pidfd_open
+        auto const number = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u));
+        if (number >= 0 && !ipc::has_ended(pid, start_time)) pidfd_ = detail::file{number};  // opened before asking: it is that one
+        else if (number >= 0) ::close(number);
+#endif
+    }
+    [[nodiscard]] bool has_ended() const noexcept {
+        if (!pidfd_) return ipc::has_ended(pid_, start_time_);
+        pollfd one{pidfd_.get(), POLLIN, 0};
+        return ::poll(&one, 1, 0) > 0;
+    }
+
+   private:
+    std::uint32_t pid_;
+    std::uint64_t start_time_;
+    detail::file pidfd_;
+};
+
+}  // namespace ferry::ipc

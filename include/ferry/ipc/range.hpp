@@ -1,0 +1,38 @@
+// ferry: which bytes a tensor touches.
+#pragma once
+
+#include <ferry/base/checked.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ferry::ipc {
+
+/// The smallest range of bytes that holds all elements of a tensor, wherever its strides lead. Borrows.
+struct byte_range {
+    std::byte* begin = nullptr;  ///< null when there is no element
+    std::size_t length = 0;      ///< bytes
+    std::int64_t first = 0;      ///< bytes from `begin` to element 0
+
+    friend constexpr bool operator==(byte_range const&, byte_range const&) = default;
+};
+
+/// Of a validated view, so that nothing overflows (R32); for devices whose data is an address. Reads no data.
+[[nodiscard]] constexpr byte_range range_of(tensor_view const& v) noexcept {
+    if (v.is_empty()) return {};
+    std::int64_t low = 0, high = 0;  // in elements from the first one
+    for (int i = 0; i < v.rank(); ++i) {
+        if (v.extent(i) == 1) continue;
+        std::int64_t const reach = (v.extent(i) - 1) * v.stride(i);
+        (reach < 0 ? low : high) += reach;
+    }
+    std::int64_t const bits = bits_per_element(v.dtype(), v.is_padded());
+    std::int64_t const below = (low * bits) >> 3;  // whole bytes, downwards
+    std::int64_t const end = (high + 1) * bits;
+    std::int64_t const above = (end >> 3) + ((end & 7) != 0);
+    return {static_cast<std::byte*>(v.data()) + below, static_cast<std::size_t>(above - below), -below};
+}
+
+}  // namespace ferry::ipc

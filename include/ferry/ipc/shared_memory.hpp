@@ -1,0 +1,197 @@
+// ferry: segments of POSIX shared memory: a control page and, for tensors of the host, the data behind it.
+#pragma once
+
+#include <ferry/base/checked.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/ipc/control.hpp>
+#include <ferry/ipc/names.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>  // see names.hpp
+#include <utility>
+
+namespace ferry::ipc {
+
+enum class access_mode : std::uint8_t { read_only, read_write };
+
+namespace detail {
+
+/// What the system refused, in ferry's words. A name that is not there means that its exporter has closed it, or is gone.
+[[noreturn]] FERRY_COLD inline void fail_system(int number, char const* call, std::string const& name, char const* api,
+                                                std::source_location where) {
+    auto const code = [&] {
+        switch (number) {
+            case ENOENT: return errc::exporter_gone;
+            case EACCES:
+            case EPERM:
+            case ELOOP: return errc::permission;
+            case ENOSPC:
+            case ENOMEM:
+            case EMFILE:
+            case ENFILE:
+            case EFBIG:
+            case EDQUOT: return errc::out_of_memory;
+            default: return errc::unsupported_platform;
+        }
+    }();
+    message text{call};
+    text << " of " << shared_memory_folder.data() << name.c_str() << ": " << std::strerror(number);
+    if (number == ENOENT) text << ": its exporter has closed it, or is gone";
+    if (number == ENOSPC) text << ": make room there, or mount it larger";
+    fail(code, api, text, where);
+}
+
+/// What the control page takes: whole pages, so that the data begins one.
+[[nodiscard]] inline std::size_t page_bytes() noexcept {
+    static std::size_t const bytes = std::max(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), std::size_t{16384});
+    return bytes;
+}
+
+}  // namespace detail
+
+/// One segment, mapped. Its pages stay as long as anybody maps them, whether it has a name or not. Movable; thread-safe but
+/// for that; unmaps on any thread.
+class segment {
+   public:
+    segment() = default;
+    segment(segment&& other) noexcept { swap(other); }
+    segment& operator=(segment&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    ~segment() {
+        if (base_ != nullptr) ::munmap(base_, bytes_);
+    }
+
+    /// A new one under a name that nobody has, of mode 0600, with `bytes` of zeroed data, of which every page is there: a full
+    /// /dev/shm is an error here and not a SIGBUS later.
+    ///
+    /// \throws error  errc::out_of_memory, permission, unsupported_platform
+    [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
+                                        std::source_location where = std::source_location::current()) {
+        constexpr auto api = "ferry::ipc::segment::create";
+        std::size_t total = 0;
+        off_t end = 0;
+        if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), detail::page_bytes(), total) ||
+            __builtin_add_overflow(total, std::size_t{0}, &end))
+            detail::fail(errc::overflow, api, message{"a segment of "} << bytes << " bytes is more than can be counted", where);
+        message const path = detail::path_of(name);
+        detail::file const f{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+        if (!f) {
+            int const number = errno == ENOENT ? ENOSYS : errno;  // no such folder
+            detail::fail_system(number, "open", name, api, where);
+        }
+        segment made;
+        try {
+            if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);  // whatever the umask
+            // What cannot fit is not tried: it would push everything else out of memory first. Then piece by piece, so that a
+            // signal now and then does not keep a long allocation from ever ending.
+            constexpr off_t piece = off_t{64} << 20;
+            struct statvfs room = {};
+            if (::fstatvfs(f.get(), &room) == 0 && total / room.f_bsize > room.f_bavail)
+                detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
+            for (off_t done = 0; done < end;) {
+                auto const n = std::min(piece, end - done);
+                int const number = ::posix_fallocate(f.get(), done, n);
+                if (number == 0) done += n;
+                else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
+            }
+            made.map(f, total, access_mode::read_write, name, api, where);
+        } catch (...) {
+            ::unlink(path.c_str());
+            throw;
+        }
+        made.control().begin(id);
+        return made;
+    }
+
+    /// Somebody's, of this user. `bytes` of data must be there. The control page is always writable; the data only when asked.
+    ///
+    /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others), bad_descriptor (it
+    ///                is smaller), stale_handle (it holds another allocation), out_of_memory
+    [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
+                                      std::source_location where = std::source_location::current()) {
+        constexpr auto api = "ferry::ipc::segment::open";
+        if (!parse_segment_name(name))
+            detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment", where);
+        detail::file const f{::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (!f) detail::fail_system(errno, "open", name, api, where);
+        struct stat facts = {};
+        if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
+        if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
+            detail::fail(errc::permission, api,
+                         message{"the segment "} << name.c_str() << " is another user's, or open to others: its owner is "
+                             << facts.st_uid << ", its mode " << facts.st_mode << "; share and attach as one user", where);
+        std::uint64_t total = 0;
+        if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
+            total > static_cast<std::uint64_t>(facts.st_size))
+            detail::fail(errc::bad_descriptor, api,
+                         message{"the descriptor speaks of "} << bytes << " bytes, the segment " << name.c_str() << " has "
+                             << std::int64_t{facts.st_size} << " with its control page", where);
+        segment opened;
+        opened.map(f, static_cast<std::size_t>(total), mode, name, api, where);
+        if (!opened.control().is_valid(id))
+            detail::fail(errc::stale_handle, api,
+                         message{"the segment "} << name.c_str() << " holds another allocation than the descriptor says: ask its exporter "
+                                                    "for a new descriptor", where);
+        return opened;
+    }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return base_ != nullptr; }
+    [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_); }
+    [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_) + detail::page_bytes(); }
+    /// Of the data, without the control page.
+    [[nodiscard]] std::size_t size() const noexcept { return bytes_ - detail::page_bytes(); }
+
+    /// Gives the segment a second name, under which it lives on when the first is removed. `old` must be a name of this
+    /// segment; false when it is none any more.
+    [[nodiscard]] bool link(std::string const& old, std::string const& name) const noexcept {
+        message const to = detail::path_of(name);
+        struct stat facts = {};
+        if (::link(detail::path_of(old).c_str(), to.c_str()) != 0) return false;
+        if (::stat(to.c_str(), &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_) return true;
+        ::unlink(to.c_str());
+        return false;
+    }
+
+   private:
+    void swap(segment& other) noexcept {
+        std::swap(base_, other.base_);
+        std::swap(bytes_, other.bytes_);
+        std::swap(device_, other.device_);
+        std::swap(inode_, other.inode_);
+    }
+    void map(detail::file const& f, std::size_t total, access_mode mode, std::string const& name, char const* api,
+             std::source_location where) {
+        struct stat facts = {};
+        if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
+        void* const at = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, f.get(), 0);
+        if (at == MAP_FAILED) detail::fail_system(errno, "mmap", name, api, where);
+        base_ = at;
+        bytes_ = total;
+        device_ = facts.st_dev;
+        inode_ = facts.st_ino;
+        if (mode == access_mode::read_only && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
+            detail::fail_system(errno, "mprotect", name, api, where);
+    }
+
+    void* base_ = nullptr;
+    std::size_t bytes_ = 0;
+    dev_t device_ = 0;
+    ino_t inode_ = 0;
+};
+
+/// Removes a name. What is mapped stays mapped.
+inline void remove_name(std::string const& name) noexcept { ::unlink(detail::path_of(name).c_str()); }
+
+}  // namespace ferry::ipc

@@ -1,0 +1,52 @@
+// ferry: host memory that is shareable from the start.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/ipc/detail/session_state.hpp>
+#include <ferry/ipc/session.hpp>
+#include <ferry/space/memory_space.hpp>
+
+#include <cstddef>
+#include <memory>  // see region.hpp
+#include <source_location>
+#include <utility>
+
+namespace ferry::ipc {
+
+/// A memory space of the host in which every allocation is a segment of its own: tensors in it are shared without a copy, by
+/// shares of the same session. Allocating costs some system calls and at least five pages: for tensors, not for small things.
+/// Keeps what is behind the session alive. Thread-safe.
+class shared_space {
+   public:
+    explicit shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
+
+    /// Zeroed. \throws error  errc::out_of_memory (/dev/shm is full), alignment (more than a page), permission, unsupported_platform
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment,
+                                 std::source_location where = std::source_location::current()) {
+        constexpr auto api = "ferry::ipc::shared_space";
+        if (alignment > 4096) detail::fail(errc::alignment, api, message{"shared memory is aligned to 4096 bytes at most"}, where);
+        auto const me = state_->me(where);
+        state_->sweep_once(me);
+        auto const id = detail::fresh_id(api, where);
+        auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, me.start_time, id});
+        auto made = std::make_shared<detail::region>(segment::create(name, bytes != 0 ? bytes : 1, id, where), id, access_mode::read_write);
+        try {
+            state_->keep(made, name);
+        } catch (...) {
+            remove_name(name);
+            throw;
+        }
+        return made->memory.data();
+    }
+    /// What is shared of it stays with those who have it attached; its name goes, in the process that allocated it.
+    void deallocate(void* p, std::size_t, std::size_t = default_alignment) noexcept { state_->drop(p); }
+    [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
+
+   private:
+    std::shared_ptr<detail::session_state> state_;
+};
+
+static_assert(memory_space<shared_space>);
+
+}  // namespace ferry::ipc

@@ -1,0 +1,370 @@
+// The lifetime protocol against those who break it: strangers, garbage, who does not read, and no file descriptors left.
+#include "lifetime.hpp"
+
+#include <grp.h>
+#include <sys/un.h>
+
+using namespace lifetime;
+namespace protocol = ferry::ipc::protocol;
+namespace raw = ferry::ipc::socket;
+
+namespace {
+
+constexpr uid_t nobody = 65534;
+
+/// A socket that is connected and keeps to no rule.
+ferry::ipc::unique_fd connect_raw(std::string const& path) {
+    auto fd = raw::make("test");
+    REQUIRE(raw::connect(fd.get(), raw::address(path, "test")) == 0);
+    return fd;
+}
+void send_raw(ferry::ipc::unique_fd const& to, std::vector<std::byte> const& bytes, std::span<ferry::ipc::unique_fd const> fds = {}) {
+    static_cast<void>(raw::send(to.get(), bytes, fds));
+}
+/// A socket that listens where a server would.
+ferry::ipc::unique_fd listen_raw(std::string const& path) {
+    auto fd = raw::make("test");
+    auto const at = raw::address(path, "test");
+    REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr const*>(&at), sizeof at) == 0);
+    REQUIRE(::listen(fd.get(), 8) == 0);
+    return fd;
+}
+ferry::ipc::unique_fd accept_raw(ferry::ipc::unique_fd const& from) {
+    pollfd p{from.get(), POLLIN, 0};
+    REQUIRE(::poll(&p, 1, 20'000) == 1);
+    return ferry::ipc::unique_fd{::accept4(from.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+}
+/// From here on this process gets no file descriptor.
+struct no_fds_left {
+    rlimit usual{};
+    no_fds_left() {
+        ::getrlimit(RLIMIT_NOFILE, &usual);
+        int const next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+        ::close(next);
+        rlimit const limit{static_cast<rlim_t>(next), usual.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    void lift() const { ::setrlimit(RLIMIT_NOFILE, &usual); }
+};
+bool hung_up(ferry::ipc::unique_fd const& fd) {
+    std::vector<std::byte> room(protocol::max_message);
+    auto const r = raw::receive(fd.get(), room, false);
+    return r.error != EAGAIN && (r.error != 0 || r.size == 0);
+}
+
+}  // namespace
+
+TEST_CASE("IPC: nothing of a server is open to the world, whatever the umask") {
+    place here;
+    auto const before = ::umask(0);
+    struct stat is {};
+    {
+        server s{here.folder + "/made/socket"};
+        REQUIRE(::stat((here.folder + "/made").c_str(), &is) == 0);
+        CHECK((is.st_mode & 0777) == 0700);
+        REQUIRE(::stat(s.path().c_str(), &is) == 0);
+        CHECK((is.st_mode & 0777) == 0600);
+    }
+    CHECK(::stat((here.folder + "/made/socket").c_str(), &is) != 0);
+    ::rmdir((here.folder + "/made").c_str());
+    server grouped{here.path(), {.allow = {}, .mode = 0660, .limits = {}}};
+    REQUIRE(::stat(here.path().c_str(), &is) == 0);
+    CHECK((is.st_mode & 0777) == 0660);
+    ::umask(before);
+    support::fails(errc::argument, [&] { server{here.folder + "/x", {.allow = {}, .mode = 0666, .limits = {}}}; }, {"0600 or 0660"});
+}
+
+TEST_CASE("IPC: a directory that others may write to, or own, is no place for a socket") {
+    place here;
+    for (mode_t const mode : {0777U, 0770U, 0702U}) {
+        REQUIRE(::chmod(here.folder.c_str(), mode) == 0);
+        support::fails(errc::permission, [&] { server{here.path()}; }, {"others may write"});
+    }
+    REQUIRE(::chmod(here.folder.c_str(), 0700) == 0);
+    auto const link = here.folder + "-link";
+    REQUIRE(::symlink(here.folder.c_str(), link.c_str()) == 0);
+    support::fails(errc::permission, [&] { server{link + "/socket"}; });
+    ::unlink(link.c_str());
+    if (::geteuid() == 0) {
+        REQUIRE(::chown(here.folder.c_str(), nobody, nobody) == 0);
+        support::fails(errc::permission, [&] { server{here.path()}; }, {"belongs to user 65534"});
+        REQUIRE(::chown(here.folder.c_str(), 0, 0) == 0);
+    }
+    support::fails(errc::argument, [&] { server{here.folder + "/" + std::string(108, 'x')}; }, {"107"});
+}
+
+TEST_CASE("IPC: a place that is served is not taken, one that was left is, and nothing but a socket is removed") {
+    place here;
+    {
+        server s{here.path()};
+        support::fails(errc::argument, [&] { server{here.path()}; }, {"served by another"});
+        s.start();
+        client{here.path()}.ping();
+        support::fails(errc::argument, [&] { server{here.path()}; }, {"served by another"});
+    }
+    {
+        auto const left = listen_raw(here.path());
+    }
+    REQUIRE(::access(here.path().c_str(), F_OK) == 0);
+    {
+        server s{here.path()};
+        s.start();
+        client{here.path()}.ping();
+        // Somebody removed it and serves there: it is theirs.
+        ::unlink(here.path().c_str());
+        auto const other = listen_raw(here.path());
+        s.close();
+        CHECK(::access(here.path().c_str(), F_OK) == 0);
+    }
+    ::unlink(here.path().c_str());
+    ferry::ipc::unique_fd const file{::open(here.path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)};
+    support::fails(errc::argument, [&] { server{here.path()}; }, {"is no socket"});
+    CHECK(::access(here.path().c_str(), F_OK) == 0);
+}
+
+TEST_CASE("IPC: a killed exporter's place is taken though its forked child still has the socket") {
+    place here;
+    process exporter{[&](talk with) {
+        server s{here.path()};
+        with.say('l');
+        if (!serve_until(s, [&] { return s.counts().clients == 1; })) return 1;
+        if (::fork() == 0) {
+            static_cast<void>(with.hear());
+            ::_exit(0);
+        }
+        with.say('f');
+        for (;;) s.poll(milliseconds{1000});
+        return 0;
+    }};
+    REQUIRE(exporter.hear() == 'l');
+    client c{here.path()};
+    REQUIRE(exporter.hear() == 'f');
+    c.ping();
+    support::fails(errc::argument, [&] { server{here.path()}; }, {"served by another"});
+    exporter.kill(SIGKILL);
+    static_cast<void>(exporter.wait());
+    auto const begin = steady_clock::now();
+    support::fails(errc::exporter_gone, [&] { c.ping(); }, {"has exited"});
+    CHECK(steady_clock::now() - begin < milliseconds{1000});  // not only when its patience ends
+    server s{here.path()};
+    s.start();
+    client{here.path()}.ping();
+    exporter.say('e');
+}
+
+TEST_CASE("IPC: another user is refused, by the directory or by the list") {
+    if (::geteuid() != 0) {
+        MESSAGE("SKIPPED: only root becomes another user");
+        return;
+    }
+    place here;
+    auto const as_nobody = [&](auto body) {
+        return process{[&, body](talk) {
+            if (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0) return 98;
+            return body();
+        }}.wait();
+    };
+    ferry::ipc::client_options const trusting{.exporters = {0}, .timeout = milliseconds{2000}};
+    auto const connects = [&] { return static_cast<int>(code_of([&] { client{here.path(), trusting}.ping(); })); };
+    SUBCASE("the directory keeps it out") {
+        server s{here.path()};
+        s.start();
+        CHECK(as_nobody(connects) == static_cast<int>(errc::permission));
+    }
+    SUBCASE("who gets to the socket is not let in without being named") {
+        server s{here.path(), {.allow = {}, .mode = 0660, .limits = {}}};
+        REQUIRE(::chmod(here.folder.c_str(), 0711) == 0);
+        REQUIRE(::chown(here.path().c_str(), 0, nobody) == 0);
+        s.start();
+        CHECK(as_nobody(connects) == static_cast<int>(errc::permission));
+        CHECK(s.counts().clients == 0);
+    }
+    SUBCASE("who is named is let in, may attach, and may not drop") {
+        server s{here.path(), {.allow = {nobody}, .mode = 0660, .limits = {}}};
+        REQUIRE(::chmod(here.folder.c_str(), 0711) == 0);
+        REQUIRE(::chown(here.path().c_str(), 0, nobody) == 0);
+        s.start();
+        memory frame;
+        publish(s, 1, frame);
+        CHECK(as_nobody([&] {
+                  client c{here.path(), trusting};
+                  if (!c.attach("frame")) return 1;
+                  if (code_of([&] { c.drop("frame"); }) != errc::permission) return 2;
+                  return code_of([&] { client{here.path()}; }) == errc::permission ? 0 : 3;  // it serves who does not trust root
+              }) == 0);
+        support::fails(errc::permission, [&] { client{here.path()}.ping(); }, {"does not let this user"});  // root is not named
+    }
+}
+
+TEST_CASE("IPC: garbage, cut and endless messages end their connection and nobody else's") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    s.start();
+    publish(s, 1, frame);
+    client good{here.path()};
+    good.ping();
+    int const fds = support::count_of("fd");
+    std::uint64_t seed = 1;
+    auto const whole = protocol::to_bytes(protocol::attach{1, 0, 0, 0, "frame"});
+    std::vector<std::vector<std::byte>> bad;
+    for (std::size_t n = 1; n < whole.size(); ++n) bad.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+    for (std::size_t n : {1U, 8U, 100U, 65536U, 100'000U}) {
+        auto& bytes = bad.emplace_back(n);
+        for (auto& b : bytes) b = static_cast<std::byte>((seed = seed * 6364136223846793005U + 1) >> 56);
+    }
+    bad.push_back(protocol::to_bytes(protocol::granted{}));
+    for (auto const& bytes : bad) {
+        auto const fd = connect_raw(here.path());
+        ferry::ipc::unique_fd const gift[]{ferry::ipc::unique_fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}};
+        send_raw(fd, bytes, gift);
+        CHECK(soon([&] { return hung_up(fd); }));
+    }
+    CHECK(soon([&] { return s.counts().clients == 1; }));
+    CHECK(s.counts().violations == bad.size());
+    CHECK(soon([&] { return support::count_of("fd") == fds; }));
+    CHECK(good.attach("frame").has_value());
+}
+
+TEST_CASE("IPC: file descriptors that come with a good message are closed") {
+    place here;
+    server s{here.path()};
+    s.start();
+    auto const fd = connect_raw(here.path());
+    CHECK(soon([&] { return s.counts().clients == 1; }));
+    int const fds = support::count_of("fd");
+    ferry::ipc::unique_fd const gift[]{ferry::ipc::unique_fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}};
+    for (std::uint64_t i = 0; i < 10; ++i) send_raw(fd, protocol::to_bytes(protocol::ping{i}), gift);
+    std::vector<std::byte> room(100);
+    for (int answers = 0; answers < 10;) {
+        REQUIRE(soon([&] { return raw::receive(fd.get(), room, false).size != 0; }));
+        ++answers;
+    }
+    CHECK(support::count_of("fd") == fds + 1);  // the gift itself
+}
+
+TEST_CASE("IPC: who asks and does not read is not listened to, costs little, and holds up nobody") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    s.start();
+    publish(s, 1, frame);
+    auto const deaf = connect_raw(here.path());
+    auto const question = protocol::to_bytes(protocol::list{1, ""});
+    std::size_t sent = 0;
+    for (auto const until = steady_clock::now() + milliseconds{500}; steady_clock::now() < until;) {
+        if (raw::send(deaf.get(), question) == 0) ++sent;
+        else std::this_thread::sleep_for(milliseconds{1});
+    }
+    CHECK(sent < 5000);  // what two socket buffers take: the server stopped reading
+    std::vector<std::byte> room(protocol::max_message);
+    std::size_t answers = 0, more = 0;
+    while (answers < 100) {  // for each answer that it takes, about one question is taken
+        if (raw::receive(deaf.get(), room, false).size != 0) ++answers;
+        std::this_thread::sleep_for(milliseconds{1});
+        while (raw::send(deaf.get(), question) == 0) ++more;
+    }
+    CHECK(more < 300);
+    sent += more;
+    client good{here.path()};
+    for (int i = 0; i < 100; ++i) {
+        auto const begin = steady_clock::now();
+        good.ping();
+        CHECK(steady_clock::now() - begin < milliseconds{1000});
+    }
+    CHECK(soon([&] {
+        while (raw::receive(deaf.get(), room, false).size != 0) ++answers;
+        return answers == sent;  // every question is answered once it reads
+    }));
+}
+
+TEST_CASE("IPC: a server without file descriptors turns importers away, does not spin, and recovers") {
+    place here;
+    process exporter{[&](talk with) {
+        memory frame;
+        server s{here.path()};
+        publish(s, 1, frame);
+        no_fds_left limited;
+        with.say('l');
+        int turns = 0;
+        for (auto const until = steady_clock::now() + milliseconds{500}; steady_clock::now() < until; ++turns) s.poll(milliseconds{100});
+        limited.lift();
+        with.say('u');
+        if (!serve_until(s, [&] { return s.counts().grants == 1; })) return 1;
+        return turns < 100 ? 0 : 2;
+    }};
+    REQUIRE(exporter.hear() == 'l');
+    support::fails(errc::argument, [&] { client{here.path()}.ping(); }, {"limits"});
+    support::fails(errc::argument, [&] { client{here.path()}.ping(); }, {"limits"});
+    REQUIRE(exporter.hear() == 'u');
+    CHECK(client{here.path()}.attach("frame").has_value());
+    CHECK(exporter.wait() == 0);
+}
+
+TEST_CASE("IPC: an importer without file descriptors is told so, and gives the grant back") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    publish(s, 1, frame);
+    process importer{[&](talk with) {
+        client c{here.path()};
+        c.ping();
+        no_fds_left limited;
+        auto const code = code_of([&] { static_cast<void>(c.attach("frame")); });
+        limited.lift();
+        if (code != errc::out_of_memory) return 1;
+        c.ping();
+        with.say('f');
+        if (with.hear() != 'a') return 2;
+        return c.attach("frame") ? 0 : 3;
+    }};
+    REQUIRE(serve_until(s, [&] { return s.counts().grants == 1 && s.held().empty(); }));
+    importer.say('a');
+    REQUIRE(serve_until(s, [&] { return s.counts().grants == 2 && s.counts().clients == 0; }));
+    CHECK(importer.wait() == 0);
+}
+
+TEST_CASE("IPC: a server that is none is noticed, and its file descriptors are closed") {
+    place here;
+    auto const fake = listen_raw(here.path());
+    auto const answers = [&](std::vector<std::byte> const& bytes, std::size_t fds, errc expected) {
+        int const before = support::count_of("fd");
+        {
+            client c{here.path(), {.exporters = {}, .timeout = milliseconds{500}}};
+            auto const at = accept_raw(fake);
+            std::vector<ferry::ipc::unique_fd> gifts;
+            for (std::size_t i = 0; i < fds; ++i) gifts.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+            send_raw(at, bytes, gifts);
+            gifts.clear();
+            support::fails(expected, [&] { static_cast<void>(c.attach("frame")); });
+        }
+        CHECK(support::count_of("fd") == before);
+    };
+    auto const grant = protocol::granted{1, 1, 1, 1, 1, true, 1, some};
+    auto const none = protocol::granted{1, 1, 1, 1, 1, true, 0, some};
+    answers(std::vector<std::byte>(16), 0, errc::bad_descriptor);
+    answers(std::vector<std::byte>(16), 2, errc::bad_descriptor);
+    answers(std::vector<std::byte>(70'000), 1, errc::bad_descriptor);
+    answers(protocol::to_bytes(grant), 2, errc::bad_descriptor);
+    answers(protocol::to_bytes(grant), 0, errc::bad_descriptor);
+    answers(protocol::to_bytes(none), 8, errc::bad_descriptor);
+    answers(protocol::to_bytes(protocol::done{1}), 0, errc::bad_descriptor);
+    answers(protocol::to_bytes(protocol::ping{1}), 1, errc::bad_descriptor);
+    answers(protocol::to_bytes(protocol::refused{0, ferry::ipc::reason::closed}), 0, errc::exporter_gone);
+    answers(protocol::to_bytes(protocol::withdrawn{7}), 0, errc::exporter_gone);  // and then silence
+}
+
+TEST_CASE("IPC: more importers than the bound are turned away, and say why") {
+    place here;
+    server_options options;
+    options.limits.clients = 2;
+    server s{here.path(), options};
+    s.start();
+    client a{here.path()}, b{here.path()};
+    a.ping();
+    b.ping();
+    support::fails(errc::argument, [&] { client{here.path()}.ping(); }, {"limits"});
+    a.close();
+    CHECK(soon([&] { return s.counts().clients == 1; }));
+    client{here.path()}.ping();
+}

@@ -1,0 +1,466 @@
+// The lifetime protocol between real processes: frames, deaths and stops on either side, and how it ends.
+#include "lifetime.hpp"
+
+#include <optional>
+
+using namespace lifetime;
+
+namespace {
+
+/// An importer that stops at a step, for good: says so, and waits to be killed.
+int import_up_to(std::string const& path, talk with, char step) {
+    auto const here = [&](char reached) {
+        if (reached != step) return;
+        with.say(reached);
+        static_cast<void>(with.hear());
+    };
+    client c{path};
+    here('c');  // connected
+    if (step == 'w') {
+        with.say('w');  // waits for what is not published
+        static_cast<void>(c.attach("nothing", {.patience = milliseconds{60'000}}));
+    }
+    auto g = c.attach("frame", {.patience = milliseconds{10'000}});
+    if (!g) return 1;
+    here('g');  // granted
+    memory const mapped{std::move(g->fds.at(0))};
+    here('m');  // mapped
+    c.acknowledge(g->lease);
+    here('a');  // acknowledged, and still mapped
+    auto again = c.attach("frame");
+    here('r');  // reads again
+    c.release(g->buffer);
+    here('x');  // released
+    c.close();
+    here('e');  // hung up
+    return 0;
+}
+
+/// An exporter that stops at a step.
+int export_up_to(std::string const& path, talk with, char step) {
+    auto const here = [&](char reached) {
+        if (reached != step) return;
+        with.say(reached);
+        static_cast<void>(with.hear());
+    };
+    memory one, two;
+    one.fill(1);
+    two.fill(2);
+    server s{path};
+    here('l');  // listens
+    publish(s, 1, one);
+    here('p');  // published
+    if (step == 'g') {
+        with.say('g');  // serves, until it is killed
+        for (;;) s.poll(milliseconds{10});
+    }
+    with.say('s');
+    if (!serve_until(s, [&] { return s.counts().leases == 1; })) return 1;
+    s.withdraw("frame");
+    s.retire(1);
+    here('r');  // asked for it back
+    publish(s, 2, two);
+    s.close(milliseconds{0});
+    here('e');  // closed
+    return 0;
+}
+
+}  // namespace
+
+TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it may") {
+    place here;
+    auto const frames = static_cast<std::uint64_t>(environment("FERRY_IPC_FRAMES", 2000));
+    memory buffers[2];  // as few as can do: whoever overtakes a reader writes under it
+    server s{here.path()};
+    process importers[2]{process{[&](talk) {
+                             client c{here.path()};
+                             std::map<std::uint64_t, memory> mapped;
+                             std::uint64_t lease = 0, seen = 0;
+                             while (seen < frames) {
+                                 auto g = c.attach("frame", {.after = seen, .patience = milliseconds{10'000}, .finished = lease});
+                                 if (!g) return 1;
+                                 if (g->fresh) mapped.emplace(g->buffer, memory{std::move(g->fds.at(0))});
+                                 if (!mapped.at(g->buffer).is(g->generation) || !mapped.at(g->buffer).is(g->generation)) return 2;
+                                 seen = g->generation;
+                                 lease = g->lease;
+                             }
+                             return 0;
+                         }},
+                         process{[&](talk) {
+                             client c{here.path()};
+                             for (std::uint64_t seen = 0; seen < frames;) {
+                                 auto g = c.attach("frame", {.after = seen, .patience = milliseconds{10'000}});
+                                 if (!g) return 1;
+                                 memory mapped{std::move(g->fds.at(0))};  // maps anew each time
+                                 if (!mapped.is(g->generation) || !mapped.is(g->generation)) return 2;
+                                 seen = g->generation;
+                                 c.release(g->buffer);
+                             }
+                             return 0;
+                         }}};
+    REQUIRE(serve_until(s, [&] { return s.counts().waiting == 2; }));
+    for (std::uint64_t generation = 1; generation <= frames; ++generation) {
+        std::uint64_t free = 0;
+        REQUIRE(serve_until(s, [&] {
+            for (std::uint64_t b = 1; b <= 2 && free == 0; ++b)
+                if (s.is_reusable(b)) free = b;
+            return free != 0;
+        }));
+        buffers[free - 1].fill(generation);
+        REQUIRE(publish(s, free, buffers[free - 1]) == generation);
+    }
+    CHECK(serve_until(s, [&] { return s.counts().clients == 0; }));
+    for (auto& i : importers) CHECK(i.wait() == 0);
+    CHECK(s.held().empty());
+    MESSAGE(frames, " frames, read ", s.counts().grants, " times");
+    CHECK(s.counts().grants > frames / 20);
+}
+
+TEST_CASE("IPC: an importer killed at any step gives everything back, and the next one is served") {
+    for (char const step : std::string{"cwgmarxe"}) {
+        INFO("killed when it was at step ", step);
+        place here;
+        memory frame;
+        server s{here.path()};
+        publish(s, 1, frame);
+        int const fds = support::count_of("fd");
+        {
+            process importer{[&](talk with) { return import_up_to(here.path(), with, step); }};
+            REQUIRE(serve_until(s, [&] { return s.counts().clients == 1 || step == 'e'; }));
+            REQUIRE(serve_until(s, [&] {
+                auto const n = s.counts();
+                switch (step) {
+                    case 'w': return n.waiting == 1;
+                    case 'g':
+                    case 'm': return n.leases == 1;
+                    case 'a': return n.grants == 1 && n.leases == 0;
+                    case 'r': return n.grants == 2;
+                    case 'x': return n.grants == 2 && s.held().empty();
+                    case 'e': return n.grants == 2 && n.clients == 0;
+                    default: return true;
+                }
+            }));
+            CHECK(importer.hear() == step);
+            bool const reads = step == 'g' || step == 'm' || step == 'r', holds = reads || step == 'a';
+            s.withdraw("frame");
+            CHECK(s.is_reusable(1) != reads);
+            CHECK(s.is_freeable(1) != holds);
+            importer.kill(SIGKILL);
+            auto const killed = steady_clock::now();
+            CHECK(serve_until(s, [&] { return s.counts().clients == 0; }));
+            CHECK(steady_clock::now() - killed < milliseconds{5000});
+            CHECK(s.is_freeable(1));
+        }
+        CHECK(support::count_of("fd") == fds - 1);  // without the server's copy of the frame's
+        publish(s, 1, frame);
+        auto const before = s.counts().grants;
+        process next{[&](talk with) { return import_up_to(here.path(), with, '-'); }};
+        CHECK(serve_until(s, [&] { return s.counts().grants == before + 2 && s.counts().clients == 0 && s.held().empty(); }));
+        CHECK(next.wait() == 0);
+    }
+}
+
+TEST_CASE("IPC: an exporter killed at any step is told as gone, what was mapped stays, and another takes its place") {
+    for (char const step : std::string{"lpgre"}) {
+        INFO("killed when it was at step ", step);
+        place here;
+        process exporter{[&](talk with) { return export_up_to(here.path(), with, step); }};
+        char const first = exporter.hear();
+        REQUIRE(first == (step == 'l' || step == 'p' || step == 'g' ? step : 's'));
+        client c{here.path(), {.exporters = {}, .timeout = milliseconds{500}}};
+        std::vector<memory> mapped;
+        if (step == 'g' || step == 'r' || step == 'e') {
+            auto g = c.attach("frame", {.patience = milliseconds{10'000}});
+            REQUIRE(g);
+            mapped.emplace_back(std::move(g->fds.at(0)));
+            if (step != 'g') REQUIRE(exporter.hear() == step);
+            if (step == 'r') CHECK(c.withdrawn() == std::vector<std::uint64_t>{1});
+            if (step == 'e') CHECK(c.is_closing());
+        }
+        CHECK_FALSE(c.is_gone());
+        exporter.kill(SIGKILL);
+        CHECK(exporter.wait() == -SIGKILL);
+        auto const killed = steady_clock::now();
+        support::fails(errc::exporter_gone, [&] { static_cast<void>(c.attach("frame", {.patience = milliseconds{60'000}})); });
+        CHECK(steady_clock::now() - killed < milliseconds{1000});
+        CHECK(c.is_gone());
+        for (auto const& m : mapped) CHECK(m.is(1));
+        c.close();
+        process next{[&](talk with) { return export_up_to(here.path(), with, 'g'); }};
+        REQUIRE(next.hear() == 'g');
+        client again{here.path()};
+        CHECK(again.attach("frame").has_value());
+    }
+}
+
+TEST_CASE("IPC: a stopped importer's buffer is condemned, and comes back by its acknowledgement or its exit only") {
+    for (bool const goes_on : {true, false}) {
+        place here;
+        memory frame;
+        frame.fill(7);
+        server_options options;
+        options.limits.lease = 50;
+        server s{here.path(), options};
+        publish(s, 1, frame);
+        process importer{[&](talk with) {
+            client c{here.path()};
+            auto g = c.attach("frame", {.patience = milliseconds{10'000}});
+            if (!g) return 1;
+            memory const mapped{std::move(g->fds.at(0))};
+            with.say('g');
+            if (with.hear() != 'a') return 2;  // stopped here
+            bool const intact = mapped.is(7);
+            c.acknowledge(g->lease);
+            if (with.hear() != 'e') return 3;
+            return intact ? 0 : 4;
+        }};
+        REQUIRE(serve_until(s, [&] { return s.counts().leases == 1; }));
+        REQUIRE(importer.hear() == 'g');
+        importer.kill(SIGSTOP);
+        s.withdraw("frame");
+        CHECK(serve_until_told(s, event::what::condemned));
+        for (auto const until = steady_clock::now() + milliseconds{300}; steady_clock::now() < until;) {
+            s.poll(milliseconds{10});
+            REQUIRE_FALSE(s.is_reusable(1));
+        }
+        support::fails(errc::argument, [&] { publish(s, 1, frame); }, {"published or read"});
+        CHECK(s.counts().condemned == 1);
+        if (goes_on) {
+            importer.say('a');
+            importer.kill(SIGCONT);
+            CHECK(serve_until_told(s, event::what::reusable));
+            CHECK(s.is_reusable(1));
+            CHECK_FALSE(s.is_freeable(1));
+            importer.say('e');
+            CHECK(importer.wait() == 0);
+        } else {
+            importer.kill(SIGKILL);
+        }
+        CHECK(serve_until_told(s, event::what::freeable));
+    }
+}
+
+TEST_CASE("IPC: a stopped exporter is told as silent in the time that was given, and finds a late answer given back") {
+    place here;
+    process exporter{[&](talk with) {
+        memory frame;
+        server s{here.path()};
+        publish(s, 1, frame);
+        with.say('l');
+        if (!serve_until(s, [&] { return s.counts().grants == 1; })) return 1;
+        return serve_until(s, [&] { return s.held().empty() && s.counts().leases == 0; }) ? 0 : 2;
+    }};
+    REQUIRE(exporter.hear() == 'l');
+    client c{here.path(), {.exporters = {}, .timeout = milliseconds{200}}};
+    exporter.kill(SIGSTOP);
+    auto const begin = steady_clock::now();
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(c.attach("frame", {.patience = milliseconds{100}})); }, {"does not answer"});
+    auto const took = steady_clock::now() - begin;
+    CHECK(took >= milliseconds{300});
+    CHECK(took < milliseconds{2000});
+    CHECK_FALSE(c.is_gone());
+    exporter.kill(SIGCONT);
+    CHECK(soon([&] { return c.is_gone(); }));  // its end: all was given back
+    CHECK(exporter.wait() == 0);
+}
+
+TEST_CASE("IPC: a client closes within 2 s though a stopped exporter takes nothing more") {
+    place here;
+    process exporter{[&](talk with) {
+        memory frame;
+        server s{here.path()};
+        publish(s, 1, frame);
+        with.say('l');
+        for (;;) s.poll(milliseconds{10});
+        return 0;
+    }};
+    REQUIRE(exporter.hear() == 'l');
+    client c{here.path(), {.exporters = {}, .timeout = milliseconds{1}}};
+    exporter.kill(SIGSTOP);
+    for (int i = 0; i < 500; ++i) support::fails(errc::exporter_gone, [&] { c.ping(); });  // until the socket is full
+    auto const begin = steady_clock::now();
+    c.close();
+    c.close();
+    CHECK(steady_clock::now() - begin < milliseconds{2500});
+}
+
+TEST_CASE("IPC: close waits for importers, no longer than 2 s, and goes on to learn of their end") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    publish(s, 1, frame);
+    process importer{[&](talk with) {
+        client c{here.path()};
+        auto g = c.attach("frame", {.patience = milliseconds{10'000}});
+        with.say('g');
+        return with.hear();
+    }};
+    REQUIRE(serve_until(s, [&] { return s.counts().leases == 1; }));
+    REQUIRE(importer.hear() == 'g');
+    importer.kill(SIGSTOP);
+    auto begin = steady_clock::now();
+    SUBCASE("in the caller's thread") {}
+    SUBCASE("with a thread of its own") { s.start(); }
+    CHECK_FALSE(s.close(milliseconds{60'000}));
+    CHECK(steady_clock::now() - begin >= milliseconds{1900});
+    CHECK(steady_clock::now() - begin < milliseconds{3000});
+    begin = steady_clock::now();
+    CHECK_FALSE(s.close());
+    CHECK(steady_clock::now() - begin < milliseconds{500});
+    CHECK(::access(here.path().c_str(), F_OK) != 0);
+    CHECK(s.held() == std::vector<std::uint64_t>{1});
+    support::fails(errc::exporter_gone, [&] { client{here.path()}; });
+    importer.kill(SIGKILL);
+    CHECK(serve_until_told(s, event::what::freeable));
+    CHECK(s.close());
+}
+
+TEST_CASE("IPC: close returns as soon as importers have released") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    publish(s, 1, frame);
+    process importer{[&](talk) {
+        client c{here.path()};
+        auto g = c.attach("frame", {.patience = milliseconds{10'000}});
+        while (!c.is_closing()) std::this_thread::sleep_for(milliseconds{1});
+        c.release(g->buffer);
+        return code_of([&] { static_cast<void>(c.attach("frame")); }) == errc::exporter_gone ? 0 : 1;
+    }};
+    REQUIRE(serve_until(s, [&] { return s.counts().leases == 1; }));
+    auto const begin = steady_clock::now();
+    CHECK(s.close());
+    CHECK(steady_clock::now() - begin < milliseconds{1900});
+    CHECK(s.held().empty());
+    CHECK(importer.wait() == 0);
+}
+
+TEST_CASE("IPC: an importer's forked child keeps the buffer until it is gone, too") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    publish(s, 1, frame);
+    process importer{[&](talk with) {
+        client c{here.path()};
+        auto g = c.attach("frame", {.patience = milliseconds{10'000}});
+        if (!g) return 1;
+        if (::fork() == 0) {
+            with.say(code_of([&] { c.ping(); }) == errc::argument ? 'c' : 'x');
+            static_cast<void>(with.hear());  // it may read the memory that it inherited
+            ::_exit(0);                      // the client in it says nothing for its parent
+        }
+        static_cast<void>(with.hear());
+        ::_exit(0);
+    }};
+    REQUIRE(serve_until(s, [&] { return s.counts().leases == 1; }));
+    REQUIRE(importer.hear() == 'c');
+    s.withdraw("frame");
+    importer.say('e');  // either of the two ends
+    for (auto const until = steady_clock::now() + milliseconds{200}; steady_clock::now() < until;) s.poll(milliseconds{10});
+    CHECK_FALSE(s.is_reusable(1));
+    importer.say('e');
+    CHECK(serve_until_told(s, event::what::freeable));
+}
+
+TEST_CASE("IPC: a client that is dropped in a forked child gives nothing back") {
+    place here;
+    memory frame;
+    server s{here.path()};
+    s.start();
+    publish(s, 1, frame);
+    client c{here.path()};
+    auto const g = c.attach("frame");
+    REQUIRE(g);
+    auto const child = ::fork();
+    if (child == 0) {
+        c.close();
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    c.ping();
+    CHECK(s.counts().leases == 1);
+    c.release(1);
+    c.ping();
+    CHECK(s.held().empty());
+}
+
+TEST_CASE("IPC: a server that is dropped in a forked child leaves its parent's alone") {
+    place here;
+    std::optional<server> s{here.path()};
+    s->start();
+    std::thread waiting{[&] { s->poll(milliseconds{500}); }};  // somebody waits for it, in the parent
+    client c{here.path()};
+    std::this_thread::sleep_for(milliseconds{50});
+    auto const child = ::fork();
+    if (child == 0) {
+        s.reset();
+        ::_exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+    waiting.join();
+    c.ping();
+    client{here.path()}.ping();
+}
+
+TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
+    place here;
+    memory frames[2];
+    server s{here.path()};
+    s.start();
+    s.start();
+    constexpr std::uint64_t rounds = 300;
+    std::thread reader{[&] {
+        client c{here.path()};
+        for (std::uint64_t seen = 0, lease = 0; seen < rounds;) {
+            auto const g = c.attach("frame", {.after = seen, .patience = milliseconds{10'000}, .finished = lease});
+            if (!g) return;
+            seen = g->generation;
+            lease = g->lease;
+        }
+    }};
+    CHECK(soon([&] { return s.counts().waiting == 1; }));  // so that it reads more than the last frame
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+        CHECK(soon([&] { return s.is_reusable(1 + i % 2); }));
+        publish(s, 1 + i % 2, frames[i % 2]);
+    }
+    reader.join();
+    CHECK(soon([&] { return s.counts().clients == 0; }));
+    bool told = false;
+    CHECK(soon([&] {
+        for (auto const& e : s.poll(milliseconds{10})) told = told || e.kind == event::what::acknowledged;
+        return told;
+    }));
+    CHECK(s.close());
+}
+
+TEST_CASE("IPC: many rounds of attach and close leave no file descriptor, mapping or thread") {
+    place here;
+    memory frame;
+    auto const rounds = environment("FERRY_IPC_ROUNDS", 1000);
+    server s{here.path()};
+    s.start();
+    publish(s, 1, frame);
+    int fds = 0, threads = 0, mappings = 0;
+    for (long i = 0; i < rounds; ++i) {
+        {
+            client c{here.path()};
+            auto g = c.attach("frame");
+            REQUIRE(g);
+            memory const mapped{std::move(g->fds.at(0))};
+            if (i % 3 == 0) c.acknowledge(g->lease);
+            if (i % 3 != 2) c.release(g->buffer);
+        }
+        if (i % 100 == 99) s.poll(milliseconds{0});
+        if (i == 9) {
+            REQUIRE(soon([&] { return s.counts().clients == 0; }));
+            fds = support::count_of("fd"), threads = support::count_of("task"), mappings = support::count_of("map_files");
+        }
+    }
+    REQUIRE(soon([&] { return s.counts().clients == 0; }));
+    CHECK(s.held().empty());
+    CHECK(support::count_of("fd") == fds);
+    CHECK(support::count_of("task") == threads);
+    CHECK(support::count_of("map_files") <= mappings + 2);  // the heap may have grown
+}

@@ -1,0 +1,111 @@
+// Another process for a test: forked, talked to through a socket pair, ended with the test at the latest.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <dirent.h>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace support {
+
+inline constexpr std::chrono::seconds patience{20};  // for what takes milliseconds: loaded machines and sanitizers
+
+/// The other process's end of the talk: a byte each way is a step reached, or leave to go on.
+class talk {
+   public:
+    explicit talk(int fd) : fd_{fd} {}
+    void say(char c = '.') const {
+        if (::send(fd_, &c, 1, MSG_NOSIGNAL) != 1) ::_exit(90);
+    }
+    /// The next byte; 0 once the other side is gone or silent.
+    [[nodiscard]] char hear() const {
+        pollfd p{fd_, POLLIN, 0};
+        char c = 0;
+        return ::poll(&p, 1, std::chrono::milliseconds{patience}.count()) == 1 && ::recv(fd_, &c, 1, 0) == 1 ? c : '\0';
+    }
+
+   private:
+    int fd_;
+};
+
+class process {
+   public:
+    /// Runs `body(talk)`, whose result is its exit status. An exception is status 99.
+    template <class Body>
+    explicit process(Body body) {
+        int both[2];
+        REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both) == 0);
+        pid_ = ::fork();
+        REQUIRE(pid_ >= 0);
+        if (pid_ == 0) {
+            ::close(both[0]);
+            int status = 99;
+            try {
+                status = body(talk{both[1]});
+            } catch (std::exception const& e) {
+                std::fprintf(stderr, "in the other process: %s\n", e.what());
+            }
+            ::_exit(status);
+        }
+        ::close(both[1]);
+        fd_ = both[0];
+    }
+    process(process const&) = delete;
+    process& operator=(process const&) = delete;
+    ~process() {
+        kill(SIGKILL);
+        static_cast<void>(wait());
+        ::close(fd_);
+    }
+    void say(char c = '.') const { talk{fd_}.say(c); }
+    [[nodiscard]] char hear() const { return talk{fd_}.hear(); }
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    void kill(int signal) const {
+        if (!waited_) ::kill(pid_, signal);
+    }
+    /// Waits for its end: the exit status, or minus the signal.
+    [[nodiscard]] int wait() {
+        if (std::exchange(waited_, true)) return status_;
+        int raw = 0;
+        while (::waitpid(pid_, &raw, 0) < 0 && errno == EINTR) {}
+        return status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw);
+    }
+
+   private:
+    pid_t pid_ = -1;
+    int fd_ = -1, status_ = 0;
+    bool waited_ = false;
+};
+
+/// Asks until it is so, or for too long.
+template <class F>
+[[nodiscard]] bool soon(F is_so) {
+    auto const until = std::chrono::steady_clock::now() + patience;
+    while (!is_so()) {
+        if (std::chrono::steady_clock::now() > until) return false;
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+    return true;
+}
+
+/// Entries of a folder of /proc/self: `fd`, `task`, `map_files`.
+[[nodiscard]] inline int count_of(char const* what) {
+    int n = 0;
+    auto* const folder = ::opendir((std::string{"/proc/self/"} + what).c_str());
+    REQUIRE(folder != nullptr);
+    while (::readdir(folder) != nullptr) ++n;
+    ::closedir(folder);
+    return n;
+}
+
+}  // namespace support

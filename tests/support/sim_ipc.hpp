@@ -1,0 +1,221 @@
+// Handles for the memory of the simulated device, and events between processes: sharing as it is on a GPU, without one.
+#pragma once
+
+#include <ferry/ipc/handles.hpp>
+#include <support/sim_space.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace support {
+
+/// A file of a process, as 64 bytes of plain data: what a driver's handle is like. It means nothing once the file is closed.
+struct sim_handle {
+    std::uint64_t pid = 0, file = 0, inode = 0, bytes = 0;
+
+    [[nodiscard]] static sim_handle of(int file) {
+        struct stat facts = {};
+        if (fstat(file, &facts) != 0) std::abort();
+        return {static_cast<std::uint64_t>(getpid()), static_cast<std::uint64_t>(file), facts.st_ino, static_cast<std::uint64_t>(facts.st_size)};
+    }
+    /// -1 when it is stale.
+    [[nodiscard]] int open() const {
+        auto const path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
+        int const opened = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+        struct stat facts = {};
+        if (opened >= 0 && (fstat(opened, &facts) != 0 || facts.st_ino != inode)) return close(opened), -1;
+        return opened;
+    }
+    [[nodiscard]] std::vector<std::byte> bytes_of() const {
+        std::vector<std::byte> all(ferry::ipc::event_handle_bytes);
+        std::memcpy(all.data(), this, sizeof *this);
+        return all;
+    }
+    [[nodiscard]] static sim_handle from(std::byte const* p) {
+        sim_handle h;
+        std::memcpy(&h, p, sizeof h);
+        return h;
+    }
+};
+
+/// A point in a stream for which streams of other processes wait: as CUDA's, for the latest record at the time of the call.
+class sim_event {
+   public:
+    sim_event() : file_{memfd_create("sim_event", MFD_CLOEXEC)} {
+        if (file_ < 0 || ftruncate(file_, 4096) != 0) std::abort();
+        map();
+    }
+    explicit sim_event(int file) : file_{file} { map(); }
+    sim_event(sim_event const&) = delete;
+    sim_event& operator=(sim_event const&) = delete;
+    ~sim_event() {
+        munmap(state_, 4096);
+        close(file_);
+    }
+    [[nodiscard]] static std::shared_ptr<sim_event> open(std::byte const* handle) {
+        int const file = sim_handle::from(handle).open();
+        return file >= 0 ? std::make_shared<sim_event>(file) : nullptr;
+    }
+    [[nodiscard]] sim_handle handle() const { return sim_handle::of(file_); }
+
+    static void record(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
+        auto const turn = ++e->state_->recorded;
+        if (!on.names_stream()) e->state_->done = turn;
+        else sim.queue(on, [e, turn] { e->state_->done = turn; });
+    }
+    static void wait(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
+        auto const until = [e, turn = e->state_->recorded.load()] {
+            auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+            while (e->state_->done < turn) {
+                if (std::chrono::steady_clock::now() > end) std::abort();
+                std::this_thread::sleep_for(std::chrono::microseconds{50});
+            }
+        };
+        if (on.names_stream()) sim.queue(on, until);
+        else until();
+    }
+    [[nodiscard]] bool is_done() const { return state_->done >= state_->recorded; }
+
+   private:
+    struct state {
+        std::atomic<std::uint64_t> recorded, done;
+    };
+    void map() {
+        void* const at = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+        if (at == MAP_FAILED) std::abort();
+        state_ = static_cast<state*>(at);
+    }
+    int file_;
+    state* state_ = nullptr;
+};
+
+/// The back end of a simulated device that shares its memory. Borrows the system.
+class sim_shareable {
+   public:
+    explicit sim_shareable(sim_system& sim) : sim_{&sim} {}
+
+    // ---- ferry::back_end ----
+
+    [[nodiscard]] bool reaches(ferry::device d) const { return sim_->reaches(d); }
+    [[nodiscard]] sim_memory allocate(ferry::device d, std::size_t n, ferry::stream_token on) const { return sim_->allocate(d, n, on); }
+    void copy(ferry::copy_plan const& plan, void* dst, ferry::device to, void const* src, ferry::device from, ferry::stream_token on) const {
+        sim_->copy(plan, dst, to, src, from, on);
+    }
+    void order(ferry::stream_token from, ferry::stream_token to) const { sim_->order(from, to); }
+    void wait(ferry::stream_token on) const { sim_->wait(on); }
+
+    // ---- ferry::ipc::handle_back_end ----
+
+    class exported {
+       public:
+        exported(sim_system& sim, ferry::wire::memory description, std::shared_ptr<sim_event> ready)
+            : sim_{&sim}, description_{std::move(description)}, ready_{std::move(ready)} {}
+        [[nodiscard]] ferry::wire::memory const& description() const { return description_; }
+        [[nodiscard]] bool is_done(ferry::ipc::event_handle const& done) const {
+            auto const e = sim_event::open(done.data());
+            return e != nullptr && e->is_done();
+        }
+        [[nodiscard]] bool order_after(ferry::ipc::event_handle const& done, ferry::stream_token on) const {
+            auto const e = sim_event::open(done.data());
+            if (e != nullptr) sim_event::wait(e, *sim_, on);
+            return e != nullptr;
+        }
+
+       private:
+        sim_system* sim_;
+        ferry::wire::memory description_;
+        std::shared_ptr<sim_event> ready_;  // must outlive those who wait for it
+    };
+
+    class opened {
+       public:
+        opened(sim_system& sim, sim_memory memory, std::uint64_t offset) : sim_{&sim}, memory_{std::move(memory)}, offset_{offset} {}
+        opened(opened&&) = default;
+        [[nodiscard]] void* data() const { return static_cast<std::byte*>(memory_.data()) + offset_; }
+        [[nodiscard]] ferry::device device() const { return memory_.block()->where(); }
+        void wait_ready(ferry::wire::memory const& m, ferry::stream_token on) const {
+            if (m.ready.empty() || on.is_no_sync()) return;
+            auto const e = sim_event::open(m.ready.data());
+            if (e == nullptr) throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"the event is gone"}};
+            sim_event::wait(e, *sim_, on);
+        }
+        [[nodiscard]] bool record_done(ferry::stream_token on, ferry::ipc::event_handle& out) {
+            if (done_ == nullptr) done_ = std::make_shared<sim_event>();
+            sim_event::record(done_, *sim_, on);
+            auto const bytes = done_->handle().bytes_of();
+            std::memcpy(out.data(), bytes.data(), out.size());
+            return true;
+        }
+
+       private:
+        sim_system* sim_;
+        sim_memory memory_;
+        std::uint64_t offset_;
+        std::shared_ptr<sim_event> done_;
+    };
+
+    [[nodiscard]] bool exports(ferry::device d) const { return d.type == ferry::device_type::cuda; }
+    [[nodiscard]] char const* refusal(ferry::ipc::byte_range const& r, ferry::device) const {
+        if (sim_->block_at(r.begin) == nullptr) return "the driver does not know it";
+        return r.begin == pooled ? "it comes from a stream-ordered pool" : nullptr;
+    }
+    [[nodiscard]] sim_memory allocate_exportable(ferry::device d, std::size_t n, ferry::stream_token) const { return sim_->make_memory(d, n); }
+    [[nodiscard]] exported export_memory(ferry::ipc::byte_range const& r, ferry::device d, ferry::stream_token ready_on) const {
+        auto const block = sim_->block_at(r.begin);
+        auto const handle = sim_handle::of(block->file());
+        ferry::wire::memory m;
+        m.kind = ferry::wire::memory_kind::cuda_legacy;
+        m.type = d.type;
+        m.device = {7, static_cast<std::uint8_t>(d.id)};
+        m.id = handle.inode;
+        m.allocation = handle.bytes;
+        m.offset = static_cast<std::uint64_t>(r.begin - static_cast<std::byte*>(block->data()));
+        m.length = r.length;
+        m.handle = handle.bytes_of();
+        std::shared_ptr<sim_event> ready;
+        if (ready_on.names_stream()) {
+            ready = std::make_shared<sim_event>();
+            sim_event::record(ready, *sim_, ready_on);
+            m.ready = ready->handle().bytes_of();
+        }
+        return {*sim_, std::move(m), std::move(ready)};
+    }
+    [[nodiscard]] bool opens(ferry::wire::memory const& m) const { return m.kind == ferry::wire::memory_kind::cuda_legacy; }
+    [[nodiscard]] opened open_memory(ferry::wire::memory const& m, ferry::ipc::opening const& how) const {
+        auto const handle = sim_handle::from(m.handle.data());
+        int const file = handle.open();
+        if (file < 0) throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"no such allocation any more"}};
+        if (m.offset + m.length > handle.bytes) {
+            close(file);
+            throw ferry::error{ferry::errc::out_of_range, "sim", ferry::message{"beyond the allocation"}};
+        }
+        ++opens_made;
+        ferry::device const where = how.where ? *how.where : ferry::device{m.type, m.device[1]};
+        return {*sim_, sim_->make_memory(where, handle.bytes, file), m.offset};
+    }
+
+    /// Memory that begins here has no handle.
+    void const* pooled = nullptr;
+    mutable int opens_made = 0;
+
+   private:
+    sim_system* sim_;
+};
+
+static_assert(ferry::ipc::handle_back_end<sim_shareable>);
+
+}  // namespace support

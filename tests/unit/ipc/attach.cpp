@@ -1,0 +1,397 @@
+#include <ferry/ipc.hpp>
+#include <ferry/wire/binary.hpp>
+
+#include <support/fails.hpp>
+#include <support/ipc.hpp>
+#include <support/sim_space.hpp>
+
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using ferry::errc;
+using ferry::flags;
+using ferry::managed_tensor;
+using ferry::ipc::attach;
+using ferry::ipc::control_page;
+using ferry::ipc::session;
+using ferry::ipc::share;
+using support::tensor;
+using support::values;
+
+namespace {
+
+/// The pages of a share's segment, as a hostile process of this user may write them.
+ferry::ipc::segment raw(ferry::ipc::shared const& s, std::uint64_t bytes) {
+    auto const& m = s.descriptor().memories[0];
+    return ferry::ipc::segment::open(m.name, bytes, m.id, ferry::ipc::access_mode::read_write);
+}
+
+}  // namespace
+
+TEST_CASE("writing to a read-only tensor faults in the importer") {
+    auto s = share(tensor({3000}, flags::read_only));
+    auto const a = attach(s.descriptor());
+    CHECK(a.is_read_only());
+    CHECK(support::faults([&] { *static_cast<float volatile*>(a.view().data()) = 1; }));
+    CHECK(support::faults([&] { static_cast<float volatile*>(a.view().data())[2999] = 1; }));
+    auto w = share(tensor({3}));
+    auto const b = attach(w.descriptor());
+    CHECK_FALSE(support::faults([&] { *static_cast<float volatile*>(b.view().data()) = 1; }));
+    session one;  // readable and writable mappings of one segment are kept apart
+    auto again = share(tensor({3}), {.session = &one});
+    auto ro = share(support::restrided(again.tensor(), 0, {3}, {1}), {.session = &one});
+    auto d = ro.descriptor();
+    std::get<ferry::wire::tensor>(d.root).flags |= flags::read_only;
+    session importer;
+    auto const writable = attach(ro.descriptor(), {.session = &importer});
+    auto const readable = attach(d, {.session = &importer});
+    CHECK(support::faults([&] { *static_cast<float volatile*>(readable.view().data()) = 1; }));
+    CHECK_FALSE(support::faults([&] { *static_cast<float volatile*>(writable.view().data()) = 1; }));
+}
+
+TEST_CASE("attaching what this session shares is an alias that keeps the memory") {
+    session own;
+    auto s = share(tensor({3}), {.session = &own});
+    auto const a = attach(s.descriptor(), {.session = &own});
+    CHECK(a.view().data() == s.view().data());
+    CHECK(own.counts().mappings == 0);
+    auto d = s.descriptor();
+    d.memories[0].length = d.memories[0].allocation = 1 << 20;
+    std::get<ferry::wire::tensor>(d.root).shape = {1 << 18};
+    std::get<ferry::wire::tensor>(d.root).strides = {1};
+    support::fails(errc::bad_descriptor, [&] { static_cast<void>(attach(d, {.session = &own})); });
+    auto ro = share(tensor({3}, flags::read_only), {.session = &own});
+    auto forged = ro.descriptor();
+    std::get<ferry::wire::tensor>(forged.root).flags = flags::none;
+    CHECK(attach(forged, {.session = &own}).is_read_only());
+    s.close();
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(s.descriptor(), {.session = &own})); });
+    s = {};
+    CHECK(values(a) == std::vector<float>{0, 1, 2});
+}
+
+TEST_CASE("one mapping serves all tensors of a session, and stays for the next") {
+    auto s = share(tensor({3}));
+    session importer;
+    {
+        auto const a = attach(s.descriptor(), {.session = &importer}), b = attach(s.descriptor(), {.session = &importer});
+        CHECK(a.view().data() == b.view().data());
+        CHECK(importer.counts().mappings == 1);
+        CHECK(importer.counts().unused == 0);
+        CHECK(s.readers() == 2);
+    }
+    CHECK(s.readers() == 0);
+    CHECK(importer.counts().unused == 1);
+    auto const mapped = support::mapped_segments();
+    CHECK(values(attach(s.descriptor(), {.session = &importer})).size() == 3);
+    CHECK(support::mapped_segments() == mapped);
+    importer.trim();
+    CHECK(importer.counts().mappings == 0);
+    CHECK(support::mapped_segments() == mapped - 1);
+}
+
+TEST_CASE("unused mappings are bounded, and the last used ones stay") {
+    session importer{{.unused_mappings = 2}};
+    std::vector<ferry::ipc::shared> shares;
+    for (int i = 0; i < 4; ++i) shares.push_back(share(tensor({3})));
+    for (auto const& s : shares) static_cast<void>(attach(s.descriptor(), {.session = &importer}));
+    CHECK(importer.counts().unused == 2);
+    auto const mapped = support::mapped_segments();
+    {
+        auto const a = attach(shares[2].descriptor(), {.session = &importer});
+        auto const b = attach(shares[3].descriptor(), {.session = &importer});
+        CHECK(support::mapped_segments() == mapped);
+        auto const c = attach(shares[0].descriptor(), {.session = &importer});
+        CHECK(support::mapped_segments() == mapped + 1);
+    }
+    CHECK(importer.counts().mappings == 2);
+    {
+        session none{{.unused_mappings = 0}};
+        static_cast<void>(attach(shares[0].descriptor(), {.session = &none}));
+        CHECK(none.counts().mappings == 0);
+    }
+}
+
+TEST_CASE("closed shares do not stay mapped for nothing") {
+    session importer;
+    auto s = share(tensor({3})), other = share(tensor({3}));
+    static_cast<void>(attach(s.descriptor(), {.session = &importer}));
+    CHECK(importer.counts().mappings == 1);
+    s.close();
+    static_cast<void>(attach(other.descriptor(), {.session = &importer}));
+    CHECK(importer.counts().mappings == 1);
+    auto third = share(tensor({3}));
+    auto a = attach(third.descriptor(), {.session = &importer});
+    third.close();
+    a = {};
+    CHECK(importer.counts().mappings == 1);
+}
+
+TEST_CASE("tensors outlive the session, the share and the segment's name") {
+    managed_tensor a;
+    {
+        session importer;
+        auto s = share(tensor({3}));
+        a = attach(s.descriptor(), {.session = &importer});
+    }
+    CHECK(values(a) == std::vector<float>{0, 1, 2});
+}
+
+TEST_CASE("each forgery is an error of its own kind, and maps nothing") {
+    auto s = share(tensor({3}));
+    auto const mapped = support::mapped_segments(), files = support::open_files();
+    auto const forged = [&](auto change) {
+        auto d = s.descriptor();
+        change(d, d.memories[0], std::get<ferry::wire::tensor>(d.root));
+        static_cast<void>(attach(d));
+    };
+    auto const& m = s.descriptor().memories[0];
+    auto const name = *ferry::ipc::parse_segment_name(m.name);
+    auto const renamed = [&](auto change) {
+        auto n = name;
+        change(n);
+        return to_string(n);
+    };
+    using d_t = ferry::wire::descriptor;
+    using m_t = ferry::wire::memory;
+    using t_t = ferry::wire::tensor;
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.byte_offset = 4; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.byte_offset = -4; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.shape = {4}; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.strides = {INT64_MAX / 2}; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t& t) { x.length = x.allocation = 1 << 20, t.shape = {1000}; }); }, {"1048576", "16396"});
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.allocation = x.length = INT64_MAX; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.major = 2; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.name = "/../../etc/passwd"; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.name = "/something"; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.name = ""; }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.from.pid = 1; }); }, {"origin"});
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.memories.push_back(d.memories[0]); }); });
+    support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.memories.clear(); }); });
+    support::fails(errc::argument, [&] { forged([](d_t& d, m_t&, t_t&) { d.root = ferry::wire::node{.format = "i"}; }); }, {"column"});
+    support::fails(errc::exporter_gone, [&] { forged([](d_t& d, m_t&, t_t&) { d.from.boot_id[3] ^= 1; }); }, {"another machine"});
+    support::fails(errc::exporter_gone, [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.id ^= 1; }); }); });
+    support::fails(errc::permission, [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.uid += 1; }); }); }, {"user"});
+    support::fails(errc::stale_handle, [&] { forged([](d_t&, m_t& x, t_t&) { x.id ^= 1; }); });
+    auto const as_cuda = [](d_t&, m_t& x, t_t&) {
+        x.kind = ferry::wire::memory_kind::cuda_legacy;
+        x.type = ferry::device_type::cuda;
+        x.device[0] = 1;
+        x.handle.resize(64);
+    };
+    support::fails(errc::same_process, [&] { forged(as_cuda); }, {"session"});
+    CHECK(support::in_child([&] {
+              try {
+                  forged(as_cuda);
+              } catch (ferry::error const& e) {
+                  return e.code() == errc::no_backend && std::strstr(e.what(), "ferry/cuda/ipc.hpp") != nullptr ? 0 : 1;
+              }
+              return 2;
+          }) == 0);
+    CHECK(support::mapped_segments() == mapped);
+    CHECK(support::open_files() == files);
+    CHECK(values(attach(s.descriptor())).size() == 3);
+}
+
+TEST_CASE("a number that another process has by now is no exporter") {
+    auto const gone = [](auto change) {
+        auto s = share(tensor({3}));
+        auto d = s.descriptor();
+        auto n = *ferry::ipc::parse_segment_name(d.memories[0].name);
+        change(n, d.from);
+        auto const name = to_string(n);
+        std::filesystem::create_hard_link("/dev/shm" + d.memories[0].name, "/dev/shm" + name);
+        d.memories[0].name = name;
+        support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d)); });
+        std::filesystem::remove("/dev/shm" + name);
+    };
+    gone([](auto& n, auto& from) { n.start_time = from.start_time -= 1; });
+    gone([](auto& n, auto& from) { n.pid = from.pid = (1u << 22) - 7; });
+}
+
+TEST_CASE("what is not a segment is never read") {
+    auto s = share(tensor({3}));
+    auto const d = s.descriptor();
+    auto const path = "/dev/shm" + d.memories[0].name;
+    std::filesystem::remove(path);
+    auto const refused = [&](errc code) { support::fails(code, [&] { static_cast<void>(attach(d)); }); };
+    refused(errc::exporter_gone);
+    std::filesystem::create_symlink("/etc/passwd", path);
+    refused(errc::permission);
+    std::filesystem::remove(path);
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    refused(errc::permission);
+    std::filesystem::remove(path);
+    std::filesystem::create_directory(path);
+    CHECK_THROWS_AS(static_cast<void>(attach(d)), ferry::error);
+    std::filesystem::remove(path);
+    std::ofstream{path} << "short";
+    chmod(path.c_str(), 0600);
+    refused(errc::bad_descriptor);
+    std::ofstream{path} << std::string(100'000, 'x');
+    refused(errc::stale_handle);
+    std::filesystem::remove(path);
+}
+
+TEST_CASE("garbage in the control page neither hangs nor leads anywhere") {
+    std::mt19937_64 random{7};
+    std::vector<std::uint64_t> garbage(sizeof(control_page) / 8);
+    for (int round = 0; round < 200; ++round) {
+        session importer;
+        auto s = share(tensor({3}));
+        auto const kept = attach(s.descriptor(), {.session = &importer});
+        auto const page = raw(s, 12);
+        auto& control = page.control();
+        auto const words = reinterpret_cast<std::uint64_t*>(&control);
+        std::size_t const first = round % 2 == 0 ? 2 : 0;  // with or without the head
+        for (auto i = first; i < garbage.size(); ++i) {
+            auto const n = random();
+            words[i] = round % 4 < 2 ? n : round % 8 < 6 ? ~std::uint64_t{0} : n % 3;
+        }
+        try {
+            auto const a = attach(s.descriptor(), {.session = &importer});
+            CHECK(values(a) == std::vector<float>{0, 1, 2});
+        } catch (ferry::error const& e) {
+            CHECK((e.code() == errc::exporter_gone || e.code() == errc::stale_handle));
+        }
+        try {
+            static_cast<void>(attach(s.descriptor()));
+        } catch (ferry::error const& e) {
+            CHECK((e.code() == errc::exporter_gone || e.code() == errc::stale_handle));
+        }
+        static_cast<void>(s.readers());
+        static_cast<void>(control.is_mapped());
+        auto const begin = std::chrono::steady_clock::now();
+        static_cast<void>(s.wait_for_readers(std::chrono::milliseconds{2}));
+        s.close();
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{2});
+        CHECK(values(kept) == std::vector<float>{0, 1, 2});
+    }
+}
+
+TEST_CASE("more importers than are counted are served, and hold the exporter back for good") {
+    auto s = share(tensor({3}));
+    {
+        auto const page = raw(s, 12);
+        auto const me = ferry::ipc::this_process();
+        for (int i = 0; i < control_page::max_importers; ++i) CHECK(page.control().enter(ferry::ipc::holder{me, false}) == i);
+        CHECK(s.readers() == 0);
+        CHECK(values(attach(s.descriptor())).size() == 3);
+        CHECK(s.readers() == 1);
+        CHECK_FALSE(s.wait_for_readers({}));
+    }
+}
+
+TEST_CASE("the places of the dead are taken again") {
+    auto s = share(tensor({3}));
+    auto const page = raw(s, 12);
+    for (int i = 0; i < 3 * control_page::max_importers; ++i)
+        REQUIRE(support::in_child([&] {
+                    auto* const kept = new managed_tensor{attach(s.descriptor())};
+                    return kept->view().data() == nullptr;
+                }) == 0);  // leaves without releasing
+    CHECK(s.readers() == 0);
+    CHECK_FALSE(page.control().is_mapped());
+    CHECK(page.control().places() <= control_page::max_importers);
+    auto const a = attach(s.descriptor());
+    CHECK(s.readers() == 1);
+}
+
+TEST_CASE("a forked child that drops its copy of a tensor leaves the parent's reader counted") {
+    auto s = share(tensor({3}));
+    session importer;
+    auto a = attach(s.descriptor(), {.session = &importer});
+    CHECK(support::in_child([&] {
+              a = {};
+              importer.trim();
+              return 0;
+          }) == 0);
+    CHECK(s.readers() == 1);
+    a = {};
+    CHECK(s.readers() == 0);
+}
+
+TEST_CASE("an exporter that writes again waits for its readers") {
+    auto s = share(tensor({3}));
+    CHECK(s.wait_for_readers({}));
+    auto a = attach(s.descriptor());
+    CHECK_FALSE(s.wait_for_readers(std::chrono::milliseconds{5}));
+    std::thread reader{[&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds{20});
+        a = {};
+    }};
+    CHECK(s.wait_for_readers(std::chrono::seconds{10}));
+    reader.join();
+}
+
+TEST_CASE("many threads attach, read and drop at once, and one closes") {
+    session importer{{.unused_mappings = 1}};
+    std::vector<ferry::ipc::shared> shares;
+    for (int i = 0; i < 4; ++i) shares.push_back(share(tensor({100})));
+    std::vector<ferry::wire::descriptor> all;
+    for (auto const& s : shares) all.push_back(s.descriptor());
+    std::atomic<int> good = 0, gone = 0, bad = 0;
+    std::vector<std::thread> threads;
+    for (std::size_t n = 0; n < 4; ++n)
+        threads.emplace_back([&, n] {
+            for (std::size_t i = 0; i < 500; ++i) {
+                try {
+                    auto const a = attach(all[(n + i) % all.size()], {.session = &importer});
+                    ++(values(a)[99] == 99 ? good : bad);
+                } catch (ferry::error const& e) {
+                    ++(e.code() == errc::exporter_gone ? gone : bad);
+                }
+            }
+        });
+    while (good < 200) std::this_thread::yield();
+    shares[0].close();
+    for (auto& t : threads) t.join();
+    CHECK(bad == 0);
+    CHECK(good + gone == 2000);
+    for (auto const& s : shares) CHECK(s.readers() == 0);
+    CHECK(importer.counts().mappings <= 1);
+}
+
+TEST_CASE("a hundred thousand rounds leave no file, no mapping and no segment behind") {
+    auto const files = support::open_files(), mapped = support::mapped_segments();
+    {
+        session importer;
+        auto s = share(tensor({3}));
+        for (int i = 0; i < 100'000; ++i) {
+            auto const a = attach(s.descriptor(), {.session = &importer});
+            if (a.as<float, 1>()(2) != 2) FAIL("wrong");
+        }
+        CHECK(support::mapped_segments() <= mapped + 2 + 2);
+        for (int i = 0; i < 10'000; ++i) {
+            auto const fresh = share(tensor({3}));
+            auto const a = attach(fresh.descriptor(), {.session = &importer});
+            if (a.as<float, 1>()(2) != 2) FAIL("wrong");
+        }
+        CHECK(importer.counts().mappings <= 65);
+    }
+    CHECK(support::open_files() == files);
+    CHECK(support::mapped_segments() == mapped);
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("a descriptor goes through bytes") {
+    auto s = share(tensor({2, 3}));
+    auto const bytes = ferry::wire::to_bytes(s.descriptor());
+    auto const d = ferry::wire::from_bytes(bytes);
+    CHECK(d == s.descriptor());
+    CHECK(values(attach(d)) == values(s.view()));
+}

@@ -1,0 +1,413 @@
+// Device memory between two processes: ready and done events, owners that outlive their share, stale handles.
+#include <ferry/ipc.hpp>
+#include <ferry/wire/binary.hpp>
+
+#include <support/fails.hpp>
+#include <support/ipc.hpp>
+#include <support/sim_ipc.hpp>
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using ferry::device_type;
+using ferry::errc;
+using ferry::managed_tensor;
+using ferry::stream_token;
+using ferry::ipc::attach;
+using ferry::ipc::session;
+using ferry::ipc::share;
+using support::sim_shareable;
+using support::sim_system;
+
+namespace {
+
+constexpr ferry::device gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1};
+
+/// What the two processes say to each other: descriptors and single bytes, in order.
+class line {
+   public:
+    line(int in, int out) : in_{in}, out_{out} {}
+    void tell(char c) const {
+        if (write(out_, &c, 1) != 1) std::abort();
+    }
+    /// Waits for that byte.
+    void hear(char expected) const {
+        char c = 0;
+        if (read(in_, &c, 1) != 1 || c != expected) std::abort();
+    }
+    void send(ferry::wire::descriptor const& d) const {
+        auto const bytes = ferry::wire::to_bytes(d);
+        auto const n = static_cast<std::uint32_t>(bytes.size());
+        if (write(out_, &n, sizeof n) != sizeof n || write(out_, bytes.data(), n) != static_cast<ssize_t>(n)) std::abort();
+    }
+    [[nodiscard]] ferry::wire::descriptor receive() const {
+        std::uint32_t n = 0;
+        if (read(in_, &n, sizeof n) != sizeof n) std::abort();
+        std::vector<std::byte> bytes(n);
+        if (read(in_, bytes.data(), n) != static_cast<ssize_t>(n)) std::abort();
+        return ferry::wire::from_bytes(bytes);
+    }
+
+   private:
+    int in_, out_;
+};
+
+/// Another process. It is forked before this one has any stream: threads do not come along.
+class importer {
+   public:
+    explicit importer(std::function<int(line const&)> body) {
+        if (pipe(down_) != 0 || pipe(up_) != 0) std::abort();
+        pid_ = fork();
+        REQUIRE(pid_ >= 0);
+        if (pid_ != 0) return;
+        alarm(30);
+        int status = 99;
+        try {
+            status = body({down_[0], up_[1]});
+        } catch (...) {
+        }
+        _exit(status);
+    }
+    ~importer() {
+        if (pid_ > 0) kill(), finish();
+        for (int const f : {down_[0], down_[1], up_[0], up_[1]}) close(f);
+    }
+    [[nodiscard]] line talk() const { return {up_[0], down_[1]}; }
+    void kill() const { ::kill(pid_, SIGKILL); }
+    int finish() {
+        int status = 0;
+        waitpid(std::exchange(pid_, 0), &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+
+   private:
+    int down_[2], up_[2];
+    pid_t pid_;
+};
+
+/// Four floats on the simulated device, written late on `on`.
+managed_tensor written(sim_system& sim, stream_token on, std::vector<float> const& values, ferry::device where = gpu) {
+    auto memory = sim.make_memory(where, 4096);
+    sim.write(on, memory.block(), values.data(), values.size() * sizeof(float));
+    struct owner {
+        support::sim_memory memory;
+        std::int64_t shape[1];
+    };
+    return ferry::make_managed(owner{std::move(memory), {static_cast<std::int64_t>(values.size())}}, [where](owner& o) {
+        return ferry::tensor_view{o.memory.data(), ferry::dtype_of<float>, {o.shape}, {}, where};
+    });
+}
+
+/// What the device holds, read on a stream.
+std::vector<float> read_on(sim_shareable& b, managed_tensor const& t, stream_token on) {
+    std::vector<float> values(static_cast<std::size_t>(t.view().size()));
+    std::int64_t const shape[] = {t.view().size()};
+    ferry::copy({values.data(), {shape}}, t.view(), b, on);
+    return values;
+}
+
+}  // namespace
+
+TEST_CASE("an importer's stream waits for the exporter's, and no host blocks") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const mine = sim.make_stream(device_type::cuda);
+        auto const a = attach(parent.receive(), {.stream = mine}, b);  // while the exporter's stream is closed
+        parent.tell('a');
+        return read_on(b, a, mine) == std::vector<float>{1, 2, 3, 4} ? 0 : 1;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto gate = sim.close(stream);
+    auto t = written(sim, stream, {1, 2, 3, 4});
+    auto s = share(std::move(t), {.ready_on = stream}, b);  // does not block
+    CHECK_FALSE(s.copied());
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    gate.open();
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("without a stream the importer's host waits") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const d = parent.receive();
+        parent.tell('a');
+        auto const a = attach(d, b);
+        return sim.read<float>(static_cast<float*>(a.view().data()) + 3) == 4 ? 0 : 1;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto gate = sim.close(stream);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    gate.open();
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("an exporter writes again after what importers have queued, and not before") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        session own;
+        auto const mine = sim.make_stream(device_type::cuda);
+        auto a = attach(parent.receive(), {.session = &own, .stream = mine}, b);
+        parent.tell('a');
+        parent.hear('h');
+        auto gate = sim.close(mine);
+        auto copy = sim.make_memory(gpu, 16);
+        std::int64_t const shape[] = {4};
+        ferry::tensor_view const to{copy.data(), ferry::dtype_of<float>, {shape}, {}, gpu};
+        b.copy(ferry::make_copy_plan(to, a.view()), copy.data(), gpu, a.view().data(), gpu, mine);  // queued, and held
+        a = {};
+        parent.tell('d');
+        parent.hear('w');
+        gate.open();
+        sim.finish(mine);
+        return sim.read<float>(copy.data()) == 1 ? 0 : 1;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto t = written(sim, stream, {1, 2, 3, 4});
+    auto const block = sim.block_at(t.view().data());
+    auto s = share(std::move(t), {.ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    CHECK(s.readers() == 1);
+    CHECK_FALSE(s.wait_for_readers(std::chrono::milliseconds{5}, stream));
+    child.talk().tell('h');
+    child.talk().hear('d');
+    CHECK(s.wait_for_readers(std::chrono::seconds{5}, stream));
+    float const next[] = {9, 9, 9, 9};
+    sim.write(stream, block, next, sizeof next);
+    auto const is_written = std::make_shared<std::atomic<bool>>(false);
+    sim.queue(stream, [is_written] { *is_written = true; });
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    CHECK_FALSE(*is_written);  // held behind the importer's event
+    child.talk().tell('w');
+    CHECK(child.finish() == 0);
+    sim.finish(stream);
+    CHECK(sim.read<float>(block->data()) == 9);
+}
+
+TEST_CASE("a closed share keeps its memory until no importer has it mapped") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        session own;
+        auto const d = parent.receive();
+        auto a = attach(d, {.session = &own}, b);
+        parent.tell('a');
+        parent.hear('c');
+        bool const stays = sim.read<float>(a.view().data()) == 1;
+        bool refused = false;
+        try {
+            static_cast<void>(attach(d, {.session = &own}, b));
+        } catch (ferry::error const& e) {
+            refused = e.code() == errc::exporter_gone;
+        }
+        a = {};
+        parent.tell('d');
+        parent.hear('e');
+        return stays && refused ? 0 : 1;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    session own;
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.session = &own, .ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    auto const begin = std::chrono::steady_clock::now();
+    s = {};
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{2});
+    CHECK(own.counts().condemned == 1);
+    CHECK(own.collect() == 1);
+    CHECK(sim.live_bytes() == 4096);
+    child.talk().tell('c');
+    child.talk().hear('d');
+    CHECK(own.collect(std::chrono::seconds{5}) == 0);
+    CHECK(sim.live_bytes() == 0);
+    child.talk().tell('e');
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("memory that a killed importer had is freed, and that of a stopped one is not") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const a = attach(parent.receive(), b);
+        parent.tell('a');
+        raise(SIGSTOP);
+        return 0;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    session own;
+    auto s = share(written(sim, sim.make_stream(device_type::cuda), {1, 2, 3, 4}), {.session = &own}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    s.close();
+    s = {};
+    CHECK(own.collect(std::chrono::milliseconds{50}) == 1);
+    CHECK(sim.live_bytes() == 4096);
+    child.kill();
+    CHECK(own.collect(std::chrono::seconds{5}) == 0);
+    CHECK(sim.live_bytes() == 0);
+}
+
+TEST_CASE("what is still read when the session goes is never freed") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const a = attach(parent.receive(), b);
+        parent.tell('a');
+        parent.hear('g');
+        parent.tell(sim.read<float>(a.view().data()) == 1 ? 'y' : 'n');
+        return 0;
+    }};
+    CHECK(support::in_child([&] {  // a process of its own: what is never freed is no leak of this one
+              sim_system sim{gpu};
+              sim_shareable b{sim};
+              {
+                  auto const stream = sim.make_stream(device_type::cuda);
+                  auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+                  child.talk().send(s.descriptor());
+                  child.talk().hear('a');
+              }
+              bool const stays = sim.live_bytes() == 4096;
+              child.talk().tell('g');
+              child.talk().hear('y');
+              return stays ? 0 : 1;
+          }) == 0);
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("a handle whose memory was freed is stale, and one that leads out of its allocation is refused") {
+    auto const code_of = [](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        try {
+            static_cast<void>(attach(parent.receive(), b));
+        } catch (ferry::error const& e) {
+            return static_cast<int>(e.code());
+        }
+        return 0;
+    };
+    importer first{code_of}, second{code_of};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), b);
+    auto d = s.descriptor();
+    auto handle = support::sim_handle::from(d.memories[0].handle.data());
+    handle.inode ^= 1;  // another allocation has this number now
+    d.memories[0].handle = handle.bytes_of();
+    first.talk().send(d);
+    CHECK(first.finish() == static_cast<int>(errc::stale_handle));
+    d = s.descriptor();
+    d.memories[0].allocation = 8192;
+    d.memories[0].offset = 4096;
+    second.talk().send(d);
+    CHECK(second.finish() == static_cast<int>(errc::out_of_range));
+    CHECK(s.readers() == 0);
+    CHECK(s.wait_for_readers({}));
+}
+
+TEST_CASE("memory without a handle is copied into some that has one, or refused with the reason") {
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    session own;
+    auto const make = [&] {
+        auto t = written(sim, stream, {1, 2, 3, 4});
+        b.pooled = t.view().data();
+        return t;
+    };
+    support::fails(errc::not_exportable, [&] {
+        static_cast<void>(share(make(), {.session = &own, .copy = ferry::copy_policy::never, .ready_on = stream}, b));
+    }, {"stream-ordered pool"});
+    auto s = share(make(), {.session = &own, .ready_on = stream}, b);
+    CHECK(s.copied());
+    CHECK(s.view().data() != b.pooled);
+    CHECK(sim.races() == 0);
+    CHECK(sim.live_bytes() == 16);
+    CHECK(sim.read<float>(static_cast<float*>(s.view().data()) + 3) == 4);
+    auto always = share(written(sim, stream, {5, 6, 7, 8}), {.session = &own, .copy = ferry::copy_policy::always, .ready_on = stream}, b);
+    CHECK(always.copied());
+    auto const a = attach(s.descriptor(), {.session = &own}, b);
+    CHECK(a.view().data() == s.view().data());  // an alias: a handle does not open where it was made
+    support::fails(errc::same_process, [&] { static_cast<void>(attach(s.descriptor(), b)); });
+}
+
+TEST_CASE("slices travel as offsets into their allocation, and each device is opened once") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu, other_gpu};
+        sim_shareable b{sim};
+        session own;
+        auto const d = parent.receive();
+        auto const a = attach(d, {.session = &own}, b), again = attach(d, {.session = &own}, b);
+        if (b.opens_made != 1 || a.view().data() != again.view().data() || a.device() != gpu) return 1;
+        auto const there = attach(d, {.session = &own, .device = other_gpu}, b);
+        if (b.opens_made != 2 || there.device() != other_gpu) return 2;
+        if (a.view().extent(0) != 2 || a.view().stride(0) != -2) return 3;
+        auto const* const first = static_cast<float*>(a.view().data());
+        return sim.read<float>(first) == 4 && sim.read<float>(first - 2) == 2 ? 0 : 4;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto s = share(support::restrided(written(sim, stream, {1, 2, 3, 4}), 3, {2}, {-2}), {.ready_on = stream}, b);
+    CHECK(s.descriptor().memories[0].offset == 4);
+    CHECK(s.descriptor().memories[0].length == 12);
+    child.talk().send(s.descriptor());
+    CHECK(child.finish() == 0);
+}
+
+TEST_CASE("an exporter that is killed is seen by those who attach") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto const stream = sim.make_stream(device_type::cuda);
+        auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+        parent.send(s.descriptor());
+        parent.hear('x');  // never
+        return 0;
+    }};
+    auto const d = child.talk().receive();
+    session own;
+    {
+        sim_system sim{gpu};
+        sim_shareable b{sim};
+        auto a = attach(d, {.session = &own}, b);
+        child.kill();
+        CHECK(child.finish() == 128 + SIGKILL);
+        support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, {.session = &own}, b)); });
+        support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, b)); });
+        CHECK(sim.read<float>(a.view().data()) == 1);
+        a = {};
+        own.trim();  // before the device that its mapping is of
+    }
+    CHECK(support::segments().size() == 1);
+    static_cast<void>(share(support::tensor({3})));
+    CHECK(support::segments().empty());
+}

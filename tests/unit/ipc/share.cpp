@@ -1,0 +1,417 @@
+#include <ferry/ipc.hpp>
+
+#include <support/fails.hpp>
+#include <support/ipc.hpp>
+#include <support/sim_space.hpp>
+
+#include <doctest/doctest.h>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using ferry::copy_policy;
+using ferry::errc;
+using ferry::flags;
+using ferry::managed_tensor;
+using ferry::ipc::attach;
+using ferry::ipc::session;
+using ferry::ipc::share;
+using support::restrided;
+using support::tensor;
+using support::values;
+
+namespace {
+
+std::string path(ferry::ipc::shared const& s) { return "/dev/shm" + s.descriptor().memories[0].name; }
+
+std::vector<std::int64_t> list(ferry::shape_view s) { return {s.begin(), s.end()}; }
+std::vector<std::int64_t> list(ferry::strides_view s) { return {s.begin(), s.end()}; }
+
+/// Whoever attaches without the session maps it himself.
+managed_tensor map(ferry::ipc::shared const& s) { return attach(s.descriptor()); }
+
+void write(managed_tensor const& t, std::int64_t at, float value) { t.as<float, 1>()(at) = value; }
+
+}  // namespace
+
+TEST_CASE("a tensor of ordinary memory is copied once and attached without another copy") {
+    auto t = tensor({2, 3});
+    auto* const original = t.view().data();
+    auto s = share(std::move(t));
+    CHECK(s.copied());
+    CHECK(s.view().data() != original);
+    CHECK(values(s.view()) == std::vector<float>{0, 1, 2, 3, 4, 5});
+    auto const a = map(s), b = map(s);
+    CHECK(a.view().data() != b.view().data());
+    CHECK(values(a) == values(s.view()));
+    a.as<float, 2>()(1, 1) = 44;
+    CHECK(values(s.tensor())[4] == 44);
+    CHECK(b.as<float, 2>()(1, 1) == 44);
+    CHECK_FALSE(a.is_copied());
+    CHECK_FALSE(a.is_read_only());
+}
+
+TEST_CASE("what cannot be shared where it lies, and must not be copied, is an error") {
+    auto t = tensor({2, 3});
+    support::fails(errc::copy_needed, [&] { static_cast<void>(share(std::move(t), {.copy = copy_policy::never})); }, {"shared_space"});
+    CHECK(values(t).size() == 6);  // still ours
+    support::fails(errc::consumed, [] { static_cast<void>(share(managed_tensor{})); });
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("shape, values and read-only are kept, whatever the strides") {
+    struct {
+        managed_tensor t;
+        std::vector<float> expected;
+    } cases[] = {
+        {tensor({2, 3}), {0, 1, 2, 3, 4, 5}},
+        {tensor({}), {0}},
+        {tensor({1}), {0}},
+        {restrided(tensor({6}), 1, {2}, {2}), {1, 3}},
+        {restrided(tensor({6}), 5, {6}, {-1}), {5, 4, 3, 2, 1, 0}},
+        {restrided(tensor({2, 3}), 0, {3, 2}, {1, 3}), {0, 3, 1, 4, 2, 5}},
+        {restrided(tensor({2, 3}), 5, {2, 3}, {-3, -1}), {5, 4, 3, 2, 1, 0}},
+        {restrided(tensor({3}), 0, {2, 3}, {0, 1}), {0, 1, 2, 0, 1, 2}},
+        {restrided(tensor({5}), 0, {3, 3}, {1, 1}), {0, 1, 2, 1, 2, 3, 2, 3, 4}},
+        {restrided(tensor({4}), 2, {1, 2}, {77, 1}), {2, 3}},
+    };
+    session owner;
+    ferry::ipc::shared_space space{owner};
+    for (auto& [t, expected] : cases) {
+        auto const shape = list(t.view().shape());
+        auto s = share(std::move(t), {.session = &owner});
+        CHECK(s.copied());
+        auto const a = map(s);
+        CHECK(list(a.view().shape()) == shape);
+        CHECK(values(a) == expected);
+        CHECK(values(s.view()) == expected);
+    }
+    auto s = share(tensor({4}, flags::read_only));
+    CHECK(map(s).is_read_only());
+    CHECK(s.tensor().is_read_only());
+}
+
+TEST_CASE("R29: a broadcast takes the room of what it repeats") {
+    auto s = share(restrided(tensor({3}), 0, {1000, 3, 1000}, {0, 1, 0}));
+    CHECK(s.descriptor().memories[0].length == 12);
+    auto const a = map(s);
+    CHECK(list(a.view().strides()) == std::vector<std::int64_t>{0, 1, 0});
+    CHECK(values(a)[1'500'000 - 1] == values(s.view())[1'500'000 - 1]);
+}
+
+TEST_CASE("R26: a tensor without elements is shared, attached, and closed") {
+    auto s = share(tensor({2, 0, 3}));
+    CHECK_FALSE(s.copied());
+    {
+        auto const a = map(s);
+        CHECK(list(a.view().shape()) == std::vector<std::int64_t>{2, 0, 3});
+        CHECK(a.view().data() == nullptr);
+        CHECK(s.readers() == 1);
+    }
+    s.close();
+    support::fails(errc::exporter_gone, [&] { map(s); });
+}
+
+TEST_CASE("R19, R13: packed elements travel packed, padded ones padded") {
+    ferry::data_type const f4{ferry::type_code::float4_e2m1fn, 4};
+    struct bytes {
+        std::vector<unsigned char> memory{0x21, 0x43, 0x05};
+        std::int64_t shape[1] = {5};
+    };
+    for (auto const bits : {flags::none, flags::subbyte_padded}) {
+        auto const t = [&] {
+            return ferry::make_managed(bytes{{0x21, 0x43, 0x05, 4, 5}},
+                                       [&](bytes& b) { return ferry::tensor_view{static_cast<void*>(b.memory.data()), f4, {b.shape}, {}, ferry::cpu, bits}; });
+        };
+        auto s = share(t());
+        CHECK(s.descriptor().memories[0].length == (bits == flags::none ? 3 : 5));
+        auto const a = map(s);
+        CHECK(a.view().is_padded() == (bits != flags::none));
+        CHECK(static_cast<unsigned char*>(a.view().data())[2] == 0x05);
+    }
+}
+
+TEST_CASE("segments are the user's alone") {
+    auto const old = umask(0777);
+    auto s = share(tensor({4}));
+    umask(old);
+    struct stat facts = {};
+    REQUIRE(stat(path(s).c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 07777) == 0600);
+    CHECK(facts.st_uid == geteuid());
+    REQUIRE(chmod(path(s).c_str(), 0644) == 0);
+    support::fails(errc::permission, [&] { map(s); }, {"0", "one user"});
+    REQUIRE(chmod(path(s).c_str(), 0600) == 0);
+    if (geteuid() == 0) {  // only root can give it away
+        REQUIRE(chown(path(s).c_str(), 12345, 12345) == 0);
+        support::fails(errc::permission, [&] { map(s); }, {"12345"});
+    }
+}
+
+TEST_CASE("closing ends attaches at once, and those who have it keep it") {
+    session importer;
+    auto s = share(tensor({3}));
+    auto const d = s.descriptor();
+    auto const before = attach(d, {.session = &importer});
+    CHECK(s.is_open());
+    s.close();
+    s.close();
+    CHECK_FALSE(s.is_open());
+    support::fails(errc::exporter_gone, [&] { map(s); });
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, {.session = &importer})); });  // cached, and closed
+    CHECK(values(before) == std::vector<float>{0, 1, 2});
+    CHECK(values(s.view()) == std::vector<float>{0, 1, 2});
+    CHECK(support::segments(getpid()).empty());
+    auto const own = s.tensor();
+    s = {};
+    CHECK(values(own) == std::vector<float>{0, 1, 2});
+    CHECK(values(before) == std::vector<float>{0, 1, 2});
+}
+
+TEST_CASE("dropping a share closes it, and so does taking another in its place") {
+    {
+        auto s = share(tensor({3}));
+        CHECK(support::segments(getpid()).size() == 1);
+        auto const old = s.descriptor();
+        s = share(tensor({4}));
+        CHECK(support::segments(getpid()).size() == 1);
+        support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(old)); });
+        auto moved = std::move(s);
+        CHECK(values(map(moved)).size() == 4);
+        CHECK_FALSE(s);  // NOLINT: a moved-from share is empty
+        s.close();
+    }
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("storage that is shared already is shared again without a copy, and each share closes alone") {
+    session own;
+    auto s = share(tensor({2, 3}), {.session = &own});
+    auto again = share(s.tensor(), {.session = &own});
+    auto part = share(restrided(s.tensor(), 5, {2}, {-3}), {.session = &own, .copy = copy_policy::never});
+    CHECK_FALSE(again.copied());
+    CHECK_FALSE(part.copied());
+    CHECK(again.view().data() == s.view().data());
+    CHECK(again.descriptor().memories[0].name != s.descriptor().memories[0].name);
+    CHECK(values(map(part)) == std::vector<float>{5, 2});
+    s.close();
+    support::fails(errc::exporter_gone, [&] { map(s); });
+    auto const a = map(again);
+    a.as<float, 2>()(1, 2) = 55;
+    CHECK(values(map(part)) == std::vector<float>{55, 2});
+    auto third = share(s.tensor(), {.session = &own});  // by the name of `again`
+    CHECK_FALSE(third.copied());
+    again.close();
+    part.close();
+    CHECK(values(map(third))[5] == 55);
+    third.close();
+    CHECK(support::segments(getpid()).empty());
+    auto last = share(s.tensor(), {.session = &own});  // no name leads there any more
+    CHECK(last.copied());
+    support::fails(errc::copy_needed, [&] { static_cast<void>(share(third.tensor(), {.session = &own, .copy = copy_policy::never})); });
+}
+
+TEST_CASE("copy_policy::always copies what is shared already") {
+    session own;
+    auto s = share(tensor({3}), {.session = &own});
+    auto copy = share(s.tensor(), {.session = &own, .copy = copy_policy::always});
+    CHECK(copy.copied());
+    write(map(copy), 0, 9);
+    CHECK(values(s.view())[0] == 0);
+}
+
+TEST_CASE("another session does not know what this one has shared") {
+    session one, other;
+    auto s = share(tensor({3}), {.session = &one});
+    CHECK(share(s.tensor(), {.session = &other}).copied());
+}
+
+TEST_CASE("an attached tensor is shared again without a copy, and outlives the first exporter") {
+    session importer;
+    auto first = share(tensor({3}));
+    auto second = share(attach(first.descriptor(), {.session = &importer}), {.session = &importer});
+    CHECK_FALSE(second.copied());
+    auto const a = map(second);
+    write(first.tensor(), 1, 11);
+    CHECK(values(a)[1] == 11);
+    first.close();
+    CHECK(values(map(second))[1] == 11);
+    auto read_only = share(tensor({3}, flags::read_only));
+    auto onward = share(attach(read_only.descriptor(), {.session = &importer}), {.session = &importer});
+    CHECK(map(onward).is_read_only());
+}
+
+TEST_CASE("memory of the shared space is shared where it is allocated") {
+    session own;
+    ferry::ipc::shared_space space{own};
+    std::int64_t const shape[] = {1000};
+    ferry::buffer<ferry::ipc::shared_space> memory{4000, space};
+    CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 4096 == 0);
+    auto* const p = static_cast<float*>(memory.data());
+    p[999] = 7;
+    auto t = ferry::make_managed(std::move(memory), ferry::tensor_view{p, {shape}});
+    auto s = share(std::move(t), {.session = &own, .copy = copy_policy::never});
+    CHECK_FALSE(s.copied());
+    CHECK(s.view().data() == p);
+    auto const a = map(s);
+    CHECK(values(a)[999] == 7);
+    p[0] = 3;
+    CHECK(values(a)[0] == 3);
+    s = {};
+    CHECK(values(a)[0] == 3);
+    CHECK(support::segments(getpid()).empty());
+    support::fails(errc::alignment, [&] { static_cast<void>(space.allocate(10, 8192)); });
+    void* const none = space.allocate(0);
+    CHECK(none != nullptr);
+    space.deallocate(none, 0);
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("a full /dev/shm is an error and leaves nothing behind") {
+    session own;
+    ferry::ipc::shared_space space{own};
+    auto const all = std::filesystem::space("/dev/shm").capacity;
+    auto const begin = std::chrono::steady_clock::now();
+    support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(all + 1)); }, {"/dev/shm", "room"});
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{1});  // not by filling it
+    support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX / 2)); });
+    support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX)); });
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("a /dev/shm that fills up never ends in SIGBUS") {
+    int const status = support::in_child([] {  // one of 1 MiB, of our own
+        if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
+        if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return 77;
+        if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) return 77;
+        session own;
+        ferry::ipc::shared_space space{own};
+        std::vector<void*> untouched;
+        try {
+            while (untouched.size() < 100) untouched.push_back(space.allocate(80'000));
+        } catch (ferry::error const& e) {
+            if (e.code() != errc::out_of_memory || untouched.size() < 5) return 5;
+        }
+        for (void* const p : untouched) std::memset(p, 1, 80'000);
+        for (void* const p : untouched) space.deallocate(p, 80'000);
+        std::vector<ferry::ipc::shared> kept;
+        try {
+            for (int i = 0; i < 100; ++i) {
+                kept.push_back(share(tensor({20'000})));
+                if (values(kept.back().view())[19'999] != 19'999) return 1;
+            }
+        } catch (ferry::error const& e) {
+            auto const here = support::segments().size();
+            if (e.code() != errc::out_of_memory || kept.size() < 5 || here != kept.size()) return 2;
+            kept.pop_back();
+            return share(tensor({20'000})).is_open() ? 0 : 3;
+        }
+        return 4;
+    });
+    if (status == 77) MESSAGE("SKIPPED: no mount namespace of our own");
+    else CHECK(status == 0);
+}
+
+TEST_CASE("forty shares of one segment, and then no more") {
+    session own;
+    auto s = share(tensor({3}), {.session = &own});
+    std::vector<ferry::ipc::shared> more;
+    for (int i = 1; i < ferry::ipc::control_page::max_shares; ++i) more.push_back(share(s.tensor(), {.session = &own}));
+    support::fails(errc::out_of_memory, [&] { static_cast<void>(share(s.tensor(), {.session = &own})); }, {"40"});
+    CHECK(support::segments(getpid()).size() == 40);
+    CHECK(own.counts().shares == 40);
+    more.pop_back();
+    CHECK_FALSE(share(s.tensor(), {.session = &own}).copied());
+}
+
+TEST_CASE("the child of a fork never removes, nor closes, what its parent shares") {
+    session own;
+    ferry::ipc::shared_space space{own};
+    void* const memory = space.allocate(100);
+    auto s = share(tensor({3}), {.session = &own});
+    auto const count = support::segments(getpid()).size();
+    CHECK(support::in_child([&] {
+              space.deallocate(memory, 100);
+              s.close();
+              s = {};
+              own.close_all();
+              static_cast<void>(own.collect());
+              return 0;
+          }) == 0);
+    CHECK(support::segments(getpid()).size() == count);
+    CHECK(values(map(s)).size() == 3);
+    CHECK(support::in_child([&] {  // shares and attaches of its own
+              auto mine = share(tensor({4}), {.session = &own});
+              auto again = share(s.tensor(), {.session = &own});
+              auto const theirs = attach(s.descriptor(), {.session = &own});
+              auto const ours = attach(mine.descriptor(), {.session = &own});
+              theirs.as<float, 1>()(0) = 77;
+              bool const good = s.readers() == 1 && !again.copied() && ours.view().data() == mine.view().data();
+              again.close();
+              mine.close();
+              return good && support::segments(getpid()).empty() ? 0 : 1;
+          }) == 0);
+    CHECK(values(s.view())[0] == 77);
+    CHECK(s.readers() == 0);
+    CHECK(values(map(s))[0] == 77);
+    space.deallocate(memory, 100);
+}
+
+TEST_CASE("a session closes all that is open at the end of a process") {
+    session own;
+    auto a = share(tensor({3}), {.session = &own}), b = share(tensor({3}), {.session = &own});
+    own.close_all();
+    CHECK_FALSE(a.is_open());
+    CHECK_FALSE(b.is_open());
+    CHECK(own.counts().shares == 0);
+    CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("memory of devices needs a back end that has handles, and pinned memory is copied") {
+    using ferry::device_type;
+    support::sim_system sim{{device_type::cuda, 0}, {device_type::cuda_host, 0}};
+    std::int64_t const shape[] = {4};
+    auto const make = [&](ferry::device where) {
+        auto memory = sim.make_memory(where, 16);
+        auto* const p = memory.data();
+        return ferry::make_managed(std::move(memory), ferry::tensor_view{p, ferry::dtype_of<float>, {shape}, {}, where});
+    };
+    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda, 0}))); }, {"ferry/cuda/ipc.hpp"});
+    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda, 0}), sim)); }, {"ferry/cuda/ipc.hpp"});
+    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda_host, 0}))); });
+    auto pinned = make({device_type::cuda_host, 0});
+    auto const stream = sim.make_stream(device_type::cuda_host);
+    auto gate = sim.close(stream);
+    auto block = sim.make_memory({device_type::cuda_host, 0}, 16);
+    float const data[] = {5, 6, 7, 8};
+    sim.write(stream, block.block(), data, sizeof data);
+    auto* const p = block.data();
+    auto late = ferry::make_managed(std::move(block), ferry::tensor_view{p, ferry::dtype_of<float>, {shape}, {}, {device_type::cuda_host, 0}});
+    std::thread opener{[&] {
+        sim.until_host_waits();
+        gate.open();
+    }};
+    auto s = share(std::move(late), {.ready_on = stream}, sim);
+    opener.join();
+    CHECK(s.copied());
+    CHECK(values(map(s)) == std::vector<float>{5, 6, 7, 8});
+    CHECK(map(s).device() == ferry::cpu);
+    auto empty = share(restrided(make({device_type::cuda, 0}), 0, {0}, {1}));
+    CHECK(map(empty).device().type == device_type::cuda);
+}
+
+TEST_CASE("an array of any library is shared by its adapter") {
+    support::numbers n = support::make_numbers({2, 2});
+    auto s = share(ferry::make_managed(std::move(n), [](support::numbers& x) { return x.view(); }), ferry::host_only);
+    CHECK(values(map(s)).size() == 4);
+}
