@@ -95,7 +95,7 @@ inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_stream(on, "ferry::cuda::copy_batch");
     std::int32_t const where = detail::device_of(on, "ferry::cuda::copy_batch");
     device_guard const current{where};
-    detail::require_no_capture(detail::handle_of(on), "ferry::cuda::copy_batch");
+    detail::require_free_default(on, "ferry::cuda::copy_batch");
     detail::batch b{pieces.size()};
     for (auto const& p : pieces) b.add(p.dst, p.src, p.bytes);
     if (on.which() != stream_token::kind::legacy_default) return detail::queue(b, detail::handle_of(on));

@@ -1,16 +1,27 @@
 // ferry: streams that are being captured into a graph, and how to leave them alone.
 #pragma once
 
+#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 namespace ferry::cuda::detail {
+
+// Enumerators of the two APIs are the same numbers.
+static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<int>(cudaStreamCaptureStatusActive) &&
+              static_cast<int>(CU_STREAM_CAPTURE_STATUS_INVALIDATED) == static_cast<int>(cudaStreamCaptureStatusInvalidated) &&
+              static_cast<int>(CU_STREAM_CAPTURE_MODE_GLOBAL) == static_cast<int>(cudaStreamCaptureModeGlobal) &&
+              static_cast<int>(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == static_cast<int>(cudaStreamCaptureModeThreadLocal) &&
+              static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED) == static_cast<int>(cudaStreamCaptureModeRelaxed));
 
 /// The capture that a stream takes part in; 0 when it takes part in none. Disturbs no capture: of the legacy stream of a
 /// device on which a blocking stream is captured only cudaStreamIsCapturing may be asked, and it refuses (errc::capturing).
 /// \throws error  errc::capturing when the capture is invalid, or when the legacy stream would join one
 [[nodiscard]] inline unsigned long long capture_of(cudaStream_t s) {
+    CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(s, &status), "cudaStreamIsCapturing");
+    CUresult const asked = driver().stream_is_capturing(s, &now);
+    check_driver(asked, "cuStreamIsCapturing", [&] { return cudaStreamIsCapturing(s, &status); });
+    if (asked == CUDA_SUCCESS) status = static_cast<cudaStreamCaptureStatus>(now);
     if (status == cudaStreamCaptureStatusNone) return 0;
     if (status == cudaStreamCaptureStatusInvalidated)
         ferry::detail::fail(errc::capturing, "ferry::cuda::order", message{"the stream's capture is invalid: end it first"});
@@ -38,11 +49,28 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
 class beside_captures {
    public:
     beside_captures() noexcept { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+    /// The same at a fraction of the cost, for where CUDA has not ended: not in deleters.
+    explicit beside_captures(driver_api const& by) noexcept : exchange_{by.exchange_capture_mode} {
+        if (exchange() == CUDA_SUCCESS) return;
+        exchange_ = nullptr;  // nothing of CUDA has run yet: the runtime begins
+        static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+    }
     beside_captures(beside_captures const&) = delete;
     beside_captures& operator=(beside_captures const&) = delete;
-    ~beside_captures() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+    ~beside_captures() {
+        if (exchange_ != nullptr) static_cast<void>(exchange());
+        else static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+    }
 
    private:
+    [[nodiscard]] CUresult exchange() noexcept {
+        auto mode = static_cast<CUstreamCaptureMode>(mode_);
+        CUresult const r = exchange_(&mode);
+        mode_ = static_cast<cudaStreamCaptureMode>(mode);
+        return r;
+    }
+
+    CUresult (*exchange_)(CUstreamCaptureMode*) = nullptr;
     cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 

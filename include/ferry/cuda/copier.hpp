@@ -12,10 +12,13 @@
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/facts.hpp>
+#include <ferry/cuda/fresh_notes.hpp>
 #include <ferry/cuda/lanes.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/pieces.hpp>
+#include <ferry/cuda/slab_line.hpp>
+#include <ferry/cuda/small_buffers.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/strided.hpp>
 #include <ferry/cuda/system.hpp>
@@ -24,9 +27,9 @@
 #include <ferry/space/host_copy.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -44,11 +47,14 @@ struct copier_options {
     std::size_t most_pinned = std::size_t{64} << 20; ///< bytes of all slots together
     std::size_t most_kept = std::size_t{64} << 20;   ///< bytes of pinned results that stay pinned when they are given back
     pack_function pack = nullptr;                    ///< kernels for strided copies, where the program has them
+    std::size_t most_small = std::size_t{4} << 20;   ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
+    std::size_t slab_bytes = detail::slab;           ///< of a strided copy that the device rearranges at once; two lie there at most
 };
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and are pinned
-/// when a copy first needs them and stay until the copier dies. The destructor lets them finish and joins them; no copy may be in
-/// progress then. Memory that it allocated may outlive it. Thread-safe; one for a program is enough.
+/// when a copy first needs them and stay until the copier dies, as do the pinned buffers of small copies. The destructor lets them
+/// finish and joins them; no copy may be in progress then. Memory that it allocated may outlive it. Thread-safe; one for a
+/// program is enough.
 class copier {
    public:
     /// Calls nothing of CUDA.
@@ -56,8 +62,10 @@ class copier {
         : pack_{options.pack},
           lanes_{options.lanes > 0 ? options.lanes : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u))},
           slot_bytes_{std::max(options.slot_bytes, std::size_t{4096})},
+          slab_bytes_{static_cast<std::int64_t>(std::min(options.slab_bytes, detail::most_slab))},
           team_{lanes_, slot_bytes_, options.most_pinned},
-          pinned_{options.most_kept} {}
+          pinned_{options.most_kept},
+          small_{options.most_small} {}
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
 
@@ -66,7 +74,7 @@ class copier {
     /// Memory of any kind: ordinary memory comes fresh and in huge pages, pinned memory from a pool of the copier's.
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
         copier_memory made{d, bytes, on, pinned_};
-        if (d.type == device_type::cpu && bytes >= detail::huge_from) remember_fresh(made.data());
+        if (d.type == device_type::cpu && bytes >= detail::huge_from) fresh_.add(made.data());
         return made;
     }
 
@@ -84,8 +92,8 @@ class copier {
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
-        detail::require_no_capture(t.stream, "ferry::cuda::copier");
-        detail::beside_captures const quietly;
+        if (t.is_queued) detail::require_free_default(on, "ferry::cuda::copier");
+        detail::beside_captures const quietly{detail::driver()};
         detail::require_place(dst, to);
         detail::require_place(src, from);
         if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {  // pinned memory often passes for cpu (R38)
@@ -111,6 +119,8 @@ class copier {
     [[nodiscard]] int started_lanes() const { return team_.started(); }
     /// Slots that are pinned, and those of them that are free.
     [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots().counts(); }
+    /// Bytes of the pinned buffers that small copies pass through.
+    [[nodiscard]] std::size_t small_pinned() const { return small_.pinned(); }
 
    private:
     /// One copy, and the stream that it is ordered on.
@@ -152,7 +162,7 @@ class copier {
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         f.dense_src = detail::is_dense_source(plan);
         if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
-            f.is_fresh = take_fresh(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset, static_cast<std::size_t>(plan.total_bytes));
+            f.is_fresh = fresh_.take(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset, static_cast<std::size_t>(plan.total_bytes));
         return f;
     }
 
@@ -161,6 +171,7 @@ class copier {
             case means::nothing:
             case means::host: return;  // dealt with
             case means::plain:
+            case means::bounced:
             case means::staged: return carry(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from, static_cast<std::size_t>(plan.unit), t);
             case means::batch: {
                 auto pieces = detail::pieces_of(plan, dst, src);
@@ -185,18 +196,45 @@ class copier {
         copy_facts facts = t.facts;
         facts.to = to;
         facts.from = from;
-        if (choose_bytes(n, facts) == means::staged) {
+        auto const how = choose_bytes(n, facts);
+        if (how == means::bounced && bounce(dst, src, n, t)) return;
+        if (how == means::staged) {
             if (t.is_queued || t.is_dirty) finish(t);
-            auto cut = choose_staging(n, facts);
-            cut.chunk = std::min(cut.chunk, slot_bytes_);
             bool const down = to.type == device_type::cpu;
             device const far = down ? from : to;
-            detail::staged_job job{static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), n, down, far.type == device_type::cuda ? far.id : t.device_id, cut};
+            detail::staged_job job{};
+            prepare(job, dst, src, n, down, t);
+            if (far.type == device_type::cuda) job.device_id = far.id;
             return team_.run(job);
         }
         auto const way = to.type == device_type::cuda && from.type == device_type::cuda ? detail::route{to.id != from.id, to.id, from.id} : detail::route{};
         detail::copy_box({}, static_cast<std::int64_t>(n), 0, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), way, t.stream);
         t.is_dirty = true;
+    }
+
+    /// What lanes carry between host and device.
+    void prepare(detail::staged_job& job, void* dst, void const* src, std::size_t n, bool to_host, task const& t) const noexcept {
+        copy_facts facts = t.facts;
+        facts.to = to_host ? cpu : device{device_type::cuda, t.device_id};
+        facts.from = to_host ? device{device_type::cuda, t.device_id} : cpu;
+        job.dst = static_cast<std::byte*>(dst);
+        job.src = static_cast<std::byte const*>(src);
+        job.bytes = n;
+        job.to_host = to_host;
+        job.device_id = t.device_id;
+        job.cut = choose_staging(n, facts);
+        job.cut.chunk = std::min(job.cut.chunk, slot_bytes_);
+    }
+
+    /// Through a pinned buffer, if one is free. What else is on the stream has run then, too.
+    [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
+        auto const buffer = small_.try_take(n);
+        if (buffer.data() == nullptr) return false;
+        check(cudaMemcpyAsync(buffer.data(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
+        t.is_dirty = true;
+        finish(t);
+        std::memcpy(dst, buffer.data(), n);
+        return true;
     }
 
     /// A plan within one device.
@@ -206,35 +244,45 @@ class copier {
         else detail::copy_pieces(plan, plan.unit, dst, src, {}, t.stream);
     }
 
-    /// Made compact on the device, slab by slab, and carried as bytes.
+    /// Made compact on the device, slab by slab, and carried as bytes while the next one is.
     void carry_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        int const level = detail::slowest(plan, plan.dst_strides);
-        auto const step = detail::slab_of(plan, level, detail::slab), all = plan.extents[level];
-        auto const size = [](copy_plan const& p) { return detail::reach(p, p.dst_offset, p.dst_strides, detail::written(p)); };
-        detail::temporary const compact{t.device_id, static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
+        detail::slabs const cut{plan, detail::slowest(plan, plan.dst_strides), slab_bytes_, true};
         device const here{device_type::cuda, t.device_id};
-        for (std::int64_t i = 0; i < all; i += step) {
-            auto const part = detail::part_of(plan, level, i, std::min(step, all - i));
-            auto const bytes = size(part);
-            rearrange(detail::with_dst_at_0(part), compact.data(), src, t);
-            carry(dst + bytes.begin, t.to, compact.data(), here, static_cast<std::size_t>(bytes.size), t);
+        auto const pack = [&](std::int64_t i, std::byte* to) { rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t); };
+        if (cut.count == 1) {
+            detail::temporary const compact{t.device_id, cut.size(0), t.stream};
+            pack(0, compact.data());
+            return carry(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
         }
+        detail::slab_line line{t.device_id, cut.size(0), t.stream};
+        if (t.to.type == device_type::cpu)
+            return line.down_by_lanes(team_, cut.count, pack, [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
+                prepare(job, dst + cut.begin(i), from, cut.size(i), true, t);
+            });
+        line.down(cut.count, pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
+            check(cudaMemcpyAsync(dst + cut.begin(i), from, cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
+        });
     }
 
-    /// Carried as bytes, slab by slab, and spread out on the device.
+    /// Carried as bytes, slab by slab, and spread out on the device while the next one is.
     void carry_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        int const level = detail::slowest(plan, plan.src_strides);
-        auto const step = detail::slab_of(plan, level, detail::slab), all = plan.extents[level];
-        auto const size = [](copy_plan const& p) { return detail::reach(p, p.src_offset, p.src_strides, p.unit); };
-        detail::temporary const compact{t.device_id, static_cast<std::size_t>(size(detail::part_of(plan, level, 0, step)).size), t.stream};
+        detail::slabs const cut{plan, detail::slowest(plan, plan.src_strides), slab_bytes_, false};
         device const here{device_type::cuda, t.device_id};
+        auto const unpack = [&](std::int64_t i, std::byte* from) { rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t); };
         t.is_dirty = true;  // the memory is there for work on the stream only
-        for (std::int64_t i = 0; i < all; i += step) {
-            auto const part = detail::part_of(plan, level, i, std::min(step, all - i));
-            auto const bytes = size(part);
-            carry(compact.data(), here, src + bytes.begin, t.from, static_cast<std::size_t>(bytes.size), t);
-            rearrange(detail::with_src_at_0(part), dst, compact.data(), t);
+        if (cut.count == 1) {
+            detail::temporary const compact{t.device_id, cut.size(0), t.stream};
+            carry(compact.data(), here, src + cut.begin(0), t.from, cut.size(0), t);
+            return unpack(0, compact.data());
         }
+        detail::slab_line line{t.device_id, cut.size(0), t.stream};
+        if (t.from.type == device_type::cpu)
+            return line.up_by_lanes(team_, cut.count, [&](std::int64_t i, std::byte* to, detail::staged_job& job) {
+                prepare(job, to, src + cut.begin(i), cut.size(i), false, t);
+            }, unpack);
+        line.up(cut.count, [&](std::int64_t i, std::byte* to, cudaStream_t s) {
+            check(cudaMemcpyAsync(to, src + cut.begin(i), cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
+        }, unpack);
     }
 
     /// Rearranged by the host, which has one side of it already when the other is dense; blocks.
@@ -268,27 +316,16 @@ class copier {
         return streams_.emplace_back(device_id, stream{device_id}).second.get();
     }
 
-    // Memory that was handed out and not written yet. A guess: a wrong one costs speed and nothing else.
-    void remember_fresh(void const* p) {
-        std::lock_guard const lock{mutex_};
-        fresh_[next_fresh_++ % fresh_.size()] = p;
-    }
-    [[nodiscard]] bool take_fresh(void const* p) {
-        std::lock_guard const lock{mutex_};
-        for (auto& known : fresh_)
-            if (known == p) return known = nullptr, true;
-        return false;
-    }
-
     pack_function pack_;
     int lanes_;
     std::size_t slot_bytes_;
+    std::int64_t slab_bytes_;
     std::mutex mutex_;
     std::list<std::pair<std::int32_t, stream>> streams_;
-    std::array<void const*, 32> fresh_{};
-    std::size_t next_fresh_ = 0;
+    detail::fresh_notes fresh_;
     detail::lane_team team_;
     pinned_pool pinned_;
+    detail::small_buffers small_;
 };
 
 }  // namespace ferry::cuda

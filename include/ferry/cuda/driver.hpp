@@ -3,6 +3,10 @@
 
 #include <ferry/cuda/error.hpp>
 
+#include <cstddef>
+#include <source_location>
+#include <utility>
+
 namespace ferry::cuda::detail {
 
 /// Finds the entry point of a driver function as CUDA 13.0 has it. \throws error  errc::no_driver
@@ -16,7 +20,7 @@ void find_driver_function(Function*& found_at, char const* name) {
     found_at = reinterpret_cast<Function*>(entry);
 }
 
-/// What ferry asks of the driver beyond the runtime.
+/// What ferry asks of the driver: beyond the runtime, and what every exchange asks, which costs a fraction of the runtime's way.
 struct driver_api {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
     CUresult (*primary_state)(CUdevice, unsigned*, int*) = nullptr;
@@ -25,6 +29,12 @@ struct driver_api {
     CUresult (*context_current)(CUcontext*) = nullptr;
     CUresult (*context_set_current)(CUcontext) = nullptr;
     CUresult (*context_id)(CUcontext, unsigned long long*) = nullptr;
+    CUresult (*exchange_capture_mode)(CUstreamCaptureMode*) = nullptr;
+    CUresult (*stream_is_capturing)(CUstream, CUstreamCaptureStatus*) = nullptr;
+    CUresult (*stream_device)(CUstream, CUdevice*) = nullptr;
+    CUresult (*stream_id)(CUstream, unsigned long long*) = nullptr;
+    CUresult (*stream_wait_event)(CUstream, CUevent, unsigned) = nullptr;
+    CUresult (*event_record)(CUevent, CUstream) = nullptr;
 
     driver_api() {
         find_driver_function(pointer_get_attribute, "cuPointerGetAttribute");
@@ -34,28 +44,64 @@ struct driver_api {
         find_driver_function(context_current, "cuCtxGetCurrent");
         find_driver_function(context_set_current, "cuCtxSetCurrent");
         find_driver_function(context_id, "cuCtxGetId");
+        find_driver_function(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+        find_driver_function(stream_is_capturing, "cuStreamIsCapturing");
+        find_driver_function(stream_device, "cuStreamGetDevice");
+        find_driver_function(stream_id, "cuStreamGetId");
+        find_driver_function(stream_wait_event, "cuStreamWaitEvent");
+        find_driver_function(event_record, "cuEventRecord");
     }
 };
 
 /// Looked up once; immutable from then on. \throws error  errc::no_driver, at every call until there is one
-[[nodiscard]] inline driver_api const& driver() {
+[[nodiscard]] FERRY_HIDDEN inline driver_api const& driver() {
     static driver_api const api;
     return api;
 }
 
+// Codes of the two APIs are the same numbers.
+static_assert(static_cast<int>(CUDA_ERROR_INVALID_VALUE) == static_cast<int>(cudaErrorInvalidValue) &&
+              static_cast<int>(CUDA_ERROR_INVALID_HANDLE) == static_cast<int>(cudaErrorInvalidResourceHandle) &&
+              static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS) == static_cast<int>(cudaErrorIllegalAddress) &&
+              static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) == static_cast<int>(cudaErrorStreamCaptureImplicit) &&
+              static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) == static_cast<int>(cudaErrorStreamCaptureIsolation) &&
+              static_cast<int>(CUDA_ERROR_DEINITIALIZED) == static_cast<int>(cudaErrorCudartUnloading));
+
+/// Throws unless a call of the driver succeeded, as `check` does for the runtime. Where this thread has no context that works,
+/// as before its first call of CUDA, the runtime is asked instead, by `again`: it makes one, or knows better what is wrong.
+template <class Again>
+void check_driver(CUresult r, char const* call, Again&& again, std::source_location where = std::source_location::current()) {
+    if (r == CUDA_SUCCESS) [[likely]] return;
+    bool const no_context = r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    check(no_context ? std::forward<Again>(again)() : static_cast<cudaError_t>(r), call, where);
+}
+
 /// Whether device memory was allocated in a context of somebody's own making. Memory of pools belongs to none.
-[[nodiscard]] inline bool is_of_foreign_context(void const* p, int device_id) {
+[[nodiscard]] FERRY_HIDDEN inline bool is_of_foreign_context(void const* p, int device_id) {
     auto const& api = driver();
     CUcontext owner = nullptr, primary = nullptr;
     if (api.pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS || owner == nullptr)
         return false;
+    // Contexts never change sides, and their numbers are never used again.
+    constexpr int most_known = 16;
+    thread_local unsigned long long primaries[most_known] = {};
+    unsigned long long id = 0;
+    bool const has_place = device_id >= 0 && device_id < most_known && api.context_id(owner, &id) == CUDA_SUCCESS && id != 0;
+    if (has_place && primaries[device_id] == id) return false;
     unsigned flags = 0;
     int active = 0;
     if (api.primary_state(device_id, &flags, &active) != CUDA_SUCCESS) return false;
     if (active == 0) return true;  // retaining it would make one
     if (api.primary_retain(&primary, device_id) != CUDA_SUCCESS) return false;
     static_cast<void>(api.primary_release(device_id));
+    if (has_place && owner == primary) primaries[device_id] = id;
     return owner != primary;
+}
+
+/// Whether the driver knows nothing of a pointer, as of all ordinary memory. No when it cannot say.
+[[nodiscard]] inline bool is_unknown(void const* p) {
+    CUmemorytype type{};
+    return driver().pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(p)) == CUDA_ERROR_INVALID_VALUE;
 }
 
 /// A number that no two contexts of the process share, be the one made after the other is gone: of the current context; 0 when

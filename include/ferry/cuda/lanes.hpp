@@ -87,13 +87,22 @@ class lane_team {
 
     /// Carries out a job; returns when it is done, or throws its first failure when no lane works on it any more.
     void run(staged_job& job) {
-        std::unique_lock lock{mutex_};
+        start(job);
+        if (auto const failure = await(job)) std::rethrow_exception(failure);
+    }
+    /// Queues a job, which must stay until it was awaited. When it throws, the job is not queued.
+    void start(staged_job& job) {
+        std::lock_guard const lock{mutex_};
         hire(job.cut.lanes);
         jobs_.push_back(&job);
-        work_.notify_all();
-        done_.wait(lock, [&] { return job.working == 0 && job.joined > 0 && !job.has_more(); });
+        for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();  // the others sleep on: waking them costs more than they find
+    }
+    /// Waits until a started job is done, or no lane works on it any more after `cancel`. Its first failure; null when all is well.
+    [[nodiscard]] std::exception_ptr await(staged_job& job) {
+        std::unique_lock lock{mutex_};
+        done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });
         std::erase(jobs_, &job);
-        if (job.failure) std::rethrow_exception(std::exchange(job.failure, nullptr));
+        return std::exchange(job.failure, nullptr);
     }
 
     [[nodiscard]] int started() const {

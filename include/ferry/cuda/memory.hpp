@@ -64,8 +64,8 @@ class memory {
         cudaMemPool_t from = nullptr;
         check_device(cudaDeviceGetMemPool(&from, where_.id), "cudaDeviceGetMemPool");
         device_guard const current{stream_device};
-        detail::require_no_capture(s, "ferry::cuda::memory");
-        detail::beside_captures const quietly;
+        if (!on.names_stream() || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::memory");
+        detail::beside_captures const quietly{detail::driver()};
         check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");
         if (on.names_stream()) return;
         // Without a stream to order on, whoever uses the memory could come too early.

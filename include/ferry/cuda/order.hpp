@@ -2,13 +2,12 @@
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/thread_event.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace ferry::cuda {
@@ -16,11 +15,6 @@ namespace detail {
 
 /// Makes what `to` captures later depend on all that `from` has captured into the same graph. Neither events nor devices take part.
 inline void order_in_graph(stream_token from, stream_token to) {
-    auto const on_device_of = [](stream_token t, auto f) {
-        if (!is_default(t)) return f(handle_of(t));
-        device_guard const on{t.device_id()};
-        f(handle_of(t));
-    };
     std::vector<cudaGraphNode_t> nodes;
     std::vector<cudaGraphEdgeData> edges;
     on_device_of(from, [&](cudaStream_t s) {
@@ -61,22 +55,29 @@ inline void order(stream_token from, stream_token to) {
     auto const capture = detail::capture_of(from);
     detail::require_same_capture(capture, detail::capture_of(to));
     if (capture != 0) return detail::order_in_graph(from, to);
-    std::int32_t const source_device = detail::device_of_free(from), target_device = detail::device_of_free(to);
-    device_guard const on{source_device};
-    cudaEvent_t const recorded = detail::record(source_device, detail::handle_of(from));
-    if (target_device == source_device) return check(cudaStreamWaitEvent(detail::handle_of(to), recorded, 0), "cudaStreamWaitEvent");
-    device_guard const there{target_device};
-    check(cudaStreamWaitEvent(detail::handle_of(to), recorded, 0), "cudaStreamWaitEvent");
+    cudaEvent_t const recorded = detail::record(from);
+    detail::on_device_of(to, [&](cudaStream_t s) {
+        detail::check_driver(detail::driver().stream_wait_event(s, recorded, 0), "cuStreamWaitEvent", [&] { return cudaStreamWaitEvent(s, recorded, 0); });
+    });
 }
 
 /// Blocks the host until all that is queued on a stream has run. \throws error  errc::capturing, stream; what the driver reports
 inline void wait(stream_token on) {
     if (!on.names_stream()) return;
     detail::require_stream(on, "ferry::cuda::wait");
-    device_guard const current{detail::device_of(on, "ferry::cuda::wait")};
-    detail::require_no_capture(detail::handle_of(on), "ferry::cuda::wait");
-    detail::beside_captures const quietly;
-    check(cudaStreamSynchronize(detail::handle_of(on)), "cudaStreamSynchronize");
+    try {
+        detail::on_device_of(on, [](cudaStream_t s) {
+            detail::require_no_capture(s, "ferry::cuda::wait");
+            detail::beside_captures const quietly{detail::driver()};
+            check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+        });
+    } catch (error const& e) {  // what a copy would have written may be freed: nothing queued there may run any more
+        if (e.code() != errc::capturing) {
+            detail::beside_captures const quietly;
+            detail::ignore(cudaStreamSynchronize(detail::handle_of(on)));
+        }
+        throw;
+    }
 }
 
 }  // namespace ferry::cuda

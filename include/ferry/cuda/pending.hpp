@@ -93,7 +93,7 @@ template <back_end BackEnd>
     ferry::detail::require_reach(b, to, api, where);
     tensor_view const sized{static_cast<void*>(nullptr), from.dtype(), from.shape(), {}, to, from.flags() & flags::subbyte_padded};
     device_guard const current{detail::device_of(on, api)};
-    detail::require_no_capture(detail::handle_of(on), api);
+    detail::require_free_default(on, api);
     event done;
     auto memory = b.allocate(to, static_cast<std::size_t>(sized.nbytes()), on);
     auto const view_of_memory = [&](auto& m) {

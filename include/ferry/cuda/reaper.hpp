@@ -73,7 +73,7 @@ class reaper {
     void add(stream_token on, managed_tensor&& tensor) {
         std::int32_t const id = detail::device_of(on, "ferry::cuda::release_after");
         device_guard const current{id};
-        detail::require_no_capture(detail::handle_of(on), "ferry::cuda::release_after");
+        detail::require_free_default(on, "ferry::cuda::release_after");
         std::lock_guard const lock{mutex_};
         if (guests_.size() == guests_.capacity()) guests_.reserve(guests_.size() < 16 ? 16 : 2 * guests_.size());
         event done = take(id);

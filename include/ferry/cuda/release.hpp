@@ -23,7 +23,7 @@ struct parked_memory {
     std::vector<entry> entries;
 
     /// Never destroyed: deleters run until the very end.
-    [[nodiscard]] static parked_memory& all() {
+    [[nodiscard]] FERRY_HIDDEN static parked_memory& all() {
         static auto* const one = new parked_memory;
         return *one;
     }

@@ -27,9 +27,10 @@ class slot_pool {
 
        private:
         friend slot_pool;
+        block() noexcept = default;
         block(slot_pool& from, std::byte* p) noexcept : from_{&from}, p_{p} {}
-        slot_pool* from_;
-        std::byte* p_;
+        slot_pool* from_ = nullptr;
+        std::byte* p_ = nullptr;
     };
 
     slot_pool(std::size_t block_bytes, std::size_t most_bytes) noexcept
@@ -47,6 +48,7 @@ class slot_pool {
     [[nodiscard]] block take() { return {*this, get(true)}; }
     /// A block if there is one at once; a second one of a caller's is worth no waiting. Its data is null otherwise.
     [[nodiscard]] block try_take() { return {*this, get(false)}; }
+    [[nodiscard]] static block none() noexcept { return {}; }
 
     /// Blocks that are pinned, and those of them that nobody has.
     [[nodiscard]] std::pair<std::size_t, std::size_t> counts() const {

@@ -40,12 +40,17 @@ struct staged_job {
 
     /// The next chunk that nobody has; size 0 when there is none left.
     [[nodiscard]] chunk take() noexcept {
-        std::size_t const begin = next.fetch_add(cut.chunk, std::memory_order_relaxed);
-        if (begin >= bytes) {
-            cancel();  // so that the counter never wraps
-            return {bytes, 0};
-        }
-        return {begin, std::min(cut.chunk, bytes - begin)};
+        std::size_t begin = next.load(std::memory_order_relaxed), size = 0;
+        do {
+            if (begin >= bytes) return {bytes, 0};
+            size = std::min(size_at(begin), bytes - begin);
+        } while (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed));
+        return {begin, size};
+    }
+    /// The size of a chunk that begins there.
+    [[nodiscard]] std::size_t size_at(std::size_t begin) const noexcept {
+        bool const is_last = bytes - begin <= cut.chunk * static_cast<std::size_t>(cut.lanes);
+        return is_last ? std::max(cut.chunk / static_cast<std::size_t>(cut.taper), std::size_t{1}) : cut.chunk;
     }
     /// Leaves nothing to take.
     void cancel() noexcept { next.store(bytes, std::memory_order_relaxed); }

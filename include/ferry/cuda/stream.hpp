@@ -82,9 +82,10 @@ inline void require_stream(stream_token t, char const* api) {
 /// capture for having been asked, so that callers look at the capture first.
 [[nodiscard]] inline std::int32_t device_of_free(stream_token t) {
     if (is_default(t)) return t.device_id();
-    beside_captures const quietly;
+    auto const& api = driver();
+    beside_captures const quietly{api};
     int id = 0;
-    check(cudaStreamGetDevice(handle_of(t), &id), "cudaStreamGetDevice");
+    check_driver(api.stream_device(handle_of(t), &id), "cuStreamGetDevice", [&] { return cudaStreamGetDevice(handle_of(t), &id); });
     return id;
 }
 
@@ -94,11 +95,22 @@ inline void require_stream(stream_token t, char const* api) {
     return device_of_free(t);
 }
 
+/// What remains to be asked when `device_of` has said the device and it is current: whether a default stream is captured.
+inline void require_free_default(stream_token t, char const* api) {
+    if (is_default(t)) require_no_capture(handle_of(t), api);
+}
+
+/// `f(handle)`, with the device of a default stream current; all other streams know theirs.
+template <class Function>
+auto on_device_of(stream_token t, Function&& f) {
+    if (!is_default(t)) return f(handle_of(t));
+    device_guard const on{t.device_id()};
+    return f(handle_of(t));
+}
+
 /// The capture that a stream takes part in, on whichever device it is. As `capture_of`.
 [[nodiscard]] inline unsigned long long capture_of(stream_token t) {
-    if (!is_default(t)) return capture_of(handle_of(t));
-    device_guard const on{t.device_id()};
-    return capture_of(handle_of(t));
+    return on_device_of(t, [](cudaStream_t s) { return capture_of(s); });
 }
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 #include <ferry/cuda/transfer.hpp>
 #include <ferry/space/copy_plan.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace ferry::cuda::detail {
@@ -67,6 +68,29 @@ namespace ferry::cuda::detail {
     std::int64_t const one = p.total_bytes / p.extents[level];
     return one >= most ? 1 : most / one;
 }
+
+/// A plan cut along loop `level` into slabs of at most `most` bytes of one side, which is dense and stays so.
+struct slabs {
+    copy_plan const& plan;
+    int level;
+    std::int64_t step, count;
+    bool of_destination;
+
+    slabs(copy_plan const& p, int along, std::int64_t most, bool destination) noexcept
+        : plan{p}, level{along}, step{slab_of(p, along, most)}, count{(p.extents[along] + step - 1) / step}, of_destination{destination} {}
+
+    [[nodiscard]] copy_plan part(std::int64_t i) const noexcept {
+        std::int64_t const begin = i * step, left = plan.extents[level] - begin;
+        return part_of(plan, level, begin, left < step ? left : step);
+    }
+    /// Where slab i lies on that side, in bytes.
+    [[nodiscard]] std::int64_t begin(std::int64_t i) const noexcept { return extent(i).begin; }
+    [[nodiscard]] std::size_t size(std::int64_t i) const noexcept { return static_cast<std::size_t>(extent(i).size); }
+    [[nodiscard]] extent_of_bytes extent(std::int64_t i) const noexcept {
+        copy_plan const p = part(i);
+        return of_destination ? reach(p, p.dst_offset, p.dst_strides, written(p)) : reach(p, p.src_offset, p.src_strides, p.unit);
+    }
+};
 
 /// The plan with the destination, or the source, moved so that its lowest byte is at offset 0.
 [[nodiscard]] constexpr copy_plan with_dst_at_0(copy_plan p) noexcept {

@@ -23,7 +23,7 @@ namespace detail {
 /// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be pinned or
 /// managed (R38).
 inline void require_place(void const* p, device said) {
-    if (p == nullptr) return;
+    if (p == nullptr || (said.type == device_type::cpu && is_unknown(p))) return;
     device const is = where_is(p);
     bool const fits = is.type == said.type || (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
                       (said.type == device_type::cpu && is_host_accessible(is));
@@ -64,13 +64,13 @@ struct system_back_end {
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
         bool const queued = on.names_stream();
         if (queued) detail::require_stream(on, "ferry::cuda::system");
-        detail::beside_captures const quietly;
+        detail::beside_captures const quietly{detail::driver()};
         detail::require_place(dst, to);
         detail::require_place(src, from);
         std::int32_t const where = queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
         device_guard const current{where};
-        detail::require_no_capture(s, "ferry::cuda::system");
+        if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
         if (to.type == device_type::cuda) {
             detail::enable_peer(where, to.id, dst);
             if (from.type == device_type::cuda) detail::enable_peer(from.id, to.id, dst);

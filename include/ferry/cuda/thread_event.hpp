@@ -4,7 +4,10 @@
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/stream.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -27,6 +30,14 @@ class thread_events {
         mine_.reserve(mine_.size() + 1);
         return mine_.emplace_back(make(device_id, now)).e;
     }
+    /// The event that a stream was last recorded on, by the stream's number; null when it is not one of the latest.
+    [[nodiscard]] cudaEvent_t last_of(unsigned long long stream_id) const noexcept {
+        for (auto const& known : streams_)
+            if (known.id == stream_id) return known.e;
+        return nullptr;
+    }
+    void remember(unsigned long long stream_id, cudaEvent_t e) noexcept { streams_[next_++ % streams_.size()] = {stream_id, e}; }
+
     thread_events() = default;
     thread_events(thread_events const&) = delete;
     thread_events& operator=(thread_events const&) = delete;
@@ -49,7 +60,7 @@ class thread_events {
     struct left {
         std::mutex mutex;
         std::vector<slot> slots;
-        [[nodiscard]] static left& all() {
+        [[nodiscard]] FERRY_HIDDEN static left& all() {
             static auto* const one = new left;
             return *one;
         }
@@ -74,14 +85,41 @@ class thread_events {
     }
 
     std::vector<slot> mine_;
+    struct stream_event {
+        unsigned long long id = 0;
+        cudaEvent_t e = nullptr;
+    };
+    std::array<stream_event, 8> streams_{};
+    std::size_t next_ = 0;
 };
 
-/// Records the event of this thread for one device, which is current, and gives it. A wait refers to the latest record when it
-/// is queued, so that one event serves all that a thread orders, one after the other.
-[[nodiscard]] inline cudaEvent_t record(std::int32_t device_id, cudaStream_t s) {
+inline void record(cudaEvent_t e, cudaStream_t s) {
+    check_driver(driver().event_record(e, s), "cuEventRecord", [&] { return cudaEventRecord(e, s); });
+}
+
+/// A number that no two streams of the process share, be one made after the other is gone. Not of streams that are captured.
+[[nodiscard]] inline unsigned long long id_of(cudaStream_t s) {
+    unsigned long long id = 0;
+    check_driver(driver().stream_id(s, &id), "cuStreamGetId", [&] { return cudaStreamGetId(s, &id); });
+    return id;
+}
+
+/// Records the event of this thread for the stream's context, and gives it. The stream is not captured. A wait refers to the
+/// latest record when it is queued, so that one event serves all that a thread orders, one after the other.
+[[nodiscard]] FERRY_HIDDEN inline cudaEvent_t record(stream_token from) {
     thread_local thread_events events;
-    cudaEvent_t const e = events.get(device_id);
-    check(cudaEventRecord(e, s), "cudaEventRecord");
+    cudaStream_t const s = handle_of(from);
+    unsigned long long const id = is_default(from) ? 0 : id_of(s);
+    cudaEvent_t e = id != 0 ? events.last_of(id) : nullptr;
+    if (e != nullptr) {
+        record(e, s);
+        return e;
+    }
+    std::int32_t const device_id = device_of_free(from);
+    device_guard const on{device_id};
+    e = events.get(device_id);
+    record(e, s);
+    if (id != 0) events.remember(id, e);
     return e;
 }
 

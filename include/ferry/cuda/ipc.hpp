@@ -1,0 +1,318 @@
+// ferry: shares CUDA memory with other processes: plugs the handles of the runtime into ferry::ipc.
+// length: the two halves of a handle, made and opened, are read together
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/allocation.hpp>
+#include <ferry/cuda/device_uuid.hpp>
+#include <ferry/cuda/ipc_event.hpp>
+#include <ferry/cuda/ipc_memory.hpp>
+#include <ferry/cuda/order.hpp>
+#include <ferry/cuda/pool_handle.hpp>
+#include <ferry/cuda/space.hpp>
+#include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/system.hpp>
+#include <ferry/ipc/handles.hpp>
+#include <ferry/ipc/range.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/buffer.hpp>
+#include <ferry/wire/descriptor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace ferry::cuda {
+
+/// How CUDA memory is shared. An aggregate whose order of members is frozen.
+struct sharing_options {
+    /// Copy first what may lie in one block of 2 MiB with other allocations, which a handle would open as well.
+    bool isolate = false;
+    /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the description,
+    /// over a socket. Otherwise such memory is copied.
+    bool pools = false;
+    /// Interprocess events of one device at most; without a free one the host waits.
+    std::size_t most_events = 256;
+};
+
+namespace detail {
+
+/// The interprocess events of a process. Shared by all that needs them, so that none dies while another process may use it.
+class ipc_events {
+   public:
+    explicit ipc_events(std::size_t most) noexcept : most_{most} {}
+    [[nodiscard]] ipc_event_pool& of(std::int32_t device_id) {
+        std::lock_guard const lock{mutex_};
+        for (auto& [id, pool] : pools_)
+            if (id == device_id) return pool;
+        auto& made = pools_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device_id), std::forward_as_tuple(device_id, most_));
+        return made.second;
+    }
+
+   private:
+    std::size_t most_;
+    std::mutex mutex_;
+    std::list<std::pair<std::int32_t, ipc_event_pool>> pools_;
+};
+
+[[nodiscard]] inline ipc_handle to_handle(std::vector<std::byte> const& bytes, char const* what) {
+    ipc_handle out;
+    if (bytes.size() != out.size())
+        ferry::detail::fail(errc::bad_descriptor, "ferry::cuda::shareable", message{"the "} << what << " has " << std::uint64_t{bytes.size()} << " bytes, and CUDA's have 64");
+    std::copy(bytes.begin(), bytes.end(), out.begin());
+    return out;
+}
+
+}  // namespace detail
+
+/// Memory that this process shares, as `ferry::ipc::exported_memory`: its description, and the event after which it is ready.
+class exported_allocation {
+   public:
+    exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events, std::optional<ipc_event> ready)
+        : description_{std::move(description)}, device_id_{device_id}, events_{std::move(events)}, ready_{std::move(ready)} {}
+    exported_allocation(exported_allocation&& other) noexcept
+        : description_{std::move(other.description_)}, device_id_{other.device_id_}, events_{std::move(other.events_)}, ready_{std::exchange(other.ready_, std::nullopt)} {}
+    exported_allocation& operator=(exported_allocation&&) = delete;
+    ~exported_allocation() {
+        if (!ready_) return;
+        try {
+            events_->of(device_id_).put(std::move(*ready_));
+        } catch (...) {  // it was made by that pool: never
+        }
+    }
+
+    [[nodiscard]] wire::memory const& description() const noexcept { return description_; }
+
+    /// Opens the importer's event and asks it. An event that cannot be opened died with its process, or will.
+    [[nodiscard]] bool is_done(ipc::event_handle const& done) const noexcept {
+        try {
+            return ipc_event{done, device_id_}.is_done();
+        } catch (error const&) {
+            return false;
+        }
+    }
+    [[nodiscard]] bool order_after(ipc::event_handle const& done, stream_token on) const noexcept {
+        try {
+            ipc_event const theirs{done, device_id_};
+            if (!on.names_stream()) return theirs.wait(), true;
+            detail::require_stream(on, "ferry::cuda::shareable");
+            device_guard const current{detail::device_of(on, "ferry::cuda::shareable")};
+            theirs.make_wait(detail::handle_of(on));
+            return true;
+        } catch (error const&) {
+            return false;
+        }
+    }
+
+   private:
+    wire::memory description_;
+    std::int32_t device_id_;
+    std::shared_ptr<detail::ipc_events> events_;
+    std::optional<ipc_event> ready_;
+};
+
+/// Memory of another process, open in this one, as `ferry::ipc::opened_memory`.
+class opened_allocation {
+   public:
+    opened_allocation(std::variant<ipc_memory, imported_memory> mapping, std::int32_t event_device, std::size_t offset, std::shared_ptr<detail::ipc_events> events)
+        : mapping_{std::move(mapping)}, event_device_{event_device}, offset_{offset}, events_{std::move(events)} {}
+
+    [[nodiscard]] std::byte* data() const noexcept { return base() + offset_; }
+    [[nodiscard]] ferry::device device() const noexcept {
+        return {device_type::cuda, std::visit([](auto const& m) { return m.device_id(); }, mapping_)};
+    }
+
+    /// \throws error  errc::stale_handle, stream, capturing; what the driver reports
+    void wait_ready(wire::memory const& m, stream_token on) const {
+        if (m.ready.empty() || on.is_no_sync()) return;
+        ipc_event const theirs{detail::to_handle(m.ready, "ready event's handle"), event_device_};
+        if (!on.names_stream()) return theirs.wait();
+        detail::require_stream(on, "ferry::ipc::attach");
+        std::int32_t const where = detail::device_of(on, "ferry::ipc::attach");
+        detail::require_no_capture(detail::handle_of(on), "ferry::ipc::attach");
+        if (where == event_device_) {
+            device_guard const current{where};
+            return theirs.make_wait(detail::handle_of(on));
+        }
+        // Another process's event is waited for on its own device; an event of ours carries it over.
+        stream const between{event_device_};
+        {
+            device_guard const current{event_device_};
+            theirs.make_wait(between.get());
+        }
+        cuda::order(between, on);
+    }
+
+    /// With no stream the host has nothing to wait for: whoever drops the memory is done with it (R50).
+    [[nodiscard]] bool record_done(stream_token on, ipc::event_handle& out) {
+        if (!on.names_stream()) return false;
+        std::int32_t const where = detail::device_of(on, "ferry::ipc");
+        auto& pool = events_->of(where);
+        auto mark = pool.take();
+        if (!mark) {
+            wait(on);
+            return false;
+        }
+        try {
+            device_guard const current{where};
+            mark->record(detail::handle_of(on));
+            out = mark->handle();
+        } catch (...) {
+            pool.put(std::move(*mark));
+            throw;
+        }
+        pool.put(std::move(*mark));
+        return true;
+    }
+
+   private:
+    [[nodiscard]] std::byte* base() const noexcept {
+        return std::visit([](auto const& m) { return m.data(); }, mapping_);
+    }
+
+    std::variant<ipc_memory, imported_memory> mapping_;
+    std::int32_t event_device_;
+    std::size_t offset_;
+    std::shared_ptr<detail::ipc_events> events_;
+};
+
+/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`): everything else is done by the
+/// back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe.
+///
+/// Memory of cudaMalloc is shared as it is: interior pointers and slices name their allocation, and the description says
+/// where in it they lie. Stream-ordered, managed, pinned and virtual memory has no such handle: it is copied into memory that
+/// has one, or refused under copy_policy::never, with the reason. Read-only is a word of honour: the mapping can be written.
+template <back_end BackEnd = system_back_end const>
+class shareable {
+   public:
+    constexpr explicit shareable(BackEnd& underneath, sharing_options const& options = {})
+        : underneath_{&underneath}, options_{options}, events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
+    explicit shareable(sharing_options const& options = {}) requires std::same_as<BackEnd, system_back_end const>
+        : shareable{system, options} {}
+
+    [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }
+    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) { return underneath_->allocate(d, bytes, on); }
+    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+        underneath_->copy(plan, dst, to, src, from, on);
+    }
+    void order(stream_token from, stream_token to) { underneath_->order(from, to); }
+    void wait(stream_token on) { underneath_->wait(on); }
+
+    [[nodiscard]] bool exports(device d) const noexcept { return d.type == device_type::cuda; }
+
+    [[nodiscard]] char const* refusal(ipc::byte_range const& r, device) const {
+        auto const a = allocation_of(r.begin);
+        if (is_shared_by_pool(a)) return nullptr;
+        if (auto const* const why = detail::why_not_exportable(a)) return why;
+        if (options_.isolate && a.may_have_neighbours()) return "its allocation may lie in one block of 2 MiB with others, and a handle opens the block";
+        return nullptr;
+    }
+
+    /// cudaMalloc'ed in whole blocks of 2 MiB, so that its handle opens nothing else.
+    [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token) const {
+        std::size_t const blocks = bytes / allocation::block + (bytes % allocation::block != 0 || bytes == 0);
+        return buffer<device_space>{blocks * allocation::block, device_space{d.id}};
+    }
+
+    /// \throws error  errc::not_exportable, out_of_range, stream; what the driver reports
+    [[nodiscard]] exported_allocation export_memory(ipc::byte_range const& r, device d, stream_token ready_on) const {
+        auto const a = allocation_of(r.begin);
+        auto const offset = static_cast<std::size_t>(r.begin - a.base);
+        if (a.device_id != d.id)
+            ferry::detail::fail(errc::device, "ferry::cuda::shareable", message{"the tensor says cuda:"} << d.id << ", the driver cuda:" << a.device_id);
+        if (r.length > a.bytes || offset > a.bytes - r.length)
+            ferry::detail::fail(errc::out_of_range, "ferry::cuda::shareable", message{"the tensor reaches beyond the allocation that it begins in: it spans several, which no handle names"});
+        wire::memory m;
+        bool const by_pool = is_shared_by_pool(a);
+        auto const handle = by_pool ? handle_of_pool_memory(a.base) : handle_of_allocation(a);
+        m.kind = by_pool ? wire::memory_kind::cuda_pool : wire::memory_kind::cuda_legacy;
+        m.type = device_type::cuda;
+        m.device = uuid_of(a.device_id);
+        m.id = a.id;
+        m.allocation = a.bytes;
+        m.offset = offset;
+        m.length = r.length;
+        m.handle.assign(handle.begin(), handle.end());
+        auto ready = mark_ready(a.device_id, ready_on);
+        if (ready) {
+            auto const event = ready->handle();
+            m.ready.assign(event.begin(), event.end());
+        }
+        return {std::move(m), a.device_id, events_, std::move(ready)};
+    }
+
+    [[nodiscard]] bool opens(wire::memory const& m) const noexcept {
+        return m.kind == wire::memory_kind::cuda_legacy || m.kind == wire::memory_kind::cuda_pool;
+    }
+
+    /// \throws error  errc::stale_handle, device_not_found, no_peer_access, already_mapped, same_process, out_of_range,
+    ///                permission (a pool without its descriptor), no_driver
+    [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
+        std::int32_t const where = how.where ? how.where->id : device_with(m.device);
+        auto const handle = detail::to_handle(m.handle, "memory's handle");
+        auto mapping = [&]() -> std::variant<ipc_memory, imported_memory> {
+            if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, where};
+            if (how.file < 0)
+                ferry::detail::fail(errc::permission, "ferry::ipc::attach", message{"memory of a pool needs the pool's descriptor, which travels over a socket beside this text"});
+            return imported_memory{imported_pool{how.file, where}, handle};
+        }();
+        if (m.kind == wire::memory_kind::cuda_legacy) require_inside(m, std::get<ipc_memory>(mapping));
+        std::int32_t event_device = where;
+        if (how.where && !m.ready.empty()) event_device = device_with(m.device);
+        return {std::move(mapping), event_device, static_cast<std::size_t>(m.offset), events_};
+    }
+
+   private:
+    [[nodiscard]] bool is_shared_by_pool(allocation const& a) const noexcept {
+        return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
+    }
+
+    /// The description is another process's word, and the mapping what there is. Of a pool's memory the driver tells nothing here.
+    static void require_inside(wire::memory const& m, ipc_memory const& mapping) {
+        auto const mapped = allocation_of(mapping.data()).bytes;
+        if (m.offset > mapped || m.length > mapped - m.offset)
+            ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
+                                message{"the descriptor speaks of bytes up to "} << m.offset + m.length << " of an allocation of " << std::uint64_t{mapped});
+    }
+
+    /// An event after all that is queued on a stream now; none when there is nothing to wait for, or the host has waited.
+    [[nodiscard]] std::optional<ipc_event> mark_ready(std::int32_t device_id, stream_token on) const {
+        if (!on.names_stream()) return std::nullopt;
+        detail::require_stream(on, "ferry::ipc::share");
+        auto ready = detail::device_of(on, "ferry::ipc::share") == device_id ? events_->of(device_id).take() : std::nullopt;
+        if (!ready) {
+            cuda::wait(on);
+            return std::nullopt;
+        }
+        try {
+            device_guard const current{device_id};
+            detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
+            ready->record(detail::handle_of(on));
+        } catch (...) {
+            events_->of(device_id).put(std::move(*ready));
+            throw;
+        }
+        return ready;
+    }
+
+    BackEnd* underneath_;
+    sharing_options options_;
+    std::shared_ptr<detail::ipc_events> events_;
+};
+
+template <class BackEnd>
+shareable(BackEnd&, sharing_options const&) -> shareable<BackEnd>;
+template <class BackEnd>
+    requires back_end<BackEnd>
+shareable(BackEnd&) -> shareable<BackEnd>;
+
+}  // namespace ferry::cuda
