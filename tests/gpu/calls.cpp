@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace support::calls {
 namespace {
@@ -81,6 +82,40 @@ using support::calls::of;
         cudaError_t const result = next arguments;                             \
         return fails ? cudaErrorInvalidValue : result;                         \
     }
+
+// Functions of the driver that are looked up. They are handed out as wrappers, under the names that are asked for.
+#define COUNTED_DRIVER(kind, name, parameters, arguments)          \
+    namespace {                                                    \
+    CUresult(CUDAAPI* next_##name) parameters = nullptr;           \
+    CUresult CUDAAPI counted_##name parameters {                   \
+        if (support::calls::pass(kind)) return CUDA_ERROR_INVALID_VALUE; \
+        return next_##name arguments;                              \
+    }                                                              \
+    }
+#define HAND_OUT(name)                                                     \
+    if (std::strcmp(symbol, #name) == 0) {                                 \
+        next_##name = reinterpret_cast<decltype(next_##name)>(*entry);     \
+        *entry = reinterpret_cast<void*>(&counted_##name);                 \
+    }
+
+COUNTED_DRIVER(of::record, cuEventRecord, (CUevent e, CUstream s), (e, s))
+COUNTED_DRIVER(of::wait_event, cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), (s, e, flags))
+COUNTED_DRIVER(of::query, cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus* status), (s, status))
+COUNTED_DRIVER(of::query, cuStreamGetDevice, (CUstream s, CUdevice* id), (s, id))
+COUNTED_DRIVER(of::query, cuStreamGetId, (CUstream s, unsigned long long* id), (s, id))
+
+extern "C" __attribute__((weak)) cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(
+    char const* symbol, void** entry, unsigned version, unsigned long long flags, cudaDriverEntryPointQueryResult* found) {
+    static auto* const next = support::calls::real<decltype(cudaGetDriverEntryPointByVersion)>(TEXT(cudaGetDriverEntryPointByVersion));
+    cudaError_t const result = next(symbol, entry, version, flags, found);
+    if (result != cudaSuccess || *entry == nullptr) return result;
+    HAND_OUT(cuEventRecord)
+    HAND_OUT(cuStreamWaitEvent)
+    HAND_OUT(cuStreamIsCapturing)
+    HAND_OUT(cuStreamGetDevice)
+    HAND_OUT(cuStreamGetId)
+    return result;
+}
 
 COUNTED(of::record, cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s))
 COUNTED(of::wait_event, cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags))

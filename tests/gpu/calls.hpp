@@ -1,4 +1,5 @@
-// Counts the calls of CUDA's runtime that ferry makes, and makes the n-th of them fail. calls.cpp puts itself before the shared
+// Counts the calls that ferry makes of CUDA's runtime, and of the driver by functions that it looked up, and makes the n-th of
+// them fail. calls.cpp puts itself before the shared
 // libcudart; in a program that links it statically nothing is counted, and tests that count say so.
 #pragma once
 

@@ -121,7 +121,9 @@ TEST_CASE("cuda capture: what a capture cannot take is refused, and the capture 
 TEST_CASE("cuda capture: while a blocking stream is captured the legacy stream is left alone") {
     test_stream const other;
     auto const array = make_array(gpu, ferry::already_ready, {100});
-    for (int which = 0; which < 4; ++which) {
+    auto target = make_poisoned(gpu, {100});
+    auto const plan = ferry::make_copy_plan(ferry::view_of(target), ferry::view_of(array));
+    for (int which = 0; which < 5; ++which) {
         CAPTURE(which);
         capture c{cudaStreamDefault};
         auto const legacy = stream_token::cuda_legacy_default();
@@ -130,6 +132,7 @@ TEST_CASE("cuda capture: while a blocking stream is captured the legacy stream i
             if (which == 1) ferry::cuda::order(legacy, other.token());
             if (which == 2) ferry::cuda::wait(legacy);
             if (which == 3) static_cast<void>(ferry::cuda::system.allocate(gpu, 100, legacy));
+            if (which == 4) ferry::cuda::system.copy(plan, target.first(), gpu, array.first(), gpu, legacy);
         });
         CHECK(left_no_error());
         CHECK(c.ends_well());

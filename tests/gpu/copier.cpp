@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -25,6 +26,9 @@ namespace cuda = ferry::cuda;
 using bytes = std::vector<unsigned char>;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
+
+/// Under a sanitizer: no more than a few MiB at a time.
+bool is_short() { return std::getenv("FERRY_SHORT") != nullptr; }
 
 bytes numbered(std::size_t n, unsigned seed = 1) {
     bytes v(n + 8);
@@ -129,6 +133,7 @@ TEST_CASE("copier: bytes in one piece, of any size, from and to every kind of me
     cuda::copier copier;
     test_stream const s;
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, mib - 1, mib, mib + 1, 3 * mib, 16 * mib, 300 * mib + 3}) {
+        if (is_short() && n > 16 * mib) continue;
         CAPTURE(n);
         auto const source = numbered(n);
         auto const count = static_cast<std::int64_t>(n);
@@ -171,6 +176,7 @@ TEST_CASE("copier: any layout, with kernels and without") {
         CAPTURE(pack);
         cuda::copier copier{pack ? with_pack() : cuda::copier_options{}};
         for (auto const& l : layouts()) {
+            if (is_short() && l.dst_bytes > 16 * mib) continue;
             for (auto const far : {gpu, managed})
                 for (auto const near : {ferry::cpu, pinned, managed}) {
                     check_layout(l, near, far, copier, s.token());

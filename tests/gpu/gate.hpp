@@ -11,12 +11,10 @@ namespace support {
 /// Throws std::runtime_error unless a call of a test's own succeeded.
 void must(cudaError_t e, char const* what = "a test's own call");
 
-/// Nothing queued on the stream behind a gate runs before it is opened; after `patience` seconds it opens by itself, so that a
-/// failing test ends. Memory that CUDA frees by waiting for the device (cudaFree, cudaFreeHost) must not die while it is closed.
+/// Nothing queued on the stream behind a gate runs before it is opened; after 8 seconds (FERRY_GATE_SECONDS) it opens by itself, so
+/// that a failing test ends. Memory that CUDA frees by waiting for the device (cudaFree, cudaFreeHost) must not die while it is closed.
 class gate {
    public:
-    static constexpr double patience = 8;
-
     /// On the device of the stream, or for default streams on the current one.
     explicit gate(cudaStream_t s);
     gate(gate const&) = delete;

@@ -1,10 +1,13 @@
 // The tests' main on a machine with a CUDA device: says which one; without one it says so and skips everything.
 #include <ferry/cuda/api.hpp>
+#include <gpu/importer.hpp>
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace {
 
@@ -14,6 +17,7 @@ constexpr int skipped = 77;
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc == 3 && std::strcmp(argv[1], "--importer") == 0) return support::serve_as_importer(std::atoi(argv[2]));
     int devices = 0, driver = 0, runtime = 0;
     cudaError_t const found = cudaGetDeviceCount(&devices);
     static_cast<void>(cudaDriverGetVersion(&driver));

@@ -193,3 +193,31 @@ TEST_CASE("two GPUs: cudaMalloc memory and memory of pools both copy, with and w
         CHECK(left_no_error());
     }
 }
+
+TEST_CASE("two GPUs: leave to reach a peer's memory is had of its device, and of its pool") {
+    if (alone()) return;
+    pair_of_streams const s;
+    int can = 0;
+    must(cudaDeviceCanAccessPeer(&can, 0, 1));
+    if (can == 0) {
+        MESSAGE("SKIPPED: these GPUs do not reach each other's memory");
+        return;
+    }
+    ferry::cuda::pool const pool{1};
+    ferry::cuda::pool_space const space{pool, s.one.get()};
+    void* const p = space.allocate(4096);
+    for (int again = 0; again < 2; ++again) {
+        ferry::cuda::detail::enable_peer(0, 1, p);
+        CHECK(current() == 0);
+        CHECK(left_no_error());
+        CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorPeerAccessAlreadyEnabled);
+        static_cast<void>(cudaGetLastError());
+        cudaMemLocation where{};
+        where.type = cudaMemLocationTypeDevice;
+        where.id = 0;
+        cudaMemAccessFlags leave = cudaMemAccessFlagsProtNone;
+        must(cudaMemPoolGetAccess(&leave, pool.get(), &where));
+        CHECK(leave == cudaMemAccessFlagsProtReadWrite);
+    }
+    space.deallocate(p, 4096);
+}

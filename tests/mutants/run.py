@@ -1,9 +1,13 @@
 """Builds a test against a mutated header, and fails if the test still passes.
 
-usage: run.py MUTANT.toml --work FOLDER (--apply | --compiler COMPILER @FLAGS)
-       run.py --gpu [MUTANT.toml...] --work FOLDER --compiler g++ FLAG...
---apply only writes FOLDER/include. --gpu runs the mutants that need a CUDA device, on a machine that has one: all of them
-unless some are named; builds with the compiler, its flags and nvcc (from PATH or CUDA_HOME). A mutant's keys:
+usage: run.py MUTANT.toml --work FOLDER (--apply | [--without] --compiler COMPILER @FLAGS)
+       run.py --gpu [MUTANT.toml...] --work FOLDER [--seconds N] --compiler g++ FLAG...
+       run.py --gpu --apply [MUTANT.toml...] --work FOLDER
+Exits with 1 when the mutant survives, with 2 when it shows nothing: it does not apply or build, or its program ends without
+running its tests. --without leaves the headers as they are, and the test must pass: else all its mutants would seem killed.
+--apply only writes FOLDER/include, of every mutant in its turn. --gpu takes the mutants that need a CUDA device, on a machine
+that has one: all of them unless some are named; builds with the compiler, its flags and nvcc (from PATH or CUDA_HOME), on
+all cores, what a mutant touches. What has not run after N seconds counts as a failure. A mutant's keys:
   name     what it removes
   header   where, below include/ (ferry/…)
   find     exact text, found once
@@ -11,19 +15,31 @@ unless some are named; builds with the compiler, its flags and nvcc (from PATH o
   test     the sources below tests/ of which a test must fail (a list); linked with tests/support/*.cpp
   why      what goes wrong for a user when this line is gone
   gpu      true: only a real device shows it (optional)
+  gpus     how many devices its test needs (optional, with gpu)
+  seconds  after which its test hangs for sure (optional, with gpu)
+  toolkit  true: needs the headers and libraries of the CUDA toolkit, and no device (optional)
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 INCLUDE = TESTS.parent / "include"
 RUN_SECONDS = 60
+AT_ONCE = 6  # tests that share a device: each holds its streams closed for a while, and does little
+SKIPPED = 77
+
+
+def shows_nothing(why):
+    print(why, file=sys.stderr)
+    sys.exit(2)
 
 
 def apply(mutant, work):
@@ -34,35 +50,46 @@ def apply(mutant, work):
     text = header.read_text(encoding="utf-8")
     found = text.count(mutant["find"])
     if found != 1:
-        sys.exit(f"no longer applies: {mutant['header']} holds the text to replace {found} times, not once")
+        shows_nothing(f"no longer applies: {mutant['header']} holds the text to replace {found} times, not once")
     header.write_text(text.replace(mutant["find"], mutant["replace"]), encoding="utf-8")
     return target
 
 
 def build(mutant, work, include, compiler):
     sources = [TESTS / source for source in mutant["test"]] + sorted(TESTS.glob("support/*.cpp"))
+    link = []
+    if mutant.get("toolkit"):
+        cuda = cuda_home()
+        compiler = [*compiler, "-isystem", cuda / "include"]
+        link = [f"-L{cuda / 'lib64'}", f"-Wl,-rpath,{cuda / 'lib64'}", "-lcudart"]
     objects = []
     for source in sources:
         target = work / (source.stem + f"_{len(objects)}.o")
         # First on the line, so that the mutated headers hide the real ones.
-        flags = [*compiler[:-1], f"-I{include}", compiler[-1], "-O0", "-Wno-error"]
+        at = next(i for i, word in enumerate(compiler) if str(word).startswith(("@", "-")))
+        flags = [*compiler[:at], f"-I{include}", *compiler[at:], "-O0", "-Wno-error"]
         result = subprocess.run([*flags, "-c", source, "-o", target], capture_output=True, text=True)
         if result.returncode != 0:
-            sys.exit(f"does not build: a mutant must compile\n{result.stderr}")
+            shows_nothing(f"does not build: a mutant must compile\n{result.stderr}")
         objects.append(target)
     program = work / "test"
-    subprocess.run([*compiler, *objects, "-pthread", "-o", program], check=True)
+    result = subprocess.run([*compiler, *objects, *link, "-pthread", "-o", program], capture_output=True, text=True)
+    if result.returncode != 0:
+        shows_nothing(f"does not build: a mutant must link\n{result.stderr}")
     return program
 
 
-def survives(program):
+def survives(program, seconds=RUN_SECONDS):
     try:
-        result = subprocess.run([program], capture_output=True, text=True, timeout=RUN_SECONDS)
+        result = subprocess.run([program], capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         print("killed: the test hung")
         return False
     killers = [line for line in result.stdout.splitlines() if line.startswith("TEST CASE:")]
     print(*(killers or [f"exit status {result.returncode}"]), sep="\n")
+    ran = "[doctest] test cases:" in result.stdout or result.returncode < 0 or "Sanitizer" in result.stderr
+    if not ran or "test cases: 0 " in " ".join(result.stdout.split()):
+        shows_nothing(f"the program ran no tests:\n{result.stdout}\n{result.stderr}")
     return result.returncode == 0
 
 
@@ -74,51 +101,89 @@ def cuda_home():
     return found if found and (found / "include/cuda.h").exists() else pathlib.Path("/usr/local/cuda")
 
 
-def build_on_gpu(mutant, work, include, compiler, gate):
-    """The named tests, with the main and the gates of tests/gpu, against the shared runtime that calls.cpp stands before."""
-    cuda = cuda_home()
-    sources = [TESTS / source for source in [*mutant["test"], "gpu/main.cpp", "gpu/calls.cpp"]]
-    flags = [compiler[0], f"-I{include}", f"-I{TESTS}", "-isystem", cuda / "include", "-std=c++20", "-O0", "-w", *compiler[1:]]
-    builds = []
-    for source in sources:
-        target = work / (source.stem + ".o")
-        builds.append((target, subprocess.Popen([*flags, "-c", source, "-o", target], stderr=subprocess.PIPE, text=True)))
-    for target, started in builds:
-        _, said = started.communicate()
-        if started.returncode != 0:
-            sys.exit(f"does not build: a mutant must compile\n{said}")
-    program = work / "test"
-    libraries = cuda / "lib64"
-    objects = [target for target, _ in builds]
+def compile_on_gpu(source, target, include, compiler):
+    """One object, against the shared runtime that calls.cpp stands before."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    flags = [f"-I{include}", f"-I{TESTS}", "-isystem", cuda_home() / "include", "-std=c++20", "-O0", "-w", *compiler[1:]]
+    if source.suffix == ".cu":
+        flags = ["-std=c++20", "-arch=native", f"-I{TESTS}", f"-I{include}", *[word for word in compiler[1:] if word.startswith("-I")]]
+        compiler = [cuda_home() / "bin" / "nvcc"]
+    result = subprocess.run([compiler[0], *flags, "-c", source, "-o", target], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"does not build, and a mutant must: {target}\n{result.stderr}")
+    return target
+
+
+def link_on_gpu(objects, program, compiler):
+    libraries = cuda_home() / "lib64"
     link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcudart", "-ldl", "-pthread", "-o", program]
-    subprocess.run([compiler[0], *objects, gate, *link], check=True)
+    subprocess.run([compiler[0], *objects, *link], check=True)
     return program
 
 
-def run_on_gpu(mutants, work, compiler):
-    every = {path: tomllib.loads(path.read_text(encoding="utf-8")) for path in mutants or sorted(TESTS.glob("mutants/*.toml"))}
-    every = {path: mutant for path, mutant in every.items() if mutant.get("gpu")}
-    work.mkdir(parents=True, exist_ok=True)
-    gate = work / "gate.o"
-    includes = [f"-I{TESTS}", f"-I{INCLUDE}", *[flag for flag in compiler[1:] if flag.startswith("-I")]]
-    nvcc = [cuda_home() / "bin" / "nvcc", "-std=c++20", "-arch=native", *includes, "-c", TESTS / "gpu/gate.cu", "-o", gate]
-    subprocess.run(nvcc, check=True)
-    programs = {}
-    for name, mutant in [("none", {**next(iter(every.values())), "test": sorted({s for m in every.values() for s in m["test"]})}), *((p.stem, m) for p, m in every.items())]:
-        folder = work / name
-        folder.mkdir(parents=True, exist_ok=True)
-        include = INCLUDE if name == "none" else apply(mutant, folder)
-        programs[name] = build_on_gpu(mutant, folder, include, compiler, gate)
-    print("without a mutant", flush=True)
-    if not survives(programs.pop("none")):
-        sys.exit("the tests fail, or skip, without a mutant: nothing is shown")
-    left = []
-    for name, program in programs.items():
-        print(f"== {name}", flush=True)
-        if survives(program):
-            left.append(name)
-    print(f"{len(programs) - len(left)} killed, {len(left)} survived: {' '.join(left)}")
-    sys.exit(1 if left else 0)
+def run_test(program, seconds):
+    """How a test ends, and the lines that say why: None for a hang."""
+    short = {**os.environ, "FERRY_RANDOM_LAYOUTS": "150", "FERRY_GATE_SECONDS": "4"}
+    try:
+        result = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=seconds, env=short)
+    except subprocess.TimeoutExpired:
+        return None, [f"hung for {seconds} s"]
+    if result.returncode == SKIPPED:
+        sys.exit(f"nothing is shown, for nothing ran: {result.stdout}")
+    killers = dict.fromkeys(line.removeprefix("TEST CASE:").strip() for line in result.stdout.splitlines() if line.startswith("TEST CASE:"))
+    return result.returncode, [*killers] or [f"exit status {result.returncode}"], result.stdout
+
+
+def mutants_for_gpu(named):
+    every = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in named or sorted(TESTS.glob("mutants/*.toml"))}
+    return {name: mutant for name, mutant in every.items() if mutant.get("gpu")}
+
+
+def run_on_gpu(named, work, compiler, seconds):
+    begin = time.monotonic()
+    every = mutants_for_gpu(named)
+    shutil.rmtree(work, ignore_errors=True)
+    sources = sorted({source for mutant in every.values() for source in mutant["test"]})
+    # Linked behind the test, whose mutated inline functions come first and so are the ones that count.
+    common = ["gpu/gate.cu", "gpu/main.cpp", "gpu/importer.cpp", "gpu/calls.cpp"]
+
+    def compile_all(names, folder, include):
+        return [compile_on_gpu(TESTS / name, folder / (name.replace("/", "_") + ".o"), include, compiler) for name in names]
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        plain = [pool.submit(compile_all, [name], work / "none", INCLUDE) for name in (*common, *sources)]
+        built = {name: pool.submit(compile_all, mutant["test"], work / name, apply(mutant, work / name)) for name, mutant in every.items()}
+        shared = [job.result()[0] for job in plain[: len(common)]]
+        untouched = [job.result()[0] for job in plain[len(common) :]]
+        programs = {name: link_on_gpu([*job.result(), *shared], work / name / "test", compiler) for name, job in built.items()}
+    print(f"built in {time.monotonic() - begin:.0f} s", flush=True)
+
+    status, why, *said = run_test(link_on_gpu([*untouched, *shared], work / "none" / "test", compiler), 3 * RUN_SECONDS)
+    if status != 0:
+        sys.exit("\n".join(["the tests fail without a mutant, and nothing is shown:", *why, *said]))
+    devices = sum(line.startswith("cuda:") for line in said[0].splitlines())
+    print(f"without a mutant the tests pass, on {devices} device(s), after {time.monotonic() - begin:.0f} s", flush=True)
+
+    def judge(name):
+        mutant = every[name]
+        if mutant.get("gpus", 1) > devices:
+            return "skipped", [f"needs {mutant['gpus']} devices"]
+        left = seconds - (time.monotonic() - begin) if seconds else RUN_SECONDS
+        if left < 1:
+            return "NOT RUN", ["no time was left"]
+        status, why, *_ = run_test(programs[name], min(left, mutant.get("seconds", RUN_SECONDS)))
+        if status is None and left < mutant.get("seconds", RUN_SECONDS):
+            return "NOT RUN", ["no time was left"]
+        return ("SURVIVED", [f"{mutant['name']}: {mutant['why']}"]) if status == 0 else ("killed", why)
+
+    counts = dict.fromkeys(("killed", "SURVIVED", "NOT RUN", "skipped"), 0)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for name, (verdict, why) in zip(programs, pool.map(judge, programs)):
+            counts[verdict] += 1
+            more = f" (+ {len(why) - 1})" if len(why) > 1 else ""
+            print(f"mutant {verdict:<9} {name:<28} {why[0]}{more}", flush=True)
+    print("mutants: " + ", ".join(f"{n} {verdict.lower()}" for verdict, n in counts.items()) + f"; {time.monotonic() - begin:.0f} s")
+    sys.exit(1 if counts["SURVIVED"] or counts["NOT RUN"] or not counts["killed"] else 0)
 
 
 def main():
@@ -127,17 +192,27 @@ def main():
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--apply", action="store_true")
+    parser.add_argument("--without", action="store_true")
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--compiler", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
 
+    if arguments.gpu and arguments.apply:
+        for mutant in mutants_for_gpu(arguments.mutant).values():
+            apply(mutant, arguments.work)
+        return
     if arguments.gpu:
-        run_on_gpu(arguments.mutant, arguments.work, arguments.compiler)
+        run_on_gpu(arguments.mutant, arguments.work, arguments.compiler, arguments.seconds)
     [path] = arguments.mutant
     mutant = tomllib.loads(path.read_text(encoding="utf-8"))
     missing = {"name", "header", "find", "replace", "test", "why"} - mutant.keys()
     if missing:
         sys.exit(f"{path}: no {', '.join(sorted(missing))}")
     arguments.work.mkdir(parents=True, exist_ok=True)
+    if arguments.without:
+        if not survives(build(mutant, arguments.work, INCLUDE, arguments.compiler), 3 * RUN_SECONDS):
+            sys.exit("the test fails without a mutant, and nothing is shown")
+        return
     include = apply(mutant, arguments.work)
     if arguments.apply:
         return

@@ -1,0 +1,57 @@
+// A second process: this program started again, which opens what the test shares and does what it is told.
+#pragma once
+
+#include <ferry/base/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace support {
+
+/// What an importer is told to do; each is answered by an errc (0: done) and bytes.
+enum class order_of_work : std::uint32_t {
+    open,      ///< payload: device or -1, file descriptor or -1 (both int32), a descriptor's bytes; answers the address
+    receive,   ///< waits for the ready event on a stream and queues a copy to the host; does not wait for either
+    finish,    ///< waits for the stream; answers what the copy brought
+    overwrite,     ///< queues a memset of the whole range with the first byte of the payload
+    hold,      ///< closes a gate on the stream
+    release,   ///< opens it
+    done,      ///< marks the stream; answers the event's handle
+    let_go,     ///< closes the mapping
+    attach,     ///< payload: a descriptor's bytes; attaches the tensor on a stream of its own, through a session
+    elements,   ///< answers the elements of the tensor, compact
+    copy_later, ///< queues a copy of the tensor's memory to the host, and comes back; `finish` answers what it brought
+    drop,       ///< drops the tensor
+};
+
+struct answer {
+    ferry::errc code = ferry::errc::ok;
+    std::vector<std::byte> bytes;
+};
+
+/// Starts the process, and ends it when it dies, with SIGKILL if need be.
+class importer {
+   public:
+    importer();
+    importer(importer const&) = delete;
+    importer& operator=(importer const&) = delete;
+    ~importer();
+
+    answer tell(order_of_work what, std::span<std::byte const> payload = {});
+    answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    void kill();
+    [[nodiscard]] bool passes(int file);  ///< gives it a file of this process; it knows it by the number that `open` then takes
+
+   private:
+    int socket_ = -1;
+    pid_t pid_ = -1;
+};
+
+/// The importer's side: serves a socket until it is closed. Returns the exit status.
+int serve_as_importer(int socket);
+
+}  // namespace support

@@ -1,0 +1,275 @@
+// Handles between two processes: this one exports, the program started again imports.
+#include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/ipc.hpp>
+#include <ferry/cuda/pool.hpp>
+#include <ferry/wire/binary.hpp>
+#include <gpu/importer.hpp>
+#include <gpu/world.hpp>
+
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::errc;
+using ferry::ipc::byte_range;
+using enum support::order_of_work;
+namespace cuda = ferry::cuda;
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+std::vector<std::byte> described(ferry::wire::memory const& m) {
+    ferry::wire::descriptor d;
+    d.memories.push_back(m);
+    d.root = ferry::wire::tensor{.dtype = ferry::dtype_of<std::uint8_t>, .shape = {static_cast<std::int64_t>(m.length)}};
+    return ferry::wire::to_bytes(d);
+}
+
+byte_range range(void* base, std::size_t offset, std::size_t length) { return {static_cast<std::byte*>(base) + offset, length, 0}; }
+
+bool is_all(std::vector<std::byte> const& bytes, unsigned char value, std::size_t n) {
+    if (bytes.size() != n) return false;
+    for (auto const b : bytes)
+        if (b != std::byte{value}) return false;
+    return true;
+}
+
+std::string text_of(answer const& a) { return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()}; }
+
+ferry::buffer<cuda::device_space> cuda_malloc(std::size_t bytes) { return ferry::buffer<cuda::device_space>{bytes, cuda::device_space{0}}; }
+
+}  // namespace
+
+TEST_CASE("ipc: another process reads a slice in place, ordered after the exporter's stream, and nobody blocks") {
+    load_kernels();
+    auto const memory = cuda_malloc(4 * mib);
+    fill(memory.data(), 1, 4 * mib);
+    cuda::shareable back_end;
+    test_stream s;
+    importer other;
+    std::size_t const offset = mib + 4096, length = 64 * 1024;
+    gate closed{s.get()};
+    must(cudaMemsetAsync(static_cast<std::byte*>(memory.data()) + offset, 7, length, s.get()));
+    auto const exported = back_end.export_memory(range(memory.data(), offset, length), gpu, s.token());
+    CHECK(exported.description().offset == offset);
+    CHECK(exported.description().allocation == 4 * mib);
+    CHECK(exported.description().ready.size() == 64);
+    CHECK(!closed.is_open());
+    auto const opened = other.open(described(exported.description()));
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    CHECK(other.tell(receive).code == errc::ok);  // it has queued its wait and its copy, and come back
+    CHECK(!closed.is_open());
+    closed.open();
+    CHECK(is_all(other.tell(finish).bytes, 7, length));
+    s.finish();
+    CHECK(!closed.was_forced());
+}
+
+TEST_CASE("ipc: what the importer writes is there for the exporter once its done event has run") {
+    load_kernels();
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 1, 2 * mib);
+    cuda::shareable back_end;
+    test_stream s;
+    importer other;
+    auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, s.token());
+    REQUIRE(other.open(described(exported.description())).code == errc::ok);
+    REQUIRE(other.tell(hold).code == errc::ok);
+    std::byte const nine[] = {std::byte{9}};
+    REQUIRE(other.tell(overwrite, nine).code == errc::ok);
+    auto const marked = other.tell(done);
+    REQUIRE(marked.bytes.size() == 64);
+    ferry::ipc::event_handle done_event;
+    std::memcpy(done_event.data(), marked.bytes.data(), 64);
+    CHECK(!exported.is_done(done_event));
+    CHECK(exported.order_after(done_event, s.token()));  // queued, and nothing blocks
+    std::vector<std::byte> host(2 * mib);
+    must(cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault));
+    must(cudaMemcpyAsync(host.data(), memory.data(), host.size(), cudaMemcpyDeviceToHost, s.get()));
+    CHECK(!s.is_idle());
+    REQUIRE(other.tell(release).code == errc::ok);
+    s.finish();
+    must(cudaHostUnregister(host.data()));
+    CHECK(is_all(host, 9, 2 * mib));
+    CHECK(exported.is_done(done_event));
+    CHECK(exported.order_after(done_event, {}));
+    CHECK(other.tell(let_go).code == errc::ok);
+}
+
+TEST_CASE("ipc: an event of an importer that is gone is never done: its process must have ended") {
+    auto const memory = cuda_malloc(2 * mib);
+    cuda::shareable back_end;
+    auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
+    CHECK(exported.description().ready.empty());
+    ferry::ipc::event_handle done_event{};
+    {
+        importer other;
+        REQUIRE(other.open(described(exported.description())).code == errc::ok);
+        auto const marked = other.tell(done);
+        REQUIRE(marked.bytes.size() == 64);
+        std::memcpy(done_event.data(), marked.bytes.data(), 64);
+        other.kill();
+    }
+    CHECK_NOTHROW(static_cast<void>(exported.is_done(done_event)));
+    CHECK(!exported.is_done(ferry::ipc::event_handle{}));
+    CHECK(!exported.order_after(ferry::ipc::event_handle{}, {}));
+    CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("ipc: the exporting process cannot open its own handle, and hears why") {
+    auto const memory = cuda_malloc(2 * mib);
+    cuda::shareable back_end;
+    auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
+    fails(errc::same_process, [&] { static_cast<void>(back_end.open_memory(exported.description(), {})); }, {"session"});
+    CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE("ipc: memory that was freed since is a stale handle, or out of range, never a wrong mapping") {
+    cuda::shareable back_end;
+    std::vector<std::byte> text;
+    {
+        auto const memory = cuda_malloc(64 * mib);
+        text = described(back_end.export_memory(range(memory.data(), 0, 64 * mib), gpu, {}).description());
+    }
+    importer other;
+    auto const opened = other.open(text);
+    INFO(text_of(opened));
+    CHECK(opened.code == errc::stale_handle);
+}
+
+TEST_CASE("ipc: bytes beyond the mapped allocation are refused, whatever the descriptor says of it") {
+    auto const memory = cuda_malloc(2 * mib);
+    cuda::shareable back_end;
+    auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
+    auto forged = exported.description();
+    forged.allocation = std::uint64_t{1} << 40;
+    forged.offset = 512 * mib;
+    importer other;
+    CHECK(other.open(described(forged)).code == errc::out_of_range);
+    forged = exported.description();
+    for (auto& byte : forged.handle) byte ^= std::byte{0xff};
+    CHECK(other.open(described(forged)).code == errc::stale_handle);
+    forged = exported.description();
+    forged.device[3] ^= 1;
+    CHECK(other.open(described(forged)).code == errc::device_not_found);
+    CHECK(other.open(described(exported.description())).code == errc::ok);  // it has survived all that
+}
+
+TEST_CASE("ipc: managed, pool and pinned memory is refused with the reason") {
+    cuda::shareable back_end;
+    ferry::buffer<cuda::managed_space> const managed_memory{4096};
+    cuda::memory const pool_memory{gpu, 4096, {}};
+    CHECK(std::strstr(back_end.refusal(range(managed_memory.data(), 0, 4096), gpu), "managed") != nullptr);
+    CHECK(std::strstr(back_end.refusal(range(pool_memory.data(), 0, 4096), gpu), "pool") != nullptr);
+    fails(errc::not_exportable, [&] { static_cast<void>(back_end.export_memory(range(pool_memory.data(), 0, 4096), gpu, {})); }, {"copy"});
+    ferry::buffer<cuda::pinned_space> const pinned_memory{4096};
+    fails(errc::foreign_pointer, [&] { static_cast<void>(back_end.refusal(range(pinned_memory.data(), 0, 4096), gpu)); });
+    auto const own = back_end.allocate_exportable(gpu, 5000, {});
+    CHECK(back_end.refusal(range(own.data(), 0, 5000), gpu) == nullptr);
+    CHECK(!cuda::allocation_of(own.data()).may_have_neighbours());
+}
+
+TEST_CASE("ipc: isolated sharing refuses what lies in a block with others") {
+    cuda::shareable const isolating{cuda::system, {.isolate = true}};
+    auto const small = cuda_malloc(4096), whole = cuda_malloc(2 * mib);
+    CHECK(isolating.refusal(range(small.data(), 0, 4096), gpu) != nullptr);
+    CHECK(isolating.refusal(range(whole.data(), 0, 4096), gpu) == nullptr);
+}
+
+TEST_CASE("ipc: an interior pointer names the same handle as its allocation") {
+    auto const memory = cuda_malloc(4 * mib);
+    cuda::shareable back_end;
+    auto const whole = back_end.export_memory(range(memory.data(), 0, 4 * mib), gpu, {});
+    auto const slice = back_end.export_memory(range(memory.data(), 12345, 777), gpu, {});
+    CHECK(whole.description().handle == slice.description().handle);
+    CHECK(whole.description().id == slice.description().id);
+    CHECK(slice.description().offset == 12345);
+    CHECK(slice.description().length == 777);
+}
+
+TEST_CASE("ipc: memory that is freed and allocated anew at one address has another id") {
+    cuda::shareable back_end;
+    std::uint64_t first = 0;
+    void* at = nullptr;
+    {
+        auto const memory = cuda_malloc(32 * mib);
+        at = memory.data();
+        first = back_end.export_memory(range(at, 0, 1), gpu, {}).description().id;
+    }
+    auto const again = cuda_malloc(32 * mib);
+    if (again.data() != at) MESSAGE("the address was not used again");
+    CHECK(back_end.export_memory(range(again.data(), 0, 1), gpu, {}).description().id != first);
+}
+
+TEST_CASE("ipc: memory of an exportable pool travels by the pool's descriptor") {
+    std::optional<cuda::pool> made;
+    try {
+        made.emplace(0, cuda::pool::sharing::posix_fd);
+    } catch (ferry::error const& e) {
+        MESSAGE("SKIPPED: this machine makes no exportable pools: ", shown(e.what()));
+        return;
+    }
+    cuda::stream const s{0};
+    {
+        ferry::buffer<cuda::pool_space> const memory{2 * mib, cuda::pool_space{*made, s}};
+        must(cudaMemsetAsync(memory.data(), 5, 2 * mib, s.get()));
+        cuda::shareable back_end{cuda::system, {.pools = true}};
+        auto const a = cuda::allocation_of(memory.data());
+        CHECK(a.base == memory.data());
+        CHECK(a.bytes >= 2 * mib);
+        CHECK(back_end.refusal(range(memory.data(), 0, 2 * mib), gpu) == nullptr);
+        auto const exported = back_end.export_memory(range(memory.data(), 4096, mib), gpu, s);
+        CHECK(exported.description().kind == ferry::wire::memory_kind::cuda_pool);
+        int const file = cuda::descriptor_of_pool(made->get());
+        importer other;
+        CHECK(other.open(described(exported.description())).code == errc::permission);  // the text alone does not do
+        REQUIRE(other.passes(file));
+        ::close(file);
+        auto const opened = other.open(described(exported.description()), -1, 1);
+        REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+        CHECK(other.tell(receive).code == errc::ok);
+        CHECK(is_all(other.tell(finish).bytes, 5, mib));
+        CHECK(other.tell(let_go).code == errc::ok);
+    }
+    s.wait();
+}
+
+TEST_CASE("ipc: without a free event the host waits instead") {
+    load_kernels();
+    auto const memory = cuda_malloc(2 * mib);
+    cuda::shareable back_end{cuda::system, {.most_events = 1}};
+    test_stream s;
+    auto const first = back_end.export_memory(range(memory.data(), 0, 4096), gpu, s.token());
+    CHECK(first.description().ready.size() == 64);
+    must(cudaMemsetAsync(memory.data(), 3, 4096, s.get()));
+    auto const second = back_end.export_memory(range(memory.data(), 0, 4096), gpu, s.token());
+    CHECK(second.description().ready.empty());
+    CHECK(s.is_idle());
+}
+
+TEST_CASE("ipc: events are used again, so that many shares need few") {
+    auto const memory = cuda_malloc(2 * mib);
+    cuda::shareable back_end{cuda::system, {.most_events = 4}};
+    test_stream s;
+    for (int i = 0; i < 5000; ++i) CHECK(back_end.export_memory(range(memory.data(), 0, 4096), gpu, s.token()).description().ready.size() == 64);
+}
+
+TEST_CASE("ipc: another GPU opens it too") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 6, 2 * mib);
+    cuda::shareable back_end;
+    test_stream s;
+    auto const exported = back_end.export_memory(range(memory.data(), 4096, mib), gpu, s.token());
+    importer other;
+    auto const opened = other.open(described(exported.description()), 1);
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    CHECK(other.tell(receive).code == errc::ok);
+    CHECK(is_all(other.tell(finish).bytes, 6, mib));
+}

@@ -1,0 +1,264 @@
+// Every wait of the copier, of its lanes and of batches, shown by a gate: each has a mutant (tests/mutants/cuda_*.toml).
+#include <ferry/cuda/batch.hpp>
+#include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/pack.hpp>
+#include <gpu/calls.hpp>
+#include <gpu/world.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace {
+
+using namespace support;
+namespace cuda = ferry::cuda;
+using ferry::stream_token;
+
+/// How a copier packs here: behind a gate, which somebody opens after a while. Nothing else gets at a stream of the copier's own.
+struct slow_pack {
+    static inline bool is_armed = false;
+    static inline std::optional<gate> closed;
+    static inline std::optional<opener> later;
+
+    static void pack(ferry::copy_plan const& plan, void* dst, void const* src, cuda::stream_ref on) {
+        if (is_armed) {
+            closed.emplace(on.get());
+            later.emplace(*closed);
+            is_armed = false;
+        }
+        cuda::pack(plan, dst, src, on);
+    }
+    /// Runs a copy whose kernel is held up; whether the gate was open when it returned.
+    template <class Copy>
+    [[nodiscard]] static bool waits(Copy copy) {
+        is_armed = true;
+        copy();
+        bool const was_closed = closed.has_value(), is_open = was_closed && closed->is_open();
+        later.reset();
+        closed.reset();
+        is_armed = false;
+        CHECK(was_closed);
+        return is_open;
+    }
+};
+
+cuda::copier_options packing_slowly() {
+    cuda::copier_options o;
+    o.pack = slow_pack::pack;
+    return o;
+}
+
+ferry::tensor_view floats(void* p, std::vector<std::int64_t> const& shape, std::vector<std::int64_t> const& strides, ferry::device where) {
+    return {static_cast<float*>(p), shape, strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides}, where};
+}
+
+/// Whether `values` are 1, 2, 3, … of the columns, row by row.
+bool is_transposed(std::vector<float> const& values, std::int64_t rows, std::int64_t columns) {
+    for (std::int64_t y = 0; y < rows; ++y)
+        for (std::int64_t x = 0; x < columns; ++x)
+            if (values[static_cast<std::size_t>(y * columns + x)] != static_cast<float>(x * rows + y + 1)) return false;
+    return true;
+}
+
+/// Runs `act` with its n-th call of CUDA failing behind a closed gate on `s`, for n = 1, 2, … until none fails. Whether the host
+/// waited for the gate, each time that something was queued already; and that this happened.
+template <class Act, class IsQueued>
+void waits_when_it_fails(cudaStream_t s, Act act, IsQueued is_queued) {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    int seen = 0;
+    bool failed = true;
+    for (int n = 1; failed && n < 200; ++n) {
+        CAPTURE(n);
+        gate closed{s};
+        opener const later{closed, std::chrono::milliseconds{50}};
+        bool threw = false, is_open = false;
+        calls::reset();
+        calls::fail_at(n);
+        try {
+            act();
+        } catch (ferry::error const&) {
+            threw = true;
+            is_open = closed.is_open();
+        }
+        failed = calls::has_failed();
+        bool const was_queued = is_queued();
+        calls::fail_at(0);
+        if (!threw || !was_queued) continue;
+        ++seen;
+        CHECK(is_open);
+    }
+    CHECK(!failed);
+    CHECK(seen > 0);
+    CHECK(left_no_error());
+}
+
+}  // namespace
+
+TEST_CASE("copier: a copy that names no stream has been made when it returns") {
+    cuda::copier copier{packing_slowly()};
+    auto const from = make_array(gpu, ferry::already_ready, {500, 300}), to = make_poisoned(gpu, {300, 500});
+    auto const copy = [&] { ferry::copy(floats(to.first(), {300, 500}, {}, gpu), floats(from.first(), {300, 500}, {1, 300}, gpu), copier); };
+    copy();  // loads the kernels
+    fill(to.first(), poison, 600'000);
+    CHECK(slow_pack::waits(copy));
+    CHECK(is_transposed(read(to.first(), 150'000), 300, 500));
+}
+
+TEST_CASE("copier: host memory that was copied from may be overwritten at once, pinned or not") {
+    cuda::copier copier;
+    test_stream const s;
+    for (std::int64_t const n : {1000, 2'000'000}) {
+        auto const from = make_array(pinned, ferry::already_ready, {n}), to = make_poisoned(gpu, {n});
+        // As PyTorch says of pinned memory (R38).
+        auto const copy = [&] { ferry::copy(floats(to.first(), {n}, {}, gpu), floats(from.first(), {n}, {}, ferry::cpu), copier, s.token()); };
+        copy();
+        fill(to.first(), poison, from.size() * sizeof(float));
+        gate closed{s.get()};
+        opener const later{closed};
+        copy();
+        CHECK(closed.is_open());
+        std::memset(from.first(), 0, from.size() * sizeof(float));
+        s.finish();
+        CHECK(is_iota(read(to.first(), from.size())));
+    }
+}
+
+TEST_CASE("copier: lanes begin when the stream got so far, and small copies leave their buffer then") {
+    cuda::copier copier;
+    test_stream const s;
+    for (std::int64_t const n : {1000, 200'000, 3'000'000}) {
+        CAPTURE(n);
+        auto const from = make_poisoned(gpu, {n});
+        std::vector<float> to(from.size());
+        auto const copy = [&] { ferry::copy(floats(to.data(), from.shape, {}, ferry::cpu), floats(from.first(), from.shape, {}, gpu), copier, s.token()); };
+        copy();  // starts lanes and pins slots
+        gate closed{s.get()};
+        iota(from.first(), from.size(), s.get());
+        opener const later{closed};
+        copy();
+        CHECK(closed.is_open());
+        CHECK(is_iota(to));
+    }
+}
+
+TEST_CASE("copier: lanes begin when what they carry is packed") {
+    cuda::copier copier{packing_slowly()};
+    auto const from = make_array(gpu, ferry::already_ready, {2000, 1500});
+    std::vector<float> to(from.size());
+    auto const copy = [&] { ferry::copy(floats(to.data(), {1500, 2000}, {}, ferry::cpu), floats(from.first(), {1500, 2000}, {1, 1500}, gpu), copier); };
+    copy();
+    std::fill(to.begin(), to.end(), 0.0f);
+    CHECK(slow_pack::waits(copy));
+    CHECK(is_transposed(to, 1500, 2000));
+}
+
+TEST_CASE("copier: the host rearranges what the stream has written, and lets go of its memory when it has been read") {
+    cuda::copier copier;
+    test_stream const s;
+    auto const from = make_poisoned(pinned, {200'000}), to = make_poisoned(gpu, {2000, 100});
+    auto const copy = [&] { ferry::copy(floats(to.first(), {2000, 100}, {}, gpu), floats(from.first(), {2000, 100}, {1, 2000}, pinned), copier, s.token()); };
+    copy();
+    gate closed{s.get()};
+    iota(from.first(), from.size(), s.get());
+    opener const later{closed};
+    calls::reset();
+    copy();
+    CHECK(closed.is_open());
+    // The driver stages pageable memory on most machines and reads it late on others: only the call shows that it is waited for.
+    if (calls::are_seen()) CHECK(calls::count(calls::of::synchronize) >= 2);
+    s.finish();
+    CHECK(is_transposed(read(to.first(), 200'000), 2000, 100));
+}
+
+TEST_CASE("copier: when a copy fails, nothing of it is under way any more") {
+    cuda::copier copier;
+    test_stream const s;
+    constexpr std::size_t step = 1'000'000;
+    cuda::memory const from{gpu, 4 * step, {}}, to{pinned, 4 * 100 * 5000, {}};
+    std::int64_t const shape[] = {4, 100, 5000}, strides[] = {-static_cast<std::int64_t>(step), 8192, 1};
+    auto const copy = [&] {
+        ferry::data_type const u8{ferry::type_code::uint, 8};
+        ferry::copy(ferry::tensor_view{to.data(), u8, shape, {}, pinned},
+                    ferry::tensor_view{static_cast<unsigned char*>(from.data()) + 3 * step, u8, shape, strides, gpu}, copier, s.token());
+    };
+    copy();
+    s.finish();
+    waits_when_it_fails(s.get(), copy, [] { return calls::count(calls::of::copy) >= 2; });
+}
+
+TEST_CASE("lanes: a slot is used when its copy has run, and given back when all have") {
+    cuda::detail::gear gear{0};
+    cuda::detail::slot_pool slots{std::size_t{1} << 20, std::size_t{1} << 20};
+    auto const from = make_array(gpu, ferry::already_ready, {1000});
+    for (bool const drains : {false, true}) {
+        CAPTURE(drains);
+        cuda::detail::lane_link link{gear, slots, {1, 2, std::size_t{1} << 18, false}};
+        std::memset(link.slot(1), poison, 4000);
+        gate closed{gear.own.get()};
+        link.start(1, link.slot(1), from.first(), 4000);
+        opener const later{closed};
+        if (drains) link.drain();
+        else link.wait(1);
+        CHECK(closed.is_open());
+        auto const* const got = reinterpret_cast<float const*>(link.slot(1));
+        CHECK(is_iota(std::vector<float>(got, got + 1000)));
+    }
+}
+
+TEST_CASE("lanes: a job returns when every lane has left it, and lanes wait for slots that others have") {
+    cuda::copier_options one_slot;
+    one_slot.lanes = 4;
+    one_slot.slot_bytes = one_slot.most_pinned = std::size_t{1} << 20;
+    auto const from = make_array(gpu, ferry::already_ready, {16'000'000}), back = make_poisoned(gpu, {16'000'000});
+    for (auto const& options : {cuda::copier_options{}, one_slot}) {
+        cuda::copier copier{options};
+        std::vector<float> to(from.size());
+        ferry::copy(floats(to.data(), from.shape, {}, ferry::cpu), floats(from.first(), from.shape, {}, gpu), copier);
+        CHECK(is_iota(to));
+        ferry::copy(floats(back.first(), from.shape, {}, gpu), floats(to.data(), from.shape, {}, ferry::cpu), copier);
+        CHECK(is_iota(read(back.first(), from.size())));
+        CHECK(copier.slots().first == copier.slots().second);
+    }
+}
+
+TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and before what is queued later") {
+    constexpr std::size_t pieces = 32, each = std::size_t{1} << 20, tail = 1000;  // floats
+    auto const from = make_poisoned(gpu, {static_cast<std::int64_t>(pieces * each)}), to = make_poisoned(pinned, from.shape);
+    auto const result = make_poisoned(gpu, {static_cast<std::int64_t>(pieces * tail)});
+    std::vector<cuda::piece> all;
+    for (std::size_t i = 0; i < pieces; ++i) all.push_back({to.first() + i * each, from.first() + i * each, each * sizeof(float)});
+    auto const on = stream_token::cuda_legacy_default();
+    load_kernels();
+    cuda::copy_batch(std::span{all}.first(1), on);
+    cuda::wait(on);
+    gate closed{cudaStreamLegacy};
+    iota(from.first(), from.size(), cudaStreamLegacy);
+    cuda::copy_batch(all, on);
+    CHECK(!closed.is_open());
+    for (std::size_t i = 0; i < pieces; ++i) add(result.first() + i * tail, to.first() + (i + 1) * each - tail, 0, tail, cudaStreamLegacy);
+    closed.open();
+    must(cudaStreamSynchronize(cudaStreamLegacy));
+    CHECK(!closed.was_forced());
+    auto const got = read(result.first(), result.size());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+        if (got[i] != static_cast<float>((i / tail + 1) * each - tail + i % tail + 1)) ++wrong;
+    CHECK(wrong == 0);
+    CHECK(is_iota_on_host(ferry::view_of(to)));
+}
+
+TEST_CASE("batch: when the legacy stream cannot wait for it, the host does") {
+    auto const from = make_array(gpu, ferry::already_ready, {1000}), to = make_poisoned(pinned, {1000});
+    cuda::piece const only[] = {{to.first(), from.first(), 4000}};
+    auto const batch = [&] { cuda::copy_batch(only, stream_token::cuda_legacy_default()); };
+    batch();
+    must(cudaStreamSynchronize(cudaStreamLegacy));
+    waits_when_it_fails(cudaStreamLegacy, batch, [] { return calls::count(calls::of::record) >= 2; });
+}
