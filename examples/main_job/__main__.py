@@ -1,4 +1,5 @@
-"""The main job: photographs on their way from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back.
+"""The main job: photographs on their way from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back; where there
+is a GPU, also through its memory.
 
 usage: python examples/main_job [--libs numpy,torch,jax,tvm_ffi,pyarrow] [--out FOLDER] [--flip-after HOP]
 
@@ -13,7 +14,7 @@ import time
 
 import numpy as np
 from journey import Journey
-from libraries import LIBRARIES, Minitensor
+from libraries import LIBRARIES, ON_GPU, Minitensor
 from pictures import aligned, load, save
 
 MT = "minitensor"
@@ -31,10 +32,21 @@ def load_libraries(wanted):
             libraries[name] = Minitensor() if name == MT else LIBRARIES[name]()
             version = libraries[name].module.__version__
             print(f"{name:>10}   {version}, loaded in {time.perf_counter() - begin:.1f} s", flush=True)
-        except ImportError as error:
+        except (ImportError, OSError) as error:  # a library whose own libraries are missing raises OSError
             libraries[name] = None
             print(f"{name:>10}   MISSING: {error}")
     return libraries
+
+
+def no_gpu(module):
+    """Why there is no GPU; None when there is one."""
+    if module.cuda_available():
+        return None
+    try:
+        module.zeros(1, "uint8", "cuda")
+    except BufferError as error:
+        return str(error)
+    return "minitensor says that there is none"
 
 
 def seen(array, view):
@@ -185,6 +197,27 @@ class Job:
         self.hop(MT, "numpy", here, copy=True)
         self.hop(MT, "torch", seen(here, chw_of), copy=True)
 
+    def gpu(self, photo, disparity):
+        """NumPy → minitensor on a GPU → PyTorch and CuPy there → minitensor → NumPy."""
+        libraries = self.journey.libraries
+        for name, library in ON_GPU.items():
+            try:
+                libraries[name] = library() if name != "torch cuda" or libraries["torch"] is not None else None
+            except (ImportError, OSError) as error:
+                libraries[name] = None
+                print(f"{name:>10}   MISSING: {error}")
+        for what, array, view in (
+            ("astronaut", photo, lambda t: t),
+            ("astronaut, HWC seen as CHW", photo, chw_of),
+            ("a crop of the disparity map", disparity, lambda t: t[100:300, 200:600:2]),
+        ):
+            self.journey.heading(f"{what}: through the memory of a GPU, from minitensor to torch and CuPy and back to the host")
+            there = seen(self.hop("numpy", "mt cuda", array), view)
+            for name in ("torch cuda", "cupy"):
+                again = self.hop(name, "mt cuda", self.hop("mt cuda", name, there))
+                back = self.hop("mt cuda", "numpy cpu", again)
+                self.journey.round_trip(f"{what} through {name}", "mt cuda", there, "numpy cpu", back)
+
 
 def main():
     here = pathlib.Path(__file__).resolve().parent
@@ -223,10 +256,19 @@ def main():
             continue
         getattr(job, name)(*(photos[part] for part in parts))
 
+    module = journey.libraries[MT].module
+    why = no_gpu(module)
+    if why is not None:
+        journey.heading(f"no rows with a GPU: {why}")
+    elif photos["astronaut"] is not None and photos["disparity"] is not None:
+        job.gpu(photos["astronaut"], photos["disparity"])
+
     if journey.flip_after is not None:
         journey.failures.append(f"no bit was flipped: hop {journey.flip_after} did not take place")
     gc.collect()
-    left = journey.libraries[MT].module.live_bytes()
+    if why is None:
+        module.synchronize()  # memory of a GPU goes when its stream gets there
+    left = module.live_bytes()
     if left:
         journey.failures.append(f"minitensor still holds {left} bytes after everything was dropped")
     print(f"\nminitensor's own memory still alive: {left} bytes")

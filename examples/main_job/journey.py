@@ -69,7 +69,7 @@ class Journey:
         except Exception as error:
             return self._fail(route, offered, f"{type(error).__name__}: {error}")
         got = taker.memory(arrived)
-        if self._hops == self.flip_after:
+        if self._hops == self.flip_after and taker.on_host:
             self.flip_after = None
             ctypes.c_ubyte.from_address(got.address).value ^= 1
         is_shared = got.address == offered.address

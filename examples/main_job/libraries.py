@@ -16,6 +16,7 @@ class Memory:
     strides: tuple[int, ...]
     dtype: str
     writes: str
+    where: str = "cpu"
 
     @property
     def is_compact(self):
@@ -35,6 +36,7 @@ class Library:
     name: str
     module: Any
     can_copy = True
+    on_host = True
 
     def take(self, x):
         raise NotImplementedError
@@ -186,3 +188,66 @@ class PyArrow(Library):
 
 
 LIBRARIES = {library.name: library for library in (NumPy, Torch, Jax, TvmFfi, PyArrow)}
+
+
+class OnGpu:
+    """What arrays on a GPU have in common: each library brings its own to the host to be hashed."""
+
+    on_host = False
+
+    def copies(self, offered):
+        return "a GPU reads memory of its own" if offered.where == "cpu" else None
+
+
+class MinitensorOnGpu(OnGpu, Minitensor):
+    def __init__(self):
+        super().__init__()
+        self.take = lambda x: self.module.from_dlpack(x, device="cuda")
+
+    def take_copy(self, x):
+        return self.module.from_dlpack(x, device="cuda", copy=True)
+
+    def memory(self, a):
+        return Memory(a.data_ptr, a.shape, a.strides, a.dtype, "ro" if a.readonly else "rw", "cuda")
+
+    def values(self, a):
+        return Minitensor().values(a.copy("cpu"))
+
+
+class TorchOnGpu(OnGpu, Torch):
+    def memory(self, a):
+        return Memory(a.data_ptr(), tuple(a.shape), a.stride(), str(a.dtype).removeprefix("torch."), "-", "cuda")
+
+    def values(self, a):
+        return a.cpu().numpy()
+
+
+class CuPy(OnGpu, Library):
+    name = "cupy"
+
+    def __init__(self):
+        self.module = importlib.import_module("cupy")
+        self.take = self.module.from_dlpack
+
+    def take_copy(self, x):
+        return self.module.from_dlpack(x, copy=True)
+
+    def memory(self, a):
+        return Memory(a.data.ptr, a.shape, tuple(s // a.itemsize for s in a.strides), str(a.dtype), "-", "cuda")
+
+    def values(self, a):
+        return self.module.asnumpy(a)
+
+
+class FromGpu(NumPy):
+    """NumPy, which asks for what lies on a GPU on the host."""
+
+    def __init__(self):
+        super().__init__()
+        self.take = lambda x: np.from_dlpack(x, device="cpu")
+
+    def copies(self, offered):
+        return "the host cannot read a GPU" if offered.where != "cpu" else None
+
+
+ON_GPU = {"mt cuda": MinitensorOnGpu, "torch cuda": TorchOnGpu, "cupy": CuPy, "numpy cpu": FromGpu}

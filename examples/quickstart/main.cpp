@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ferry::array_traits<image> {
 float brightest(DLManagedTensorVersioned* raw) {
     ferry::managed_tensor tensor = ferry::from_dlpack(raw);  // checked here, once
     auto const pixels = tensor.as<float const, 2>();         // type, rank and place are checked here
-    float most = pixels(0, 0);
+    float most = -std::numeric_limits<float>::infinity();
     for (std::int64_t y = 0; y < pixels.extent(0); ++y)
         for (std::int64_t x = 0; x < pixels.extent(1); ++x)
             if (pixels(y, x) > most) most = pixels(y, x);

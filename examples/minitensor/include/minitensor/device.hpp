@@ -16,6 +16,13 @@ struct device {
     std::int32_t type = cpu;
     std::int32_t id = 0;
 
+    constexpr device() noexcept = default;
+    constexpr device(std::int32_t t, std::int32_t i) noexcept : type{t}, id{i} {}
+    /// A device as another library writes it: the same numbers under the same names.
+    template <class Other>
+        requires requires(Other o) { o.type, o.id; }
+    constexpr device(Other o) noexcept : type{static_cast<std::int32_t>(o.type)}, id{o.id} {}
+
     friend constexpr bool operator==(device const&, device const&) = default;
 };
 

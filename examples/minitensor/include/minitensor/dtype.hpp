@@ -1,6 +1,8 @@
 // minitensor: element types.
 #pragma once
 
+#include <minitensor/error.hpp>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,6 +35,15 @@ enum class kind : std::uint8_t {
 struct dtype {
     mt::kind kind = mt::kind::float_;
     std::uint8_t bits = 32;
+
+    constexpr dtype() noexcept = default;
+    constexpr dtype(mt::kind k, std::uint8_t b) noexcept : kind{k}, bits{b} {}
+    /// An element type as another library writes it. \throws buffer_error  vectors, of more than one lane
+    template <class Other>
+        requires requires(Other o) { o.code, o.bits, o.lanes; }
+    constexpr dtype(Other o) : kind{static_cast<mt::kind>(o.code)}, bits{o.bits} {
+        if (o.lanes != 1) throw buffer_error("elements of several lanes: view them as one more dimension");
+    }
 
     /// Whether elements are smaller than a byte. They then follow each other bit by bit, from the
     /// low bits of each byte up.

@@ -1,6 +1,7 @@
 """minitensor: a small array library, the example that comes with ferry."""
 
 from ._minitensor import (
+    Shared,
     Tensor,
     arange,
     asarray,
@@ -8,6 +9,8 @@ from ._minitensor import (
     current_stream,
     device_count,
     empty,
+    ipc_attach,
+    ipc_share,
     live_bytes,
     stream,
     synchronize,
@@ -17,6 +20,7 @@ from ._minitensor import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Shared",
     "Tensor",
     "arange",
     "asarray",
@@ -25,6 +29,8 @@ __all__ = [
     "device_count",
     "empty",
     "from_dlpack",
+    "ipc_attach",
+    "ipc_share",
     "live_bytes",
     "stream",
     "synchronize",

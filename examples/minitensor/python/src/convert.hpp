@@ -46,6 +46,9 @@ namespace nb = nanobind;
 /// Defines stream, current_stream, cuda_available, device_count and synchronize.
 void define_streams(nb::module_&);
 
+/// Defines Shared, ipc_share and ipc_attach.
+void define_ipc(nb::module_&);
+
 /// Nested lists of Python numbers; one number for a tensor without dimensions.
 [[nodiscard]] nb::object tolist(mt::tensor const&);
 

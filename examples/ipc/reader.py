@@ -1,0 +1,58 @@
+"""Reads a tensor that ferry shares, and writes to it, without ferry: what a reader in any language would do.
+
+usage: reader.py [ADD] < DESCRIPTOR.json      prints the tensor; with ADD, adds that to every element in place
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import sys
+
+import numpy as np
+
+CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes with a type of NumPy's
+
+
+def check(status):
+    if status != 0:
+        raise OSError(f"CUDA error {status}")
+
+
+def main(add):
+    d = json.load(sys.stdin)
+    tensor = d["tensor"]
+    memory = d["memories"][tensor["memory"]]
+    size, begin, length = (int(memory[key]) for key in ("allocation", "offset", "length"))
+    if d["version"]["major"] != 1 or begin + length > size:
+        raise ValueError("not a descriptor of major version 1")
+    if memory["kind"] == "host_shared":
+        file = os.open("/dev/shm" + memory["name"], os.O_RDWR)
+        page = max(mmap.PAGESIZE, 16384)  # the control page comes first
+        data = np.frombuffer(mmap.mmap(file, page + size), np.uint8)[page + begin : page + begin + length]
+    elif memory["kind"] == "cuda_legacy":
+        cuda = ctypes.CDLL("libcudart.so.13")
+        handle = type("handle", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_ubyte * 64)]})
+        base = ctypes.c_void_p()
+        # The handle names the whole allocation: the offset says where the shared range begins.
+        check(cuda.cudaIpcOpenMemHandle(ctypes.byref(base), handle.from_buffer_copy(bytes.fromhex(memory["handle"])), 1))
+        data = np.empty(length, np.uint8)
+        there = ctypes.c_void_p(base.value + begin)
+        check(cuda.cudaMemcpy(data.ctypes.data_as(ctypes.c_void_p), there, ctypes.c_size_t(length), 2))
+    else:
+        raise ValueError(f"{memory['kind']} memory does not travel as text")
+    kind, bits = CODES[tensor["dtype"]["code"]], tensor["dtype"]["bits"]
+    dtype = np.dtype(f"{kind}{bits // 8}")
+    strides = tensor.get("strides")  # in elements; none: compact
+    steps = None if strides is None else [int(s) * dtype.itemsize for s in strides]
+    view = np.ndarray([int(n) for n in tensor["shape"]], dtype, data, int(tensor["byte_offset"]), steps)
+    print(view.tolist())
+    if add is not None:
+        view += dtype.type(add)
+        if memory["kind"] == "cuda_legacy":
+            check(cuda.cudaMemcpy(there, data.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(length), 1))
+    if memory["kind"] == "cuda_legacy":
+        check(cuda.cudaIpcCloseMemHandle(base))
+
+
+main(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -1,0 +1,97 @@
+"""Streams the photographs of scikit-image as frames to a client in another process; no pixel goes through the socket.
+
+usage: python examples/ipc/server.py [--frames N] [--slots N] [--socket PATH]
+
+Serves one client after the other, until one has had all frames. A client that is killed is replaced by the next, which goes on
+where the last one stopped.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import time
+
+import numpy as np
+from frames import STAMP, Lines, Report, default_socket, photographs, room_for, send
+
+import minitensor as mt
+
+
+class Slots:
+    """Shared tensors of bytes, used in turn."""
+
+    def __init__(self, count, size):
+        self.shares = [mt.ipc_share(mt.zeros(size, "uint8")) for _ in range(count)]
+        self.arrays = [np.from_dlpack(s.tensor) for s in self.shares]
+
+    def write(self, at, frame, pixels):
+        memory = self.arrays[at]
+        end = STAMP.size + pixels.nbytes
+        memory[: STAMP.size] = np.frombuffer(STAMP.pack(frame), np.uint8)
+        memory[STAMP.size : end] = pixels.reshape(-1)
+        memory[end : end + STAMP.size] = memory[: STAMP.size]
+
+    def close(self):
+        for share in self.shares:
+            share.close()
+
+
+def stream(connection, slots, pictures, first, last, report):
+    """Sends frames first … last - 1. The number of frames that the client is done with, all told."""
+    lines = Lines(connection)
+    send(connection, {"slots": [s.json() for s in slots.shares]})
+    count, done, sent = len(slots.shares), first, {}
+    try:
+        for frame in range(first, last + count):
+            if frame >= first + count:  # its slot is that of an older frame, which the client must be done with
+                answer = lines.receive()
+                begin, size = sent.pop(answer["frame"])
+                done = answer["frame"] + 1
+                report.add(answer["frame"], size, answer["seen"] - begin)
+            if frame >= last:
+                if done == last:
+                    break
+                continue
+            name, pixels, checksum = pictures[frame % len(pictures)]
+            slots.write(frame % count, frame, pixels)
+            sent[frame] = (time.monotonic(), pixels.nbytes)
+            send(connection, {"frame": frame, "slot": frame % count, "name": name, "shape": pixels.shape, "checksum": checksum})
+        send(connection, {"end": True})
+    except (EOFError, ConnectionError):
+        pass
+    return done
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frames", type=int, default=5000)
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--socket", default=default_socket())
+    options = parser.parse_args()
+    pictures = photographs()
+    slots = Slots(options.slots, room_for(pictures))
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(options.socket)
+    listener = socket.socket(socket.AF_UNIX)
+    old = os.umask(0o177)  # for this user alone
+    listener.bind(options.socket)
+    os.umask(old)
+    listener.listen()
+    print(f"server: {len(pictures)} photographs, {options.slots} slots of {room_for(pictures) / 1e6:.2f} MB; waiting for a client", flush=True)
+    done, clients, report = 0, 0, Report("server", time.monotonic, "latency")
+    while done < options.frames:
+        connection, _ = listener.accept()
+        clients += 1
+        print(f"server: client {clients} begins with frame {done}", flush=True)
+        with connection:
+            done = stream(connection, slots, pictures, done, options.frames, report)
+        if done < options.frames:
+            print(f"server: client {clients} is gone after frame {done - 1}; waiting for the next", flush=True)
+    slots.close()
+    os.remove(options.socket)
+    print(f"server: {clients} clients, {report.total()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+// Tensors of other processes: ipc_share, ipc_attach and Shared.
+#include "convert.hpp"
+
+#include <ferry/ipc.hpp>
+#include <ferry/python.hpp>
+#include <ferry/wire/binary.hpp>
+#include <ferry/wire/json.hpp>
+#ifdef MINITENSOR_HAS_CUDA
+#include <ferry/cuda/ipc.hpp>
+#endif
+#include "minitensor_ferry.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace mt::python {
+namespace {
+
+using namespace nb::literals;
+using adapter = ferry::array_traits<tensor>;
+
+/// What this process has shared and attached. Never destroyed: tensors may outlive the interpreter's end; `close_all` runs
+/// there.
+ferry::ipc::session& session() {
+    static auto& one = *new ferry::ipc::session;
+    return one;
+}
+
+auto& back_end() {
+#ifdef MINITENSOR_HAS_CUDA
+    static auto& one = *new ferry::cuda::shareable<>;
+    return one;
+#else
+    return ferry::host_only;
+#endif
+}
+
+/// A share, as Python holds it.
+class shared {
+   public:
+    shared(nb::object x, ferry::ipc::shared s) : share_{std::move(s)}, tensor_{std::move(x)} {}
+
+    [[nodiscard]] nb::bytes descriptor() const {
+        auto const bytes = ferry::wire::to_bytes(share_.descriptor());
+        return nb::bytes{bytes.data(), bytes.size()};
+    }
+    [[nodiscard]] std::string json() const { return ferry::wire::to_json(share_.descriptor()); }
+    [[nodiscard]] nb::object tensor() const { return tensor_; }
+    [[nodiscard]] bool copied() const { return share_.copied(); }
+    void close() noexcept { share_.close(); }
+
+   private:
+    ferry::ipc::shared share_;
+    nb::object tensor_;  // the exporter's own view: what was shared, or the copy
+};
+
+shared ipc_share(nb::object x) {
+    auto const* const t = tensor_in(x);
+    if (t == nullptr) throw nb::type_error("ipc_share takes a Tensor: mt.asarray or mt.from_dlpack make one");
+    auto made = [&] {
+        ferry::python::without_gil const unlocked;
+        return ferry::ipc::share(*t, {.session = &session()}, back_end());
+    }();
+    if (made.copied()) {
+        x = nb::steal(new_object(adapter::adopt(made.tensor())));
+        if (!x.is_valid()) throw nb::python_error{};
+    }
+    return {std::move(x), std::move(made)};
+}
+
+ferry::wire::descriptor descriptor_from(nb::handle source) {
+    if (PyUnicode_Check(source.ptr())) {
+        Py_ssize_t size = 0;
+        char const* const text = PyUnicode_AsUTF8AndSize(source.ptr(), &size);
+        if (text == nullptr) throw nb::python_error{};
+        return ferry::wire::from_json({text, static_cast<std::size_t>(size)});
+    }
+    Py_buffer view;
+    if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) {
+        PyErr_Clear();
+        throw nb::type_error("a descriptor is bytes (Shared.descriptor) or a str (Shared.json())");
+    }
+    struct releasing {
+        Py_buffer* view;
+        ~releasing() { PyBuffer_Release(view); }
+    } const at_end{&view};
+    return ferry::wire::from_bytes({static_cast<std::byte const*>(view.buf), static_cast<std::size_t>(view.len)});
+}
+
+/// Where to open it; nothing: where it is.
+std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle wanted) {
+    if (wanted.is_none()) return {};
+    auto const where = normalised(to_device(wanted));
+    auto const type = d.memories.empty() ? ferry::device_type::cpu : d.memories[0].type;
+    if (where.type != static_cast<int>(type)) {
+        throw std::invalid_argument{"shared memory of " + std::string{ferry::name(type)} + " cannot be opened on " +
+                                    mt::name(where) + ": attach it where it is, then copy"};
+    }
+    return ferry::device{type, where.id};
+}
+
+tensor ipc_attach(nb::handle source, nb::handle device) {
+    auto const d = descriptor_from(source);
+    auto const where = place(d, device);
+    ferry::stream_token stream;
+#ifdef MINITENSOR_HAS_CUDA
+    if (!d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
+        ferry::device const on = where ? *where : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
+        stream = adapter::current_stream(on);
+    }
+#endif
+    ferry::python::without_gil const unlocked;
+    return adapter::adopt(ferry::ipc::attach(d, {.session = &session(), .stream = stream, .device = where}, back_end()));
+}
+
+}  // namespace
+
+void define_ipc(nb::module_& m) {
+    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor that other processes can attach. Made by ipc_share; dropping it closes it.")
+        .def_prop_ro("descriptor", &shared::descriptor, "What ipc_attach needs, as bytes.")
+        .def("json", &shared::json, "What ipc_attach needs, as a str.")
+        .def_prop_ro("tensor", &shared::tensor,
+                     "The shared memory as this process sees it: the Tensor that was shared, or the copy of it.")
+        .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of what the Tensor held when it was shared.")
+        .def("close", &shared::close, "End new attaches at once, in every process; who has it attached keeps it. Twice is fine.")
+        .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+        .def("__exit__", [](shared& self, nb::args) { self.close(); });
+    m.def("ipc_share", &ipc_share, "x"_a,
+          "Share a Tensor with other processes of this user, until the result is closed or dropped. Host memory that is not "
+          "shared yet is copied, once.");
+    m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(),
+          "The Tensor that another process shares, without a copy, by the bytes or the JSON of its descriptor.\n\n"
+          "ValueError for a bad descriptor or an unknown device, OSError when its exporter has closed it or is gone.");
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session().close_all(); }));
+}
+
+}  // namespace mt::python
