@@ -21,9 +21,20 @@
 // Error paths stay out of the instruction stream of the paths that succeed.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
+// What holds state for one shared library. Two extension modules may be built with two versions of ferry: without this the
+// loader would give both the variables of the one that it loaded first, whose layout may be another.
+#define FERRY_HIDDEN [[gnu::visibility("hidden")]]
+
 // Small functions on the path of every exchange: apart they pass structs through memory, and the stores and loads of that
 // cost more than the work.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
+
+// `typeid` works; without it ferry cannot see that an object is more than its type says.
+#if defined(__cpp_rtti)
+#define FERRY_HAS_RTTI 1
+#else
+#define FERRY_HAS_RTTI 0
+#endif
 
 // `_Float16` exists as a type (GCC 12 and Clang 15 on x86-64 and AArch64).
 #if defined(__FLT16_MANT_DIG__)

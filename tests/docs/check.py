@@ -87,6 +87,14 @@ def check_codes(header, text):
         yield f"docs/errors.md: there is no errc::{code}"
 
 
+def check_adapter(code):
+    """The adapter that the README shows is what it says: at most 20 lines, none wider than 100 columns."""
+    lines = code.splitlines()
+    if len(lines) > 20:
+        yield f"the adapter of minitensor has {len(lines)} lines, and 20 are promised"
+    yield from (f"the adapter of minitensor has a line of {len(line)} columns" for line in lines if len(line) > 100)
+
+
 def check(fix):
     errors = []
     documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -103,6 +111,7 @@ def check(fix):
     header = (ROOT / "include/ferry/base/error.hpp").read_text(encoding="utf-8")
     errors += check_codes(header, (ROOT / "docs/errors.md").read_text(encoding="utf-8"))
     errors += check_rules((ROOT / "tests/rules/rules.txt").read_text(), (ROOT / "docs/rules.md").read_text(encoding="utf-8"))
+    errors += check_adapter((ROOT / "examples/minitensor/minitensor_ferry.hpp").read_text(encoding="utf-8"))
     print(*errors, sep="\n", end="\n" if errors else "")
     print(f"{len(documents)} documents, {len(errors)} errors")
     return bool(errors)
@@ -123,6 +132,9 @@ def self_test():
     assert len(list(check_codes(header, "| `other` | x |\n"))) == 2
     assert list(check_rules("R1 host\nR2 info\n", "| R1 | B |\n| R2 | P |\n")) == []
     assert len(list(check_rules("R1 host\n", "| R2 | P |\n"))) == 2
+    assert list(check_adapter("x" * 100 + "\n")) == []
+    assert len(list(check_adapter("x" * 101 + "\n" * 20))) == 1
+    assert len(list(check_adapter("\n" * 21))) == 1
     return False
 
 

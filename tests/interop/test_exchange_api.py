@@ -6,7 +6,7 @@ from ctypes import POINTER, PYFUNCTYPE, Structure, byref, c_char_p, c_int, c_int
 
 import pytest
 from forge import (
-    DATA, IS_COPIED, READ_ONLY, DType, Forged, Producer, Tensor, Versioned, delete, describe, new_capsule, static,
+    DATA, IS_COPIED, PADDED, READ_ONLY, DType, Forged, Producer, Tensor, Versioned, delete, describe, new_capsule, static,
 )  # fmt: skip
 
 import minitensor as mt
@@ -206,6 +206,14 @@ def test_R74_what_to_py_object_refuses_has_been_deleted_once(fields, has_deleter
     assert tensor_.deletions == int(has_deleter)
 
 
+def test_R13_padded_elements_are_packed_on_their_way_through_our_table():
+    ctypes.memset(DATA + 1024, 0, 64)
+    (ctypes.c_uint8 * 6).from_address(DATA + 1024)[:] = range(0xA0, 0xA6)  # what is in the padding does not count
+    tensor_ = Forged(data=DATA + 1024, dtype=(1, 4, 1), flags=PADDED)
+    t = given(tensor_.address)
+    assert t.tolist() == VALUES and t.nbytes == 3 and t.copied and tensor_.deletions == 1
+
+
 def test_R74_null_is_an_error():
     with pytest.raises(BufferError):
         to_object(None, byref(py_object()))
@@ -332,6 +340,23 @@ def test_R73_the_function_gets_the_object_itself():
 def test_R56_a_request_that_the_table_cannot_say_goes_by_dlpack(how):
     x = publish(table(lambda _: 1 / 0))
     assert mt.from_dlpack(x, **how).tolist() == VALUES and len(x.asked) == 1
+
+
+@pytest.mark.parametrize("how, copied", [({}, False), ({"copy": True}, True), ({"copy": False}, False), ({"device": "cpu"}, False)], ids=str)
+@pytest.mark.parametrize("spelling", [SPELLING, SPELLING_1_2])
+def test_R56_R69_of_an_object_with_a_table_and_nothing_else_the_rest_is_done_here(how, copied, spelling):
+    made = Forged()
+    address = table(lambda _: made.address)
+    value = new_capsule(address, static(NAME), None) if spelling == SPELLING else address
+    t = mt.from_dlpack(type("OnlyTable", (), {spelling: value})(), **how)
+    assert t.tolist() == VALUES and t.copied == copied and (t.data_ptr != DATA) == copied
+    del t
+    assert made.deletions == 1
+
+
+def test_R69_complex_numbers_of_an_object_with_a_table_and_nothing_else_are_taken_at_its_word():
+    value = new_capsule(table(lambda _: Forged(dtype=(5, 64, 1), shape=(2,)).address), static(NAME), None)
+    assert mt.from_dlpack(type("OnlyTable", (), {SPELLING: value})()).dtype == "complex64"
 
 
 @pytest.mark.parametrize("minor", [0, 2, 3, 4, 99])

@@ -467,15 +467,44 @@ def test_R20_R30_what_numpy_cannot_say_is_its_own_error():
                 mt.from_dlpack(x, **how)
 
 
-def test_R41_R81_what_torch_does_not_export_is_its_own_error():
+EVERY_WAY = ({}, {"copy": True}, {"copy": False}, {"device": "cpu"})
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+@pytest.mark.parametrize("what, error, by_table", [("conjugated", BufferError, BufferError), ("sparse", BufferError, RuntimeError), ("meta", BufferError, RuntimeError)])
+def test_R41_R81_what_torch_does_not_export_is_its_own_error(what, error, by_table, how):
     torch = LIBRARIES["torch"].module
-    z = torch.zeros(3, dtype=torch.complex64)
-    for x, how in (
-        (torch.zeros(3, requires_grad=True), {"copy": True}), (z.conj(), {"copy": True}), (z.conj(), {"device": "cpu"}),
-        (torch.zeros((3, 3)).to_sparse(), {"copy": True}), (torch.zeros(3, device="meta"), {"copy": True}),
-    ):  # fmt: skip
-        with pytest.raises((BufferError, RuntimeError, ValueError, TypeError, NotImplementedError)):
-            mt.from_dlpack(x, **how)
+    x = {
+        "conjugated": lambda: torch.zeros(3, dtype=torch.complex64).conj(),
+        "sparse": lambda: torch.zeros((3, 3)).to_sparse(),
+        "meta": lambda: torch.zeros(3, device="meta"),
+    }[what]()  # fmt: skip
+    if what == "meta" and "device" in how:
+        error = NotImplementedError
+    with pytest.raises(error if how else by_table) as caught:
+        mt.from_dlpack(x, **how)
+    assert type(caught.value) is (error if how else by_table)
+
+
+def test_R41_torch_lends_what_requires_a_gradient_by_its_table_and_refuses_it_by_dlpack():
+    """PyTorch's two ways differ: the one that is taken by default shares it, writable; every request goes the other way."""
+    torch = LIBRARIES["torch"].module
+    for x in (torch.zeros(3, requires_grad=True), torch.nn.Parameter(torch.zeros(3))):
+        t = mt.from_dlpack(x)
+        assert t.data_ptr == x.data_ptr() and not t.readonly
+        for how in EVERY_WAY[1:]:
+            with pytest.raises(BufferError, match="gradient"):
+                mt.from_dlpack(x, **how)
+
+
+def test_torch_hands_out_the_numbers_of_a_negated_view_as_they_are_stored():
+    """Nothing in DLPack tells: whoever imports such a view, NumPy or we, sees the other sign. Only a copy that PyTorch makes is right."""
+    torch = LIBRARIES["torch"].module
+    x = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
+    assert x.is_neg() and x.tolist() == [-2, -4]
+    for taken in (np.from_dlpack(x), mt.from_dlpack(x), mt.from_dlpack(x, copy=False), mt.from_dlpack(x, device="cpu")):
+        assert taken.tolist() == [2, 4]
+    assert mt.from_dlpack(x, copy=True).tolist() == mt.from_dlpack(x.resolve_neg()).tolist() == [-2, -4]
 
 
 def test_pyarrow_exports_no_nulls_and_no_bits():

@@ -567,6 +567,41 @@ def test_R81_an_attribute_that_raises_comes_through():
             mt.from_dlpack(x)
 
 
+class Forwards:
+    def __init__(self, to):
+        self.to = to
+
+    def __getattr__(self, name):
+        return getattr(self.to, name)
+
+
+@pytest.mark.parametrize("how", [{}, {"copy": True}, {"copy": False}, {"device": "cpu"}], ids=str)
+def test_R64_the_method_may_be_the_objects_own(how):
+    t = tensor()
+    own = type("Bare", (), {})()
+    own.__dlpack__, own.__dlpack_device__ = t.__dlpack__, t.__dlpack_device__
+    for x in (own, Forwards(t), Forwards(Forwards(t))):
+        got = mt.from_dlpack(x, **how)
+        assert got.tolist() == VALUES and (got.data_ptr == t.data_ptr) == (how != {"copy": True})
+    with pytest.raises(TypeError, match="Forwards has none"):
+        mt.from_dlpack(Forwards(3))
+
+
+def test_R81_an_error_of_getattr_comes_through():
+    class Raises:
+        def __getattr__(self, name):
+            raise Mine(name)
+
+    with pytest.raises(Mine, match="__dlpack__"):
+        mt.from_dlpack(Raises())
+
+
+def test_a_class_is_not_one_of_its_objects():
+    for x in (mt.Tensor, type(Producer(None))):
+        with pytest.raises(TypeError, match="has none"):
+            mt.from_dlpack(x)
+
+
 def test_a_producer_may_import_and_export_while_it_is_asked():
     t = tensor()
 

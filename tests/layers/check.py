@@ -27,6 +27,7 @@ UMBRELLAS = {
 FOREIGN = {
     r"dlpack/.*": "abi/dlpack.hpp",
     r"Python\.h": "python/api.hpp",
+    r"nlohmann/.*": "wire/json.hpp",
     r"cuda(_runtime|_runtime_api|_fp16|)?\.h": "cuda/api.hpp",
 }
 # What a foreign header wants defined before it.

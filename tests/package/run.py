@@ -54,6 +54,16 @@ def as_source(how):
     return check
 
 
+def fetched_dlpack(work, options):
+    """Where no DLPack header is to be found the pinned release is fetched; here its source tree stands ready instead."""
+    compiler, dlpack = (option.split("=", 1)[1] for option in options)
+    shutil.copytree(pathlib.Path(dlpack) / "dlpack", work / "release" / "include" / "dlpack")
+    build(work / "build", "-DFERRY_HOW=add_subdirectory", f"-DFERRY_SOURCE={SOURCE}", f"-DCMAKE_CXX_COMPILER={compiler}",
+          "-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", f"-DFETCHCONTENT_SOURCE_DIR_DLPACK={work}/release")
+    if str(work / "release" / "include") not in (work / "build" / "build.ninja").read_text(encoding="utf-8"):
+        raise RuntimeError("another DLPack header than the fetched one was built against")
+
+
 def copied(work, options):
     shutil.copytree(SOURCE / "include", work / "include")
     compiler, dlpack = (option.split("=", 1)[1] for option in options)
@@ -66,6 +76,7 @@ WAYS = {
     "find_package from a moved prefix": installed,
     "add_subdirectory": as_source("add_subdirectory"),
     "FetchContent": as_source("FetchContent"),
+    "a fetched DLPack": fetched_dlpack,
     "a copy of include/": copied,
 }
 

@@ -40,6 +40,16 @@ enum class errc : int {
     foreign_pointer, ///< memory that the driver does not know, or knows as something else
     no_peer_access, ///< two devices cannot read each other's memory
     capturing,      ///< a stream is being captured into a graph
+    not_exportable, ///< memory that no handle can name for another process
+    same_process,   ///< a handle of this very process, which only the session that made it can turn into an alias
+    stale_handle,   ///< a handle of memory that was freed since
+    already_mapped, ///< the driver has this memory open already, under another handle
+    device_not_found, ///< no device here has this UUID
+    no_context,     ///< no device context is current, and none could be made so
+    unsupported_platform, ///< the system, or the device, cannot share memory this way
+    exporter_gone,  ///< the process that shares has closed the memory, or is gone
+    permission,     ///< the system, or the other process, refuses
+    bad_descriptor, ///< another version, truncated, a wrong checksum, or bounds that do not hold
 };
 
 /// The name of the code: "dtype" for errc::dtype.
@@ -48,7 +58,9 @@ enum class errc : int {
         "ok",        "version",       "null_struct", "rank",       "shape",         "strides",      "overflow", "null_data",
         "alignment", "dtype",         "device",      "not_accessible", "read_only", "flags",        "copy_needed",
         "not_shareable", "stream",    "no_backend",  "out_of_memory",  "out_of_range", "argument",  "consumed", "driver",
-        "context_lost", "no_driver",  "foreign_pointer", "no_peer_access", "capturing"};
+        "context_lost", "no_driver",  "foreign_pointer", "no_peer_access", "capturing", "not_exportable",
+        "same_process", "stale_handle", "already_mapped", "device_not_found", "no_context", "unsupported_platform",
+        "exporter_gone", "permission", "bad_descriptor"};
     auto const i = static_cast<std::size_t>(code);
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }

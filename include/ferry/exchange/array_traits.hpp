@@ -59,10 +59,13 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
-/// A second handle to its memory can be made. Not required: that the handle has the array's type.
+/// A second handle to its memory can be made, and is its own: a reference would be copied, with its elements. Not required:
+/// that the handle has the array's type.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::share(a) } -> viewable;
+    requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::share(a)),
+                          std::remove_cvref_t<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
 };
 
 /// It says where its pending work runs. Not required on the host, where nothing is ever pending.

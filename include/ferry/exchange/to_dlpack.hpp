@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <source_location>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 namespace ferry {
@@ -36,6 +37,10 @@ struct copied {
     Owner memory;
     managed_tensor source;
 };
+
+/// A const array cannot be moved from: to take it over would copy its elements in silence.
+template <class Array>
+inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
 
 /// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
 [[nodiscard]] constexpr bool reads_later(decision const& d, device source) noexcept {
@@ -114,11 +119,24 @@ template <class Array>
     else return own(array_traits<std::remove_cvref_t<Array>>::share(array));
 }
 
+/// An object of a derived class, moved through its base, would leave behind what it is more: its elements, often.
+template <class Array>
+void require_whole([[maybe_unused]] Array& array, [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
+#if FERRY_HAS_RTTI
+    if constexpr (std::is_polymorphic_v<Array> && !std::is_final_v<Array>)
+        if (typeid(array) != typeid(Array))
+            fail(errc::argument, api,
+                 message{"the array is of a class derived from the one that it is moved as, and would be sliced: move it as what it "
+                         "is, add array_traits<T>::share, or give make_managed a smart pointer to it"}, where);
+#endif
+}
+
 /// Exports an array as the struct that `Raw` names.
 template <managed_struct Raw, class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v, stream_token ready, BackEnd& b,
                                 char const* api, std::source_location where) {
     using T = std::remove_reference_t<Array>;
+    if constexpr (!std::is_lvalue_reference_v<Array>) require_whole(array, api, where);
     auto const share_as = [&]() -> Raw* {
         if constexpr (!std::is_lvalue_reference_v<Array>) {
             return make_raw<Raw>(std::move(array), view_of, d.to, d.bits, d.stamp, api, where);
@@ -155,7 +173,8 @@ template <class Array, class BackEnd>
 
 /// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
 ///
-/// An rvalue moves into the tensor, which then owns it: one allocation (D1). An lvalue is shared by array_traits::share, as
+/// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here: what is
+/// more than that, an object of a derived class, is refused. An lvalue is shared by array_traits::share, as
 /// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`). What is shared is read-only where
 /// the array or its constness says so (R11); a copy is compact, writable and flagged is_copied (R12).
 ///
@@ -164,13 +183,15 @@ template <class Array, class BackEnd>
 /// On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its source alive,
 /// as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued copy.
 ///
-/// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend; what `validate` finds in the view; what
+/// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what `validate` finds in the view; what
 ///                the back end reports;  std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
     requires(!std::same_as<std::remove_cvref_t<Array>, managed_tensor>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
+    static_assert(detail::can_move<Array>, "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
+                                           "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
         return detail::export_versioned(std::forward<Array>(array), wish, b, where);
 }
@@ -179,6 +200,8 @@ template <class Array, class BackEnd = host_back_end const&>
 template <class Array>
     requires(!std::same_as<std::remove_cvref_t<Array>, managed_tensor>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
+    static_assert(detail::can_move<Array>, "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
+                                           "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         static_assert(!std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
                       "ferry: to_dlpack(lvalue) needs an owner: move it, or borrow() it, or add array_traits<T>::share, or ask for "
@@ -201,11 +224,12 @@ template <class BackEnd = host_back_end const&>
     tensor_view const v = tensor.view();
     auto const d = negotiate(detail::facts_of(v, ready_on, true), wish);
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
-        if (is_same_place(d.to, v.device())) return tensor.release();
+        if (is_same_place(d.to, v.device())) return nullptr;
         auto const bits = d.bits | (v.flags() & flags::is_copied);
         return detail::make_raw<DLManagedTensorVersioned>(std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
     };
     auto* const raw = detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
+    if (raw == nullptr) return std::move(tensor);  // as it is, with the fields that were checked (R33)
     managed_tensor const spent{std::move(tensor)};  // copied, and nobody reads it any more
     return detail::trusted::adopt(raw);
 }

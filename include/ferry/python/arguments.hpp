@@ -31,7 +31,7 @@ struct interned_names {
     PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);
     PyObject* only_max_version = PyTuple_Pack(1, max_version);
 };
-[[nodiscard]] inline interned_names const& names() {
+[[nodiscard]] FERRY_HIDDEN inline interned_names const& names() {
     static interned_names const* cached = nullptr;
     if (cached == nullptr) {
         cached = new interned_names{};
@@ -115,6 +115,7 @@ struct interned_names {
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();
     if (number < -1) raise(PyExc_ValueError, "stream must not be below -1 (R44)");
+    if (number == INT64_MAX) raise(PyExc_ValueError, "stream is larger than any address");  // clamped, or as good as that
     auto const handle = static_cast<std::uintptr_t>(number);
     if (uses_cuda_streams(type)) {
         if (number == 0) raise(PyExc_ValueError, "stream 0 is ambiguous (R44): say 1 for the legacy or 2 for the per-thread default stream");
@@ -138,7 +139,8 @@ struct interned_names {
 }  // namespace detail
 
 /// A device as people write it: "cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …, a pair (type, id), or an
-/// object with `__dlpack_device__`. Nothing, with a Python ValueError set, for anything else. Needs the GIL.
+/// object with `__dlpack_device__`. Nothing, with a Python ValueError set, for anything else, or with the error that
+/// `__dlpack_device__` raised. Needs the GIL.
 [[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
     constexpr char const* complaint =
         "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
@@ -163,12 +165,15 @@ struct interned_names {
             raise(PyExc_ValueError, complaint);
         }
         if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0) return detail::device_from_pair(object, complaint);
-        reference pair{detail::outlive([&] { return PyObject_CallMethodNoArgs(object, detail::names().dlpack_device); })};
-        if (!pair) {  // no such method, or a type in place of an object
-            if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0 && PyErr_ExceptionMatches(PyExc_TypeError) == 0) return {};
+        if (PyType_Check(object) != 0) raise(PyExc_ValueError, complaint);  // a type in place of an object
+        reference const method{detail::outlive([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
+        if (!method) {
+            if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
             PyErr_Clear();
             raise(PyExc_ValueError, complaint);
         }
+        reference const pair{detail::outlive([&] { return PyObject_CallNoArgs(method.get()); })};
+        if (!pair) return {};
         return detail::device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
     } catch (...) {
         translate_exception();

@@ -191,7 +191,7 @@ template <class T>
 }
 
 template <class T, class Unwrap>
-struct cuda_interface_of {
+struct FERRY_HIDDEN cuda_interface_of {
     static PyObject* get(PyObject* self, void*) noexcept {
         try {
             T* const array = Unwrap{}(self);

@@ -22,7 +22,7 @@ struct error_is_set {};
 
 /// The class of `copy=False` that would need a copy: a BufferError for those who follow `__dlpack__`, a ValueError for those
 /// who follow from_dlpack (R54). A new reference, or null with an error set.
-[[nodiscard]] inline PyObject* copy_needed_class() noexcept {
+[[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
     static PyObject* cached = nullptr;  // written with the GIL held; immortal, as exception classes of extensions are
     if (cached == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
@@ -50,9 +50,14 @@ inline void translate_exception() noexcept {
             }
             case errc::stream:
             case errc::argument:
-            case errc::consumed: PyErr_SetString(PyExc_ValueError, e.what()); return;
+            case errc::consumed:
+            case errc::bad_descriptor:
+            case errc::device_not_found: PyErr_SetString(PyExc_ValueError, e.what()); return;
             case errc::out_of_range: PyErr_SetString(PyExc_IndexError, e.what()); return;
             case errc::out_of_memory: PyErr_SetString(PyExc_MemoryError, e.what()); return;
+            case errc::stale_handle:
+            case errc::exporter_gone: PyErr_SetString(PyExc_OSError, e.what()); return;
+            case errc::permission: PyErr_SetString(PyExc_PermissionError, e.what()); return;
             case errc::driver:
             case errc::context_lost: PyErr_SetString(PyExc_RuntimeError, e.what()); return;
             default: PyErr_SetString(PyExc_BufferError, e.what()); return;  // the data cannot travel

@@ -16,7 +16,7 @@ namespace ferry::python::detail {
 
 /// The table of one array type: functions that translate every exception, so that none crosses (R77).
 template <class T, class Unwrap, class Wrap, class BackEnd>
-struct exchange_table {
+struct FERRY_HIDDEN exchange_table {
     /// Fresh memory like the prototype, of which only dtype, rank, shape and device are looked at. Needs neither the GIL nor
     /// any Python API (R72).
     static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
@@ -82,11 +82,20 @@ struct exchange_table {
         }
     }
 
-    /// Takes the tensor over, whatever happens: on failure its deleter has run (R74).
+    /// Takes the tensor over, whatever happens: on failure its deleter has run (R74). Padded elements are packed, in a copy,
+    /// unless the array type knows them (R13).
     static int to_object(DLManagedTensorVersioned* tensor, void** out) noexcept {
         try {
             auto const where = std::source_location::current();
-            *out = Wrap{}(ferry::detail::consume<T>(ferry::from_dlpack(tensor), where));
+            managed_tensor got = ferry::from_dlpack(tensor);
+            if constexpr (!takes_padded<T>)  // R13
+                if (got.view().is_padded()) {
+                    BackEnd b{};
+                    yielding patient{b};
+                    auto const wish = ferry::detail::with_stream<T>(request{}, got.device());
+                    got = ferry::detail::settle_debts<T>(std::move(got), wish, patient, where);
+                }
+            *out = Wrap{}(ferry::detail::consume<T>(std::move(got), where));
             return *out != nullptr ? 0 : -1;
         } catch (...) {
             translate_exception();

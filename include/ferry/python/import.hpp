@@ -40,9 +40,9 @@ struct arrival {
     return count;
 }
 
-/// An attribute of a type; nothing when it has none. Other errors go through.
-[[nodiscard]] inline reference find_attribute(PyTypeObject* type, PyObject* name) {
-    reference found{PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name)};
+/// An attribute of an object; nothing when it has none. Other errors go through.
+[[nodiscard]] inline reference find_attribute(PyObject* object, PyObject* name) {
+    reference found{outlive([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
     if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
     PyErr_Clear();
@@ -59,12 +59,12 @@ struct arrival {
     if (PyTuple_GET_SIZE(type->tp_mro) == newer && newer == older) return nullptr;
     if (base_that_defines(type, names().dlpack) < (newer < older ? newer : older)) return nullptr;
     void* table = nullptr;
-    reference published = find_attribute(type, names().exchange_api);
+    reference published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api);
     if (published) {
         if (PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) != 0)
             table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
     } else {
-        published = find_attribute(type, names().exchange_api_1_2);
+        published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api_1_2);
         if (published && PyLong_CheckExact(published.get()) != 0) table = PyLong_AsVoidPtr(published.get());
         if (PyErr_Occurred() != nullptr) throw error_is_set{};
     }
@@ -77,8 +77,8 @@ struct arrival {
 
 /// The tensor of an object whose type has a table. R73, R76: no synchronisation happens in there; the tensor is ready on the
 /// producer's current stream. Nothing for objects without a table, and for complex numbers: PyTorch's table passes on the
-/// numbers of a conjugated tensor as they are stored, which its `__dlpack__` refuses.
-[[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object) {
+/// numbers of a conjugated tensor as they are stored, which its `__dlpack__` refuses. `is_only_way`: no `__dlpack__` is there to ask.
+[[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object, bool is_only_way = false) {
     auto const* const table = find_exchange_api(object);
     if (table == nullptr) return {};
     auto const& api = *table;
@@ -86,7 +86,7 @@ struct arrival {
     if (outlive([&] { return api.managed_tensor_from_py_object_no_sync(object, &raw); }) != 0) throw error_is_set{};
     arrival got{ferry::from_dlpack(raw), already_ready};
     auto const code = got.tensor.dtype().code;
-    if (code == type_code::complex || code == type_code::bcomplex) return {};
+    if (!is_only_way && (code == type_code::complex || code == type_code::bcomplex)) return {};
     device const where = got.tensor.device();
     if (where.type != device_type::cpu) {
         void* stream = nullptr;
@@ -174,16 +174,23 @@ concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
     { b.fetch_otherwise(x) } -> std::same_as<std::optional<arrival>>;
 };
 
-/// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64).
+/// Whether an object has `__dlpack__`: of its type, else of its own, as what forwards its attributes to another object has. A
+/// class has none in the sense of this question: its methods are for its instances.
+[[nodiscard]] inline bool has_dlpack(PyObject* x) {
+    if (find_attribute(reinterpret_cast<PyObject*>(Py_TYPE(x)), names().dlpack)) return true;
+    return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
+}
+
+/// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64). Types with a table and nothing else are
+/// asked by it, and leave what it cannot say to us.
 template <class BackEnd>
 [[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b) {
     if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
-    reference method{PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(x)), names().dlpack)};
-    if (!method) {
-        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
-        PyErr_Clear();
+    if (!has_dlpack(x)) {
+        if (auto got = import_by_table(x, true)) return std::move(*got);
         if constexpr (knows_other_protocol<BackEnd>)
-            if (auto got = b.fetch_otherwise(x)) return std::move(*got);
+            if (PyType_Check(x) == 0)
+                if (auto got = b.fetch_otherwise(x)) return std::move(*got);
         PyErr_Format(PyExc_TypeError, "from_dlpack() wants an object with __dlpack__, or a capsule of one; %.200s has none",
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};

@@ -20,7 +20,7 @@ namespace detail {
 
 /// The methods of one array type, as CPython calls them.
 template <class T, class Unwrap, class Wrap, class BackEnd>
-struct methods {
+struct FERRY_HIDDEN methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         try {
             BackEnd b{};

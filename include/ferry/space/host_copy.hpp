@@ -36,7 +36,7 @@ namespace detail {
 /// even the other bits of a shared byte (R19). `dst` and `src` must not share memory. Runs go
 /// through memcpy, which knows best from which size on to write past the caches.
 inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noexcept {
-    if (plan.kind == copy_kind::contiguous) {
+    if (plan.kind == copy_kind::contiguous) [[likely]] {
         std::memcpy(static_cast<std::byte*>(dst) + plan.dst_offset,
                     static_cast<std::byte const*>(src) + plan.src_offset,
                     static_cast<std::size_t>(plan.unit));

@@ -177,7 +177,7 @@ struct trusted {
 /// \param bits  flags to set beside those of the view: flags::is_copied when the memory was made for the receiver (R12)
 /// \throws error  what `validate` finds in the view;  std::bad_alloc
 template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
-    requires(!std::is_lvalue_reference_v<Owner>)
+    requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
@@ -189,7 +189,7 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 
 /// As above, for an owner whose elements stay where they are when it moves.
 template <std::move_constructible Owner>
-    requires(!std::is_lvalue_reference_v<Owner>)
+    requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view view, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {

@@ -40,7 +40,8 @@ class managed_tensor {
     /// Whether it holds a tensor.
     [[nodiscard]] explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-    /// The tensor, borrowed: valid while this object, or whatever it is moved into, lives.
+    /// The tensor, borrowed. The reference is to a member: a move empties what it names. A copy of the view stays valid while
+    /// this object, or whatever it is moved into, lives.
     [[nodiscard]] tensor_view const& view() const& noexcept { return view_; }
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: keep the managed_tensor in a variable");
 

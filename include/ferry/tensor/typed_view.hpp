@@ -78,6 +78,9 @@ class typed_view {
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
 
+    static_assert(!packed_type<T> || dtype_of<T>.lanes == 1,
+                  "ferry: short vectors of packed elements are not read as one value: make the lanes a dimension, with T one lane");
+
    public:
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
@@ -181,6 +184,10 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
         detail::fail(errc::rank, api,
                      message{"rank is "} << v.rank() << ", this view wants " << Rank
                          << ": reshape the tensor or ask for ferry::dynamic_rank", where);
+    if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
+        detail::fail(errc::strides, api,
+                     message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
+                         << " strides: give one for each, or none for compact elements", where);
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(errc::read_only, api,
                      message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"}, where);

@@ -23,7 +23,6 @@ struct function_objects {};
 struct overloaded {};
 struct further_arguments {};
 struct inheriting : base {};
-struct sealed {};
 struct by_value {};
 struct by_value_generic {};
 struct by_value_object {};
@@ -113,12 +112,8 @@ struct ferry::array_traits<base> {
 template <>
 struct ferry::array_traits<derived> : array_traits<base> {};
 template <>
-struct ferry::array_traits<inheriting> final : array_traits<base> {
+struct ferry::array_traits<inheriting> : array_traits<base> {
     static inheriting adopt(managed_tensor, std::source_location = std::source_location::current());
-};
-template <>
-struct ferry::array_traits<sealed> final {
-    static tensor_view view(sealed const&);
 };
 template <>
 struct ferry::array_traits<by_value> {
@@ -165,7 +160,6 @@ static_assert(is_whole<overloaded>);
 static_assert(is_whole<further_arguments>);
 static_assert(ferry::detail::is_adapted<derived>() && ferry::shareable<derived>);
 static_assert(ferry::detail::is_adapted<inheriting>() && ferry::detail::is_consumer<inheriting>());
-static_assert(ferry::detail::is_adapted<sealed>());
 
 // ---- by value, a view would outlive its extents ----
 static_assert(!ferry::viewable<by_value> && !ferry::viewable<by_value_generic> && !ferry::viewable<by_value_object>);

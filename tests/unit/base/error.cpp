@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -23,7 +24,14 @@ TEST_CASE("every code has a name of its own") {
         {errc::copy_needed, "copy_needed"}, {errc::not_shareable, "not_shareable"}, {errc::stream, "stream"},
         {errc::no_backend, "no_backend"}, {errc::out_of_memory, "out_of_memory"}, {errc::out_of_range, "out_of_range"},
         {errc::argument, "argument"}, {errc::consumed, "consumed"}, {errc::driver, "driver"},
-        {errc::context_lost, "context_lost"}};
+        {errc::context_lost, "context_lost"}, {errc::no_driver, "no_driver"}, {errc::foreign_pointer, "foreign_pointer"},
+        {errc::no_peer_access, "no_peer_access"}, {errc::capturing, "capturing"}, {errc::not_exportable, "not_exportable"},
+        {errc::same_process, "same_process"}, {errc::stale_handle, "stale_handle"},
+        {errc::already_mapped, "already_mapped"}, {errc::device_not_found, "device_not_found"},
+        {errc::no_context, "no_context"}, {errc::unsupported_platform, "unsupported_platform"},
+        {errc::exporter_gone, "exporter_gone"}, {errc::permission, "permission"},
+        {errc::bad_descriptor, "bad_descriptor"}};
+    CHECK(std::string{name(errc{static_cast<int>(std::size(all))})} == "unknown");  // the list above is all of them
     for (auto const& [code, text] : all) CHECK(std::string{name(code)} == text);
     CHECK(std::string{name(errc{-1})} == "unknown");
     CHECK(std::string{name(errc{1000})} == "unknown");

@@ -64,7 +64,7 @@ TEST_CASE("a piece that never touches ordinary memory is one copy on the stream,
 
 TEST_CASE("ordinary memory is reached by lanes once they win") {
     CHECK(choose_bytes(0, between(ferry::cpu, gpu)) == means::nothing);
-    CHECK(choose_bytes(mib, between(ferry::cpu, gpu)) == means::plain);
+    CHECK(choose_bytes(2 * mib, between(ferry::cpu, gpu)) == means::plain);
     CHECK(choose_bytes(mib, between(gpu, ferry::cpu)) == means::plain);
     CHECK(choose_bytes(16 * mib, between(ferry::cpu, gpu)) == means::staged);
     CHECK(choose_bytes(16 * mib, between(ferry::cpu, managed)) == means::staged);
@@ -72,6 +72,37 @@ TEST_CASE("ordinary memory is reached by lanes once they win") {
     CHECK(choose_bytes(256 * mib, between(ferry::cpu, pinned)) == means::plain);
     CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu)) == means::plain);
     CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu, false, true)) == means::staged);
+}
+
+TEST_CASE("small copies from a device to ordinary memory, and no others, pass through one pinned buffer") {
+    for (auto const size : {std::size_t{1}, std::size_t{4096}, mib})
+        for (bool const fresh : {false, true}) {
+            CHECK(choose_bytes(size, between(ferry::cpu, gpu, false, fresh)) == means::bounced);
+            CHECK(choose_bytes(size, between(ferry::cpu, managed, false, fresh)) == means::bounced);
+            CHECK(choose_bytes(size, between(gpu, ferry::cpu)) == means::plain);
+            CHECK(choose_bytes(size, between(ferry::cpu, pinned)) == means::plain);
+        }
+    CHECK(choose_bytes(mib + 1, between(ferry::cpu, gpu)) == means::plain);
+}
+
+TEST_CASE("touched memory gets the chunks that were measured best, and all lanes keep all slots under way within the default bound") {
+    struct row {
+        std::size_t bytes;
+        int lanes;
+        std::size_t chunk;
+    };
+    constexpr std::size_t block = 4 * mib, most_pinned = 64 * mib;  // the copier's own
+    for (auto const& r : {row{16 * mib, 8, mib}, row{64 * mib, 8, 2 * mib}, row{256 * mib, 8, 2 * mib}, row{4096 * mib, 8, 2 * mib}})
+        for (int const lanes : {8, 16}) {
+            auto f = between(ferry::cpu, gpu);
+            f.lanes = lanes;
+            auto const cut = choose_staging(r.bytes, f);
+            CHECK(cut.lanes == r.lanes);
+            CHECK(cut.chunk == r.chunk);
+            CHECK(cut.slots == 4);
+            auto const per_block = block / cut.chunk, blocks = (static_cast<std::size_t>(cut.slots) + per_block - 1) / per_block;
+            CHECK(static_cast<std::size_t>(cut.lanes) * blocks * block <= most_pinned);
+        }
 }
 
 TEST_CASE("a staged transfer is cut so that each lane has something to do, and all of it is done") {
@@ -179,5 +210,24 @@ TEST_CASE("slabs along the slowest loop of a dense side are dense, and together 
         CHECK(reach(with_dst_at_0(part), with_dst_at_0(part).dst_offset, part.dst_strides, part.unit).begin == 0);
     }
     CHECK(end == 6 * 5 * 4 * 4);
+}
+
+TEST_CASE("a plan in slabs: each begins where the one before ends, on the side that is dense") {
+    using namespace ferry::cuda::detail;
+    for (bool const of_destination : {true, false}) {
+        auto const plan = transposed(gpu, gpu, 100, 70, true).plan;
+        slabs const cut{plan, slowest(plan, of_destination ? plan.dst_strides : plan.src_strides), 4096, of_destination};
+        CHECK(cut.count > 5);
+        std::int64_t end = 0, bytes = 0;
+        for (std::int64_t i = 0; i < cut.count; ++i) {
+            CHECK(cut.begin(i) == end);
+            CHECK(cut.size(i) <= 4096);
+            CHECK(cut.size(i) <= cut.size(0));  // a buffer for the first one holds them all
+            end += static_cast<std::int64_t>(cut.size(i));
+            bytes += cut.part(i).total_bytes;
+        }
+        CHECK(end == 100 * 70 * 4);
+        CHECK(bytes == end);
+    }
 }
 #endif

@@ -77,7 +77,7 @@ TEST_CASE("one lane carries every byte, both ways, whatever the sizes") {
             for (int slots = 1; slots <= 5; ++slots) {
                 auto const src = numbered(bytes);
                 std::vector<std::byte> dst(bytes);
-                staged_job job{dst.data(), src.data(), bytes, down, 0, {1, slots, 1024, down}};
+                staged_job job{dst.data(), src.data(), bytes, down, 0, {1, slots, 1024, down, slots}};
                 late_link lane{slots, 1024};
                 run(job, lane);
                 CHECK(dst == src);
@@ -86,11 +86,27 @@ TEST_CASE("one lane carries every byte, both ways, whatever the sizes") {
             }
 }
 
+TEST_CASE("the last chunk of each lane is cut smaller, and no byte is taken twice or left") {
+    constexpr std::size_t chunk = 4096, lanes = 3;
+    for (std::size_t const bytes : {std::size_t{1}, chunk, lanes * chunk, 10 * chunk, 10 * chunk + 77}) {
+        staged_job job{nullptr, nullptr, bytes, true, 0, {lanes, 2, chunk, true, 4}};
+        std::size_t end = 0;
+        for (auto c = job.take(); c.size != 0; c = job.take()) {
+            CHECK(c.begin == end);
+            CHECK((c.size == chunk || bytes - c.begin <= lanes * chunk));
+            CHECK((c.size <= chunk / 4 || bytes - c.begin > lanes * chunk));
+            end += c.size;
+        }
+        CHECK(end == bytes);
+        CHECK(!job.has_more());
+    }
+}
+
 TEST_CASE("lanes share a transfer") {
     for (bool const down : {true, false}) {
         auto const src = numbered(5'000'001);
         std::vector<std::byte> dst(src.size());
-        staged_job job{dst.data(), src.data(), src.size(), down, 0, {4, 3, 4096, true}};
+        staged_job job{dst.data(), src.data(), src.size(), down, 0, {4, 3, 4096, true, 4}};
         std::vector<std::thread> lanes;
         for (int i = 0; i < 4; ++i)
             lanes.emplace_back([&] {

@@ -362,3 +362,44 @@ TEST_CASE("R41, R81: what view and share throw, as of a sharded array, comes thr
     }
     CHECK(live_arrays == 0);
 }
+
+namespace {
+
+/// What a library with virtual functions hands around: the elements are the derived class's.
+struct abstract_array {
+    std::int64_t extent = 2;
+    float* first = nullptr;
+    virtual ~abstract_array() = default;
+};
+struct owning_array : abstract_array {
+    float values[2] = {1, 2};
+    owning_array() { first = values; }
+    owning_array(owning_array const&) : owning_array{} {}
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<abstract_array> {
+    static tensor_view view(abstract_array const& a) { return {a.first, {&a.extent, 1}}; }
+};
+template <>
+struct ferry::array_traits<owning_array> {
+    static tensor_view view(owning_array const& a) { return {a.values, {&a.extent, 1}}; }
+};
+
+TEST_CASE("an array that is moved through its base is refused, for its elements would stay behind") {
+    owning_array whole;
+    abstract_array& base = whole;
+    fails(errc::argument, [&] { static_cast<void>(ferry::to_dlpack(std::move(base))); }, {"sliced"});
+    fails(errc::argument, [&] { static_cast<void>(ferry::to_dlpack(std::move(base), {.copy = copy_policy::never})); });
+    auto const copy = ferry::to_dlpack(base, {.copy = copy_policy::always});
+    CHECK(copy.as<float, 1>()(1) == 2);
+    auto const moved = ferry::to_dlpack(std::move(whole));
+    CHECK(moved.as<float const, 1>()(1) == 2);
+    float two[2] = {3, 4};
+    abstract_array exactly;
+    exactly.first = two;
+    auto const tensor = ferry::to_dlpack(std::move(exactly));
+    CHECK(tensor.as<float const, 1>()(1) == 4);
+}

@@ -136,3 +136,22 @@ TEST_CASE("R53: a space lends only memory of its own device") {
                                ferry::allocating_from{ferry::host_space{}, sim});
     }, {"the space has memory on cpu", "request the space's device"});
 }
+
+TEST_CASE("R33: a tensor that travels on is what was checked when it came, whatever others write into its struct") {
+    for (bool const device_asked : {false, true}) {
+        float x = 7;
+        std::int64_t extents[] = {1}, strides[] = {1};
+        DLManagedTensorVersioned raw{};
+        raw.version = {1, 3};
+        raw.dl_tensor = {&x, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, extents, strides, 0};
+        auto came = ferry::from_dlpack(&raw);
+        raw.dl_tensor.ndim = -5;
+        raw.dl_tensor.data = nullptr;
+        raw.dl_tensor.dtype.bits = 0;
+        auto const got = device_asked ? ferry::to_host(std::move(came)) : ferry::to_dlpack(std::move(came), ferry::request{});
+        CHECK(!came);
+        CHECK(got.rank() == 1);
+        CHECK(got.as<float, 1>()(0) == 7);
+        CHECK(got.get() == &raw);
+    }
+}

@@ -34,7 +34,7 @@ TEST_CASE("R44: what stream numbers mean on CUDA, pinned and managed memory") {
         CHECK(stream("1", type) == stream_token::cuda_legacy_default());
         CHECK(stream("2", type) == stream_token::cuda_per_thread_default());
         CHECK(stream("0x7f0000001000", type).native_handle() == 0x7f0000001000);
-        for (auto const* bad : {"0", "-2", "-2**70", "True", "1.0", "'1'"})
+        for (auto const* bad : {"0", "-2", "-2**70", "2**63 - 1", "2**80", "True", "1.0", "'1'"})
             CHECK(is_value_error([&] { static_cast<void>(stream(bad, type)); }));
     }
 }
@@ -94,11 +94,18 @@ TEST_CASE("R34: devices by name, pair and object") {
     CHECK(of("(2, 5)") == ferry::device{device_type::cuda, 5});
     CHECK(of("type('D', (), {'__dlpack_device__': lambda self: (13, 0)})()") == ferry::device{device_type::cuda_managed, 0});
     for (auto const* bad : {"''", "'gpu'", "'cuda:'", "'cuda:x'", "'cuda:-1'", "'cuda:1 '", "'cuda:99999999999'", "'unknown'", "(1,)", "3", "None",
-                            "(2**40, 0)", "type('D', (), {'__dlpack_device__': lambda self: 3})()", "'cuda\\0'"}) {
+                            "(2**40, 0)", "type('D', (), {'__dlpack_device__': lambda self: 3})()", "type('D', (), {'__dlpack_device__': lambda self: (1, 0)})",
+                            "'cuda\\0'"}) {
         INFO(std::string{bad});
         CHECK_FALSE(of(bad));
         CHECK(support::taken_error(PyExc_ValueError) != "");
     }
     CHECK_FALSE(of("type('D', (), {'__dlpack_device__': lambda self: {}[1]})()"));
     support::taken_error(PyExc_KeyError);
+    for (auto* error : {PyExc_AttributeError, PyExc_TypeError}) {  // of the method, not for want of it
+        auto const* text = error == PyExc_AttributeError ? "type('D', (), {'__dlpack_device__': lambda self: self.missing})()"
+                                                         : "type('D', (), {'__dlpack_device__': lambda self: 1 + ''})()";
+        CHECK_FALSE(of(text));
+        CHECK(support::taken_error(error) != "");
+    }
 }

@@ -25,7 +25,8 @@ std::string translated(PyObject* type, F f) {
 
 TEST_CASE("R81: what cannot travel is a BufferError") {
     using enum ferry::errc;
-    for (auto const code : {version, device, dtype, rank, shape, overflow, null_data, strides, read_only, no_backend, null_struct, not_shareable, flags})
+    for (auto const code : {version, device, dtype, rank, shape, overflow, null_data, strides, read_only, no_backend, null_struct, not_shareable, flags,
+                            not_exportable, same_process, already_mapped, no_context, unsupported_platform})
         CHECK(translated(PyExc_BufferError, [&] { fail_with(code); }).find("the message") != std::string::npos);
 }
 
@@ -38,7 +39,10 @@ TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError")
 
 TEST_CASE("R81: the other classes") {
     using enum ferry::errc;
-    for (auto const code : {stream, argument, consumed}) translated(PyExc_ValueError, [&] { fail_with(code); });
+    for (auto const code : {stream, argument, consumed, bad_descriptor, device_not_found})
+        translated(PyExc_ValueError, [&] { fail_with(code); });
+    for (auto const code : {exporter_gone, stale_handle}) translated(PyExc_OSError, [&] { fail_with(code); });
+    translated(PyExc_PermissionError, [] { fail_with(permission); });
     translated(PyExc_IndexError, [] { fail_with(out_of_range); });
     translated(PyExc_MemoryError, [] { fail_with(out_of_memory); });
     for (auto const code : {driver, context_lost}) translated(PyExc_RuntimeError, [&] { fail_with(code); });

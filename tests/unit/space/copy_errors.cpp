@@ -96,3 +96,20 @@ TEST_CASE("a failed copy reports the function that was called") {
         CHECK(std::string{e.what()}.starts_with("ferry::copy: "));
     }
 }
+
+TEST_CASE("R26: elements without memory behind them are neither read nor written") {
+    ferry::tensor_view const nowhere{static_cast<float*>(nullptr), line};
+    auto const f = plan_failure({data, line}, nowhere);
+    CHECK(f.code == ferry::errc::null_data);
+    CHECK(says(f, "the source"));
+    CHECK(says(plan_failure(nowhere, {data, line}), "the destination"));
+    CHECK(plan_failure({static_cast<float*>(nullptr), none}, {static_cast<float*>(nullptr), none}).code == ferry::errc::ok);
+}
+
+TEST_CASE("a list of strides that is shorter than that of the extents is not read beyond its end") {
+    std::int64_t const one[] = {3};
+    auto const f = plan_failure({data, square}, {data, square, one});
+    CHECK(f.code == ferry::errc::strides);
+    CHECK(says(f, "2 extents but 1 strides"));
+    CHECK(plan_failure({data, square, one}, {data, square}).code == ferry::errc::strides);
+}

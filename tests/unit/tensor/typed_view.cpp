@@ -274,3 +274,11 @@ TEST_CASE("a view of static rank keeps its extents when the tensor's are gone") 
     CHECK(v.extent(1) == 3);
     CHECK(v(1, 2) == 5);
 }
+
+TEST_CASE("a list of strides that is shorter than that of the extents is refused") {
+    numbers n;
+    std::int64_t const one[] = {3};
+    tensor_view const v{n.data, two_by_three, one};
+    fails(errc::strides, [&] { static_cast<void>(as<std::int32_t, 2>(v)); }, {"2 extents but 1 strides"});
+    fails(errc::strides, [&] { static_cast<void>(as<std::int32_t>(v)); });
+}

@@ -19,6 +19,8 @@ template <class T>
 struct with_every_name : array_traits<T>, every_name {};
 template <class T>
 concept extensible = specialised<T> && !std::is_final_v<array_traits<T>>;
+template <class T>
+concept closed = specialised<T> && !extensible<T>;
 
 template <class T>
 concept declares_view = extensible<T> && !requires { &with_every_name<T>::view; };
@@ -42,6 +44,7 @@ concept view_takes_const = requires(T const& a) { array_traits<T>::view(a); } ||
 /// Whether each ability that array_traits<T> names is one. Its `view` is looked at by `is_adapted`.
 template <class T>
 consteval bool is_sound() {
+    static_assert(!closed<T>, "ferry: array_traits<T> must not be final: ferry derives from it to see which names it declares");
     constexpr bool share = !declares_share<T> || !viewable<T> || shareable<T>;
     static_assert(share, "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference, and returns by value an owner that ferry can view, such as another T");
     constexpr bool adopt = !declares_adopt<T> || adopting<T>;
@@ -61,7 +64,9 @@ consteval bool is_sound() {
 template <class Array>
 consteval bool is_adapted() {
     using T = std::remove_cv_t<Array>;
-    if constexpr (declares_view<T> && !has_traits_view<T>) {
+    if constexpr (closed<T>) {
+        return is_sound<T>();
+    } else if constexpr (declares_view<T> && !has_traits_view<T>) {
         static_assert(!views_a_copy<T>, "ferry: array_traits<T>::view takes the array by value, and its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
         static_assert(!view_is_no_static<T>, "ferry: array_traits<T>::view is called without an object: make it static");
         static_assert(views_a_copy<T> || view_is_no_static<T>, "ferry: array_traits<T>::view must take the array by reference and return ferry::tensor_view: public, static tensor_view view(T&) and view(T const&)");

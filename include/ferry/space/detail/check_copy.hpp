@@ -56,6 +56,20 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
     fail(errc::overflow, api, text, where);
 }
 
+[[noreturn]] FERRY_COLD inline void fail_layout(tensor_view const& v, char const* what, char const* api,
+                                                std::source_location where) {
+    if (v.strides().is_implicit() || v.strides().rank() == v.rank())
+        fail(errc::null_data, api, message{"there is no data behind the elements of the "} << what << " (R26)", where);
+    fail(errc::strides, api,
+         message{"the "} << what << " has " << v.rank() << " extents but " << v.strides().rank()
+             << " strides: give one for each, or none for compact elements", where);
+}
+
+/// What can be read: as many strides as extents, or none, and memory behind the elements.
+constexpr bool is_laid_out(tensor_view const& v) noexcept {
+    return v.data() != nullptr && (v.strides().is_implicit() || v.strides().rank() == v.rank());
+}
+
 /// Equal shapes and types, and a destination that can hold what is written to it. Gives the number
 /// of elements. One pass over the shapes: for small tensors this is a good part of the copy.
 constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src, char const* api,
@@ -76,7 +90,10 @@ constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src
             fail_overflow(dst.shape(), api, where);
         return 0;
     }
-    if (dst.strides().is_implicit() || count == 0) return count;
+    if (count == 0) return 0;
+    if (!is_laid_out(dst)) fail_layout(dst, "destination", api, where);
+    if (!is_laid_out(src)) fail_layout(src, "source", api, where);
+    if (dst.strides().is_implicit()) return count;
     for (int i = 0; i < dst.rank(); ++i)
         if (dst.strides()[i] == 0 && dst.extent(i) > 1) fail_repeated(i, dst.extent(i), api, where);
     return count;

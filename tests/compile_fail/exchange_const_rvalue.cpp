@@ -1,0 +1,26 @@
+// expect: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array
+// What is copied is said: a const array that is "moved" would be copied even under copy_policy::never.
+#include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/to_dlpack.hpp>
+
+#include <utility>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array const& a) { return {&a.value, {}}; }
+    static array adopt(managed_tensor) { return {}; }
+};
+
+#ifdef FERRY_COMPILE_FAIL
+using source = array const;
+#else
+using source = array;
+#endif
+
+auto exported(source& a) { return ferry::to_dlpack(std::move(a)); }
+auto exported_under(source& a) { return ferry::to_dlpack(std::move(a), {.copy = ferry::copy_policy::never}); }
+auto imported(source& a) { return ferry::from_dlpack<array>(std::move(a)); }

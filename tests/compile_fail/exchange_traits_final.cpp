@@ -1,0 +1,18 @@
+// expect: array_traits<T> must not be final: ferry derives from it to see which names it declares
+// Its other members would be passed over in silence when their signatures are wrong.
+#include <ferry/exchange/to_dlpack.hpp>
+
+struct array {
+    float value = 1;
+};
+
+template <>
+#ifdef FERRY_COMPILE_FAIL
+struct ferry::array_traits<array> final {
+#else
+struct ferry::array_traits<array> {
+#endif
+    static tensor_view view(array const& a) { return {&a.value, {}}; }
+};
+
+auto exported(array& a) { return ferry::to_dlpack(a, {.copy = ferry::copy_policy::always}); }

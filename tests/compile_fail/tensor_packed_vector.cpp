@@ -1,0 +1,20 @@
+// expect: short vectors of packed elements are not read as one value: make the lanes a dimension
+// A packed element is read by value, one lane of it.
+#include <ferry/tensor/typed_view.hpp>
+
+#include <cstdint>
+
+struct nibbles {
+    std::uint8_t bits;
+};
+
+template <>
+struct ferry::dtype_traits<nibbles> {
+#ifdef FERRY_COMPILE_FAIL
+    static constexpr data_type value{type_code::uint, 4, 3};
+#else
+    static constexpr data_type value{type_code::uint, 4, 1};
+#endif
+};
+
+auto typed(ferry::tensor_view const& v) { return ferry::as<nibbles const, 1>(v); }

@@ -1,0 +1,503 @@
+"""minitensor's shared tensors, between processes that have nothing but the descriptor: every docstring is the promise."""
+
+import gc
+import glob
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import minitensor as mt
+
+VALUES = [[0, 1, 2], [3, 4, 5]]
+BEGIN = "import sys, json, time, os, signal\nimport minitensor as mt\nread = lambda: bytes.fromhex(sys.stdin.readline())\n"
+
+
+def segments(pid=None):
+    """The names in /dev/shm of this process's shares, or of another's."""
+    return glob.glob(f"/dev/shm/ferry-{os.getuid()}-*-{pid or os.getpid()}-*")
+
+
+@pytest.fixture(autouse=True)
+def no_segment_is_left_behind():
+    before = set(segments())
+    yield
+    gc.collect()
+    assert set(segments()) <= before
+
+
+class Process:
+    """An unrelated Python process: told lines, and asked for lines."""
+
+    def __init__(self, code):
+        self.popen = subprocess.Popen([sys.executable, "-c", BEGIN + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.popen.pid
+
+    def tell(self, line=""):
+        self.popen.stdin.write(line + "\n")
+        self.popen.stdin.flush()
+
+    def hear(self):
+        line = self.popen.stdout.readline()
+        assert line, f"the process ended with {self.popen.wait(10)}"
+        return line.rstrip("\n")
+
+    def end(self, status=0):
+        self.popen.stdin.close()
+        assert self.popen.wait(20) == status
+        self.popen.stdout.close()
+
+    def kill(self):
+        self.popen.kill()
+        self.end(-signal.SIGKILL)
+
+
+def elsewhere(code, *lines):
+    """What a process prints that is told these lines."""
+    process = Process(code)
+    for line in lines:
+        process.tell(line)
+    heard = process.hear()
+    process.end()
+    return heard
+
+
+LOOK = "t = mt.ipc_attach(read())\nprint(json.dumps([t.tolist(), list(t.shape), t.readonly, t.dtype, t.copied]))"
+
+
+def looked_at(descriptor):
+    return json.loads(elsewhere(LOOK, descriptor.hex()))
+
+
+def crc32c(data):
+    """Castagnoli's, which zlib does not have."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def canonical(document):
+    text = json.dumps({k: v for k, v in document.items() if k != "checksum"}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return crc32c(text.encode())
+
+
+# The face
+
+
+def test_shared_has_descriptor_json_tensor_copied_close_and_is_a_context_manager():
+    """`Shared`: `.descriptor` (bytes), `.json()` (str), `.tensor`, `.copied`, `.close()`, context manager."""
+    t = mt.asarray(VALUES)
+    with mt.ipc_share(t) as s:
+        assert isinstance(s, mt.Shared)
+        assert type(s.descriptor) is bytes and type(s.json()) is str
+        assert type(s.tensor) is mt.Tensor and s.copied is True
+        assert s.tensor is s.tensor
+        descriptor = s.descriptor
+        assert mt.ipc_attach(descriptor).tolist() == VALUES
+    with pytest.raises(OSError):
+        mt.ipc_attach(descriptor)
+
+
+def test_what_is_no_tensor_is_a_type_error():
+    """`mt.ipc_share(x) -> Shared` for a Tensor or a Column"""
+    for x in (None, 1, [1, 2], b"123"):
+        with pytest.raises(TypeError):
+            mt.ipc_share(x)
+    for x in (None, 1, [1, 2]):
+        with pytest.raises(TypeError):
+            mt.ipc_attach(x)
+
+
+def test_the_tensor_is_x_itself_or_a_copy_of_the_moment():
+    """`shared.tensor` is x itself when its storage is shared already (`copied` False), else a copy of this moment (True)."""
+    x = mt.asarray(VALUES)
+    s = mt.ipc_share(x)
+    assert s.copied and s.tensor is not x and s.tensor.data_ptr != x.data_ptr
+    x.fill(9)
+    assert s.tensor.tolist() == VALUES
+    again = mt.ipc_share(s.tensor)
+    assert not again.copied and again.tensor is s.tensor
+    part = s.tensor[1, ::-1]
+    sliced = mt.ipc_share(part)
+    assert not sliced.copied and sliced.tensor is part
+    s.tensor.fill(7)
+    assert looked_at(sliced.descriptor)[0] == [7, 7, 7] == looked_at(again.descriptor)[0][0]
+
+
+# What each call promises
+
+
+def test_close_ends_new_attaches_at_once_in_every_process():
+    """`close()` ends new attaches at once, in every process ... importers keep valid data until they drop it. Twice is fine."""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    reader = Process("""
+t = mt.ipc_attach(d := read())
+print("attached", flush=True)
+sys.stdin.readline()
+try:
+    mt.ipc_attach(d)
+    print("again")
+except OSError:
+    print(t.tolist())
+""")
+    reader.tell(s.descriptor.hex())
+    assert reader.hear() == "attached"
+    mine, descriptor = mt.ipc_attach(s.descriptor), s.descriptor
+    s.close()
+    s.close()
+    reader.tell()
+    assert reader.hear() == str(VALUES)
+    reader.end()
+    assert mine.tolist() == s.tensor.tolist() == VALUES
+    with pytest.raises(OSError):
+        mt.ipc_attach(descriptor)
+    assert not segments()
+
+
+@pytest.mark.parametrize("what", ["stopped", "killed"])
+def test_close_returns_whatever_the_other_side_does(what):
+    """... and returns within 2 s whatever the other side does"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    reader = Process("t = mt.ipc_attach(read())\nprint(1, flush=True)\nsys.stdin.readline()")
+    reader.tell(s.descriptor.hex())
+    reader.hear()
+    os.kill(reader.pid, signal.SIGSTOP if what == "stopped" else signal.SIGKILL)
+    begin = time.monotonic()
+    s.close()
+    assert time.monotonic() - begin < 2
+    reader.kill()
+
+
+def test_dropping_a_shared_closes_it():
+    """Dropping a Shared closes it."""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    descriptor, t = s.descriptor, s.tensor
+    del s
+    gc.collect()
+    with pytest.raises(OSError):
+        mt.ipc_attach(descriptor)
+    assert t.tolist() == VALUES and not segments()
+
+
+def test_what_a_killed_exporter_left_behind_is_gone_when_the_next_starts():
+    """What a killed exporter left behind is gone at the latest when the next exporter of that user starts."""
+    exporter = Process("s = mt.ipc_share(mt.arange(3))\nprint(s.descriptor.hex(), flush=True)\ntime.sleep(60)")
+    descriptor = bytes.fromhex(exporter.hear())
+    t = mt.ipc_attach(descriptor)
+    exporter.kill()
+    with pytest.raises(OSError):
+        mt.ipc_attach(descriptor)
+    assert t.tolist() == [0, 1, 2]
+    assert segments(exporter.pid)
+    elsewhere("s = mt.ipc_share(mt.arange(3))\nprint(1)")
+    assert not segments(exporter.pid)
+    assert t.tolist() == [0, 1, 2]
+
+
+def test_a_process_that_ends_leaves_nothing_behind():
+    """Dropping a Shared closes it: so does the end of the process, whatever still refers to it."""
+    exporter = Process("keep = [s := mt.ipc_share(mt.arange(3))]\nkeep.append(keep)\nprint(1, flush=True)\nsys.stdin.readline()")
+    exporter.hear()
+    assert len(segments(exporter.pid)) == 1
+    exporter.tell()
+    exporter.end()
+    assert not segments(exporter.pid)
+
+
+@pytest.mark.parametrize("how", ["os._exit(0)", "sys.exit(0)", "s.close(); os._exit(0)", "del s; gc.collect(); os._exit(0)"])
+def test_the_child_of_a_fork_never_removes_its_parents_shares(how):
+    """The child of a fork never removes its parent's shares."""
+    exporter = Process(f"""
+import gc
+s = mt.ipc_share(mt.arange(3))
+d = s.descriptor
+if os.fork() == 0:
+    {how}
+os.wait()
+print(d.hex(), flush=True)
+sys.stdin.readline()
+""")
+    descriptor = bytes.fromhex(exporter.hear())
+    assert mt.ipc_attach(descriptor).tolist() == [0, 1, 2]
+    assert len(segments(exporter.pid)) == 1
+    exporter.tell()
+    exporter.end()
+
+
+def test_the_child_of_a_fork_shares_and_attaches_for_itself():
+    """The child of a fork never removes its parent's shares."""
+    heard = elsewhere("""
+s = mt.ipc_share(mt.arange(3))
+t = mt.ipc_attach(s.descriptor)
+if os.fork() == 0:
+    mine = mt.ipc_share(mt.arange(4))
+    theirs = mt.ipc_attach(s.descriptor)
+    theirs.fill(8)
+    good = mt.ipc_attach(mine.descriptor).tolist() == [0, 1, 2, 3]
+    mine.close()
+    os._exit(good)
+print(os.wait()[1] >> 8, t.tolist(), mt.ipc_attach(s.descriptor).tolist())
+""")
+    assert heard == "1 [8, 8, 8] [8, 8, 8]"
+
+
+def test_an_attached_tensor_may_be_shared_again():
+    """An attached tensor may be shared again."""
+    first = mt.ipc_share(mt.asarray(VALUES))
+    middle = Process("""
+t = mt.ipc_attach(read())
+s = mt.ipc_share(t[1])
+print(s.descriptor.hex(), s.copied, s.tensor.shape, flush=True)
+sys.stdin.readline()
+""")
+    middle.tell(first.descriptor.hex())
+    descriptor, copied, shape = middle.hear().split(" ", 2)
+    assert (copied, shape) == ("False", "(3,)")
+    t = mt.ipc_attach(bytes.fromhex(descriptor))
+    assert t.tolist() == [3, 4, 5]
+    first.tensor.fill(6)
+    first.close()
+    assert mt.ipc_attach(bytes.fromhex(descriptor)).tolist() == [6, 6, 6]
+    middle.tell()
+    middle.end()
+    with pytest.raises(OSError):
+        mt.ipc_attach(bytes.fromhex(descriptor))
+    assert t.tolist() == [6, 6, 6]
+
+
+@pytest.mark.parametrize("form", ["descriptor", "json"])
+def test_host_memory_attaches_from_either_form_alone(form):
+    """Host memory attaches from `.descriptor` or `.json()` alone in an unrelated process of the same user (mode 0600)"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    if form == "descriptor":
+        assert looked_at(s.descriptor)[0] == VALUES
+    else:
+        assert json.loads(elsewhere("print(mt.ipc_attach(sys.stdin.readline()).tolist())", s.json())) == VALUES
+    assert [os.stat(path).st_mode & 0o7777 for path in segments()] == [0o600]
+
+
+def test_writes_are_seen_on_both_sides():
+    """... a copy of this moment, and from then on one memory"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    assert elsewhere("t = mt.ipc_attach(read())\nt[0].fill(8)\nprint(1)", s.descriptor.hex()) == "1"
+    assert s.tensor.tolist() == [[8, 8, 8], [3, 4, 5]]
+
+
+def test_read_only_is_mapped_so_that_writing_faults():
+    """read-only is mapped PROT_READ there"""
+    s = mt.ipc_share(mt.asarray(VALUES).as_readonly())
+    assert s.tensor.readonly
+    assert looked_at(s.descriptor)[2] is True
+    writer = Process("""
+import ctypes
+t = mt.ipc_attach(read())
+try:
+    t.fill(1)
+except ValueError:
+    ctypes.memset(t.data_ptr, 1, 1)
+""")
+    writer.tell(s.descriptor.hex())
+    writer.end(-signal.SIGSEGV)
+    assert s.tensor.tolist() == VALUES
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda t: t, lambda t: t[1], lambda t: t[:, ::2], lambda t: t[::-1, ::-1], lambda t: t.T, lambda t: t[0, 1], lambda t: t[:0],
+        lambda t: t[0].broadcast_to((4, 3)), lambda t: t.as_readonly(),
+    ],
+    ids=["whole", "row", "strided", "reversed", "transposed", "rank 0", "empty", "broadcast", "read-only"],
+)  # fmt: skip
+@pytest.mark.parametrize("already", [False, True], ids=["ordinary memory", "shared already"])
+def test_shape_values_and_read_only_are_kept(view, already):
+    """Shape, values and read-only are kept; a broadcast stays readable."""
+    base = mt.asarray(VALUES)
+    keep = mt.ipc_share(base)
+    t = view(keep.tensor if already else base)
+    s = mt.ipc_share(t)
+    assert s.copied is (not already and t.size != 0)
+    assert looked_at(s.descriptor) == [t.tolist(), list(t.shape), t.readonly, t.dtype, False]
+    assert s.tensor.tolist() == t.tolist() and s.tensor.shape == t.shape and s.tensor.readonly == t.readonly
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint64", "float16", "bfloat16", "complex128", "float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn"])
+def test_every_dtype_travels(dtype):
+    """Shape, values and read-only are kept"""
+    t = mt.asarray([0, 1, 1, 0], dtype)
+    s = mt.ipc_share(t)
+    a = mt.ipc_attach(s.descriptor)
+    heard = elsewhere("t = mt.ipc_attach(read())\nprint(t.tolist(), t.dtype)", s.descriptor.hex())
+    assert a.tolist() == t.tolist() and heard == f"{t.tolist()} {dtype}"
+
+
+def test_this_process_attaches_its_own_share_as_an_alias():
+    """`mt.ipc_attach` returns the same kind: here the same memory"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    t = mt.ipc_attach(s.descriptor)
+    assert t.data_ptr == s.tensor.data_ptr and not t.copied
+    del s
+    assert t.tolist() == VALUES
+
+
+# The descriptor
+
+
+def test_the_descriptor_ends_in_crc_32c():
+    """The descriptor ends in CRC-32C, little-endian, over all bytes before it"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    assert crc32c(b"123456789") == 0xE3069283
+    assert struct.unpack("<I", s.descriptor[-4:])[0] == crc32c(s.descriptor[:-4])
+    for at in range(len(s.descriptor)):
+        broken = bytearray(s.descriptor)
+        broken[at] ^= 1
+        with pytest.raises(ValueError):
+            mt.ipc_attach(bytes(broken))
+    for length in range(len(s.descriptor)):
+        with pytest.raises(ValueError):
+            mt.ipc_attach(s.descriptor[:length])
+    with pytest.raises(ValueError):
+        mt.ipc_attach(s.descriptor + b"\0")
+
+
+def test_the_checksum_of_json_is_over_the_canonical_form():
+    """in JSON over the canonical form (sorted keys, no spaces) without the checksum's own key, so re-ordered or indented text is
+    valid, unknown keys are covered and ignored"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    document = json.loads(s.json())
+    reordered = dict(reversed(document.items()))
+    assert mt.ipc_attach(json.dumps(reordered, indent=4)).tolist() == VALUES
+    assert int(str(document["checksum"]), 0 if isinstance(document["checksum"], int) else 16) == canonical(document)
+    changed = json.loads(s.json())
+    changed["unknown"] = {"a": [1, None, "ü"]}
+    with pytest.raises(ValueError):
+        mt.ipc_attach(json.dumps(changed))
+    given = canonical(changed)
+    changed["checksum"] = given if isinstance(document["checksum"], int) else f"{given:08x}"
+    assert mt.ipc_attach(json.dumps(changed)).tolist() == VALUES
+    for text in ("", "{}", "[]", "null", s.json()[:-1], s.json() + "x", s.json().replace("1", "2", 1)):
+        with pytest.raises(ValueError):
+            mt.ipc_attach(text)
+
+
+def test_every_bound_is_checked_behind_the_checksum():
+    """It is no security: every bound is checked behind it."""
+    s = mt.ipc_share(mt.asarray(VALUES))
+
+    def forge(change):
+        document = json.loads(s.json())
+        change(document, document["memories"][0], document["tensor"])
+        given = canonical(document)
+        document["checksum"] = given if isinstance(document["checksum"], int) else f"{given:08x}"
+        return json.dumps(document)
+
+    assert mt.ipc_attach(forge(lambda d, m, t: None)).tolist() == VALUES
+    changes = [
+        lambda d, m, t: t.update(shape=[2, 4]),
+        lambda d, m, t: t.update(shape=[2, -3]),
+        lambda d, m, t: t.update(byte_offset=8),
+        lambda d, m, t: t.update(byte_offset=-8),
+        lambda d, m, t: t.update(strides=[-3, 1]),
+        lambda d, m, t: t.update(strides=["9223372036854775807", 1]),
+        lambda d, m, t: t.update(memory=1),
+        lambda d, m, t: m.update(offset=8),
+        lambda d, m, t: (m.update(length=4096, allocation=4096), t.update(shape=[2, 256])),
+        lambda d, m, t: m.update(name="/../../etc/passwd"),
+        lambda d, m, t: m.update(name="/ferry-0-0-0-0-0"),
+    ]
+    for change in changes:
+        text = forge(change)
+        with pytest.raises(ValueError):
+            mt.ipc_attach(text)
+        with pytest.raises((ValueError, OSError)):  # an unrelated process maps it
+            outcome = elsewhere("""
+try:
+    mt.ipc_attach(sys.stdin.readline())
+    print("attached")
+except (ValueError, OSError) as e:
+    print(type(e).__name__)
+""", text)
+            raise {"ValueError": ValueError, "OSError": OSError, "attached": AssertionError}[outcome]
+
+
+def test_errors_are_told_apart():
+    """a bad descriptor is ValueError; an exporter that is gone OSError; an unknown device ValueError; CUDA without a driver
+    BufferError"""
+    s = mt.ipc_share(mt.asarray(VALUES))
+    assert mt.ipc_attach(s.descriptor, "cpu").tolist() == mt.ipc_attach(s.descriptor, device=(1, 0)).tolist() == VALUES
+    for device in ("gpu", "cuda:x", (99, 0)):
+        with pytest.raises((ValueError, BufferError)):
+            mt.ipc_attach(s.descriptor, device)
+    with pytest.raises(ValueError):
+        mt.ipc_attach(s.descriptor, "nonsense")
+    with pytest.raises(ValueError):
+        mt.ipc_attach(b"nonsense")
+    with pytest.raises(ValueError if mt.cuda_available() else BufferError):
+        mt.ipc_attach(s.descriptor, "cuda")
+    s.close()
+    with pytest.raises(OSError):
+        mt.ipc_attach(s.descriptor)
+
+
+# Together
+
+
+def test_threads_share_attach_and_close_at_once():
+    """Shares and attaches of many threads do not meet."""
+    errors = []
+
+    def work(n):
+        try:
+            for i in range(50):
+                with mt.ipc_share(mt.arange(100 + n)) as s:
+                    assert mt.ipc_attach(s.descriptor).tolist()[-1] == 99 + n
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+def test_rounds_leave_no_file_and_no_mapping_behind():
+    """No file descriptor and no mapping is leaked over rounds of share, attach and close."""
+    exporter = Process("s = mt.ipc_share(mt.arange(3))\nprint(s.descriptor.hex(), flush=True)\nsys.stdin.readline()")
+    descriptor = bytes.fromhex(exporter.hear())
+    mt.ipc_attach(descriptor)
+    count = lambda: (len(os.listdir("/proc/self/fd")), open("/proc/self/maps").read().count("/dev/shm/ferry-"))  # noqa: E731
+    before = count()
+    for _ in range(20_000):
+        mt.ipc_attach(descriptor)
+    assert count() == before
+    for _ in range(2_000):
+        with mt.ipc_share(mt.arange(3)) as s:
+            mt.ipc_attach(s.descriptor)
+    del s
+    assert count() == before
+    exporter.tell()
+    exporter.end()
+
+
+@pytest.mark.parametrize("after", [0.0, 0.001, 0.003, 0.01])
+def test_an_importer_that_is_killed_at_any_time_leaves_the_share_whole(after):
+    """The exporter goes on, whatever happens to an importer."""
+    with mt.ipc_share(mt.asarray(VALUES)) as s:
+        for _ in range(3):
+            reader = Process("d = read()\nprint(1, flush=True)\nwhile True:\n    mt.ipc_attach(d)")
+            reader.tell(s.descriptor.hex())
+            reader.hear()
+            time.sleep(after)
+            reader.kill()
+            assert looked_at(s.descriptor)[0] == VALUES

@@ -1,0 +1,57 @@
+"""A reader of 60 lines that knows nothing of ferry attaches what ferry shares, from the JSON alone, and writes to it."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import minitensor as mt
+
+READER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ipc" / "reader.py"
+
+
+def read(shared, *arguments):
+    result = subprocess.run([sys.executable, READER, *arguments], input=shared.json(), capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    return eval(result.stdout)  # a list of numbers
+
+
+def test_the_reader_has_at_most_sixty_lines_and_no_ferry():
+    text = READER.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    assert "minitensor" not in text
+
+
+LAYOUTS = {
+    "whole": lambda t: t,
+    "slice": lambda t: t[1:3],
+    "stepped": lambda t: t[::2, 1::3],
+    "transposed": lambda t: t.T,
+    "reversed": lambda t: t[::-1, ::-2],
+    "one element": lambda t: t[2, 3],
+}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_offset_and_strides_are_honoured_and_what_it_writes_is_seen(layout, dtype):
+    whole = mt.asarray([[10 * y + x for x in range(6)] for y in range(4)], dtype=dtype)
+    with mt.ipc_share(whole) as first, mt.ipc_share(LAYOUTS[layout](first.tensor)) as shared:
+        assert not shared.copied
+        view = shared.tensor
+        before = view.tolist()
+        assert read(shared, "5") == before
+        assert plus(before, 5) == view.tolist()
+
+
+def plus(values, more):
+    return [plus(v, more) for v in values] if isinstance(values, list) else values + more
+
+
+def test_what_is_closed_is_there_for_nobody():
+    with mt.ipc_share(mt.zeros((4,), dtype="int64")) as shared:
+        assert read(shared) == [0, 0, 0, 0]
+        text = shared.json()
+    late = subprocess.run([sys.executable, READER], input=text, capture_output=True, text=True, timeout=60)
+    assert late.returncode != 0 and "FileNotFoundError" in late.stderr

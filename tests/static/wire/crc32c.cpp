@@ -1,0 +1,73 @@
+#include <ferry/wire/crc32c.hpp>
+#include <ferry/wire/detail/hex.hpp>
+#include <ferry/wire/detail/text.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+using ferry::wire::crc32c;
+
+namespace {
+
+template <std::size_t N>
+constexpr auto bytes_of(char const (&text)[N]) {
+    std::array<std::byte, N - 1> out{};
+    for (std::size_t i = 0; i + 1 < N; ++i) out[i] = static_cast<std::byte>(text[i]);
+    return out;
+}
+
+template <std::size_t N>
+constexpr std::array<std::byte, N> repeated(unsigned char byte) {
+    std::array<std::byte, N> out{};
+    out.fill(std::byte{byte});
+    return out;
+}
+
+constexpr std::array<std::byte, 32> counting() {
+    std::array<std::byte, 32> out{};
+    for (std::size_t i = 0; i < 32; ++i) out[i] = static_cast<std::byte>(i);
+    return out;
+}
+
+constexpr auto digits = bytes_of("123456789");
+
+template <class T>
+constexpr bool is_decimal(std::string_view text, T expected) {
+    T out{};
+    return ferry::wire::detail::from_decimal(text, out) && out == expected;
+}
+template <class T>
+constexpr bool is_no_decimal(std::string_view text) {
+    T out{};
+    return !ferry::wire::detail::from_decimal(text, out);
+}
+
+}  // namespace
+
+// The check value of the CRC catalogue, and the test vectors of RFC 3720, B.4.
+static_assert(crc32c(digits) == 0xe306'9283);
+static_assert(crc32c(repeated<32>(0)) == 0x8a91'36aa && crc32c(repeated<32>(0xff)) == 0x62a8'ab43);
+static_assert(crc32c(counting()) == 0x46dd'794e);
+static_assert(crc32c({}) == 0);
+static_assert(crc32c(std::span{digits}.subspan(4), crc32c(std::span{digits}.first(4))) == crc32c(digits));
+
+static_assert(is_decimal<std::uint64_t>("18446744073709551615", UINT64_MAX) && is_no_decimal<std::uint64_t>("18446744073709551616"));
+static_assert(is_decimal<std::int64_t>("-9223372036854775808", INT64_MIN) && is_no_decimal<std::int64_t>("-9223372036854775809"));
+static_assert(is_decimal<std::int64_t>("9223372036854775807", INT64_MAX) && is_no_decimal<std::int64_t>("9223372036854775808"));
+static_assert(is_decimal<std::uint8_t>("255", 255) && is_no_decimal<std::uint8_t>("256") && is_no_decimal<std::uint8_t>("-1"));
+static_assert(is_decimal("0", 0) && is_no_decimal<int>("") && is_no_decimal<int>("-") && is_no_decimal<int>("00"));
+static_assert(is_no_decimal<int>("-0") && is_no_decimal<int>("+1") && is_no_decimal<int>(" 1") && is_no_decimal<int>("1.0"));
+static_assert(is_no_decimal<int>("0x10") && is_no_decimal<int>("1:"));
+
+using ferry::wire::detail::is_segment_name, ferry::wire::detail::is_utf8;
+static_assert(is_segment_name("/ferry-1000-4026531836-42-7_a.b") && !is_segment_name("/") && !is_segment_name("ferry"));
+static_assert(!is_segment_name("/..") && !is_segment_name("/.hidden") && !is_segment_name("/a/b") && !is_segment_name("/a b"));
+static_assert(!is_segment_name(std::string_view{"/a\0b", 4}) && !is_segment_name("/\xc3\xa9"));
+
+static_assert(is_utf8("") && is_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\x8e\xf4\x8f\xbf\xbf"));
+static_assert(!is_utf8(std::string_view{"a\0b", 3}) && !is_utf8("\x80") && !is_utf8("\xc3") && !is_utf8("\xc3("));
+static_assert(!is_utf8("\xc0\xaf") && !is_utf8("\xc1\xbf") && !is_utf8("\xe0\x9f\xbf") && !is_utf8("\xf0\x8f\xbf\xbf"));  // too long
+static_assert(!is_utf8("\xed\xa0\x80") && !is_utf8("\xf4\x90\x80\x80") && !is_utf8("\xf5\x80\x80\x80") && !is_utf8("\xe2\x82"));

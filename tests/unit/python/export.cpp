@@ -1,0 +1,96 @@
+#include "interpreter.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace {
+
+/// Shared storage that a resize replaces, as a vector's elements are: who holds a view of the old ones reads freed memory.
+struct growing_array {
+    std::shared_ptr<std::vector<float>> values;
+    std::int64_t size = 0;
+
+    explicit growing_array(std::size_t n) { resize(n); }
+    void resize(std::size_t n) {
+        values = std::make_shared<std::vector<float>>(n, static_cast<float>(n));
+        size = static_cast<std::int64_t>(n);
+    }
+};
+
+growing_array* subject = nullptr;  // of the test that runs
+
+PyObject* grow(PyObject*, PyObject*) {
+    subject->resize(1000);
+    return PyLong_FromLong(1);
+}
+PyMethodDef grow_method{"grow", grow, METH_NOARGS, nullptr};
+
+/// An object whose `__index__` resizes the subject and gives 1.
+ferry::python::reference growing_number() {
+    ferry::python::reference const globals{PyDict_New()}, function{PyCFunction_New(&grow_method, nullptr)};
+    PyDict_SetItemString(globals.get(), "grow", function.get());
+    PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
+    ferry::python::reference made{PyRun_String("type('N', (), {'__index__': lambda self: grow()})()", Py_eval_input, globals.get(), globals.get())};
+    REQUIRE(made);
+    return made;
+}
+
+/// Replaces the array's storage before it copies, as another thread may once the GIL is given away.
+struct interrupting_back_end : ferry::host_back_end {
+    void copy(ferry::copy_plan const& plan, void* dst, ferry::device, void const* src, ferry::device, ferry::stream_token) const {
+        subject->resize(1000);
+        ferry::copy_on_host(plan, dst, src);
+    }
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<growing_array> {
+    static tensor_view view(growing_array& a) { return {a.values->data(), {&a.size, 1}}; }
+    static growing_array share(growing_array const& a) { return a; }
+};
+
+namespace {
+
+ferry::managed_tensor exported(growing_array& a, ferry::python::detail::export_arguments const& given) {
+    subject = &a;
+    interrupting_back_end b;
+    ferry::python::reference const capsule{ferry::python::detail::export_capsule(a, given, b)};
+    return ferry::python::from_capsule(capsule.get());
+}
+
+}  // namespace
+
+TEST_CASE("R52: the view is taken after the arguments have run what they run") {
+    support::start_python();
+    auto const number = growing_number();
+    ferry::python::reference const version{PyTuple_Pack(2, number.get(), number.get())};
+    ferry::python::reference const plain{Py_BuildValue("(ii)", 1, 0)}, zero{PyLong_FromLong(0)};
+    ferry::python::reference const device{PyTuple_Pack(2, number.get(), zero.get())};
+    ferry::python::detail::export_arguments by_version, by_device;
+    by_version.max_version = version.get();
+    by_device.max_version = plain.get();
+    by_device.dl_device = device.get();
+    for (auto const& given : {by_version, by_device}) {
+        growing_array a{3};
+        auto const tensor = exported(a, given);
+        CHECK(tensor.view().size() == 1000);
+        CHECK(tensor.view().data() == a.values->data());
+    }
+}
+
+TEST_CASE("R54: a copy is made from a handle of its own, whatever becomes of the array meanwhile") {
+    support::start_python();
+    ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)};
+    ferry::python::detail::export_arguments given;
+    given.max_version = version.get();
+    given.copy = Py_True;
+    growing_array a{3};
+    auto const tensor = exported(a, given);
+    REQUIRE(a.size == 1000);
+    REQUIRE(tensor.view().size() == 3);
+    auto const values = tensor.as<float const, 1>();
+    for (std::int64_t i = 0; i < 3; ++i) CHECK(values(i) == 3.0F);
+}

@@ -1,0 +1,36 @@
+// An extension module with default visibility, as a build without -fvisibility=hidden makes it.
+#include <ferry/python.hpp>
+#ifdef FERRY_TEST_CUDA
+#include <ferry/cuda.hpp>
+#include <ferry/python/cuda_array_interface.hpp>
+#include <ferry/python/cuda_back_end.hpp>
+using back_end = ferry::python::cuda_back_end<>;
+#else
+using back_end = ferry::host_back_end;
+#endif
+
+// Others can name it: what is local to a file is hidden anyway.
+struct shown {
+    float value = 1;
+    ferry::tensor_view ferry_view() const { return {&value, {}}; }
+};
+
+template <>
+struct ferry::array_traits<shown> {
+    static shown share(shown const& a) { return a; }
+    static shown adopt(managed_tensor) { return {}; }
+};
+
+struct unwrap {
+    shown* operator()(PyObject*) const { return nullptr; }
+};
+struct wrap {
+    PyObject* operator()(shown&&) const { return nullptr; }
+};
+
+extern "C" bool install(PyTypeObject* type) {
+#ifdef FERRY_TEST_CUDA
+    if (!ferry::python::install_cuda_array_interface<shown>(type, unwrap{})) return false;
+#endif
+    return ferry::python::install_dlpack<shown>(type, unwrap{}, wrap{}, back_end{});
+}
