@@ -22,6 +22,11 @@ class tensor_view;
 class managed_tensor;
 class borrowed_tensor;
 
+class bitmap_view;
+struct column_type;
+class column_view;
+class column;
+
 enum class copy_policy : std::uint8_t;
 struct request;
 

@@ -50,6 +50,7 @@ enum class errc : int {
     exporter_gone,  ///< the process that shares has closed the memory, or is gone
     permission,     ///< the system, or the other process, refuses
     bad_descriptor, ///< another version, truncated, a wrong checksum, or bounds that do not hold
+    bad_column,     ///< a column whose type, lengths, buffers or values contradict each other
 };
 
 /// The name of the code: "dtype" for errc::dtype.
@@ -60,7 +61,7 @@ enum class errc : int {
         "not_shareable", "stream",    "no_backend",  "out_of_memory",  "out_of_range", "argument",  "consumed", "driver",
         "context_lost", "no_driver",  "foreign_pointer", "no_peer_access", "capturing", "not_exportable",
         "same_process", "stale_handle", "already_mapped", "device_not_found", "no_context", "unsupported_platform",
-        "exporter_gone", "permission", "bad_descriptor"};
+        "exporter_gone", "permission", "bad_descriptor", "bad_column"};
     auto const i = static_cast<std::size_t>(code);
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }

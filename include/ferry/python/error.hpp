@@ -52,6 +52,7 @@ inline void translate_exception() noexcept {
             case errc::argument:
             case errc::consumed:
             case errc::bad_descriptor:
+            case errc::bad_column:
             case errc::device_not_found: PyErr_SetString(PyExc_ValueError, e.what()); return;
             case errc::out_of_range: PyErr_SetString(PyExc_IndexError, e.what()); return;
             case errc::out_of_memory: PyErr_SetString(PyExc_MemoryError, e.what()); return;

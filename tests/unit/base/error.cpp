@@ -30,7 +30,8 @@ TEST_CASE("every code has a name of its own") {
         {errc::already_mapped, "already_mapped"}, {errc::device_not_found, "device_not_found"},
         {errc::no_context, "no_context"}, {errc::unsupported_platform, "unsupported_platform"},
         {errc::exporter_gone, "exporter_gone"}, {errc::permission, "permission"},
-        {errc::bad_descriptor, "bad_descriptor"}};
+        {errc::bad_descriptor, "bad_descriptor"},
+        {errc::bad_column, "bad_column"}};
     CHECK(std::string{name(errc{static_cast<int>(std::size(all))})} == "unknown");  // the list above is all of them
     for (auto const& [code, text] : all) CHECK(std::string{name(code)} == text);
     CHECK(std::string{name(errc{-1})} == "unknown");

@@ -1,0 +1,87 @@
+// ferry: the structs of Arrow's C data, C device and C stream interfaces, declared as their specification has it: there is no
+// header to include, and whoever declared them first is as right.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+struct ArrowSchema {
+    char const* format;
+    char const* name;
+    char const* metadata;
+    std::int64_t flags;
+    std::int64_t n_children;
+    struct ArrowSchema** children;
+    struct ArrowSchema* dictionary;
+    void (*release)(struct ArrowSchema*);
+    void* private_data;
+};
+
+struct ArrowArray {
+    std::int64_t length;
+    std::int64_t null_count;
+    std::int64_t offset;
+    std::int64_t n_buffers;
+    std::int64_t n_children;
+    void const** buffers;
+    struct ArrowArray** children;
+    struct ArrowArray* dictionary;
+    void (*release)(struct ArrowArray*);
+    void* private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_DEVICE_DATA_INTERFACE
+#define ARROW_C_DEVICE_DATA_INTERFACE
+
+struct ArrowDeviceArray {
+    struct ArrowArray array;
+    std::int64_t device_id;
+    std::int32_t device_type;
+    void* sync_event;
+    std::int64_t reserved[3];
+};
+
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+    int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
+    int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
+    char const* (*get_last_error)(struct ArrowArrayStream*);
+    void (*release)(struct ArrowArrayStream*);
+    void* private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_DEVICE_STREAM_INTERFACE
+#define ARROW_C_DEVICE_STREAM_INTERFACE
+
+struct ArrowDeviceArrayStream {
+    std::int32_t device_type;
+    int (*get_schema)(struct ArrowDeviceArrayStream*, struct ArrowSchema* out);
+    int (*get_next)(struct ArrowDeviceArrayStream*, struct ArrowDeviceArray* out);
+    char const* (*get_last_error)(struct ArrowDeviceArrayStream*);
+    void (*release)(struct ArrowDeviceArrayStream*);
+    void* private_data;
+};
+
+#endif
+}
+
+namespace ferry::abi {
+
+/// Bits of ArrowSchema::flags.
+namespace arrow_flag {
+inline constexpr std::int64_t dictionary_ordered = 1, nullable = 2, map_keys_sorted = 4;
+}  // namespace arrow_flag
+
+}  // namespace ferry::abi

@@ -1,0 +1,10 @@
+// ferry: columns, whole.
+#pragma once
+
+#include <ferry/column/bitmap.hpp>
+#include <ferry/column/column.hpp>
+#include <ferry/column/layout.hpp>
+#include <ferry/column/parts.hpp>
+#include <ferry/column/type.hpp>
+#include <ferry/column/validate.hpp>
+#include <ferry/column/view.hpp>

@@ -1,0 +1,95 @@
+// ferry: a column that is owned: a tree of shared, immutable buffers.
+#pragma once
+
+#include <ferry/column/detail/tree.hpp>
+#include <ferry/column/parts.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstdint>
+#include <memory>  // buffers are shared by columns, slices, children and exports
+#include <source_location>
+#include <string_view>
+#include <utility>
+
+namespace ferry {
+namespace detail {
+struct column_access;
+}
+
+/// A column of Arrow's: any type, nested or not, on the host or on a device. A value that shares its buffers: copies, slices
+/// and children cost no copy of data, and each keeps the memory alive alone. Immutable; copies may be used from any thread,
+/// and the last one, wherever it dies, releases the memory.
+class column {
+   public:
+    /// Of type null and length 0.
+    column() = default;
+
+    /// The column, borrowed, with all that can be read of it.
+    [[nodiscard]] column_view view() const& noexcept { return view_; }
+    column_view view() const&& FERRY_DELETED("the view would outlive the column: keep the column in a variable");
+    operator column_view() const& noexcept { return view_; }
+
+    [[nodiscard]] column_type const& type() const noexcept { return view_.type(); }
+    [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
+    [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
+    [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
+    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
+    [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
+    /// See column_view::null_count.
+    [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const { return view_.null_count(where); }
+
+    [[nodiscard]] int child_count() const noexcept { return view_.child_count(); }
+    /// A child as it is stored: this column's offset is not applied; see field. \throws error  errc::out_of_range, argument
+    [[nodiscard]] column child(int i, std::source_location where = std::source_location::current()) const { return {owner_, view_.child(i, where)}; }
+    [[nodiscard]] column child(std::string_view name, std::source_location where = std::source_location::current()) const {
+        return {owner_, view_.child(name, where)};
+    }
+    /// The items of a struct's child that belong to this column's. \throws error  errc::out_of_range, argument
+    [[nodiscard]] column field(int i, std::source_location where = std::source_location::current()) const { return {owner_, view_.field(i, where)}; }
+    [[nodiscard]] column field(std::string_view name, std::source_location where = std::source_location::current()) const {
+        return {owner_, view_.field(name, where)};
+    }
+    [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
+    [[nodiscard]] column dictionary(std::source_location where = std::source_location::current()) const { return {owner_, view_.dictionary(where)}; }
+    /// `length` items from `begin` on. \throws error  errc::out_of_range
+    [[nodiscard]] column slice(std::int64_t begin, std::int64_t length, std::source_location where = std::source_location::current()) const {
+        return {owner_, view_.slice(begin, length, where)};
+    }
+
+    /// What keeps the buffers alive.
+    [[nodiscard]] std::shared_ptr<void const> const& owner() const noexcept { return owner_; }
+
+   private:
+    friend struct detail::column_access;
+    column(std::shared_ptr<void const> owner, column_view view) noexcept : owner_{std::move(owner)}, view_{view} {}
+
+    std::shared_ptr<void const> owner_;
+    column_view view_;
+};
+
+namespace detail {
+
+/// Makes columns of trees that have been checked.
+struct column_access {
+    [[nodiscard]] static column make(std::shared_ptr<void const> owner, column_view view) noexcept { return {std::move(owner), view}; }
+    [[nodiscard]] static column make(std::shared_ptr<column_tree const> tree) noexcept {
+        auto const& root = tree->root();
+        return {std::move(tree), root};
+    }
+};
+
+}  // namespace detail
+
+/// A column of buffers that `owner` keeps alive, all of them on one device. Formats, names and metadata are copied; the
+/// structure is checked (`validate`), and no byte is read. On failure the owner has been dropped.
+///
+/// \throws error  errc::bad_column: what is wrong, with the node's path;  std::bad_alloc
+[[nodiscard]] inline column make_column(column_parts const& parts, std::shared_ptr<void const> owner, device on = cpu,
+                                        std::source_location where = std::source_location::current()) {
+    auto tree = std::make_shared<detail::column_tree>();
+    tree->owner = std::move(owner);
+    detail::build(*tree, detail::parts_source{parts}, on, "ferry::make_column", where);
+    return detail::column_access::make(std::move(tree));
+}
+
+}  // namespace ferry

@@ -1,0 +1,52 @@
+// ferry: where in a column's tree something is, for messages.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/column/type.hpp>
+
+#include <cstddef>
+#include <string_view>
+
+namespace ferry::detail {
+
+/// A node's place, as a list on the stack: `orders.items[].price`. `.name` is a child of a struct or union, `[]` the items of
+/// a list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column.
+class column_path {
+   public:
+    /// A column by itself.
+    constexpr explicit column_path(std::string_view name) noexcept : name_{name.empty() ? std::string_view{"column"} : name} {}
+    /// Child `i`, called `name`, of a column of type `parent`.
+    constexpr column_path(column_path const& above, type_id parent, int i, std::string_view name) noexcept
+        : above_{&above}, before_{mark_of(parent, i)}, name_{before_ == "." ? name : std::string_view{}} {}
+    [[nodiscard]] constexpr column_path dictionary() const noexcept { return {*this, "<dictionary>"}; }
+
+    friend constexpr message& operator<<(message& out, column_path const& path) noexcept {
+        if (path.above_ != nullptr) out << *path.above_;
+        put(out, path.before_);
+        put(out, path.name_);
+        return out;
+    }
+    friend constexpr message& operator<<(message&& out, column_path const& path) noexcept { return out << path; }
+
+   private:
+    constexpr column_path(column_path const& above, std::string_view mark) noexcept : above_{&above}, before_{mark} {}
+    [[nodiscard]] static constexpr std::string_view mark_of(type_id parent, int i) noexcept {
+        switch (parent) {
+            case type_id::structure:
+            case type_id::dense_union:
+            case type_id::sparse_union: return ".";
+            case type_id::map: return "{}";
+            case type_id::run_end_encoded: return i == 0 ? "<run_ends>" : "<values>";
+            default: return "[]";
+        }
+    }
+    /// Names come from anywhere: what is no printable character is shown as `?`.
+    static constexpr void put(message& out, std::string_view text) noexcept {
+        for (char const c : text.substr(0, 64)) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+    }
+
+    column_path const* above_ = nullptr;
+    std::string_view before_{}, name_{};
+};
+
+}  // namespace ferry::detail

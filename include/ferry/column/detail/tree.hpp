@@ -1,0 +1,124 @@
+// ferry: the memory of a column's metadata: all nodes, buffers and text of a tree, in one place.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/validate.hpp>
+#include <ferry/column/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>  // the tree is shared
+#include <source_location>
+#include <string_view>
+
+namespace ferry::detail {
+
+/// Nodes from the root to a leaf at most; what refers to itself ends there.
+inline constexpr int max_column_depth = 64;
+/// Nodes of a tree at most.
+inline constexpr std::size_t max_column_nodes = std::size_t{1} << 22;
+
+/// The tree of a column. Derived from by those who keep something else alive with it.
+struct column_tree {
+    std::unique_ptr<column_node[]> nodes{};  // the root first
+    std::unique_ptr<column_buffer[]> buffers{};
+    std::unique_ptr<char[]> text{};
+    std::shared_ptr<void const> owner{};  // of what the buffers name
+
+    [[nodiscard]] column_node const& root() const noexcept { return nodes[0]; }
+};
+
+/// What a tree of a source takes.
+struct column_size {
+    std::size_t nodes = 0, buffers = 0, text = 0;
+};
+
+template <class Source>
+void measure(Source const& from, column_size& out, int depth, column_path const& path, char const* api, std::source_location where) {
+    if (depth > max_column_depth)
+        fail(errc::bad_column, api, message{} << path << ": the tree is deeper than " << max_column_depth << " nodes", where);
+    auto const children = from.child_count();
+    if (++out.nodes > max_column_nodes || children > max_column_nodes)
+        fail(errc::bad_column, api, message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes", where);
+    out.buffers += from.buffer_count();
+    out.text += from.format().size() + from.name().size() + from.metadata().size();
+    auto const type = parse_format(from.format());
+    if (!type) {
+        message text;
+        text << path << ": the format `";
+        for (char const c : from.format().substr(0, 40)) text << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+        fail(errc::bad_column, api, text << "` names no Arrow type", where);
+    }
+    for (std::size_t i = 0; i < children; ++i) {
+        auto const child = from.child(i);
+        measure(child, out, depth + 1, column_path{path, type->id, static_cast<int>(i), child.name()}, api, where);
+    }
+    if (from.has_dictionary()) measure(from.dictionary(), out, depth + 1, path.dictionary(), api, where);
+}
+
+/// Writes nodes into a tree that has room for them.
+class column_writer {
+   public:
+    column_writer(column_tree& tree, device on) noexcept : nodes_{tree.nodes.get()}, buffers_{tree.buffers.get()}, text_{tree.text.get()}, device_{on} {}
+
+    template <class Source>
+    void write(Source const& from) {
+        column_node& root = *nodes_++;
+        write(from, root);
+    }
+
+   private:
+    template <class Source>
+    void write(Source const& from, column_node& out) {
+        out.format = keep(from.format());
+        out.name = keep(from.name());
+        out.metadata = keep(from.metadata());
+        out.type = *parse_format(out.format);
+        out.flags = from.flags();
+        out.length = from.length();
+        out.offset = from.offset();
+        out.null_count.store(from.null_count(), std::memory_order_relaxed);
+        out.device = device_;
+        auto const buffers = from.buffer_count();
+        for (std::size_t i = 0; i < buffers; ++i) buffers_[i] = from.buffer(i);
+        out.buffers = {buffers_, buffers};
+        buffers_ += buffers;
+        auto const children = from.child_count();
+        column_node* const first = nodes_;
+        nodes_ += children;  // children of one node lie side by side
+        for (std::size_t i = 0; i < children; ++i) write(from.child(i), first[i]);
+        out.children = {first, children};
+        if (!from.has_dictionary()) return;
+        column_node& dictionary = *nodes_++;
+        write(from.dictionary(), dictionary);
+        out.dictionary = &dictionary;
+    }
+    [[nodiscard]] std::string_view keep(std::string_view text) noexcept {
+        char* const begin = text_;
+        text_ = std::copy(text.begin(), text.end(), text_);
+        return {begin, text.size()};
+    }
+
+    column_node* nodes_;
+    column_buffer* buffers_;
+    char* text_;
+    device device_;
+};
+
+/// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children and
+/// dictionary, and checks the structure. The source must say the same each time it is asked.
+template <class Source>
+void build(column_tree& tree, Source const& from, device on, char const* api, std::source_location where) {
+    column_size size;
+    column_path const path{from.name()};
+    measure(from, size, 1, path, api, where);
+    tree.nodes = std::make_unique<column_node[]>(size.nodes);
+    if (size.buffers != 0) tree.buffers = std::make_unique<column_buffer[]>(size.buffers);
+    if (size.text != 0) tree.text = std::make_unique_for_overwrite<char[]>(size.text);
+    column_writer{tree, on}.write(from);
+    check_structure(tree.root(), path, api, where);
+}
+
+}  // namespace ferry::detail

@@ -1,0 +1,79 @@
+// ferry: what a column is made of, for those who make one.
+#pragma once
+
+#include <ferry/column/view.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ferry {
+
+/// One node of a column that is to be made. An aggregate whose order is frozen; borrows everything.
+///
+/// ```cpp
+/// std::int32_t const values[] = {1, 2, 3};
+/// ferry::column_buffer const buffers[] = {{}, {values, sizeof values}};   // no validity: no nulls
+/// auto const c = ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, owner);
+/// ```
+struct column_parts {
+    std::string_view format{};
+    std::string_view name{};
+    std::int64_t length = 0;
+    std::int64_t null_count = -1;  ///< -1: not counted
+    std::int64_t offset = 0;
+    std::span<column_buffer const> buffers{};  ///< as layout_of the type has them; of a view type also the lengths at the end
+    std::span<column_parts const> children{};
+    column_parts const* dictionary = nullptr;
+    std::int64_t flags = 2;         ///< ArrowSchema's; 2 is nullable
+    std::string_view metadata{};    ///< in ArrowSchema's binary form
+};
+
+namespace detail {
+
+/// column_parts as the source of a tree.
+class parts_source {
+   public:
+    explicit parts_source(column_parts const& parts) noexcept : parts_{&parts} {}
+    [[nodiscard]] std::string_view format() const noexcept { return parts_->format; }
+    [[nodiscard]] std::string_view name() const noexcept { return parts_->name; }
+    [[nodiscard]] std::string_view metadata() const noexcept { return parts_->metadata; }
+    [[nodiscard]] std::int64_t flags() const noexcept { return parts_->flags; }
+    [[nodiscard]] std::int64_t length() const noexcept { return parts_->length; }
+    [[nodiscard]] std::int64_t null_count() const noexcept { return parts_->null_count; }
+    [[nodiscard]] std::int64_t offset() const noexcept { return parts_->offset; }
+    [[nodiscard]] std::size_t buffer_count() const noexcept { return parts_->buffers.size(); }
+    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return parts_->buffers[i]; }
+    [[nodiscard]] std::size_t child_count() const noexcept { return parts_->children.size(); }
+    [[nodiscard]] parts_source child(std::size_t i) const noexcept { return parts_source{parts_->children[i]}; }
+    [[nodiscard]] bool has_dictionary() const noexcept { return parts_->dictionary != nullptr; }
+    [[nodiscard]] parts_source dictionary() const noexcept { return parts_source{*parts_->dictionary}; }
+
+   private:
+    column_parts const* parts_;
+};
+
+/// A column as the source of another tree, with what a slice makes of its root.
+class view_source {
+   public:
+    explicit view_source(column_view view) noexcept : view_{view} {}
+    [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
+    [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
+    [[nodiscard]] std::string_view metadata() const noexcept { return view_.metadata(); }
+    [[nodiscard]] std::int64_t flags() const noexcept { return view_.flags(); }
+    [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
+    [[nodiscard]] std::int64_t null_count() const noexcept { return view_.known_null_count(); }
+    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
+    [[nodiscard]] std::size_t buffer_count() const noexcept { return view_.buffers().size(); }
+    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return view_.buffers()[i]; }
+    [[nodiscard]] std::size_t child_count() const noexcept { return view_.node().children.size(); }
+    [[nodiscard]] view_source child(std::size_t i) const noexcept { return view_source{view_.node().children[i]}; }
+    [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
+    [[nodiscard]] view_source dictionary() const { return view_source{view_.dictionary()}; }
+
+   private:
+    column_view view_;
+};
+
+}  // namespace detail
+}  // namespace ferry

@@ -1,0 +1,59 @@
+// Columns: what they share, how they are sliced, and what a bad structure is told.
+#include <ferry/column.hpp>
+
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <memory>
+
+using ferry::column;
+using ferry::column_buffer;
+using ferry::column_parts;
+using ferry::errc;
+using support::fails;
+
+namespace {
+
+std::int32_t const numbers[] = {1, 2, 3, 4, 5};
+unsigned char const validity[] = {0b10110};
+column_buffer const five[] = {{validity, 1}, {numbers, sizeof numbers}};
+
+}  // namespace
+
+TEST_CASE("a column keeps its owner until the last column, slice or child is gone") {
+    auto owner = std::make_shared<int>(1);
+    std::weak_ptr<int> const alive = owner;
+    column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five};
+    column_buffer const none[] = {{}};
+    auto c = ferry::make_column({.format = "+s", .length = 4, .offset = 1, .buffers = none, .children = {&child, 1}}, std::move(owner));
+    CHECK(c.child("x").length() == 5);
+    auto const x = c.field("x");
+    CHECK(x.offset() == 1);
+    CHECK(x.length() == 4);
+    CHECK(x.null_count() == 1);
+    auto slice = x.slice(2, 2);
+    c = column{};
+    CHECK(slice.null_count() == 1);
+    CHECK(!alive.expired());
+    slice = column{};
+    CHECK(!alive.expired());  // x
+}
+
+TEST_CASE("a structure that does not hold is refused with the node's path") {
+    column_buffer const none[] = {{}};
+    column_parts const item{.format = "i", .name = "price", .length = 5, .buffers = five};
+    column_parts const row{.format = "+s", .name = "item", .length = 6, .buffers = none, .children = {&item, 1}};
+    std::int32_t const ends[] = {0, 6};
+    column_buffer const list[] = {{}, {ends, sizeof ends}};
+    column_parts const lists{.format = "+l", .name = "items", .length = 1, .buffers = list, .children = {&row, 1}};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "+s", .name = "orders", .length = 1, .buffers = none, .children = {&lists, 1}}, nullptr)); },
+          {"orders.items[].price: it has 5 items, and its parent needs 6"});
+    column_buffer const small[] = {{validity, 1}, {numbers, 20}};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 6, .buffers = small}, nullptr)); },
+          {"column: data buffer holds 20 bytes, needs 24"});
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 9, .buffers = small}, nullptr)); },
+          {"validity buffer holds 1 bytes, needs 2"});
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "q", .length = 9, .buffers = small}, nullptr)); }, {"`q`"});
+}
