@@ -1,4 +1,4 @@
-// ferry: counts the bits that are set.
+// ferry: counts the bits that are set, at the speed of memory.
 #pragma once
 
 #include <ferry/column/bitmap.hpp>
@@ -9,6 +9,58 @@
 
 namespace ferry::detail {
 
+/// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of x86-64 is not
+/// among them, and a table of bytes is ten times slower.
+class bit_counter {
+   public:
+    /// Bytes of a step.
+    static constexpr std::int64_t step = 256;
+
+    void add(unsigned char const* p) noexcept {
+        lane const eights = add_eight(p), more = add_eight(p + step / 2);
+        lane const carry = add_two(eights_, eights, more);
+        sixteens_ += ones_of(carry);
+    }
+    [[nodiscard]] std::int64_t total() const noexcept {
+        lane const sum = sixteens_ * 16 + ones_of(eights_) * 8 + ones_of(fours_) * 4 + ones_of(twos_) * 2 + ones_of(units_);
+        return static_cast<std::int64_t>(sum[0] + sum[1]);
+    }
+
+   private:
+    using lane [[gnu::vector_size(16)]] = std::uint64_t;
+
+    [[nodiscard]] static lane load(unsigned char const* p) noexcept {
+        lane l;
+        std::memcpy(&l, p, sizeof l);
+        return l;
+    }
+    /// A full adder for each bit: `sum` plus two more, and what is carried.
+    [[nodiscard]] static lane add_two(lane& sum, lane b, lane c) noexcept {
+        lane const a = sum, either = a ^ b;
+        sum = either ^ c;
+        return (a & b) | (either & c);
+    }
+    [[nodiscard]] lane add_four(unsigned char const* p) noexcept {
+        lane const a = add_two(units_, load(p), load(p + 16)), b = add_two(units_, load(p + 32), load(p + 48));
+        return add_two(twos_, a, b);
+    }
+    [[nodiscard]] lane add_eight(unsigned char const* p) noexcept {
+        lane const a = add_four(p), b = add_four(p + 64);
+        return add_two(fours_, a, b);
+    }
+    /// The bits of each 64.
+    [[nodiscard]] static lane ones_of(lane x) noexcept {
+        x -= x >> 1 & 0x5555'5555'5555'5555u;
+        x = (x & 0x3333'3333'3333'3333u) + (x >> 2 & 0x3333'3333'3333'3333u);
+        x = (x + (x >> 4)) & 0x0f0f'0f0f'0f0f'0f0fu;
+        x += x >> 8;
+        x += x >> 16;
+        return (x + (x >> 32)) & 0x7fu;
+    }
+
+    lane units_{}, twos_{}, fours_{}, eights_{}, sixteens_{};
+};
+
 /// The bits that are 1. Reads no byte in which the bitmap has none.
 [[nodiscard]] inline std::int64_t count_set(bitmap_view bits) noexcept {
     std::int64_t const length = bits.length();
@@ -16,6 +68,11 @@ namespace ferry::detail {
     std::int64_t count = 0, i = 0;
     for (; i < length && (bits.offset() + i) % 8 != 0; ++i) count += bits[i];
     auto const* p = bits.data() + (bits.offset() + i) / 8;
+    if (length - i >= 8 * bit_counter::step) {
+        bit_counter counter;
+        for (; length - i >= 8 * bit_counter::step; i += 8 * bit_counter::step, p += bit_counter::step) counter.add(p);
+        count += counter.total();
+    }
     for (; length - i >= 64; i += 64, p += 8) {
         std::uint64_t word = 0;
         std::memcpy(&word, p, 8);
