@@ -9,12 +9,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace support {
 namespace {
@@ -92,11 +95,37 @@ int receive_file(int from) {
 
 constexpr std::uint32_t pass_file = 0xf11e;
 
+/// Work that may block, so that the importer still hears what it is told.
+class aside {
+   public:
+    aside() = default;
+    aside(aside const&) = delete;
+    aside& operator=(aside const&) = delete;
+    ~aside() { join(); }
+    template <class Work>
+    void start(Work work) {
+        join();
+        has_ended_ = false;
+        thread_ = std::thread{[this, work = std::move(work)] {
+            work();
+            has_ended_ = true;
+        }};
+    }
+    [[nodiscard]] bool has_ended() const { return has_ended_; }
+
+   private:
+    void join() {
+        if (thread_.joinable()) thread_.join();
+    }
+    std::atomic<bool> has_ended_ = true;
+    std::thread thread_;
+};
+
 /// What the importer has open.
 struct state {
     ferry::cuda::shareable<> back_end;
     ferry::wire::memory description;
-    std::optional<ferry::cuda::opened_allocation> memory;
+    std::optional<ferry::cuda::opened_allocation> memory, again;
     std::optional<ferry::cuda::stream> own;
     std::optional<gate> closed;
     std::byte* pinned = nullptr;  // not pinned when it is needed: that may wait for what a gate holds
@@ -104,6 +133,7 @@ struct state {
     int file = -1;
     ferry::ipc::session session;
     ferry::managed_tensor tensor;
+    aside later;  // last: it uses the others
 
     void start(std::int32_t device) {
         must(cudaSetDevice(device));
@@ -118,6 +148,11 @@ struct state {
     }
 
     [[nodiscard]] ferry::stream_token on() { return *own; }
+    [[nodiscard]] std::vector<std::byte> mark(ferry::stream_token s) {
+        ferry::ipc::event_handle mark{};
+        if (!memory->record_done(s, mark)) return {};
+        return {mark.begin(), mark.end()};
+    }
 
     std::vector<std::byte> carry_out(order_of_work what, std::span<std::byte const> payload) {
         using enum order_of_work;
@@ -147,14 +182,14 @@ struct state {
             case overwrite: must(cudaMemsetAsync(memory->data(), static_cast<int>(payload[0]), description.length, own->get())); return {};
             case hold: closed.emplace(own->get()); return {};
             case release: closed.reset(); return {};
-            case done: {
-                ferry::ipc::event_handle mark{};
-                bool const is_marked = memory->record_done(on(), mark);
-                return is_marked ? std::vector<std::byte>{mark.begin(), mark.end()} : std::vector<std::byte>{};
+            case done: return mark(on());
+            case done_idle: {
+                ferry::cuda::stream const idle{memory->device().id};
+                return mark(idle);
             }
-            case let_go:
-                memory.reset();
-                return {};
+            case open_again: again.emplace(back_end.open_memory(description, {})); return {};
+            case let_go: memory.reset(); return {};
+            case let_go_later: later.start([this] { memory.reset(); }); return {};
             case attach:
                 if (!own) start(0);
                 tensor = ferry::ipc::attach(ferry::wire::from_bytes(payload), {.session = &session, .stream = on()}, back_end);
@@ -168,6 +203,8 @@ struct state {
                 bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes()));
                 return {};
             case drop: tensor = {}; return {};
+            case drop_later: later.start([this] { tensor = {}; }); return {};
+            case is_gone: return {std::byte{later.has_ended()}};
         }
         throw std::logic_error{"an unknown order"};
     }

@@ -21,11 +21,16 @@ enum class order_of_work : std::uint32_t {
     hold,      ///< closes a gate on the stream
     release,   ///< opens it
     done,      ///< marks the stream; answers the event's handle
+    done_idle, ///< marks a stream on which there is nothing; answers the event's handle
+    open_again, ///< opens the same memory once more, and keeps that open
     let_go,     ///< closes the mapping
+    let_go_later, ///< closes the mapping on another thread, and comes back
     attach,     ///< payload: a descriptor's bytes; attaches the tensor on a stream of its own, through a session
     elements,   ///< answers the elements of the tensor, compact
     copy_later, ///< queues a copy of the tensor's memory to the host, and comes back; `finish` answers what it brought
     drop,       ///< drops the tensor
+    drop_later, ///< drops the tensor on another thread, and comes back
+    is_gone,    ///< whether that thread has ended: one byte
 };
 
 struct answer {

@@ -37,6 +37,8 @@ bool is_all(std::vector<std::byte> const& bytes, unsigned char value, std::size_
     return true;
 }
 
+int number_of(answer const& a) { return a.bytes.size() == 1 ? static_cast<int>(a.bytes[0]) : -1; }
+
 std::string text_of(answer const& a) { return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()}; }
 
 ferry::buffer<cuda::device_space> cuda_malloc(std::size_t bytes) { return ferry::buffer<cuda::device_space>{bytes, cuda::device_space{0}}; }
@@ -97,6 +99,94 @@ TEST_CASE("ipc: what the importer writes is there for the exporter once its done
     CHECK(exported.is_done(done_event));
     CHECK(exported.order_after(done_event, {}));
     CHECK(other.tell(let_go).code == errc::ok);
+}
+
+TEST_CASE("ipc: the last mark stands for the work of every stream that was marked before") {
+    load_kernels();
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 1, 2 * mib);
+    cuda::shareable back_end;
+    test_stream s;
+    importer other;
+    auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, s.token());
+    std::vector<std::byte> host(2 * mib);
+    must(cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault));
+    REQUIRE(other.open(described(exported.description())).code == errc::ok);
+    REQUIRE(other.tell(hold).code == errc::ok);
+    std::byte const nine[] = {std::byte{9}};
+    REQUIRE(other.tell(overwrite, nine).code == errc::ok);
+    REQUIRE(other.tell(done).bytes.size() == 64);
+    auto const marked = other.tell(done_idle);  // nothing is announced but this
+    REQUIRE(marked.bytes.size() == 64);
+    ferry::ipc::event_handle done_event;
+    std::memcpy(done_event.data(), marked.bytes.data(), 64);
+    ::usleep(20'000);  // for what is not held to pass
+    CHECK(!exported.is_done(done_event));
+    CHECK(exported.order_after(done_event, s.token()));
+    must(cudaMemcpyAsync(host.data(), memory.data(), host.size(), cudaMemcpyDeviceToHost, s.get()));
+    ::usleep(20'000);
+    CHECK(!s.is_idle());
+    REQUIRE(other.tell(release).code == errc::ok);
+    s.finish();
+    must(cudaHostUnregister(host.data()));
+    CHECK(is_all(host, 9, 2 * mib));
+    CHECK(exported.is_done(done_event));
+}
+
+TEST_CASE("ipc: memory is closed when the work that was marked has run, and its event is used again only then") {
+    load_kernels();
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 1, 2 * mib);
+    cuda::shareable back_end;
+    importer other;
+    auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
+    REQUIRE(other.open(described(exported.description())).code == errc::ok);
+    REQUIRE(other.tell(open_again).code == errc::ok);  // so that the driver, which may wait when the last one goes, need not
+    REQUIRE(other.tell(hold).code == errc::ok);
+    std::byte const nine[] = {std::byte{9}};
+    REQUIRE(other.tell(overwrite, nine).code == errc::ok);
+    auto const marked = other.tell(done);
+    REQUIRE(marked.bytes.size() == 64);
+    ferry::ipc::event_handle done_event;
+    std::memcpy(done_event.data(), marked.bytes.data(), 64);
+    REQUIRE(other.tell(let_go_later).code == errc::ok);
+    ::usleep(50'000);
+    CHECK(number_of(other.tell(is_gone)) == 0);
+    CHECK(!exported.is_done(done_event));
+    REQUIRE(other.tell(release).code == errc::ok);
+    for (int i = 0; i < 2000 && number_of(other.tell(is_gone)) == 0; ++i) ::usleep(1000);
+    CHECK(number_of(other.tell(is_gone)) == 1);
+    CHECK(exported.is_done(done_event));
+    std::vector<std::byte> host(2 * mib);
+    must(cudaMemcpy(host.data(), memory.data(), host.size(), cudaMemcpyDeviceToHost));
+    CHECK(is_all(host, 9, 2 * mib));
+}
+
+TEST_CASE("ipc: an event that was given back is lent again when what was recorded on it has run") {
+    cuda::ipc_event_pool pool{0, 2};
+    test_stream s;
+    auto pending = pool.take();
+    REQUIRE(pending);
+    gate closed{s.get()};
+    pending->record(s.get());
+    auto const its_handle = pending->handle();
+    pool.put(std::move(*pending));
+    auto another = pool.take();
+    REQUIRE(another);
+    CHECK(another->handle() != its_handle);
+    CHECK(!pool.take());
+    auto const rested = another->handle();
+    pool.put(std::move(*another));  // behind the one that is pending
+    another = pool.take();
+    REQUIRE(another);
+    CHECK(another->handle() == rested);
+    CHECK(!closed.is_open());
+    closed.open();
+    s.finish();
+    CHECK(!closed.was_forced());
+    auto const again = pool.take();
+    REQUIRE(again);
+    CHECK(again->handle() == its_handle);
 }
 
 TEST_CASE("ipc: an event of an importer that is gone is never done: its process must have ended") {
@@ -254,7 +344,10 @@ TEST_CASE("ipc: events are used again, so that many shares need few") {
     auto const memory = cuda_malloc(2 * mib);
     cuda::shareable back_end{cuda::system, {.most_events = 4}};
     test_stream s;
-    for (int i = 0; i < 5000; ++i) CHECK(back_end.export_memory(range(memory.data(), 0, 4096), gpu, s.token()).description().ready.size() == 64);
+    for (int i = 0; i < 5000; ++i) {
+        CHECK(back_end.export_memory(range(memory.data(), 0, 4096), gpu, s.token()).description().ready.size() == 64);
+        if (i % 4 == 3) s.finish();  // an event is lent again when it rests
+    }
 }
 
 TEST_CASE("ipc: another GPU opens it too") {
@@ -272,4 +365,23 @@ TEST_CASE("ipc: another GPU opens it too") {
     REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
     CHECK(other.tell(receive).code == errc::ok);
     CHECK(is_all(other.tell(finish).bytes, 6, mib));
+    // Its work there is done for a stream here: the event is of this GPU.
+    load_kernels();
+    std::vector<std::byte> host(mib);
+    must(cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault));
+    REQUIRE(other.tell(hold).code == errc::ok);
+    std::byte const nine[] = {std::byte{9}};
+    REQUIRE(other.tell(overwrite, nine).code == errc::ok);
+    auto const marked = other.tell(done);
+    REQUIRE_MESSAGE(marked.bytes.size() == 64, text_of(marked));
+    ferry::ipc::event_handle done_event;
+    std::memcpy(done_event.data(), marked.bytes.data(), 64);
+    CHECK(!exported.is_done(done_event));
+    CHECK(exported.order_after(done_event, s.token()));
+    must(cudaMemcpyAsync(host.data(), static_cast<std::byte*>(memory.data()) + 4096, mib, cudaMemcpyDeviceToHost, s.get()));
+    CHECK(!s.is_idle());
+    REQUIRE(other.tell(release).code == errc::ok);
+    s.finish();
+    must(cudaHostUnregister(host.data()));
+    CHECK(is_all(host, 9, mib));
 }

@@ -7,6 +7,8 @@
 #include <gpu/importer.hpp>
 #include <gpu/world.hpp>
 
+#include <unistd.h>
+
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -131,6 +133,58 @@ TEST_CASE("ipc share: what is closed stays for who has it, is attached by nobody
     CHECK(numbers(other.tell(elements)) == std::vector<int>{0, 1, 2, 3});  // reading drops it
     CHECK(session.collect(seconds{2}) == 0);
     CHECK(alive.expired());
+}
+
+TEST_CASE("ipc share: memory that was closed and dropped is freed when the work that was queued on it has run") {
+    load_kernels();
+    cuda::shareable back_end;
+    ipc::session session;
+    importer other;
+    auto a = make_plain({65536});
+    count_up(a);
+    std::weak_ptr<void> const alive = a.memory;
+    auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
+    REQUIRE(other.tell(attach, text(shared)).code == errc::ok);
+    REQUIRE(other.tell(hold).code == errc::ok);
+    REQUIRE(other.tell(copy_later).code == errc::ok);
+    shared = {};
+    REQUIRE(other.tell(drop_later).code == errc::ok);
+    CHECK(session.collect(std::chrono::milliseconds{50}) == 1);
+    CHECK(!alive.expired());
+    CHECK(numbers(other.tell(is_gone)) == std::vector<int>{0});
+    REQUIRE(other.tell(release).code == errc::ok);
+    CHECK(session.collect(seconds{5}) == 0);
+    CHECK(alive.expired());
+    auto const got = numbers(other.tell(finish));
+    REQUIRE(got.size() == 65536);
+    for (std::size_t i = 0; i < got.size(); i += 251) CHECK(got[i] == static_cast<int>(i & 255));
+}
+
+TEST_CASE("ipc share: an alias in the same process waits for the stream that writes, and the host does not") {
+    load_kernels();
+    cuda::shareable back_end;
+    ipc::session session;
+    auto a = make_plain({65536});
+    test_stream writes, reads;
+    std::byte* host = nullptr;
+    must(cudaMallocHost(reinterpret_cast<void**>(&host), 65536));
+    {
+        gate closed{writes.get()};
+        must(cudaMemsetAsync(a.memory->data(), 77, 65536, writes.get()));
+        a.ready = writes.token();
+        auto const shared = ipc::share(a, {.session = &session}, back_end);
+        auto const alias = ipc::attach(shared.descriptor(), {.session = &session, .stream = reads.token()}, back_end);
+        must(cudaMemcpyAsync(host, alias.view().data(), 65536, cudaMemcpyDeviceToHost, reads.get()));
+        ::usleep(20'000);
+        CHECK(!reads.is_idle());
+        CHECK(!closed.is_open());
+        closed.open();
+        reads.finish();
+        CHECK(!closed.was_forced());
+    }
+    CHECK(host[0] == std::byte{77});
+    CHECK(host[65535] == std::byte{77});
+    must(cudaFreeHost(host));
 }
 
 TEST_CASE("ipc share: a killed importer keeps nothing") {

@@ -143,9 +143,10 @@ def run_on_gpu(named, work, compiler, seconds):
     begin = time.monotonic()
     every = mutants_for_gpu(named)
     shutil.rmtree(work, ignore_errors=True)
-    sources = sorted({source for mutant in every.values() for source in mutant["test"]})
-    # Linked behind the test, whose mutated inline functions come first and so are the ones that count.
+    # Linked behind the test, whose mutated inline functions come first and so are the ones that count. What only the importer
+    # calls is mutated when a mutant's test names gpu/importer.cpp, too.
     common = ["gpu/gate.cu", "gpu/main.cpp", "gpu/importer.cpp", "gpu/calls.cpp"]
+    sources = sorted({source for mutant in every.values() for source in mutant["test"]} - set(common))
 
     def compile_all(names, folder, include):
         return [compile_on_gpu(TESTS / name, folder / (name.replace("/", "_") + ".o"), include, compiler) for name in names]
@@ -153,12 +154,15 @@ def run_on_gpu(named, work, compiler, seconds):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         plain = [pool.submit(compile_all, [name], work / "none", INCLUDE) for name in (*common, *sources)]
         built = {name: pool.submit(compile_all, mutant["test"], work / name, apply(mutant, work / name)) for name, mutant in every.items()}
-        shared = [job.result()[0] for job in plain[: len(common)]]
+        shared = {name: job.result()[0] for name, job in zip(common, plain)}
         untouched = [job.result()[0] for job in plain[len(common) :]]
-        programs = {name: link_on_gpu([*job.result(), *shared], work / name / "test", compiler) for name, job in built.items()}
+        programs = {
+            name: link_on_gpu([*job.result(), *(o for source, o in shared.items() if source not in every[name]["test"])], work / name / "test", compiler)
+            for name, job in built.items()
+        }
     print(f"built in {time.monotonic() - begin:.0f} s", flush=True)
 
-    status, why, *said = run_test(link_on_gpu([*untouched, *shared], work / "none" / "test", compiler), 3 * RUN_SECONDS)
+    status, why, *said = run_test(link_on_gpu([*untouched, *shared.values()], work / "none" / "test", compiler), 3 * RUN_SECONDS)
     if status != 0:
         sys.exit("\n".join(["the tests fail without a mutant, and nothing is shown:", *why, *said]))
     devices = sum(line.startswith("cuda:") for line in said[0].splitlines())

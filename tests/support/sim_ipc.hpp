@@ -72,10 +72,15 @@ class sim_event {
     }
     [[nodiscard]] sim_handle handle() const { return sim_handle::of(file_); }
 
+    /// Recorded on an idle stream while an earlier record is still to come, it is over too early for who waits for that one.
     static void record(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
         auto const turn = ++e->state_->recorded;
-        if (!on.names_stream()) e->state_->done = turn;
-        else sim.queue(on, [e, turn] { e->state_->done = turn; });
+        auto const reach = [e, turn] {
+            auto seen = e->state_->done.load();
+            while (seen < turn && !e->state_->done.compare_exchange_weak(seen, turn)) {}
+        };
+        if (on.names_stream()) sim.queue(on, reach);
+        else reach();
     }
     static void wait(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
         auto const until = [e, turn = e->state_->recorded.load()] {
@@ -103,10 +108,13 @@ class sim_event {
     state* state_ = nullptr;
 };
 
+/// What a back end may get wrong, so that a test can show that it would notice.
+enum class sim_fault { none, marks_last_stream_alone, closes_while_used };
+
 /// The back end of a simulated device that shares its memory. Borrows the system.
 class sim_shareable {
    public:
-    explicit sim_shareable(sim_system& sim) : sim_{&sim} {}
+    explicit sim_shareable(sim_system& sim, sim_fault fault = sim_fault::none) : sim_{&sim}, fault_{fault} {}
 
     // ---- ferry::back_end ----
 
@@ -125,6 +133,9 @@ class sim_shareable {
         exported(sim_system& sim, ferry::wire::memory description, std::shared_ptr<sim_event> ready)
             : sim_{&sim}, description_{std::move(description)}, ready_{std::move(ready)} {}
         [[nodiscard]] ferry::wire::memory const& description() const { return description_; }
+        void wait_ready(ferry::stream_token on) const {
+            if (ready_ != nullptr && !on.is_no_sync()) sim_event::wait(ready_, *sim_, on);
+        }
         [[nodiscard]] bool is_done(ferry::ipc::event_handle const& done) const {
             auto const e = sim_event::open(done.data());
             return e != nullptr && e->is_done();
@@ -143,8 +154,13 @@ class sim_shareable {
 
     class opened {
        public:
-        opened(sim_system& sim, sim_memory memory, std::uint64_t offset) : sim_{&sim}, memory_{std::move(memory)}, offset_{offset} {}
-        opened(opened&&) = default;
+        opened(sim_system& sim, sim_fault fault, sim_memory memory, std::uint64_t offset)
+            : sim_{&sim}, fault_{fault}, memory_{std::move(memory)}, offset_{offset} {}
+        opened(opened&& other) noexcept = default;
+        opened& operator=(opened&&) = delete;
+        ~opened() {
+            if (done_ != nullptr && fault_ == sim_fault::none) sim_->finish(joined_);
+        }
         [[nodiscard]] void* data() const { return static_cast<std::byte*>(memory_.data()) + offset_; }
         [[nodiscard]] ferry::device device() const { return memory_.block()->where(); }
         void wait_ready(ferry::wire::memory const& m, ferry::stream_token on) const {
@@ -154,8 +170,17 @@ class sim_shareable {
             sim_event::wait(e, *sim_, on);
         }
         [[nodiscard]] bool record_done(ferry::stream_token on, ferry::ipc::event_handle& out) {
-            if (done_ == nullptr) done_ = std::make_shared<sim_event>();
-            sim_event::record(done_, *sim_, on);
+            if (!on.names_stream()) return false;
+            if (done_ == nullptr) {
+                joined_ = sim_->make_stream(device().type);
+                done_ = std::make_shared<sim_event>();
+            }
+            if (fault_ == sim_fault::marks_last_stream_alone) {
+                sim_event::record(done_, *sim_, on);
+            } else {
+                sim_->order(on, joined_);
+                sim_event::record(done_, *sim_, joined_);
+            }
             auto const bytes = done_->handle().bytes_of();
             std::memcpy(out.data(), bytes.data(), out.size());
             return true;
@@ -163,8 +188,10 @@ class sim_shareable {
 
        private:
         sim_system* sim_;
+        sim_fault fault_;
         sim_memory memory_;
         std::uint64_t offset_;
+        ferry::stream_token joined_;  // all that was marked, on whatever streams
         std::shared_ptr<sim_event> done_;
     };
 
@@ -205,7 +232,7 @@ class sim_shareable {
         }
         ++opens_made;
         ferry::device const where = how.where ? *how.where : ferry::device{m.type, m.device[1]};
-        return {*sim_, sim_->make_memory(where, handle.bytes, file), m.offset};
+        return {*sim_, fault_, sim_->make_memory(where, handle.bytes, file), m.offset};
     }
 
     /// Memory that begins here has no handle.
@@ -214,6 +241,7 @@ class sim_shareable {
 
    private:
     sim_system* sim_;
+    sim_fault fault_;
 };
 
 static_assert(ferry::ipc::handle_back_end<sim_shareable>);

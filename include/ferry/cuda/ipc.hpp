@@ -7,6 +7,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/allocation.hpp>
 #include <ferry/cuda/device_uuid.hpp>
+#include <ferry/cuda/done_mark.hpp>
 #include <ferry/cuda/ipc_event.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
 #include <ferry/cuda/order.hpp>
@@ -23,9 +24,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -46,30 +45,30 @@ struct sharing_options {
 
 namespace detail {
 
-/// The interprocess events of a process. Shared by all that needs them, so that none dies while another process may use it.
-class ipc_events {
-   public:
-    explicit ipc_events(std::size_t most) noexcept : most_{most} {}
-    [[nodiscard]] ipc_event_pool& of(std::int32_t device_id) {
-        std::lock_guard const lock{mutex_};
-        for (auto& [id, pool] : pools_)
-            if (id == device_id) return pool;
-        auto& made = pools_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device_id), std::forward_as_tuple(device_id, most_));
-        return made.second;
-    }
-
-   private:
-    std::size_t most_;
-    std::mutex mutex_;
-    std::list<std::pair<std::int32_t, ipc_event_pool>> pools_;
-};
-
 [[nodiscard]] inline ipc_handle to_handle(std::vector<std::byte> const& bytes, char const* what) {
     ipc_handle out;
     if (bytes.size() != out.size())
         ferry::detail::fail(errc::bad_descriptor, "ferry::cuda::shareable", message{"the "} << what << " has " << std::uint64_t{bytes.size()} << " bytes, and CUDA's have 64");
     std::copy(bytes.begin(), bytes.end(), out.begin());
     return out;
+}
+
+/// Makes a stream of any device wait for an event that processes share. Does not block.
+inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
+    require_stream(on, api);
+    std::int32_t const where = device_of(on, api);
+    if (where == e.device_id()) {
+        device_guard const current{where};
+        require_free_default(on, api);
+        return e.make_wait(handle_of(on));
+    }
+    // It is waited for on its own device; an event of this process carries it over.
+    stream const between{e.device_id()};
+    {
+        device_guard const current{e.device_id()};
+        e.make_wait(between.get());
+    }
+    cuda::order(between, on);
 }
 
 }  // namespace detail
@@ -92,23 +91,27 @@ class exported_allocation {
 
     [[nodiscard]] wire::memory const& description() const noexcept { return description_; }
 
+    /// For this process; the others open the event. \throws error  errc::stream, capturing; what the driver reports
+    void wait_ready(stream_token on) const {
+        if (!ready_ || on.is_no_sync()) return;
+        if (!on.names_stream()) return ready_->wait();
+        detail::make_wait(*ready_, on, "ferry::ipc::attach");
+    }
     /// Opens the importer's event and asks it. An event that cannot be opened died with its process, or will.
     [[nodiscard]] bool is_done(ipc::event_handle const& done) const noexcept {
         try {
             return ipc_event{done, device_id_}.is_done();
-        } catch (error const&) {
+        } catch (...) {
             return false;
         }
     }
     [[nodiscard]] bool order_after(ipc::event_handle const& done, stream_token on) const noexcept {
         try {
             ipc_event const theirs{done, device_id_};
-            if (!on.names_stream()) return theirs.wait(), true;
-            detail::require_stream(on, "ferry::cuda::shareable");
-            device_guard const current{detail::device_of(on, "ferry::cuda::shareable")};
-            theirs.make_wait(detail::handle_of(on));
+            if (on.names_stream()) detail::make_wait(theirs, on, "ferry::cuda::shareable");
+            else theirs.wait();
             return true;
-        } catch (error const&) {
+        } catch (...) {
             return false;
         }
     }
@@ -120,11 +123,15 @@ class exported_allocation {
     std::optional<ipc_event> ready_;
 };
 
-/// Memory of another process, open in this one, as `ferry::ipc::opened_memory`.
+/// Memory of another process, open in this one, as `ferry::ipc::opened_memory`. Closed by its destructor, on any thread, once
+/// what `record_done` marked has run.
 class opened_allocation {
    public:
+    /// `event_device`: the exporter's, where its events are and this process's are made, wherever the memory is open.
     opened_allocation(std::variant<ipc_memory, imported_memory> mapping, std::int32_t event_device, std::size_t offset, std::shared_ptr<detail::ipc_events> events)
         : mapping_{std::move(mapping)}, event_device_{event_device}, offset_{offset}, events_{std::move(events)} {}
+    opened_allocation(opened_allocation&&) noexcept = default;
+    opened_allocation& operator=(opened_allocation&&) = delete;
 
     [[nodiscard]] std::byte* data() const noexcept { return base() + offset_; }
     [[nodiscard]] ferry::device device() const noexcept {
@@ -136,42 +143,25 @@ class opened_allocation {
         if (m.ready.empty() || on.is_no_sync()) return;
         ipc_event const theirs{detail::to_handle(m.ready, "ready event's handle"), event_device_};
         if (!on.names_stream()) return theirs.wait();
-        detail::require_stream(on, "ferry::ipc::attach");
-        std::int32_t const where = detail::device_of(on, "ferry::ipc::attach");
-        detail::require_no_capture(detail::handle_of(on), "ferry::ipc::attach");
-        if (where == event_device_) {
-            device_guard const current{where};
-            return theirs.make_wait(detail::handle_of(on));
-        }
-        // Another process's event is waited for on its own device; an event of ours carries it over.
-        stream const between{event_device_};
-        {
-            device_guard const current{event_device_};
-            theirs.make_wait(between.get());
-        }
-        cuda::order(between, on);
+        detail::make_wait(theirs, on, "ferry::ipc::attach");
     }
 
-    /// With no stream the host has nothing to wait for: whoever drops the memory is done with it (R50).
+    /// With no stream the host has nothing to wait for: whoever drops the memory is done with it (R50). By one thread at a time.
+    /// Does not block, unless there is no event, or no stream to record it on: then the host waits for `on`.
     [[nodiscard]] bool record_done(stream_token on, ipc::event_handle& out) {
         if (!on.names_stream()) return false;
-        std::int32_t const where = detail::device_of(on, "ferry::ipc");
-        auto& pool = events_->of(where);
-        auto mark = pool.take();
-        if (!mark) {
-            wait(on);
-            return false;
-        }
         try {
-            device_guard const current{where};
-            mark->record(detail::handle_of(on));
-            out = mark->handle();
-        } catch (...) {
-            pool.put(std::move(*mark));
-            throw;
+            if (!done_)
+                if (auto made = detail::done_mark::make(events_, event_device_)) done_.emplace(std::move(*made));
+            if (done_) {
+                done_->add(on);
+                out = done_->handle();
+                return true;
+            }
+        } catch (...) {  // waiting does as well; if not even that can be done, it says so
         }
-        pool.put(std::move(*mark));
-        return true;
+        cuda::wait(on);
+        return false;
     }
 
    private:
@@ -183,6 +173,7 @@ class opened_allocation {
     std::int32_t event_device_;
     std::size_t offset_;
     std::shared_ptr<detail::ipc_events> events_;
+    std::optional<detail::done_mark> done_;  // last, so that it waits before the mapping is closed
 };
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`): everything else is done by the
@@ -257,7 +248,7 @@ class shareable {
     /// \throws error  errc::stale_handle, device_not_found, no_peer_access, already_mapped, same_process, out_of_range,
     ///                permission (a pool without its descriptor), no_driver
     [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
-        std::int32_t const where = how.where ? how.where->id : device_with(m.device);
+        std::int32_t const theirs = device_with(m.device), where = how.where ? how.where->id : theirs;
         auto const handle = detail::to_handle(m.handle, "memory's handle");
         auto mapping = [&]() -> std::variant<ipc_memory, imported_memory> {
             if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, where};
@@ -266,9 +257,7 @@ class shareable {
             return imported_memory{imported_pool{how.file, where}, handle};
         }();
         if (m.kind == wire::memory_kind::cuda_legacy) require_inside(m, std::get<ipc_memory>(mapping));
-        std::int32_t event_device = where;
-        if (how.where && !m.ready.empty()) event_device = device_with(m.device);
-        return {std::move(mapping), event_device, static_cast<std::size_t>(m.offset), events_};
+        return {std::move(mapping), theirs, static_cast<std::size_t>(m.offset), events_};
     }
 
    private:

@@ -6,13 +6,16 @@
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <source_location>
+#include <tuple>
 #include <utility>
 
 namespace ferry::cuda {
@@ -87,15 +90,12 @@ class ipc_event_pool {
    public:
     explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept : device_id_{device_id}, most_{most} {}
 
-    /// None when all are lent, or the driver has no more: then the host waits for the stream instead.
+    /// One that rests: all that was ever recorded on it has run. None when there is none and no more may be made, or the driver
+    /// has no more: then the host waits for the stream instead.
     [[nodiscard]] std::optional<ipc_event> take() {
         {
             std::lock_guard const lock{mutex_};
-            if (!free_.empty()) {
-                std::optional<ipc_event> e{std::move(free_.front())};  // the one that has rested longest
-                free_.pop_front();
-                return e;
-            }
+            if (auto rested = take_rested()) return rested;
             if (made_ == most_) return std::nullopt;
             ++made_;
         }
@@ -108,7 +108,8 @@ class ipc_event_pool {
             return std::nullopt;
         }
     }
-    /// It may be recorded again for something else: who still waits for its handle then waits longer, never too short.
+    /// What was recorded on it need not have run: until it has, nobody gets the event. Recorded anew on an idle stream before
+    /// that, it would be over too early for those who wait for its handle; recorded when it rests, they wait longer, no worse.
     void put(ipc_event&& e) noexcept {
         std::lock_guard const lock{mutex_};
         try {
@@ -119,10 +120,42 @@ class ipc_event_pool {
     }
 
    private:
+    /// The one that was given back first, mostly. All are asked only when no new one may be made. Under the lock.
+    [[nodiscard]] std::optional<ipc_event> take_rested() {
+        auto const last = made_ < most_ && !free_.empty() ? free_.begin() + 1 : free_.end();
+        auto const found = std::find_if(free_.begin(), last, [](ipc_event const& e) { return e.is_done(); });
+        if (found == last) return std::nullopt;
+        std::optional<ipc_event> e{std::move(*found)};
+        free_.erase(found);
+        return e;
+    }
+
     std::int32_t device_id_;
     std::size_t most_, made_ = 0;
     std::mutex mutex_;
     std::deque<ipc_event> free_;
 };
+
+namespace detail {
+
+/// The interprocess events of a process. Shared by all that needs them, so that none dies while another process may use it.
+class ipc_events {
+   public:
+    explicit ipc_events(std::size_t most) noexcept : most_{most} {}
+    [[nodiscard]] ipc_event_pool& of(std::int32_t device_id) {
+        std::lock_guard const lock{mutex_};
+        for (auto& [id, pool] : pools_)
+            if (id == device_id) return pool;
+        auto& made = pools_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device_id), std::forward_as_tuple(device_id, most_));
+        return made.second;
+    }
+
+   private:
+    std::size_t most_;
+    std::mutex mutex_;
+    std::list<std::pair<std::int32_t, ipc_event_pool>> pools_;
+};
+
+}  // namespace detail
 
 }  // namespace ferry::cuda

@@ -32,25 +32,29 @@ struct opening {
 ///
 /// - `description()`: kind, type, device, id, allocation, offset, length, handle and ready of a wire::memory. The name is
 ///   ipc's to fill in. The id is one that the allocation's address never gets again (CUDA: the buffer id).
+/// - `wait_ready(on)`: as opened_memory's, for tensors that the exporting process attaches itself.
 /// - `is_done(handle)`: whether the work that an importer recorded under this event handle when it dropped the memory has
 ///   run. Never blocks. When the handle cannot be opened it is false: the caller waits for that process to end.
 /// - `order_after(handle, on)`: work queued on `on` later runs after it; with no stream the host waits. False: as above.
 template <class E>
 concept exported_memory = std::move_constructible<E> && requires(E& e, E const& c, event_handle const& done, stream_token on) {
     { c.description() } -> std::convertible_to<wire::memory const&>;
+    e.wait_ready(on);
     { e.is_done(done) } -> std::same_as<bool>;
     { e.order_after(done, on) } -> std::same_as<bool>;
 };
 
-/// Memory of another process, open here; its destructor waits for what `record_done` marked, closes it, on any thread, and
-/// survives the end of the SDK: who finds it closed knows that the work is done.
+/// Memory of another process, open here; its destructor first waits for all that `record_done` marked, then closes it, on any
+/// thread, and survives the end of the SDK: who finds it closed knows that the work is done.
 ///
 /// - `data()`: the first byte of the exported range (not of the allocation).
 /// - `device()`: where it is, as numbered in this process.
 /// - `wait_ready(memory, on)`: work queued on `on` later sees what was written before the share (`memory.ready`); with a token
 ///   that names no stream the host waits, unless it is no_sync.
-/// - `record_done(on, out)`: marks all work queued on `on` by now, and writes the handle of the event to `out`; false when
-///   there was nothing to mark, or the host has waited instead.
+/// - `record_done(on, out)`: marks all work queued on `on` by now, and writes the handle of an event to `out` that stands for
+///   it and for all that was marked before, on whatever streams: the exporter hears of the last handle alone. The event stays
+///   this memory's until the destructor has waited. False when there was nothing to mark, or the host has waited instead; the
+///   handles given out before stand. Called by one thread at a time.
 template <class O>
 concept opened_memory = std::move_constructible<O> && requires(O& o, O const& c, wire::memory const& m, stream_token on, event_handle& out) {
     { c.data() } -> std::convertible_to<void*>;

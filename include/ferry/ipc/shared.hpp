@@ -88,6 +88,7 @@ class shared {
     /// False when an event is not clear, or cannot be opened while its process lives.
     [[nodiscard]] bool order_after_importers(stream_token on) {
         if (state_->handle == nullptr) return true;
+        on = on.on_device(state_->device);
         for (int i = 0; i < state_->control().places(); ++i) {
             event_handle done;
             auto const found = state_->control().announced(i, done);

@@ -209,6 +209,161 @@ TEST_CASE("an exporter writes again after what importers have queued, and not be
     CHECK(sim.read<float>(block->data()) == 9);
 }
 
+namespace {
+
+using support::sim_fault;
+
+/// Queues a copy of the tensor's memory, and keeps what it goes to.
+support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor const& t, stream_token on) {
+    auto copy = sim.make_memory(t.device(), 16);
+    std::int64_t const shape[] = {4};
+    ferry::tensor_view const to{copy.data(), ferry::dtype_of<float>, {shape}, {}, t.device()};
+    b.copy(ferry::make_copy_plan(to, t.view()), copy.data(), t.device(), t.view().data(), t.device(), on);
+    return copy;
+}
+
+/// An importer queues a copy on a stream that is held, drops the tensor, and then one that it used on an idle stream. Whether
+/// the exporter's next write comes after the copy.
+bool both_streams_are_waited_for(sim_fault fault) {
+    importer child{[fault](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim, fault};
+        session own;
+        auto const busy = sim.make_stream(device_type::cuda), idle = sim.make_stream(device_type::cuda);
+        auto const d = parent.receive();
+        auto first = attach(d, {.session = &own, .stream = busy}, b), second = attach(d, {.session = &own, .stream = idle}, b);
+        if (b.opens_made != 1) return 2;
+        auto gate = sim.close(busy);
+        auto const copy = copy_later(sim, b, first, busy);
+        first = {};
+        second = {};
+        parent.tell('d');
+        parent.hear('w');
+        gate.open();
+        sim.finish(busy);
+        return sim.read<float>(copy.data()) == 1 ? 0 : 1;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto t = written(sim, stream, {1, 2, 3, 4});
+    auto const block = sim.block_at(t.view().data());
+    auto s = share(std::move(t), {.ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('d');
+    REQUIRE(s.wait_for_readers(std::chrono::seconds{5}, stream));
+    float const next[] = {9, 9, 9, 9};
+    sim.write(stream, block, next, sizeof next);
+    auto const end = std::chrono::steady_clock::now() + (fault == sim_fault::none ? std::chrono::milliseconds{20} : std::chrono::milliseconds{5000});
+    while (sim.read<float>(block->data()) == 1 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    child.talk().tell('w');
+    int const status = child.finish();
+    REQUIRE(status < 2);
+    return status == 0;
+}
+
+/// An importer drops the last tensor of a closed share while a copy that it queued is held. Whether the exporter keeps the
+/// memory until the copy has run.
+bool memory_stays_while_it_is_used(sim_fault fault) {
+    importer child{[fault](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim, fault};
+        auto const mine = sim.make_stream(device_type::cuda);
+        auto a = attach(parent.receive(), {.stream = mine}, b);
+        parent.tell('a');
+        parent.hear('c');
+        auto gate = sim.close(mine);
+        auto const copy = copy_later(sim, b, a, mine);
+        std::thread drops{[&] { a = {}; }};
+        parent.tell('d');
+        parent.hear('o');
+        gate.open();
+        drops.join();
+        parent.tell('e');
+        parent.hear('q');
+        return 0;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    session own;
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.session = &own, .ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('a');
+    s = {};
+    child.talk().tell('c');
+    child.talk().hear('d');
+    bool const stays = own.collect(fault == sim_fault::none ? std::chrono::milliseconds{20} : std::chrono::milliseconds{5000}) == 1;
+    child.talk().tell('o');
+    child.talk().hear('e');
+    CHECK(own.collect(std::chrono::seconds{5}) == 0);
+    child.talk().tell('q');
+    CHECK(child.finish() == 0);
+    return stays;
+}
+
+}  // namespace
+
+TEST_CASE("the event of a mapping stands for all streams that it was used on; marking the last one alone would be seen") {
+    CHECK(both_streams_are_waited_for(sim_fault::none));
+    CHECK_FALSE(both_streams_are_waited_for(sim_fault::marks_last_stream_alone));
+}
+
+TEST_CASE("memory is in use until the work that was queued on it has run; closing it before would be seen") {
+    CHECK(memory_stays_while_it_is_used(sim_fault::none));
+    CHECK_FALSE(memory_stays_while_it_is_used(sim_fault::closes_while_used));
+}
+
+TEST_CASE("default streams are those of the device that the memory is on, on both sides") {
+    auto const default_stream = stream_token::cuda_legacy_default(), there = default_stream.on_device(other_gpu);
+    importer child{[=](line const& parent) {
+        sim_system sim{gpu, other_gpu};
+        sim_shareable b{sim};
+        session own;
+        auto a = attach(parent.receive(), {.session = &own, .stream = default_stream}, b);
+        auto gate = sim.close(there);
+        auto const copy = copy_later(sim, b, a, there);
+        a = {};
+        parent.tell('d');
+        parent.hear('w');
+        gate.open();
+        sim.finish(there);
+        return sim.read<float>(copy.data()) == 1 ? 0 : 1;
+    }};
+    sim_system sim{gpu, other_gpu};
+    sim_shareable b{sim};
+    auto t = written(sim, there, {1, 2, 3, 4}, other_gpu);
+    auto const block = sim.block_at(t.view().data());
+    auto s = share(std::move(t), {.ready_on = default_stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('d');
+    CHECK(s.wait_for_readers(std::chrono::seconds{5}, default_stream));
+    float const next[] = {9, 9, 9, 9};
+    sim.write(there, block, next, sizeof next);
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    CHECK(sim.read<float>(block->data()) == 1);
+    child.talk().tell('w');
+    CHECK(child.finish() == 0);
+    sim.finish(there);
+}
+
+TEST_CASE("an alias waits for the exporter's stream, too") {
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    session own;
+    auto const stream = sim.make_stream(device_type::cuda), mine = sim.make_stream(device_type::cuda);
+    auto gate = sim.close(stream);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.session = &own, .ready_on = stream}, b);
+    auto const a = attach(s.descriptor(), {.session = &own, .stream = mine}, b);
+    auto const copy = copy_later(sim, b, a, mine);
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    gate.open();
+    sim.finish(mine);
+    CHECK(sim.read<float>(copy.data()) == 1);
+    auto const unsaid = attach(s.descriptor(), {.session = &own, .stream = stream_token::no_sync()}, b);
+    CHECK(unsaid.view().data() == a.view().data());
+}
+
 TEST_CASE("a closed share keeps its memory until no importer has it mapped") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};

@@ -48,7 +48,8 @@ class attachment {
         try {
             std::lock_guard const lock{mapping_->recording};
             event_handle done;
-            if (mapping_->foreign->record_done(on_, done)) mapping_->control().announce(mapping_->place, done);
+            auto const on = on_.on_device(mapping_->foreign->device());  // every device has default streams of its own
+            if (mapping_->foreign->record_done(on, done)) mapping_->control().announce(mapping_->place, done);
         } catch (...) {  // a device that is lost runs nothing any more
         }
     }
@@ -82,10 +83,11 @@ inline segment_name check_origin(wire::descriptor const& d, wire::memory const& 
 }
 
 /// A tensor of this process and session: shares its owner.
-[[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d, std::source_location where) {
+[[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d, stream_token on, std::source_location where) {
     if (!(s->memory_description() == d.memories[0]))
         fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
     if (!s->is_open) fail_gone(d.memories[0], "this process has closed it", where);
+    if (s->handle != nullptr) s->handle->wait_ready(on.on_device(s->device));
     auto const& t = std::get<wire::tensor>(d.root);
     auto* const begin = static_cast<std::byte*>(s->data) - s->layout().byte_offset;
     bool const is_read_only = has(s->layout().flags, flags::read_only);
@@ -135,7 +137,7 @@ template <class BackEnd>
     auto const me = session->me(where);
     auto const name = check_origin(d, m, me, where);
     if (d.from == me) {
-        if (auto const own = session->find(name.id)) return alias(own, d, where);
+        if (auto const own = session->find(name.id)) return alias(own, d, on, where);
         if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none)
             fail(errc::same_process, attach_api,
                  message{"this process shares the memory itself, and handles open in other processes only: pass the session that shared it"}, where);

@@ -20,12 +20,14 @@ struct exporting {
     exporting(exporting const&) = delete;
     exporting& operator=(exporting const&) = delete;
     virtual ~exporting() = default;
+    virtual void wait_ready(stream_token) = 0;
     virtual bool is_done(event_handle const&) = 0;
     virtual bool order_after(event_handle const&, stream_token) = 0;
 };
 template <exported_memory E>
 struct exporting_by final : exporting {
     explicit exporting_by(E&& e) : memory{std::move(e)} {}
+    void wait_ready(stream_token on) override { memory.wait_ready(on); }
     bool is_done(event_handle const& done) override { return memory.is_done(done); }
     bool order_after(event_handle const& done, stream_token on) override { return memory.order_after(done, on); }
     E memory;
