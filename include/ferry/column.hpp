@@ -3,8 +3,11 @@
 
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/decimal.hpp>
+#include <ferry/column/dtype.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/parts.hpp>
 #include <ferry/column/type.hpp>
 #include <ferry/column/validate.hpp>
+#include <ferry/column/values.hpp>
 #include <ferry/column/view.hpp>

@@ -3,6 +3,7 @@
 
 #include <ferry/column/detail/tree.hpp>
 #include <ferry/column/parts.hpp>
+#include <ferry/column/values.hpp>
 #include <ferry/column/view.hpp>
 
 #include <cstdint>
@@ -54,6 +55,13 @@ class column {
     /// `length` items from `begin` on. \throws error  errc::out_of_range
     [[nodiscard]] column slice(std::int64_t begin, std::int64_t length, std::source_location where = std::source_location::current()) const {
         return {owner_, view_.slice(begin, length, where)};
+    }
+
+    /// The items as values of `T`, which keep the memory alive: `prices[i]` is an optional. See column_values.
+    /// \throws error  errc::dtype, not_accessible
+    template <column_value T>
+    [[nodiscard]] column_values<T> values(std::source_location where = std::source_location::current()) const {
+        return column_values<T>{view_, owner_, where};
     }
 
     /// What keeps the buffers alive.

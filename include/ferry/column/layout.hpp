@@ -38,7 +38,7 @@ struct column_layout {
 };
 
 /// Bits of one item of the types that have a fixed width; 0 for the others.
-[[nodiscard]] constexpr std::int64_t bits_of(column_type const& t) noexcept {
+[[nodiscard]] constexpr std::int64_t item_bits(column_type const& t) noexcept {
     switch (t.id) {
         case type_id::boolean: return 1;
         case type_id::int8:
@@ -88,14 +88,14 @@ struct column_layout {
         case type_id::dense_union: return {{{type_ids, 8}, {starts, 32}}, 2, -1};
         case type_id::sparse_union: return {{{type_ids, 8}}, 1, -1};
         case type_id::run_end_encoded: return {{}, 0, 2};
-        default: return {{valid, {data, 0}}, 2};  // whose bits are bits_of, which may be more than an int32 has
+        default: return {{valid, {data, 0}}, 2};  // whose bits are item_bits, which may be more than an int32 has
     }
 }
 
 /// Bytes that a buffer needs for items up to `end`, which is offset + length. False when that overflows. What offsets
 /// point into is not known from here.
 [[nodiscard]] constexpr bool needed_bytes(column_type const& t, buffer_layout b, std::int64_t end, std::int64_t& out) noexcept {
-    std::int64_t const bits = b.kind == buffer_kind::data ? bits_of(t) : b.bits;
+    std::int64_t const bits = b.kind == buffer_kind::data ? item_bits(t) : b.bits;
     if (b.kind == buffer_kind::bytes) return out = 0, true;
     if (b.kind == buffer_kind::offsets && !detail::checked_add(end, std::int64_t{1}, end)) return false;
     if (bits % 8 == 0) return detail::checked_multiply(end, bits / 8, out);

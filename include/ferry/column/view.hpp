@@ -136,6 +136,10 @@ class column_view {
         return nulls;
     }
 
+    /// The items as values of `T`, which borrow: see column_values in column/values.hpp, the header that defines this.
+    template <class T>
+    [[nodiscard]] auto values(std::source_location where = std::source_location::current()) const;
+
     /// \throws error  errc::not_accessible
     void require_host(char const* api, std::source_location where = std::source_location::current()) const {
         if (!is_host_accessible(device()))

@@ -1,0 +1,61 @@
+// ferry: reads numbers of a buffer, which may lie at any address.
+#pragma once
+
+#include <ferry/column/type.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace ferry::detail {
+
+/// Element `i` of a row of `T`. Arrow asks for alignment and C Data cannot promise it: foreign slices of files lie anywhere.
+template <class T>
+    requires std::is_trivially_copyable_v<T>
+[[nodiscard]] inline T load(void const* data, std::int64_t i) noexcept {
+    T value;
+    std::memcpy(&value, static_cast<std::byte const*>(data) + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    return value;
+}
+
+/// Element `i` of a row of int32 or int64: offsets, starts, sizes.
+[[nodiscard]] inline std::int64_t load_offset(void const* data, std::int64_t i, bool is_large) noexcept {
+    return is_large ? load<std::int64_t>(data, i) : load<std::int32_t>(data, i);
+}
+
+/// Calls `f` with a value of the C++ type of an integer column.
+template <class F>
+constexpr decltype(auto) with_integer(type_id id, F f) {
+    switch (id) {
+        case type_id::int8: return f(std::int8_t{});
+        case type_id::uint8: return f(std::uint8_t{});
+        case type_id::int16: return f(std::int16_t{});
+        case type_id::uint16: return f(std::uint16_t{});
+        case type_id::int32: return f(std::int32_t{});
+        case type_id::uint32: return f(std::uint32_t{});
+        case type_id::uint64: return f(std::uint64_t{});
+        default: return f(std::int64_t{});
+    }
+}
+
+/// Element `i` of an integer column's data as an index; -1 for what is negative or beyond int64.
+[[nodiscard]] inline std::int64_t load_index(void const* data, std::int64_t i, type_id id) noexcept {
+    return with_integer(id, [&]<class T>(T) -> std::int64_t {
+        T const value = load<T>(data, i);
+        return value < T{} || static_cast<std::uint64_t>(value) > INT64_MAX ? -1 : static_cast<std::int64_t>(value);
+    });
+}
+
+/// The 16 bytes of a string's or binary's view.
+struct view_item {
+    std::int32_t size = 0;
+    unsigned char prefix[4]{};
+    std::int32_t buffer = 0, offset = 0;
+
+    /// At most so many bytes lie in the view itself, from the prefix on.
+    static constexpr std::int32_t most_inline = 12;
+};
+static_assert(sizeof(view_item) == 16);
+
+}  // namespace ferry::detail

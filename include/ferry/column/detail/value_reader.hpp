@@ -1,0 +1,213 @@
+// ferry: reads the items of a column as values of a C++ type: which columns give which, and how.
+#pragma once
+
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/column/decimal.hpp>
+#include <ferry/column/detail/load.hpp>
+#include <ferry/column/dtype.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace ferry::detail {
+
+inline constexpr char const* values_api = "ferry::column::values";
+
+[[noreturn]] FERRY_COLD inline void fail_item(column_view c, std::int64_t i, char const* what) {
+    message text{"item "};
+    text << i << " of a column of format " << c.name_of_format().c_str() << ": " << what << ": validate(column, validation::full) says where it begins";
+    fail(errc::bad_column, values_api, text);
+}
+
+/// The C++ type to ask for.
+[[nodiscard]] constexpr char const* cure_for(column_type const& t) noexcept {
+    switch (t.id) {
+        case type_id::boolean: return "bool";
+        case type_id::int8: return "std::int8_t";
+        case type_id::uint8: return "std::uint8_t";
+        case type_id::int16: return "std::int16_t";
+        case type_id::uint16: return "std::uint16_t";
+        case type_id::int32:
+        case type_id::date32:
+        case type_id::time32:
+        case type_id::interval_months: return "std::int32_t";
+        case type_id::uint32: return "std::uint32_t";
+        case type_id::int64:
+        case type_id::date64:
+        case type_id::time64:
+        case type_id::timestamp:
+        case type_id::duration: return "std::int64_t";
+        case type_id::uint64: return "std::uint64_t";
+        case type_id::float16: return "a half, such as _Float16";
+        case type_id::float32: return "float";
+        case type_id::float64: return "double";
+        case type_id::decimal: return t.width == 32 ? "ferry::decimal<32>" : t.width == 64 ? "ferry::decimal<64>" : t.width == 128 ? "ferry::decimal<128>" : "ferry::decimal<256>";
+        case type_id::interval_day_time: return "ferry::day_time";
+        case type_id::interval_month_day_nano: return "ferry::month_day_nano";
+        case type_id::fixed_size_binary:
+        case type_id::binary:
+        case type_id::large_binary:
+        case type_id::binary_view: return "std::span<std::byte const>";
+        case type_id::string:
+        case type_id::large_string:
+        case type_id::string_view: return "std::string_view";
+        case type_id::dense_union:
+        case type_id::sparse_union: return "its children and type ids: unions give their buffers";
+        case type_id::run_end_encoded: return "its children: run ends and values";
+        default: return "ferry::column_view";
+    }
+}
+
+/// Items of one width, side by side. Reads what is in the buffer, valid or not.
+template <class T>
+class fixed_reader {
+   public:
+    explicit fixed_reader(column_view c) noexcept : data_{c.buffers()[1].data}, offset_{c.offset()} {}
+    [[nodiscard]] T read(std::int64_t i) const noexcept { return load<T>(data_, offset_ + i); }
+    [[nodiscard]] void const* begin() const noexcept {
+        return data_ == nullptr ? nullptr : static_cast<std::byte const*>(data_) + offset_ * static_cast<std::int64_t>(sizeof(T));
+    }
+
+   private:
+    void const* data_;
+    std::int64_t offset_;
+};
+
+/// What gives values of `T`: `accepts(type)`, and for a column that it accepts `read(i)`, item i of the view.
+template <class T>
+class value_reader;
+
+template <element T>
+    requires(!std::same_as<T, bool>)
+class value_reader<T> : public fixed_reader<T> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return data_type_of(t) == dtype_of<T>; }
+    using fixed_reader<T>::fixed_reader;
+};
+template <int Bits>
+class value_reader<decimal<Bits>> : public fixed_reader<decimal<Bits>> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::decimal && t.width == Bits; }
+    using fixed_reader<decimal<Bits>>::fixed_reader;
+};
+template <>
+class value_reader<day_time> : public fixed_reader<day_time> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::interval_day_time; }
+    using fixed_reader<day_time>::fixed_reader;
+};
+template <>
+class value_reader<month_day_nano> : public fixed_reader<month_day_nano> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::interval_month_day_nano; }
+    using fixed_reader<month_day_nano>::fixed_reader;
+};
+
+template <>
+class value_reader<bool> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return t.id == type_id::boolean; }
+    explicit value_reader(column_view c) noexcept : bits_{c.buffers()[1].data, c.offset(), c.length()} {}
+    [[nodiscard]] bool read(std::int64_t i) const noexcept { return bits_[i]; }
+
+   private:
+    bitmap_view bits_;
+};
+
+/// Runs of bytes: binary, text, their views, and items of a fixed size. What offsets say is checked before it is used.
+template <>
+class value_reader<std::span<std::byte const>> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return t.id >= type_id::fixed_size_binary && t.id <= type_id::string_view; }
+    explicit value_reader(column_view c) noexcept : c_{c}, id_{c.type().id} {
+        is_large_ = id_ == type_id::large_binary || id_ == type_id::large_string;
+        has_offsets_ = is_large_ || id_ == type_id::binary || id_ == type_id::string;
+        if (has_offsets_ && c.length() > 0) end_ = load_offset(c.buffers()[1].data, c.offset() + c.length(), is_large_);
+        if (has_offsets_ && c.buffers()[2].bytes >= 0 && end_ > c.buffers()[2].bytes) end_ = c.buffers()[2].bytes;
+    }
+    /// \throws error  errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its buffers
+    [[nodiscard]] std::span<std::byte const> read(std::int64_t i) const {
+        if (has_offsets_) return between(i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_), load_offset(c_.buffers()[1].data, c_.offset() + i + 1, is_large_));
+        if (id_ != type_id::fixed_size_binary) return viewed(i);
+        auto const width = std::int64_t{c_.type().width};
+        auto const* const data = static_cast<std::byte const*>(c_.buffers()[1].data);
+        return width == 0 ? std::span<std::byte const>{} : std::span{data + (c_.offset() + i) * width, static_cast<std::size_t>(width)};
+    }
+
+   private:
+    [[nodiscard]] std::span<std::byte const> between(std::int64_t i, std::int64_t begin, std::int64_t end) const {
+        if (begin == end) return {};
+        auto const* const data = static_cast<std::byte const*>(c_.buffers()[2].data);
+        if (begin < 0 || end < begin || end > end_ || data == nullptr) fail_item(c_, i, "its offsets run backwards, or beyond the data");
+        return {data + begin, static_cast<std::size_t>(end - begin)};
+    }
+    [[nodiscard]] std::span<std::byte const> viewed(std::int64_t i) const {
+        auto const* const at = static_cast<std::byte const*>(c_.buffers()[1].data) + 16 * (c_.offset() + i);
+        auto const item = load<view_item>(at, 0);
+        if (item.size < 0) fail_item(c_, i, "its size is negative");
+        if (item.size <= view_item::most_inline) return {at + 4, static_cast<std::size_t>(item.size)};
+        auto const count = static_cast<std::int64_t>(c_.buffers().size()) - 3;
+        if (item.buffer < 0 || item.buffer >= count) fail_item(c_, i, "its view names a buffer that is not there");
+        auto const& data = c_.buffers()[static_cast<std::size_t>(2 + item.buffer)];
+        auto const bytes = load<std::int64_t>(c_.buffers().back().data, item.buffer);
+        if (item.offset < 0 || item.size > bytes - item.offset || data.data == nullptr) fail_item(c_, i, "its view points outside its buffer");
+        return {static_cast<std::byte const*>(data.data) + item.offset, static_cast<std::size_t>(item.size)};
+    }
+
+    column_view c_;
+    type_id id_;
+    bool is_large_ = false, has_offsets_ = false;
+    std::int64_t end_ = 0;
+};
+
+/// Text: as long as the item says, which nobody has checked to be UTF-8.
+template <>
+class value_reader<std::string_view> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return is_text(t.id); }
+    explicit value_reader(column_view c) noexcept : bytes_{c} {}
+    [[nodiscard]] std::string_view read(std::int64_t i) const {
+        auto const bytes = bytes_.read(i);
+        return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+    }
+
+   private:
+    value_reader<std::span<std::byte const>> bytes_;
+};
+
+/// Items that are columns: those of a list, the entries of a map, and the row of a struct, as a slice of one item.
+template <>
+class value_reader<column_view> {
+   public:
+    static constexpr bool accepts(column_type const& t) noexcept { return t.id >= type_id::list && t.id <= type_id::map; }
+    explicit value_reader(column_view c) noexcept : c_{c} {}
+    /// \throws error  errc::bad_column: the item lies outside the child
+    [[nodiscard]] column_view read(std::int64_t i) const {
+        auto const id = c_.type().id;
+        std::int64_t const at = c_.offset() + i;
+        if (id == type_id::structure) return c_.slice(i, 1);
+        if (id == type_id::fixed_size_list) return cut(i, at * c_.type().width, c_.type().width);
+        bool const is_large = id == type_id::large_list || id == type_id::large_list_view;
+        auto const begin = load_offset(c_.buffers()[1].data, at, is_large);
+        if (id == type_id::list_view || id == type_id::large_list_view) return cut(i, begin, load_offset(c_.buffers()[2].data, at, is_large));
+        std::int64_t length = -1;
+        if (!checked_add(load_offset(c_.buffers()[1].data, at + 1, is_large), begin == INT64_MIN ? 0 : -begin, length)) length = -1;
+        return cut(i, begin, length);
+    }
+
+   private:
+    [[nodiscard]] column_view cut(std::int64_t i, std::int64_t begin, std::int64_t length) const {
+        auto const child = c_.child(0);
+        if (begin < 0 || length < 0 || begin > child.length() || length > child.length() - begin) fail_item(c_, i, "it lies outside the child");
+        return child.slice(begin, length);
+    }
+
+    column_view c_;
+};
+
+}  // namespace ferry::detail

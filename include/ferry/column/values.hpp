@@ -1,0 +1,141 @@
+// ferry: the items of a column as values of a C++ type, null or not.
+#pragma once
+
+#include <ferry/column/detail/value_reader.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>  // values of an owned column keep its memory alive
+#include <optional>
+#include <source_location>
+#include <span>
+#include <utility>
+
+namespace ferry {
+
+/// A C++ type that items of columns have: `bool`; the integers and floats, which also give dates, times, durations and months;
+/// every type with a dtype_of of the same bits, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`;
+/// `std::string_view` for text; `std::span<std::byte const>` for bytes of any kind; `column_view` for the items of a list, the
+/// entries of a map and the rows of a struct. Not required: that a column gives only one; text gives its bytes too.
+template <class T>
+concept column_value = requires(column_type const& t, detail::value_reader<T> const& r, std::int64_t i) {
+    { detail::value_reader<T>::accepts(t) } -> std::same_as<bool>;
+    { r.read(i) } -> std::same_as<T>;
+};
+
+/// The items of a column: a random-access range of std::optional<T>, empty where an item is null. Reads host memory. Keeps
+/// the memory of an owned column alive; of a view it borrows. A dictionary-encoded column gives the values that its indices
+/// stand for; one of type null gives nulls of any T.
+template <column_value T>
+class column_values {
+   public:
+    using value_type = std::optional<T>;
+
+    /// \throws error  errc::dtype: the column's items are of another type, and of which;  not_accessible
+    explicit column_values(column_view c, std::shared_ptr<void const> owner = {}, std::source_location where = std::source_location::current())
+        : owner_{std::move(owner)}, c_{c}, is_null_{(c.has_dictionary() ? c.dictionary() : c).type().id == type_id::null}, valid_{c.validity()} {
+        c.require_host(detail::values_api, where);
+        if (is_null_) return;
+        reader_.emplace(checked(c, where));
+        if (!c.has_dictionary()) return;
+        indices_ = c.buffers()[1].data;
+        known_ = c.dictionary();
+        known_valid_ = known_.validity();
+    }
+
+    [[nodiscard]] std::int64_t size() const noexcept { return c_.length(); }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    /// Item `i`, which is in [0, size()): not checked. What it points into is: data that contradicts itself is never followed.
+    /// \throws error  errc::bad_column: offsets, views or indices that point outside the buffers
+    [[nodiscard]] std::optional<T> operator[](std::int64_t i) const {
+        if (is_null_ || !valid_[i]) return std::nullopt;
+        if (indices_ == nullptr) return reader_->read(i);
+        auto const index = detail::load_index(indices_, c_.offset() + i, c_.type().id);
+        if (index < 0 || index >= known_.length()) detail::fail_item(c_, i, "its index is outside the dictionary");
+        if (!known_valid_[index]) return std::nullopt;
+        return reader_->read(index);
+    }
+    /// \throws error  errc::out_of_range;  as operator[]
+    [[nodiscard]] std::optional<T> at(std::int64_t i, std::source_location where = std::source_location::current()) const {
+        if (i < 0 || i >= size()) detail::fail(errc::out_of_range, "ferry::column_values::at", message{"item "} << i << " of " << size(), where);
+        return (*this)[i];
+    }
+    [[nodiscard]] bool is_valid(std::int64_t i) const { return (*this)[i].has_value(); }
+
+    /// The items as they lie in memory, for columns without nulls whose items have one width.
+    /// \throws error  errc::argument: there are nulls, or a dictionary;  alignment: the memory is not aligned for a T
+    [[nodiscard]] std::span<T const> span(std::source_location where = std::source_location::current()) const
+        requires requires(detail::value_reader<T> const& r) { r.begin(); }
+    {
+        if (is_null_ || indices_ != nullptr || c_.null_count(where) != 0)
+            detail::fail(errc::argument, "ferry::column_values::span",
+                         message{"items that may be null, or stand for others, are no span: read them one by one"}, where);
+        auto const* const begin = reader_->begin();
+        if (reinterpret_cast<std::uintptr_t>(begin) % alignof(T) != 0)
+            detail::fail(errc::alignment, "ferry::column_values::span",
+                         message{"the first item is not aligned to "} << std::uint64_t{alignof(T)} << " bytes: read them one by one, or copy the column",
+                         where);
+        return {static_cast<T const*>(begin), static_cast<std::size_t>(size())};
+    }
+
+    class iterator {
+       public:
+        using iterator_concept = std::random_access_iterator_tag;
+        using iterator_category = std::input_iterator_tag;  // whose reference may be a value
+        using value_type = std::optional<T>;
+        using difference_type = std::int64_t;
+        using pointer = void;
+        using reference = std::optional<T>;
+
+        iterator() = default;
+        iterator(column_values const& of, std::int64_t i) noexcept : of_{&of}, i_{i} {}
+        [[nodiscard]] reference operator*() const { return (*of_)[i_]; }
+        [[nodiscard]] reference operator[](difference_type n) const { return (*of_)[i_ + n]; }
+        iterator& operator++() noexcept { return ++i_, *this; }
+        iterator operator++(int) noexcept { return {*of_, i_++}; }
+        iterator& operator--() noexcept { return --i_, *this; }
+        iterator operator--(int) noexcept { return {*of_, i_--}; }
+        iterator& operator+=(difference_type n) noexcept { return i_ += n, *this; }
+        iterator& operator-=(difference_type n) noexcept { return i_ -= n, *this; }
+        friend iterator operator+(iterator a, difference_type n) noexcept { return a += n; }
+        friend iterator operator+(difference_type n, iterator a) noexcept { return a += n; }
+        friend iterator operator-(iterator a, difference_type n) noexcept { return a -= n; }
+        friend difference_type operator-(iterator const& a, iterator const& b) noexcept { return a.i_ - b.i_; }
+        friend bool operator==(iterator const& a, iterator const& b) noexcept { return a.i_ == b.i_; }
+        friend auto operator<=>(iterator const& a, iterator const& b) noexcept { return a.i_ <=> b.i_; }
+
+       private:
+        column_values const* of_ = nullptr;
+        std::int64_t i_ = 0;
+    };
+    [[nodiscard]] iterator begin() const noexcept { return {*this, 0}; }
+    [[nodiscard]] iterator end() const noexcept { return {*this, size()}; }
+
+   private:
+    [[nodiscard]] static column_view checked(column_view c, std::source_location where) {
+        auto const source = c.has_dictionary() ? c.dictionary() : c;
+        if (!detail::value_reader<T>::accepts(source.type()))
+            detail::fail(errc::dtype, detail::values_api,
+                         message{"the items of a column of format "} << source.name_of_format().c_str() << " are no values of this type: ask for "
+                                                                     << detail::cure_for(source.type()), where);
+        return source;
+    }
+
+    std::shared_ptr<void const> owner_;
+    column_view c_;
+    bool is_null_;
+    bitmap_view valid_;
+    std::optional<detail::value_reader<T>> reader_{};  // none for items that are all null
+    void const* indices_ = nullptr;
+    column_view known_{};
+    bitmap_view known_valid_{};
+};
+
+template <class T>
+auto column_view::values(std::source_location where) const {
+    return column_values<T>{*this, {}, where};
+}
+
+}  // namespace ferry

@@ -1,0 +1,195 @@
+// Items of columns as values of C++ types.
+#include <ferry/column.hpp>
+
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string_view>
+#include <vector>
+
+using ferry::column;
+using ferry::column_buffer;
+using ferry::column_parts;
+using ferry::column_view;
+using ferry::errc;
+using support::fails;
+using namespace std::string_view_literals;
+
+namespace {
+
+unsigned char const odd_are_valid[] = {0b10101010, 0b10};
+
+template <class T, std::size_t N>
+column fixed(char const* format, T const (&values)[N], bool with_nulls = false, std::int64_t offset = 0) {
+    column_buffer const buffers[] = {{with_nulls ? odd_are_valid : nullptr, with_nulls ? 2 : 0}, {values, sizeof values}};
+    return ferry::make_column({.format = format, .length = static_cast<std::int64_t>(N) - offset, .offset = offset, .buffers = buffers}, nullptr);
+}
+
+column texts(char const* format = "u") {
+    static std::int32_t const ends[] = {0, 1, 3, 3, 6};
+    static char const bytes[] = "abbccc";
+    column_buffer const buffers[] = {{odd_are_valid, 2}, {ends, sizeof ends}, {bytes, 6}};
+    return ferry::make_column({.format = format, .length = 4, .buffers = buffers}, nullptr);
+}
+
+template <class T>
+std::vector<std::optional<T>> all(column const& c) {
+    auto const values = c.values<T>();
+    return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+static_assert(std::ranges::random_access_range<ferry::column_values<int>>);
+static_assert(ferry::column_value<double> && ferry::column_value<bool> && ferry::column_value<column_view> && !ferry::column_value<char const*>);
+
+TEST_CASE("numbers are read with their nulls, and as a span without them") {
+    double const prices[] = {1.5, 2.5, 3.5};
+    auto const c = fixed("g", prices, true);
+    CHECK(all<double>(c) == std::vector<std::optional<double>>{std::nullopt, 2.5, std::nullopt});
+    fails(errc::argument, [&] { static_cast<void>(c.values<double>().span()); }, {"null"});
+    auto const plain = fixed("g", prices, false, 1);
+    CHECK(plain.values<double>().span().data() == prices + 1);
+    CHECK(plain.values<double>().span().size() == 2);
+    fails(errc::dtype, [&] { static_cast<void>(c.values<float>()); }, {"`g`", "double"});
+    fails(errc::out_of_range, [&] { static_cast<void>(c.values<double>().at(3)); }, {"3"});
+}
+
+TEST_CASE("NaN is a value and null is none") {
+    double const prices[] = {__builtin_nan(""), __builtin_nan("")};
+    auto const values = fixed("g", prices, true).values<double>();
+    CHECK(!values[0]);
+    REQUIRE(values[1]);
+    CHECK(*values[1] != *values[1]);
+}
+
+TEST_CASE("dates and times are the integers that they are stored as") {
+    std::int32_t const days[] = {0, 19000};
+    CHECK(*fixed("tdD", days).values<std::int32_t>()[1] == 19000);
+    std::int64_t const stamps[] = {0, -5};
+    CHECK(*fixed("tsn:Europe/Berlin", stamps).values<std::int64_t>()[1] == -5);
+    ferry::day_time const spans[] = {{1, 2}, {-3, 4}};
+    CHECK(*fixed("tiD", spans).values<ferry::day_time>()[1] == ferry::day_time{-3, 4});
+    ferry::month_day_nano const longer[] = {{1, 2, 3}};
+    CHECK(*fixed("tin", longer).values<ferry::month_day_nano>()[0] == ferry::month_day_nano{1, 2, 3});
+    std::array<std::int64_t, 2> const minus_seven[] = {{-7, -1}};
+    auto const d = fixed("d:38,2", minus_seven).values<ferry::decimal<128>>()[0];
+    CHECK(d->is_negative());
+    CHECK(d->low() == -7);
+}
+
+TEST_CASE("bits are booleans at any offset") {
+    unsigned char const bits[] = {0b01010011, 0b1};
+    column_buffer const buffers[] = {{odd_are_valid, 2}, {bits, 2}};
+    auto const c = ferry::make_column({.format = "b", .length = 8, .offset = 1, .buffers = buffers}, nullptr);
+    CHECK(all<bool>(c) == std::vector<std::optional<bool>>{true, {}, false, {}, false, {}, false, {}});
+    CHECK(c.null_count() == 4);
+}
+
+TEST_CASE("text and bytes, in all their layouts") {
+    CHECK(all<std::string_view>(texts()) == std::vector<std::optional<std::string_view>>{{}, "bb"sv, {}, "ccc"sv});
+    CHECK(all<std::string_view>(texts().slice(1, 2)) == std::vector<std::optional<std::string_view>>{"bb"sv, {}});
+    CHECK(texts("z").values<std::span<std::byte const>>()[1]->size() == 2);
+    fails(errc::dtype, [&] { static_cast<void>(texts("z").values<std::string_view>()); }, {"span"});
+    char const three[] = "abcdef";
+    column_buffer const fixed_size[] = {{}, {three, 6}};
+    auto const w = ferry::make_column({.format = "w:3", .length = 2, .buffers = fixed_size}, nullptr).values<std::span<std::byte const>>();
+    CHECK(w[1]->data() == static_cast<void const*>(three + 3));
+    struct view {
+        std::int32_t size;
+        char text[4];
+        std::int32_t buffer, offset;
+    } views[] = {{3, {'x', 'y', 'z'}, 0, 0}, {13, {'a', 'b', 'c', 'd'}, 0, 1}, {13, {}, 0, 4}, {13, {}, 1, 0}, {-1, {}, 0, 0}};
+    char const data[] = "_abcdefghijklm";
+    std::int64_t const sizes[] = {14};
+    column_buffer const viewed[] = {{}, {views, sizeof views}, {data, 14}, {sizes, 8}};
+    auto const c = ferry::make_column({.format = "vu", .length = 5, .buffers = viewed}, nullptr);
+    auto const v = c.values<std::string_view>();
+    CHECK(v[0] == "xyz"sv);
+    CHECK(v[1] == "abcdefghijklm"sv);
+    fails(errc::bad_column, [&] { static_cast<void>(v[2]); }, {"item 2", "outside"});
+    fails(errc::bad_column, [&] { static_cast<void>(v[3]); }, {"not there"});
+    fails(errc::bad_column, [&] { static_cast<void>(v[4]); }, {"negative"});
+}
+
+TEST_CASE("offsets that lie are not followed") {
+    std::int32_t const ends[] = {0, 7, 3, -5, 2000000000};
+    column_buffer const buffers[] = {{}, {ends, sizeof ends}, {"abcdef", 6}};
+    auto const v = ferry::make_column({.format = "u", .length = 4, .buffers = buffers}, nullptr).values<std::string_view>();
+    for (std::int64_t i = 0; i < 4; ++i) fails(errc::bad_column, [&] { static_cast<void>(v[i]); }, {"item"});
+    std::int32_t const numbers[] = {1, 2, 3};
+    column_buffer const items[] = {{}, {numbers, 12}};
+    column_parts const child{.format = "i", .length = 3, .buffers = items};
+    column_buffer const list[] = {{}, {ends, sizeof ends}};
+    auto const l = ferry::make_column({.format = "+l", .length = 4, .buffers = list, .children = {&child, 1}}, nullptr);
+    for (std::int64_t i = 0; i < 4; ++i) fails(errc::bad_column, [&] { static_cast<void>(l.values<column_view>()[i]); }, {"child"});
+}
+
+TEST_CASE("items of lists, entries of maps and rows of structs are columns") {
+    std::int32_t const numbers[] = {1, 2, 3, 4, 5, 6};
+    column_buffer const items[] = {{}, {numbers, 24}};
+    column_parts const child{.format = "i", .name = "item", .length = 5, .offset = 1, .buffers = items};
+    std::int64_t const ends[] = {0, 2, 2, 5};
+    column_buffer const list[] = {{}, {ends, sizeof ends}};
+    auto const l = ferry::make_column({.format = "+L", .length = 2, .offset = 1, .buffers = list, .children = {&child, 1}}, nullptr);
+    auto const lists = l.values<column_view>();
+    CHECK(lists[0]->length() == 0);
+    CHECK(lists[1]->length() == 3);
+    CHECK(*lists[1]->values<std::int32_t>()[0] == 4);
+    column_buffer const none[] = {{}};
+    auto const pairs = ferry::make_column({.format = "+w:2", .length = 1, .offset = 1, .buffers = none, .children = {&child, 1}}, nullptr);
+    CHECK(*pairs.values<column_view>()[0]->values<std::int32_t>()[0] == 4);
+    auto const rows = ferry::make_column({.format = "+s", .length = 2, .offset = 2, .buffers = none, .children = {&child, 1}}, nullptr);
+    CHECK(*rows.values<column_view>()[1]->field("item").values<std::int32_t>()[0] == 5);
+    std::int32_t const begins[] = {3, 0}, sizes[] = {2, 5};
+    column_buffer const viewed[] = {{}, {begins, 8}, {sizes, 8}};
+    auto const v = ferry::make_column({.format = "+vl", .length = 2, .buffers = viewed, .children = {&child, 1}}, nullptr).values<column_view>();
+    CHECK(v[0]->length() == 2);
+    CHECK(*v[0]->values<std::int32_t>()[1] == 6);
+}
+
+TEST_CASE("a dictionary's indices stand for its values, null or not, and indices beyond it are refused") {
+    auto const words = texts();
+    column_buffer const word_buffers[] = {words.view().buffers()[0], words.view().buffers()[1], words.view().buffers()[2]};
+    column_parts const dictionary{.format = "u", .length = 4, .buffers = word_buffers};
+    signed char const indices[] = {3, 1, 0, 4, -1};
+    column_buffer const buffers[] = {{}, {indices, 5}};
+    auto const c = ferry::make_column({.format = "c", .length = 5, .buffers = buffers, .dictionary = &dictionary}, nullptr);
+    auto const v = c.values<std::string_view>();
+    CHECK(v[0] == "ccc"sv);
+    CHECK(v[1] == "bb"sv);
+    CHECK(v[2] == std::nullopt);
+    fails(errc::bad_column, [&] { static_cast<void>(v[3]); }, {"dictionary"});
+    fails(errc::bad_column, [&] { static_cast<void>(v[4]); }, {"dictionary"});
+}
+
+TEST_CASE("a column of type null gives nulls of any type") {
+    auto const c = ferry::make_column({.format = "n", .length = 3}, nullptr);
+    CHECK(all<double>(c) == std::vector<std::optional<double>>(3));
+    CHECK(c.null_count() == 3);
+}
+
+TEST_CASE("values keep the memory of an owned column") {
+    auto memory = std::make_shared<std::vector<std::int32_t>>(3, 7);
+    std::weak_ptr<void> const alive = memory;
+    column_buffer const buffers[] = {{}, {memory->data(), 12}};
+    auto values = ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, std::move(memory)).values<std::int32_t>();
+    CHECK(*values[2] == 7);
+    CHECK(!alive.expired());
+}
+
+TEST_CASE("items off the host are not read") {
+    std::int32_t const numbers[] = {1};
+    column_buffer const buffers[] = {{odd_are_valid, 1}, {numbers, 4}};
+    auto const c = ferry::make_column({.format = "i", .length = 1, .buffers = buffers}, nullptr, {ferry::device_type::cuda, 1});
+    fails(errc::not_accessible, [&] { static_cast<void>(c.values<std::int32_t>()); }, {"cuda:1"});
+    fails(errc::not_accessible, [&] { static_cast<void>(c.null_count()); }, {"cuda:1"});
+}
