@@ -32,6 +32,8 @@ FOREIGN = {
 }
 # What a foreign header wants defined before it.
 ASKED_FOR = {("python/api.hpp", "PY_SSIZE_T_CLEAN")}
+# What a specification wants defined by whoever declares its structs: the first one wins.
+ASKED_FOR |= {("abi/arrow.hpp", f"ARROW_C_{of}_INTERFACE") for of in ("DATA", "DEVICE_DATA", "STREAM", "DEVICE_STREAM")}
 # Standard headers whose cost a core header must justify on the same line.
 COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}
 COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__clang__|_MSC_VER|__cplusplus|__cpp_\w+)")

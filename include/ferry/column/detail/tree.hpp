@@ -35,6 +35,15 @@ struct column_size {
     std::size_t nodes = 0, buffers = 0, text = 0;
 };
 
+/// \throws error  errc::bad_column
+[[nodiscard]] inline column_type parse_or_fail(std::string_view format, column_path const& path, char const* api, std::source_location where) {
+    if (auto const type = parse_format(format)) return *type;
+    message text;
+    text << path << ": the format `";
+    for (char const c : format.substr(0, 40)) text << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+    fail(errc::bad_column, api, text << "` names no Arrow type", where);
+}
+
 template <class Source>
 void measure(Source const& from, column_size& out, int depth, column_path const& path, char const* api, std::source_location where) {
     if (depth > max_column_depth)
@@ -44,16 +53,10 @@ void measure(Source const& from, column_size& out, int depth, column_path const&
         fail(errc::bad_column, api, message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes", where);
     out.buffers += from.buffer_count();
     out.text += from.format().size() + from.name().size() + from.metadata().size();
-    auto const type = parse_format(from.format());
-    if (!type) {
-        message text;
-        text << path << ": the format `";
-        for (char const c : from.format().substr(0, 40)) text << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
-        fail(errc::bad_column, api, text << "` names no Arrow type", where);
-    }
+    auto const type = parse_or_fail(from.format(), path, api, where);
     for (std::size_t i = 0; i < children; ++i) {
         auto const child = from.child(i);
-        measure(child, out, depth + 1, column_path{path, type->id, static_cast<int>(i), child.name()}, api, where);
+        measure(child, out, depth + 1, column_path{path, type.id, static_cast<int>(i), child.name()}, api, where);
     }
     if (from.has_dictionary()) measure(from.dictionary(), out, depth + 1, path.dictionary(), api, where);
 }
@@ -107,6 +110,16 @@ class column_writer {
     device device_;
 };
 
+/// Fills a tree from a source that has been measured, and checks the structure.
+template <class Source>
+void fill(column_tree& tree, Source const& from, column_size const& size, device on, column_path const& path, char const* api, std::source_location where) {
+    tree.nodes = std::make_unique<column_node[]>(size.nodes);
+    if (size.buffers != 0) tree.buffers = std::make_unique<column_buffer[]>(size.buffers);
+    if (size.text != 0) tree.text = std::make_unique_for_overwrite<char[]>(size.text);
+    column_writer{tree, on}.write(from);
+    check_structure(tree.root(), path, api, where);
+}
+
 /// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children and
 /// dictionary, and checks the structure. The source must say the same each time it is asked.
 template <class Source>
@@ -114,11 +127,7 @@ void build(column_tree& tree, Source const& from, device on, char const* api, st
     column_size size;
     column_path const path{from.name()};
     measure(from, size, 1, path, api, where);
-    tree.nodes = std::make_unique<column_node[]>(size.nodes);
-    if (size.buffers != 0) tree.buffers = std::make_unique<column_buffer[]>(size.buffers);
-    if (size.text != 0) tree.text = std::make_unique_for_overwrite<char[]>(size.text);
-    column_writer{tree, on}.write(from);
-    check_structure(tree.root(), path, api, where);
+    fill(tree, from, size, on, path, api, where);
 }
 
 }  // namespace ferry::detail

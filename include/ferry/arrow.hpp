@@ -1,0 +1,10 @@
+// ferry: columns in and out of Arrow's C interfaces.
+#pragma once
+
+#include <ferry/arrow/device.hpp>
+#include <ferry/arrow/events.hpp>
+#include <ferry/arrow/from_arrow.hpp>
+#include <ferry/arrow/to_arrow.hpp>
+#include <ferry/column/column.hpp>
+#include <ferry/column/metadata.hpp>
+#include <ferry/column/view.hpp>

@@ -1,0 +1,143 @@
+// ferry: a pair of Arrow's structs as the source of a column's tree, and the checks that come before anything is read by it.
+#pragma once
+
+#include <ferry/abi/arrow.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/detail/tree.hpp>
+#include <ferry/column/layout.hpp>
+#include <ferry/column/metadata.hpp>
+#include <ferry/column/type.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <string_view>
+
+namespace ferry::detail {
+
+[[nodiscard]] inline std::string_view text_of(char const* text) noexcept { return text != nullptr ? std::string_view{text} : std::string_view{}; }
+[[nodiscard]] inline std::string_view metadata_of(ArrowSchema const& schema) noexcept {
+    std::size_t size = 0;
+    if (schema.metadata == nullptr || !measure_metadata(schema.metadata, nullptr, size)) return {};
+    return size == 4 ? std::string_view{} : std::string_view{schema.metadata, size};
+}
+
+/// Buffers of one tree at most; an ArrowArray cannot be asked whether it has as many as it says.
+inline constexpr std::size_t max_column_buffers = std::size_t{1} << 24;
+
+/// The lengths of a view type's data buffers, which its last buffer has. Readable on the host only.
+[[nodiscard]] inline std::int64_t variadic_length(ArrowArray const& array, std::size_t i) noexcept {
+    std::int64_t length = 0;
+    std::memcpy(&length, static_cast<char const*>(array.buffers[array.n_buffers - 1]) + 8 * i, 8);
+    return length;
+}
+
+/// An array with its schema; both have passed arrow_check.
+class arrow_source {
+   public:
+    arrow_source(ArrowArray const& array, ArrowSchema const& schema, bool reads_lengths) noexcept
+        : array_{&array}, schema_{&schema}, reads_lengths_{reads_lengths} {}
+    [[nodiscard]] std::string_view format() const noexcept { return schema_->format; }
+    [[nodiscard]] std::string_view name() const noexcept { return text_of(schema_->name); }
+    [[nodiscard]] std::string_view metadata() const noexcept { return metadata_of(*schema_); }
+    [[nodiscard]] std::int64_t flags() const noexcept { return schema_->flags; }
+    [[nodiscard]] std::int64_t length() const noexcept { return array_->length; }
+    [[nodiscard]] std::int64_t null_count() const noexcept { return array_->null_count; }
+    [[nodiscard]] std::int64_t offset() const noexcept { return array_->offset; }
+    [[nodiscard]] std::size_t buffer_count() const noexcept { return static_cast<std::size_t>(array_->n_buffers); }
+    /// The C data interface gives no sizes, but those of a view type's data buffers.
+    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
+        column_buffer out{array_->buffers[i], -1};
+        if (schema_->format[0] != 'v' || i < 2) return out;
+        auto const last = buffer_count() - 1;
+        if (i == last) out.bytes = static_cast<std::int64_t>(8 * (last - 2));
+        else if (reads_lengths_) out.bytes = variadic_length(*array_, i - 2);
+        return out;
+    }
+    [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(schema_->n_children); }
+    [[nodiscard]] arrow_source child(std::size_t i) const noexcept { return {*array_->children[i], *schema_->children[i], reads_lengths_}; }
+    [[nodiscard]] bool has_dictionary() const noexcept { return schema_->dictionary != nullptr; }
+    [[nodiscard]] arrow_source dictionary() const noexcept { return {*array_->dictionary, *schema_->dictionary, reads_lengths_}; }
+
+   private:
+    ArrowArray const* array_;
+    ArrowSchema const* schema_;
+    bool reads_lengths_;
+};
+
+/// Checks of the structs themselves, before a pointer of theirs is followed; measures the tree on its way. What it cannot
+/// check: that text ends, that arrays of pointers are as long as their counts, and that a pointer points to something.
+class arrow_check {
+   public:
+    arrow_check(char const* api, std::source_location where, bool reads_lengths) noexcept : api_{api}, where_{where}, reads_lengths_{reads_lengths} {}
+
+    /// Of a schema alone when there is no array. \throws error  errc::bad_column
+    column_size const& run(ArrowArray const* array, ArrowSchema const& schema, column_path const& path) {
+        check(array, &schema, path, 1);
+        return size_;
+    }
+
+   private:
+    [[noreturn]] FERRY_COLD void refuse(column_path const& path, message const& what) const {
+        fail(errc::bad_column, api_, message{} << path << ": " << what.c_str(), where_);
+    }
+
+    void check(ArrowArray const* array, ArrowSchema const* schema, column_path const& path, int depth) {
+        if (depth > max_column_depth) refuse(path, message{"the tree is deeper than "} << max_column_depth << " nodes");
+        auto const type = check_schema(*schema, path);
+        auto const children = static_cast<std::size_t>(schema->n_children);
+        if (array != nullptr) check_array(*array, *schema, type, path);
+        for (std::size_t i = 0; i < children; ++i) {
+            auto const* const child = schema->children[i];
+            if (child == nullptr) refuse(path, message{"child "} << std::uint64_t{i} << " of its schema is null");
+            column_path const below{path, type.id, static_cast<int>(i), text_of(child->name)};
+            if (array != nullptr && array->children[i] == nullptr) refuse(below, message{"the array is null"});
+            check(array != nullptr ? array->children[i] : nullptr, child, below, depth + 1);
+        }
+        if (schema->dictionary != nullptr) check(array != nullptr ? array->dictionary : nullptr, schema->dictionary, path.dictionary(), depth + 1);
+    }
+    [[nodiscard]] column_type check_schema(ArrowSchema const& s, column_path const& path) {
+        if (s.release == nullptr) refuse(path, message{"the schema has been released, or moved away"});
+        if (s.format == nullptr) refuse(path, message{"the schema's format is null"});
+        if (s.n_children < 0) refuse(path, message{"the schema has "} << s.n_children << " children");
+        if (s.n_children > 0 && s.children == nullptr) refuse(path, message{"the schema's children are null"});
+        if (++size_.nodes > max_column_nodes || static_cast<std::uint64_t>(s.n_children) > max_column_nodes)
+            refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_nodes} << " nodes");
+        auto const type = parse_or_fail(s.format, path, api_, where_);
+        std::size_t metadata = 0;
+        if (s.metadata != nullptr && !measure_metadata(s.metadata, nullptr, metadata)) refuse(path, message{"a number in the schema's metadata is negative"});
+        size_.text += std::strlen(s.format) + text_of(s.name).size() + metadata;
+        return type;
+    }
+    void check_array(ArrowArray const& a, ArrowSchema const& s, column_type const& type, column_path const& path) {
+        if (a.release == nullptr) refuse(path, message{"the array has been released, or moved away"});
+        if (a.n_children != s.n_children) refuse(path, message{"the array has "} << a.n_children << " children, and its schema " << s.n_children);
+        if (a.n_children > 0 && a.children == nullptr) refuse(path, message{"the array's children are null"});
+        if (s.dictionary != nullptr && a.dictionary == nullptr) refuse(path, message{"the schema has a dictionary, and the array has none"});
+        if (s.dictionary == nullptr && a.dictionary != nullptr) refuse(path, message{"the array has a dictionary, and the schema has none"});
+        auto const layout = layout_of(type);
+        auto const least = layout.buffer_count + layout.is_variadic;
+        if (layout.is_variadic ? a.n_buffers < least : a.n_buffers != least)
+            refuse(path, message{"the array has "} << a.n_buffers << " buffers, and `" << s.format << "` has " << (layout.is_variadic ? "at least " : "") << least);
+        if (a.n_buffers > 0 && a.buffers == nullptr) refuse(path, message{"the array's buffers are null"});
+        if ((size_.buffers += static_cast<std::size_t>(a.n_buffers)) > max_column_buffers)
+            refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_buffers} << " buffers");
+        if (layout.is_variadic && reads_lengths_) check_variadic(a, path);
+    }
+    void check_variadic(ArrowArray const& a, column_path const& path) const {
+        auto const count = static_cast<std::size_t>(a.n_buffers - 3);
+        if (count > 0 && a.buffers[a.n_buffers - 1] == nullptr) refuse(path, message{"the lengths of its "} << std::uint64_t{count} << " data buffers are null");
+        for (std::size_t i = 0; i < count; ++i)
+            if (auto const length = variadic_length(a, i); length < 0) refuse(path, message{"data buffer "} << std::uint64_t{i} << " has " << length << " bytes");
+    }
+
+    char const* api_;
+    std::source_location where_;
+    bool reads_lengths_;
+    column_size size_{};
+};
+
+}  // namespace ferry::detail

@@ -1,0 +1,159 @@
+// ferry: the key-value pairs that a column's schema carries, in the binary form of Arrow's C data interface.
+#pragma once
+
+#include <ferry/base/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <source_location>
+#include <string>  // what the builder writes
+#include <string_view>
+
+namespace ferry {
+
+/// One pair. Keys may repeat; values are bytes, not text.
+struct metadata_entry {
+    std::string_view key{}, value{};
+
+    friend bool operator==(metadata_entry const&, metadata_entry const&) = default;
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::int32_t metadata_number(char const* p) noexcept {
+    std::int32_t n = 0;
+    std::memcpy(&n, p, sizeof n);
+    return n;
+}
+
+/// Walks the binary form: an int32 count, then for each pair an int32 length and as many bytes, twice; numbers are in the
+/// machine's own order. False when it leaves [p, end) or a number is negative. With a null end only numbers are checked: an
+/// ArrowSchema does not say how long its metadata is.
+[[nodiscard]] inline bool measure_metadata(char const* p, char const* end, std::size_t& size) noexcept {
+    char const* const begin = p;
+    auto const fits = [&](std::size_t n) { return end == nullptr || n <= static_cast<std::size_t>(end - p); };
+    if (!fits(4)) return false;
+    std::int32_t const pairs = metadata_number(p);
+    p += 4;
+    if (pairs < 0) return false;
+    for (std::int64_t i = 0; i < std::int64_t{pairs} * 2; ++i) {
+        if (!fits(4)) return false;
+        std::int32_t const length = metadata_number(p);
+        p += 4;
+        if (length < 0 || !fits(static_cast<std::size_t>(length))) return false;
+        p += length;
+    }
+    size = static_cast<std::size_t>(p - begin);
+    return true;
+}
+
+}  // namespace detail
+
+/// The pairs of `column_view::metadata()`, in their order: a range. Borrows the bytes.
+class metadata_view {
+   public:
+    class iterator {
+       public:
+        using value_type = metadata_entry;
+        using difference_type = std::ptrdiff_t;
+        using iterator_concept = std::forward_iterator_tag;
+
+        iterator() = default;
+        [[nodiscard]] metadata_entry operator*() const noexcept {
+            char const* p = at_;
+            auto const key = take(p);
+            return {key, take(p)};
+        }
+        iterator& operator++() noexcept {
+            static_cast<void>(take(at_));
+            static_cast<void>(take(at_));
+            --left_;
+            return *this;
+        }
+        iterator operator++(int) noexcept {
+            auto const before = *this;
+            ++*this;
+            return before;
+        }
+        friend bool operator==(iterator const& a, iterator const& b) noexcept { return a.left_ == b.left_; }
+        friend bool operator==(iterator const& a, std::default_sentinel_t) noexcept { return a.left_ == 0; }
+
+       private:
+        friend metadata_view;
+        iterator(char const* at, std::int32_t left) noexcept : at_{at}, left_{left} {}
+        [[nodiscard]] static std::string_view take(char const*& p) noexcept {
+            auto const length = static_cast<std::size_t>(detail::metadata_number(p));
+            std::string_view const text{p + 4, length};
+            p += 4 + length;
+            return text;
+        }
+
+        char const* at_ = nullptr;
+        std::int32_t left_ = 0;
+    };
+
+    metadata_view() = default;
+    /// Checks all bounds once. No bytes are no pairs; bytes behind the last pair are ignored.
+    /// \throws error  errc::bad_column
+    explicit metadata_view(std::string_view bytes, std::source_location where = std::source_location::current()) {
+        if (bytes.empty()) return;
+        std::size_t size = 0;
+        if (!detail::measure_metadata(bytes.data(), bytes.data() + bytes.size(), size))
+            detail::fail(errc::bad_column, "ferry::metadata_view", message{"the metadata's "} << std::uint64_t{bytes.size()} << " bytes end before its pairs do, or a length is negative", where);
+        first_ = {bytes.data() + 4, detail::metadata_number(bytes.data())};
+    }
+
+    [[nodiscard]] iterator begin() const noexcept { return first_; }
+    [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+    [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(first_.left_); }
+    [[nodiscard]] bool empty() const noexcept { return first_.left_ == 0; }
+    /// The value of the first pair with this key; its data is null when there is none.
+    [[nodiscard]] std::string_view find(std::string_view key) const noexcept {
+        for (auto it = begin(); it != end(); ++it)
+            if ((*it).key == key) return (*it).value;
+        return {};
+    }
+
+   private:
+    iterator first_{};
+};
+
+/// Writes pairs in the binary form: `metadata_builder{}.add("unit", "m").bytes()`.
+class metadata_builder {
+   public:
+    /// Adds a pair behind the others. \throws error  errc::overflow: Arrow counts in int32;  std::bad_alloc: nothing was added
+    metadata_builder& add(std::string_view key, std::string_view value, std::source_location where = std::source_location::current()) & {
+        constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
+        if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
+            detail::fail(errc::overflow, "ferry::metadata_builder::add", message{"keys, values and their number are at most 2^31 - 1"}, where);
+        bytes_.reserve((bytes_.empty() ? 4 : bytes_.size()) + 8 + key.size() + value.size());
+        if (bytes_.empty()) bytes_.resize(4);
+        put(key);
+        put(value);
+        ++pairs_;
+        std::memcpy(bytes_.data(), &pairs_, 4);
+        return *this;
+    }
+    metadata_builder&& add(std::string_view key, std::string_view value, std::source_location where = std::source_location::current()) && {
+        return static_cast<metadata_builder&&>(add(key, value, where));
+    }
+    /// Empty when there are no pairs.
+    [[nodiscard]] std::string const& bytes() const& noexcept { return bytes_; }
+    [[nodiscard]] std::string bytes() && noexcept { return static_cast<std::string&&>(bytes_); }
+
+   private:
+    void put(std::string_view text) {
+        auto const length = static_cast<std::int32_t>(text.size());
+        char number[4];
+        std::memcpy(number, &length, 4);
+        bytes_.append(number, 4).append(text);
+    }
+
+    std::string bytes_;
+    std::int32_t pairs_ = 0;
+};
+
+}  // namespace ferry
