@@ -4,7 +4,10 @@
 #include <ferry/arrow/device.hpp>
 #include <ferry/arrow/events.hpp>
 #include <ferry/arrow/from_arrow.hpp>
+#include <ferry/arrow/from_schema.hpp>
+#include <ferry/arrow/from_stream.hpp>
 #include <ferry/arrow/to_arrow.hpp>
+#include <ferry/arrow/to_stream.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/metadata.hpp>
 #include <ferry/column/view.hpp>

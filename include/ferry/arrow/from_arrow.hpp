@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
+#include <ferry/arrow/detail/owned.hpp>
 #include <ferry/arrow/detail/source.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
@@ -17,14 +18,7 @@ namespace detail {
 
 /// The tree of an import: the foreign array is what keeps its buffers alive.
 struct imported_tree : column_tree {
-    ArrowArray array{};
-
-    imported_tree() = default;
-    imported_tree(imported_tree const&) = delete;
-    imported_tree& operator=(imported_tree const&) = delete;
-    ~imported_tree() {
-        if (array.release != nullptr) array.release(&array);
-    }
+    owned<ArrowArray> array;
 };
 
 /// The checked tree of a foreign array, which is not taken over yet.
@@ -41,12 +35,12 @@ struct imported_tree : column_tree {
 }
 /// Moves the struct, as the interface has it: bitwise, and the source is left released.
 inline column take_arrow(std::shared_ptr<imported_tree> tree, ArrowArray* array) noexcept {
-    tree->array = std::exchange(*array, ArrowArray{});
+    tree->array.raw = std::exchange(*array, ArrowArray{});
     return column_access::make(std::move(tree));
 }
 inline void release_schema(ArrowSchema* schema) noexcept {
-    ArrowSchema taken = std::exchange(*schema, ArrowSchema{});
-    taken.release(&taken);
+    owned<ArrowSchema> taken;
+    taken.raw = std::exchange(*schema, ArrowSchema{});  // marked released even where the callback forgets it
 }
 
 }  // namespace detail

@@ -28,6 +28,11 @@ namespace ferry::detail {
 /// Buffers of one tree at most; an ArrowArray cannot be asked whether it has as many as it says.
 inline constexpr std::size_t max_column_buffers = std::size_t{1} << 24;
 
+/// View types have one more, of lengths, and any number before it.
+[[nodiscard]] constexpr std::size_t least_buffers(column_layout const& layout) noexcept {
+    return static_cast<std::size_t>(layout.buffer_count + layout.is_variadic);
+}
+
 /// The lengths of a view type's data buffers, which its last buffer has. Readable on the host only.
 [[nodiscard]] inline std::int64_t variadic_length(ArrowArray const& array, std::size_t i) noexcept {
     std::int64_t length = 0;
@@ -90,6 +95,7 @@ class arrow_check {
         auto const type = check_schema(*schema, path);
         auto const children = static_cast<std::size_t>(schema->n_children);
         if (array != nullptr) check_array(*array, *schema, type, path);
+        else size_.buffers += least_buffers(layout_of(type));
         for (std::size_t i = 0; i < children; ++i) {
             auto const* const child = schema->children[i];
             if (child == nullptr) refuse(path, message{"child "} << std::uint64_t{i} << " of its schema is null");
@@ -119,7 +125,7 @@ class arrow_check {
         if (s.dictionary != nullptr && a.dictionary == nullptr) refuse(path, message{"the schema has a dictionary, and the array has none"});
         if (s.dictionary == nullptr && a.dictionary != nullptr) refuse(path, message{"the array has a dictionary, and the schema has none"});
         auto const layout = layout_of(type);
-        auto const least = layout.buffer_count + layout.is_variadic;
+        auto const least = static_cast<std::int64_t>(least_buffers(layout));
         if (layout.is_variadic ? a.n_buffers < least : a.n_buffers != least)
             refuse(path, message{"the array has "} << a.n_buffers << " buffers, and `" << s.format << "` has " << (layout.is_variadic ? "at least " : "") << least);
         if (a.n_buffers > 0 && a.buffers == nullptr) refuse(path, message{"the array's buffers are null"});

@@ -1,0 +1,45 @@
+// ferry: whether two columns may be chunks of one.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/type.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstdint>
+#include <source_location>
+
+namespace ferry::detail {
+
+/// Compares formats, the number of children, names where they tell children apart, and what has a dictionary. Flags, metadata and
+/// the values of dictionaries may differ.
+class type_comparison {
+   public:
+    /// `chunk` is its number. \throws error  errc::bad_column
+    type_comparison(std::uint64_t chunk, char const* api, std::source_location where) noexcept : chunk_{chunk}, api_{api}, where_{where} {}
+
+    void require(column_view wanted, column_view c, column_path const& path) const {
+        if (c.format() != wanted.format()) refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not " << wanted.name_of_format().c_str());
+        if (c.child_count() != wanted.child_count()) refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
+        bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
+        for (int i = 0; i < c.child_count(); ++i) {
+            auto const child = c.child(i), other = wanted.child(i);
+            column_path const below{path, c.type().id, i, other.name()};
+            if (is_named && child.name() != other.name()) refuse(below, message{"child "} << i << " has another name");
+            require(other, child, below);
+        }
+        if (c.has_dictionary() != wanted.has_dictionary()) refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
+        if (c.has_dictionary()) require(wanted.dictionary(), c.dictionary(), path.dictionary());
+    }
+
+   private:
+    [[noreturn]] FERRY_COLD void refuse(column_path const& path, message const& what) const {
+        fail(errc::bad_column, api_, message{"chunk "} << chunk_ << " is of another type: " << path << ": " << what.c_str(), where_);
+    }
+
+    std::uint64_t chunk_;
+    char const* api_;
+    std::source_location where_;
+};
+
+}  // namespace ferry::detail

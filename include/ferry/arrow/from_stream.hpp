@@ -1,0 +1,90 @@
+// ferry: columns out of Arrow's C stream interface.
+#pragma once
+
+#include <ferry/abi/arrow.hpp>
+#include <ferry/arrow/detail/owned.hpp>
+#include <ferry/arrow/from_arrow.hpp>
+#include <ferry/arrow/from_schema.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/column/column.hpp>
+#include <ferry/config.hpp>
+
+#include <cerrno>
+#include <optional>
+#include <source_location>
+#include <utility>
+#include <vector>  // the chunks
+
+namespace ferry {
+
+/// The chunks of an ArrowArrayStream, one after the other. Owns the stream, and the schema that it gave. Move-only; not for two
+/// threads at a time.
+class arrow_reader {
+   public:
+    /// Takes over the stream once it has given a schema that holds; else it is as it was, but asked.
+    /// \throws error  what the stream reports, as `next` does;  errc::bad_column;  argument: null, or released;  std::bad_alloc
+    explicit arrow_reader(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
+        if (stream == nullptr || stream->release == nullptr)
+            detail::fail(errc::argument, api, message{stream == nullptr ? "the ArrowArrayStream is null" : "the ArrowArrayStream has been released, or moved away"}, where);
+        if (stream->get_schema == nullptr || stream->get_next == nullptr || stream->get_last_error == nullptr)
+            detail::fail(errc::argument, api, message{"a callback of the ArrowArrayStream is null"}, where);
+        check(*stream, stream->get_schema(stream, &schema_.raw), where);
+        type_ = from_arrow_schema(&schema_.raw, where);
+        stream_.raw = std::exchange(*stream, ArrowArrayStream{});
+    }
+    arrow_reader(arrow_reader&&) noexcept = default;
+    arrow_reader& operator=(arrow_reader&&) noexcept = default;
+
+    /// What all chunks are: a column of their type without items.
+    [[nodiscard]] column const& type() const noexcept { return type_; }
+    /// The next chunk; nothing at the end, and ever after. Waits for the producer as long as it takes.
+    ///
+    /// \throws error  what the stream reports, with its own text: errc::argument for EINVAL, out_of_memory for ENOMEM, driver for
+    ///                all else;  errc::bad_column: a chunk that does not hold, which has been released;  std::bad_alloc
+    [[nodiscard]] std::optional<column> next(std::source_location where = std::source_location::current()) {
+        if (stream_.raw.release == nullptr) return std::nullopt;
+        detail::owned<ArrowArray> chunk;
+        check(stream_.raw, stream_.raw.get_next(&stream_.raw, &chunk.raw), where);
+        if (chunk.raw.release == nullptr) {
+            stream_ = {};
+            return std::nullopt;
+        }
+        auto tree = detail::read_arrow(&chunk.raw, &schema_.raw, cpu, api, where);
+        return detail::take_arrow(std::move(tree), &chunk.raw);
+    }
+
+   private:
+    static constexpr auto api = "ferry::from_arrow_stream";
+
+    static void check(ArrowArrayStream& stream, int result, std::source_location where) {
+        if (result != 0) fail(stream, result, where);
+    }
+    [[noreturn]] FERRY_COLD static void fail(ArrowArrayStream& stream, int result, std::source_location where) {
+        message text{"the stream failed with "};
+        text << result;
+        text << (result == EINVAL ? " (EINVAL)" : result == ENOMEM ? " (ENOMEM)" : result == EIO ? " (EIO)" : result == ENOSYS ? " (ENOSYS)" : "");
+        char const* said = stream.get_last_error(&stream);
+        if (said != nullptr && *said != '\0') text << ": ";
+        for (; said != nullptr && *said != '\0'; ++said) text << (*said == '\n' || *said == '\r' ? ' ' : *said);
+        detail::fail(result == EINVAL ? errc::argument : result == ENOMEM ? errc::out_of_memory : errc::driver, api, text, where);
+    }
+
+    detail::owned<ArrowArrayStream> stream_;
+    detail::owned<ArrowSchema> schema_;
+    column type_;
+};
+
+/// Takes over a stream of host columns; see arrow_reader.
+[[nodiscard]] inline arrow_reader from_arrow_stream(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
+    return arrow_reader{stream, where};
+}
+
+/// All chunks that are left. \throws error  what `next` throws; then the chunks before have been released
+[[nodiscard]] inline std::vector<column> read_all(arrow_reader& reader, std::source_location where = std::source_location::current()) {
+    std::vector<column> chunks;
+    while (auto chunk = reader.next(where)) chunks.push_back(*std::move(chunk));
+    return chunks;
+}
+
+}  // namespace ferry

@@ -1,0 +1,110 @@
+// ferry: columns into Arrow's C stream interface.
+#pragma once
+
+#include <ferry/abi/arrow.hpp>
+#include <ferry/arrow/detail/owned.hpp>
+#include <ferry/arrow/detail/same_type.hpp>
+#include <ferry/arrow/from_schema.hpp>
+#include <ferry/arrow/to_arrow.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/column/column.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <exception>
+#include <memory>  // the stream's state is owned
+#include <new>
+#include <source_location>
+#include <utility>
+#include <vector>  // the chunks
+
+namespace ferry {
+namespace detail {
+
+/// A column of the same type that keeps no buffer alive.
+[[nodiscard]] inline column without_items(column_view c) {
+    owned<ArrowSchema> schema;
+    to_arrow_schema(c, &schema.raw);
+    return from_arrow_schema(&schema.raw);
+}
+
+/// What a stream of ours has left to give.
+class stream_state {
+   public:
+    stream_state(std::vector<column> chunks, column type) noexcept : chunks_{std::move(chunks)}, type_{std::move(type)} {}
+
+    void hand_over(ArrowArrayStream& out) noexcept {
+        out.get_schema = [](ArrowArrayStream* s, ArrowSchema* schema) { return of(*s).run([&](stream_state& me) { to_arrow_schema(me.type_, schema); }); };
+        out.get_next = [](ArrowArrayStream* s, ArrowArray* array) { return of(*s).run([&](stream_state& me) { me.next(array); }); };
+        out.get_last_error = [](ArrowArrayStream* s) { return of(*s).last_error(); };
+        out.release = [](ArrowArrayStream* s) {
+            delete &of(*s);
+            s->release = nullptr;
+        };
+        out.private_data = this;
+    }
+
+   private:
+    [[nodiscard]] static stream_state& of(ArrowArrayStream& s) noexcept { return *static_cast<stream_state*>(s.private_data); }
+
+    /// A callback's work: nothing is thrown through it, and its error stands until the next call.
+    template <class F>
+    int run(F f) noexcept {
+        failed_ = true;
+        try {
+            f(*this);
+        } catch (std::bad_alloc const&) {
+            error_ = message{"out of memory"};
+            return ENOMEM;
+        } catch (std::exception const& e) {
+            error_ = message{e.what()};
+            return EINVAL;
+        }
+        failed_ = false;
+        return 0;
+    }
+    void next(ArrowArray* out) {
+        *out = ArrowArray{};  // the end
+        if (next_ == chunks_.size()) return;
+        to_arrow(chunks_[next_], out);
+        chunks_[next_++] = column{};  // from now on the consumer keeps it
+    }
+    [[nodiscard]] char const* last_error() const noexcept { return failed_ ? error_.c_str() : nullptr; }
+
+    std::vector<column> chunks_;
+    column type_;
+    std::size_t next_ = 0;
+    bool failed_ = false;
+    message error_{};
+};
+
+}  // namespace detail
+
+/// Offers chunks of the type of `type`, of which only the type is used, as an ArrowArrayStream: the way for none. Written only on
+/// success. The stream keeps the chunks until it has given them, or is released. Each is shared, not copied.
+///
+/// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
+/// \throws error  errc::bad_column: a chunk of another type;  not_accessible: one that the host cannot read;  argument: `out` is null;
+///                std::bad_alloc
+inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out, std::source_location where = std::source_location::current()) {
+    constexpr auto api = "ferry::to_arrow_stream";
+    if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowArrayStream to write to is null"}, where);
+    for (std::size_t i = 0; i < chunks.size(); ++i) {
+        detail::type_comparison{i, api, where}.require(type, chunks[i], detail::column_path{type.name()});
+        chunks[i].view().require_host(api, where);
+    }
+    auto state = std::make_unique<detail::stream_state>(std::move(chunks), detail::without_items(type));
+    ArrowArrayStream made{};
+    state.release()->hand_over(made);
+    *out = made;
+}
+
+/// Offers chunks of one type; the schema is the first one's. \throws error  errc::argument: no chunks;  as above
+inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out, std::source_location where = std::source_location::current()) {
+    if (chunks.empty()) detail::fail(errc::argument, "ferry::to_arrow_stream", message{"there are no chunks: pass a column of their type as well"}, where);
+    auto const type = chunks.front();
+    to_arrow_stream(std::move(chunks), type, out, where);
+}
+
+}  // namespace ferry
