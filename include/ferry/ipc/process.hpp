@@ -1,11 +1,8 @@
 // ferry: who this process is, and whether another one is still there.
 #pragma once
 
-#if !defined(__linux__)
-#error "ferry: <ferry/ipc/…> needs Linux: /proc, pidfd and /dev/shm"
-#endif
-
 #include <ferry/base/error.hpp>
+#include <ferry/ipc/unique_fd.hpp>
 #include <ferry/wire/descriptor.hpp>
 
 #include <fcntl.h>
@@ -27,30 +24,10 @@ namespace detail {
 
 using ferry::detail::fail;
 
-/// A file descriptor that closes itself. Move-only.
-class file {
-   public:
-    file() = default;
-    explicit file(int number) noexcept : number_{number} {}
-    file(file&& other) noexcept : number_{std::exchange(other.number_, -1)} {}
-    file& operator=(file&& other) noexcept {
-        std::swap(number_, other.number_);
-        return *this;
-    }
-    ~file() {
-        if (number_ >= 0) ::close(number_);
-    }
-    [[nodiscard]] int get() const noexcept { return number_; }
-    [[nodiscard]] explicit operator bool() const noexcept { return number_ >= 0; }
-
-   private:
-    int number_ = -1;
-};
-
 /// Reads the begin of a small file of /proc into `text`, with a zero behind it. The number of bytes, or -1 with errno.
 template <std::size_t N>
 [[nodiscard]] ssize_t read_small(char const* path, char (&text)[N]) noexcept {
-    file const f{::open(path, O_RDONLY | O_CLOEXEC)};
+    unique_fd const f{::open(path, O_RDONLY | O_CLOEXEC)};
     if (!f) return -1;
     ssize_t n = 0;
     do n = ::read(f.get(), text, N - 1);
@@ -133,9 +110,8 @@ class process_watch {
    public:
     process_watch(std::uint32_t pid, std::uint64_t start_time) noexcept : pid_{pid}, start_time_{start_time} {
 #ifdef SYS_pidfd_open
-        auto const number = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u));
-        if (number >= 0 && !ipc::has_ended(pid, start_time)) pidfd_ = detail::file{number};  // opened before asking: it is that one
-        else if (number >= 0) ::close(number);
+        unique_fd opened{static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u))};
+        if (opened && !ipc::has_ended(pid, start_time)) pidfd_ = std::move(opened);  // opened before asking: it is that one
 #endif
     }
     [[nodiscard]] bool has_ended() const noexcept {
@@ -147,7 +123,7 @@ class process_watch {
    private:
     std::uint32_t pid_;
     std::uint64_t start_time_;
-    detail::file pidfd_;
+    unique_fd pidfd_;
 };
 
 }  // namespace ferry::ipc

@@ -5,6 +5,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/ipc/control.hpp>
 #include <ferry/ipc/names.hpp>
+#include <ferry/ipc/unique_fd.hpp>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -86,7 +87,7 @@ class segment {
             __builtin_add_overflow(total, std::size_t{0}, &end))
             detail::fail(errc::overflow, api, message{"a segment of "} << bytes << " bytes is more than can be counted", where);
         message const path = detail::path_of(name);
-        detail::file const f{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+        unique_fd const f{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
         if (!f) {
             int const number = errno == ENOENT ? ENOSYS : errno;  // no such folder
             detail::fail_system(number, "open", name, api, where);
@@ -124,7 +125,7 @@ class segment {
         constexpr auto api = "ferry::ipc::segment::open";
         if (!parse_segment_name(name))
             detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment", where);
-        detail::file const f{::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        unique_fd const f{::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         if (!f) detail::fail_system(errno, "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
@@ -171,7 +172,7 @@ class segment {
         std::swap(device_, other.device_);
         std::swap(inode_, other.inode_);
     }
-    void map(detail::file const& f, std::size_t total, access_mode mode, std::string const& name, char const* api,
+    void map(unique_fd const& f, std::size_t total, access_mode mode, std::string const& name, char const* api,
              std::source_location where) {
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);

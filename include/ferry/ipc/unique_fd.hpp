@@ -4,7 +4,7 @@
 #include <ferry/base/error.hpp>
 
 #if !defined(__linux__)
-#error "ferry/ipc needs Linux: pidfd, abstract peers of Unix sockets and /proc are used"
+#error "ferry: <ferry/ipc/…> needs Linux: /proc, pidfd, /dev/shm, and credentials of a socket's peer"
 #endif
 
 #include <cerrno>
