@@ -3,7 +3,7 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>
-#include <ferry/column/validate.hpp>
+#include <ferry/column/detail/structure.hpp>
 #include <ferry/column/view.hpp>
 
 #include <algorithm>
