@@ -99,6 +99,14 @@ def host_copy(programs, quick):
                   spoken(float(peer) * 1e-6), float(ratio), "" if budget == "-" else f">= {budget} x", None if holds == "-" else holds == "yes")  # fmt: skip
 
 
+def bits(programs, quick):
+    for line in run([programs / "bench_bits", "5" if quick else "31"]).splitlines():
+        what, ours, peer = line.split("\t")
+        is_count = what.endswith("counted")
+        yield row("Bits of columns (ratio: the peer's time over ours)", what, spoken(float(ours)), "memcpy of as much", spoken(float(peer)), float(peer) / float(ours),
+                  ">= 0.8 x" if is_count else "", float(peer) / float(ours) >= 0.8 if is_count else None)  # fmt: skip
+
+
 def lifetime(programs, quick):
     time = {}
     for line in run([programs / "bench_ipc_lifetime", *(["300"] if quick else ["3000"])]).splitlines():
@@ -170,7 +178,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
     rows, section = [], None
-    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick)):
+    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]
