@@ -1,18 +1,54 @@
-// Columns through Arrow's C data interface and back.
+// Columns through Arrow's C data interface and back: nothing is copied, nothing is lost, and each struct may go alone.
 #include <ferry/arrow.hpp>
 
 #include <support/allocation_failure.hpp>
+#include <support/arrow_producer.hpp>
 #include <support/fails.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
 
 using ferry::column;
 using ferry::column_buffer;
+using ferry::column_parts;
+using ferry::column_view;
 using ferry::errc;
+using support::allocation_window;
 using support::fails;
+
+namespace {
+
+/// The same nodes on the same memory.
+bool same(column_view a, column_view b) {
+    bool is_same = a.format() == b.format() && a.type() == b.type() && a.name() == b.name() && a.metadata() == b.metadata() && a.flags() == b.flags() &&
+                   a.length() == b.length() && a.offset() == b.offset() && a.known_null_count() == b.known_null_count() && a.child_count() == b.child_count() &&
+                   a.has_dictionary() == b.has_dictionary() && a.buffers().size() == b.buffers().size();
+    for (std::size_t i = 0; is_same && i < a.buffers().size(); ++i) is_same = a.buffers()[i].data == b.buffers()[i].data;
+    for (int i = 0; is_same && i < a.child_count(); ++i) is_same = same(a.child(i), b.child(i));
+    return is_same && (!a.has_dictionary() || same(a.dictionary(), b.dictionary()));
+}
+
+/// A struct of three columns, of which one is a list and one has a dictionary.
+struct table {
+    std::int32_t const numbers[6] = {0, 1, 2, 3, 4, 5};
+    column_buffer const data[2] = {{}, {numbers, sizeof numbers}}, none[1]{};
+    column_parts const words{.format = "i", .length = 6, .buffers = data};
+    column_parts const children[3] = {{.format = "i", .name = "a", .length = 6, .buffers = data},
+                                      {.format = "+l", .name = "b", .length = 5, .buffers = data, .children = {&words, 1}},
+                                      {.format = "i", .name = "c", .length = 6, .buffers = data, .dictionary = &words}};
+    std::shared_ptr<int> owner = std::make_shared<int>(1);
+    std::weak_ptr<int> alive = owner;
+    [[nodiscard]] column make() { return ferry::make_column({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = children}, std::move(owner)); }
+};
+
+}  // namespace
 
 TEST_CASE("a column goes out and comes back with the same buffers") {
     std::int32_t const numbers[] = {1, 2, 3, 4, 5};
@@ -38,4 +74,165 @@ TEST_CASE("a column goes out and comes back with the same buffers") {
     CHECK(back.view().buffers()[1].data == numbers);
     back = column{};
     CHECK(alive.expired());
+}
+
+TEST_CASE("every type, nested and sliced, comes back as it went, in two allocations") {
+    support::every_type all;
+    int count = 0;
+    for (std::int64_t const offset : {0, 5}) {
+        all.for_each(8, offset, [&](column_parts const& parts) {
+            auto const whole = ferry::make_column(parts, nullptr);
+            for (auto const& c : {whole, whole.slice(1, 2), whole.slice(whole.length(), 0)}) {
+                ArrowArray array{};
+                ArrowSchema schema{};
+                {
+                    allocation_window const window;
+                    ferry::to_arrow(c, &array);
+                    ferry::to_arrow_schema(c, &schema);
+                    CHECK(window.allocations() == 2);
+                }
+                CHECK(same(ferry::from_arrow(&array, &schema), c));
+                ++count;
+            }
+        });
+    }
+    CHECK(count > 2000);
+}
+
+TEST_CASE("a struct is written only on success") {
+    table t;
+    auto const c = t.make();
+    auto const failures = support::for_each_failing_allocation([&](int) {
+        ArrowArray array{};
+        ArrowSchema schema{};
+        array.length = schema.flags = 7;
+        ArrowArrayStream stream{};
+        try {
+            ferry::to_arrow(c, &array);
+            array.release(&array);
+            array.length = 7;
+            ferry::to_arrow_schema(c, &schema);
+            schema.release(&schema);
+            schema.flags = 7;
+            ferry::to_arrow_stream({c, c}, &stream);
+            stream.release(&stream);
+        } catch (std::bad_alloc const&) {
+            if (array.length != 7 || array.release || schema.flags != 7 || schema.release || stream.release) throw std::runtime_error{"written"};
+            throw;
+        }
+    });
+    CHECK(failures >= 4);
+    fails(errc::argument, [&] { ferry::to_arrow(c, static_cast<ArrowArray*>(nullptr)); }, {"ArrowArray to write to is null"});
+    fails(errc::argument, [&] { ferry::to_arrow_schema(c, nullptr); }, {"ArrowSchema to write to is null"});
+}
+
+TEST_CASE("children may be moved out, and released in any order: the memory goes with the last of them") {
+    std::mt19937 random{42};
+    for (int round = 0; round < 200; ++round) {
+        allocation_window const window;
+        table t;
+        ArrowArray root{};
+        ArrowSchema schema{};
+        {
+            auto const c = t.make();
+            ferry::to_arrow(c, &root);
+            ferry::to_arrow_schema(c, &schema);
+        }
+        std::vector<ArrowArray> arrays;
+        std::vector<ArrowSchema> schemas;
+        for (int i = 0; i < 3; ++i) {
+            if (random() % 2 == 0) arrays.push_back(std::exchange(*root.children[i], ArrowArray{}));
+            if (random() % 2 == 0) schemas.push_back(std::exchange(*schema.children[i], ArrowSchema{}));
+            if (random() % 4 == 0 && root.children[i]->release) root.children[i]->release(root.children[i]);  // where it is
+        }
+        arrays.push_back(root);
+        schemas.push_back(schema);
+        std::shuffle(arrays.begin(), arrays.end(), random);
+        std::shuffle(schemas.begin(), schemas.end(), random);
+        for (std::size_t i = 0; i < arrays.size(); ++i) {
+            if (t.alive.expired()) FAIL("released before the last of them");
+            arrays[i].release(&arrays[i]);
+            if (arrays[i].release) FAIL("not marked");
+        }
+        for (auto& s : schemas) s.release(&s);
+        if (!t.alive.expired()) FAIL("still alive");
+        arrays = std::vector<ArrowArray>{}, schemas = std::vector<ArrowSchema>{};
+        if (window.live() > 1) FAIL("leaked");  // the control block of t.alive
+    }
+}
+
+TEST_CASE("a moved child is a column by itself, and a foreign struct in a child's place is released by its own callback") {
+    table t;
+    ArrowArray root{};
+    ArrowSchema schema{};
+    {
+        auto const c = t.make();
+        ferry::to_arrow(c, &root);
+        ferry::to_arrow_schema(c, &schema);
+    }
+    ArrowArray child = std::exchange(*root.children[1], ArrowArray{});
+    ArrowSchema type = std::exchange(*schema.children[1], ArrowSchema{});
+    static int foreign = 0;
+    root.children[1]->release = [](ArrowArray* a) { ++foreign, a->release = nullptr; };
+    root.release(&root);
+    schema.release(&schema);
+    CHECK(foreign == 1);
+    {
+        auto const c = ferry::from_arrow(&child, &type);
+        CHECK(c.name() == "b");
+        CHECK(c.child(0).length() == 6);
+        CHECK(!t.alive.expired());
+    }
+    CHECK(t.alive.expired());
+}
+
+TEST_CASE("a column without items has the one offset that consumers read, and the lengths of no data") {
+    for (auto const* format : {"u", "Z", "+l", "+L", "+m"}) {
+        column_buffer const null[3]{};
+        column_parts const pair[2] = {{.format = "i", .length = 0, .buffers = {null, 2}}, {.format = "i", .length = 0, .buffers = {null, 2}}};
+        bool const is_map = std::string_view{format} == "+m";
+        column_parts const child{.format = is_map ? "+s" : "i", .length = 0, .buffers = {null, is_map ? std::size_t{1} : 2}, .children = {pair, is_map ? std::size_t{2} : 0}};
+        bool const is_nested = *format == '+';
+        auto const c = ferry::make_column({.format = format, .length = 0, .offset = 3, .buffers = {null, is_nested ? std::size_t{2} : 3}, .children = {&child, is_nested ? std::size_t{1} : 0}}, nullptr);
+        ArrowArray array{};
+        ferry::to_arrow(c, &array);
+        REQUIRE(array.buffers[1] != nullptr);
+        CHECK(array.offset == 0);  // there is one offset, and it is 0
+        CHECK(*static_cast<std::int64_t const*>(array.buffers[1]) == 0);
+        array.release(&array);
+    }
+    column_buffer const null[3]{};
+    ArrowArray array{};
+    ferry::to_arrow(ferry::make_column({.format = "vu", .length = 0, .buffers = null}, nullptr), &array);
+    CHECK(array.n_buffers == 3);
+    CHECK(array.buffers[2] != nullptr);
+    array.release(&array);
+}
+
+TEST_CASE("null counts are what is known: of a slice only when there are no nulls at all") {
+    std::int32_t const numbers[5]{};
+    unsigned char const validity[] = {0b10110};
+    column_buffer const nullable[] = {{validity, 1}, {numbers, sizeof numbers}}, full[] = {{}, {numbers, sizeof numbers}};
+    auto const count = [](column const& c) {
+        ArrowArray array{};
+        ferry::to_arrow(c, &array);
+        auto const n = array.null_count;
+        array.release(&array);
+        return n;
+    };
+    auto const c = ferry::make_column({.format = "i", .length = 5, .null_count = 2, .buffers = nullable}, nullptr);
+    CHECK(count(c) == 2);
+    CHECK(count(c.slice(1, 3)) == -1);
+    CHECK(count(c.slice(1, 0)) == 0);
+    CHECK(count(ferry::make_column({.format = "i", .length = 5, .null_count = 0, .buffers = nullable}, nullptr).slice(1, 3)) == 0);
+    CHECK(count(ferry::make_column({.format = "i", .length = 5, .buffers = full}, nullptr).slice(1, 3)) == 0);
+    CHECK(count(ferry::make_column({.format = "n", .length = 5}, nullptr).slice(1, 3)) == 3);
+}
+
+TEST_CASE("memory that the host cannot read goes into no ArrowArray") {
+    column_buffer const some[] = {{}, {&some, 20}};
+    auto const c = ferry::make_column({.format = "i", .length = 5, .buffers = some}, nullptr, {ferry::device_type::cuda, 1});
+    ArrowArray array{};
+    fails(errc::not_accessible, [&] { ferry::to_arrow(c, &array); }, {"cuda:1", "ArrowDeviceArray"});
+    CHECK(!array.release);
 }

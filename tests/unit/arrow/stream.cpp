@@ -1,0 +1,206 @@
+// Streams of chunks, both ways, with producers that fail.
+#include <ferry/arrow.hpp>
+
+#include <support/allocation_failure.hpp>
+#include <support/arrow_producer.hpp>
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+using ferry::column;
+using ferry::column_buffer;
+using ferry::column_parts;
+using ferry::errc;
+using support::fails;
+
+namespace {
+
+std::int32_t const numbers[] = {1, 2, 3, 4, 5};
+column_buffer const five[] = {{}, {numbers, sizeof numbers}};
+
+column make(char const* format, std::int64_t length, std::shared_ptr<void const> owner = nullptr, char const* name = "x") {
+    column_parts const child{.format = format, .name = name, .length = length, .buffers = five};
+    column_buffer const none[1]{};
+    return ferry::make_column({.format = "+s", .name = "t", .length = length, .buffers = none, .children = {&child, 1}}, std::move(owner));
+}
+
+/// Gives so many chunks, then fails with a code, or ends when that is 0.
+struct producer {
+    int chunks = 0, result = 0, released = 0, asked = 0;
+    char const* text = "the disk is on fire";
+    ArrowArrayStream stream{};
+
+    producer(int chunks_, int result_) : chunks{chunks_}, result{result_} {
+        stream.private_data = this;
+        stream.get_schema = [](ArrowArrayStream* s, ArrowSchema* out) {
+            auto& me = *static_cast<producer*>(s->private_data);
+            if (me.chunks < 0) return me.result;
+            ferry::to_arrow_schema(make("i", 0), out);
+            return 0;
+        };
+        stream.get_next = [](ArrowArrayStream* s, ArrowArray* out) {
+            auto& me = *static_cast<producer*>(s->private_data);
+            if (me.asked++ < me.chunks) return ferry::to_arrow(make("i", 5), out), 0;
+            *out = ArrowArray{};
+            return me.result;
+        };
+        stream.get_last_error = [](ArrowArrayStream* s) { return static_cast<producer*>(s->private_data)->text; };
+        stream.release = [](ArrowArrayStream* s) { ++static_cast<producer*>(s->private_data)->released, s->release = nullptr; };
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a stream yields its type and chunks, and is released at its end") {
+    producer p{3, 0};
+    auto reader = ferry::from_arrow_stream(&p.stream);
+    CHECK(!p.stream.release);
+    CHECK(reader.type().format() == "+s");
+    CHECK(reader.type().length() == 0);
+    CHECK(ferry::read_all(reader).size() == 3);
+    CHECK(p.released == 1);
+    CHECK(!reader.next());
+    CHECK(p.asked == 4);
+}
+
+TEST_CASE("a reader that is dropped, or moved, releases its stream once") {
+    producer p{3, 0};
+    {
+        auto reader = ferry::from_arrow_stream(&p.stream);
+        auto const first = reader.next();
+        auto other = std::move(reader);
+        CHECK(other.next());
+        producer q{1, 0};
+        auto third = ferry::from_arrow_stream(&q.stream);
+        other = std::move(third);
+        CHECK(ferry::read_all(other).size() == 1);
+        CHECK(q.released == 1);
+    }
+    CHECK(p.released == 1);
+}
+
+TEST_CASE("a stream that fails is quoted, and its code decides the error's") {
+    for (auto const& [result, code] : {std::pair{EINVAL, errc::argument}, {ENOMEM, errc::out_of_memory}, {EIO, errc::driver}, {ENOSYS, errc::driver}, {1234, errc::driver}}) {
+        producer p{1, result};
+        auto reader = ferry::from_arrow_stream(&p.stream);
+        fails(code, [&] { static_cast<void>(ferry::read_all(reader)); }, {"the stream failed with ", ": the disk is on fire"});
+        CHECK(p.released == 0);
+        producer silent{0, result};
+        silent.text = nullptr;
+        auto quiet = ferry::from_arrow_stream(&silent.stream);
+        fails(code, [&] { static_cast<void>(quiet.next()); }, {"the stream failed with "});
+    }
+}
+
+TEST_CASE("a stream whose schema cannot be had stays the caller's") {
+    producer p{-1, EIO};
+    fails(errc::driver, [&] { static_cast<void>(ferry::from_arrow_stream(&p.stream)); }, {"EIO", "fire"});
+    CHECK(!!p.stream.release);
+    CHECK(p.released == 0);
+    fails(errc::argument, [] { static_cast<void>(ferry::from_arrow_stream(nullptr)); }, {"null"});
+    p.stream.release(&p.stream);
+    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow_stream(&p.stream)); }, {"released"});
+    producer q{1, 0};
+    q.stream.get_next = nullptr;
+    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow_stream(&q.stream)); }, {"callback"});
+}
+
+TEST_CASE("a chunk that does not hold is refused, and released") {
+    static support::arrow_producer* bad = nullptr;
+    column_buffer const none[1]{};
+    column_parts const child{.format = "i", .name = "x", .length = 2, .buffers = five};
+    support::arrow_producer p{{.format = "+s", .name = "t", .length = 3, .buffers = none, .children = {&child, 1}}};
+    bad = &p;
+    producer s{1, 0};
+    s.stream.get_next = [](ArrowArrayStream*, ArrowArray* out) { return *out = std::exchange(bad->array, ArrowArray{}), 0; };
+    auto reader = ferry::from_arrow_stream(&s.stream);
+    fails(errc::bad_column, [&] { static_cast<void>(reader.next()); }, {"ferry::from_arrow_stream: t.x: it has 2 items, and its parent needs 3"});
+    CHECK(p.arrays_released == 1);
+}
+
+TEST_CASE("chunks go out as a stream and come back, each kept until its consumer drops it") {
+    auto owner = std::make_shared<int>(1);
+    std::weak_ptr<int> const alive = owner;
+    ArrowArrayStream stream{};
+    ferry::to_arrow_stream({make("i", 5, owner), make("i", 3), make("i", 0)}, &stream);
+    owner = nullptr;
+    CHECK(stream.get_last_error(&stream) == nullptr);
+    auto reader = ferry::from_arrow_stream(&stream);
+    CHECK(reader.type().child(0).name() == "x");
+    auto first = reader.next();
+    REQUIRE(first);
+    CHECK(first->length() == 5);
+    first.reset();
+    CHECK(alive.expired());  // the stream keeps what it has not given, and no more
+    CHECK(reader.next()->length() == 3);
+    CHECK(reader.next()->length() == 0);
+    CHECK(!reader.next());
+}
+
+TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
+    ArrowArrayStream stream{};
+    fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
+    fails(errc::argument, [&] { ferry::to_arrow_stream({}, make("i", 0), nullptr); }, {"null"});
+    fails(errc::bad_column, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); }, {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
+    fails(errc::bad_column, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); }, {"chunk 1", "another name"});
+    CHECK(!stream.release);
+    ferry::to_arrow_stream({}, make("i", 5), &stream);
+    auto reader = ferry::from_arrow_stream(&stream);
+    CHECK(reader.type().format() == "+s");
+    CHECK(!reader.next());
+}
+
+TEST_CASE("an allocation that fails within a callback is its error, and the chunk is there at the next call") {
+    auto const c = make("i", 5);
+    ArrowArrayStream stream{};
+    ferry::to_arrow_stream({c}, &stream);
+    ArrowArray array{};
+    ArrowSchema schema{};
+    {
+        support::allocation_window const window{1};
+        CHECK(stream.get_next(&stream, &array) == ENOMEM);
+    }
+    CHECK(!array.release);
+    CHECK(std::strstr(stream.get_last_error(&stream), "memory") != nullptr);
+    {
+        support::allocation_window const window{1};
+        CHECK(stream.get_schema(&stream, &schema) == ENOMEM);
+    }
+    CHECK(stream.get_schema(&stream, &schema) == 0);
+    CHECK(stream.get_last_error(&stream) == nullptr);
+    CHECK(stream.get_next(&stream, &array) == 0);
+    CHECK(array.length == 5);
+    array.release(&array);
+    schema.release(&schema);
+    CHECK(stream.get_next(&stream, &array) == 0);
+    CHECK(!array.release);
+    stream.release(&stream);
+    CHECK(!stream.release);
+}
+
+TEST_CASE("every allocation of a reader may fail: nothing leaks, and the stream is released once at most") {
+    auto const c = make("i", 5);
+    CHECK(support::for_each_failing_allocation([&](int) {
+        ArrowArrayStream stream{};
+        ferry::to_arrow_stream({c, c}, &stream);
+        try {
+            auto reader = ferry::from_arrow_stream(&stream);
+            static_cast<void>(ferry::read_all(reader));
+        } catch (...) {
+            if (stream.release) stream.release(&stream);
+            try {
+                throw;
+            } catch (ferry::error const& e) {  // the stream's own ENOMEM
+                if (e.code() == errc::out_of_memory) throw std::bad_alloc{};
+                throw;
+            }
+        }
+    }) > 5);
+}
