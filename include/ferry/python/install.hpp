@@ -88,6 +88,31 @@ struct FERRY_HIDDEN methods {
     }
 };
 
+/// Whether methods can be given to the type, here and now; a Python error is set when not.
+[[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError, "ferry does not support sub-interpreters: import the module in the main interpreter");
+        return false;
+    }
+    bool immutable = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
+#ifdef Py_TPFLAGS_IMMUTABLETYPE
+    immutable = immutable || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) != 0;
+#endif
+    if (immutable) {
+        PyErr_Format(PyExc_TypeError,
+                     "cannot install %s on immutable type '%s': create it with PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE",
+                     what, type->tp_name);
+        return false;
+    }
+    try {
+        static_cast<void>(names());
+    } catch (...) {
+        translate_exception();
+        return false;
+    }
+    return true;
+}
+
 [[nodiscard]] inline bool set_attribute(PyTypeObject* type, char const* name, PyObject* stolen) noexcept {
     reference value{stolen};
     return value && PyObject_SetAttrString(reinterpret_cast<PyObject*>(type), name, value.get()) == 0;
@@ -112,26 +137,7 @@ template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_e
     static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
     static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>, "ferry: the methods of a type need a stateless back end");
     using methods = detail::methods<T, Unwrap, Wrap, BackEnd>;
-    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError, "ferry does not support sub-interpreters: import the module in the main interpreter");
-        return false;
-    }
-    bool immutable = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
-#ifdef Py_TPFLAGS_IMMUTABLETYPE
-    immutable = immutable || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) != 0;
-#endif
-    if (immutable) {
-        PyErr_Format(PyExc_TypeError,
-                     "cannot install DLPack on immutable type '%s': create it with PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE",
-                     type->tp_name);
-        return false;
-    }
-    try {
-        static_cast<void>(detail::names());
-    } catch (...) {
-        translate_exception();
-        return false;
-    }
+    if (!detail::can_install(type, "DLPack")) return false;
     reference function{PyCFunction_New(&methods::table[2], nullptr)};
     auto const* table = &detail::exchange_table<T, Unwrap, Wrap, BackEnd>::table;
     return function && detail::set_attribute(type, "__dlpack__", PyDescr_NewMethod(type, &methods::table[0])) &&

@@ -1,6 +1,7 @@
 """minitensor: a small array library, the example that comes with ferry."""
 
 from ._minitensor import (
+    Column,
     Shared,
     Tensor,
     arange,
@@ -20,6 +21,7 @@ from ._minitensor import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Column",
     "Shared",
     "Tensor",
     "arange",

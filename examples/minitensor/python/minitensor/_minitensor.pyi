@@ -82,6 +82,70 @@ class Tensor:
         copy=True always copies, None when needed; False raises an error that is both BufferError and ValueError instead.
         """
 
+class Column:
+    """A column of Arrow's, of any type, nested or not. Immutable; each slice, child and export keeps the memory alive alone."""
+
+    @staticmethod
+    def from_arrow(x: Any, /) -> Column:
+        """A Column on the memory of another library's array: an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__.
+
+        The chunks of a stream are joined, by a copy when there are several; batches and tables become a struct column.
+        """
+    @property
+    def type(self) -> str:
+        """Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's."""
+    @property
+    def dictionary(self) -> Column | None:
+        """The values that the indices stand for."""
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """What the schema says of the column."""
+    @property
+    def name(self) -> str:
+        """The name in the schema; '' when it has none."""
+    @property
+    def nullable(self) -> bool:
+        """Whether the schema allows nulls."""
+    @property
+    def length(self) -> int:
+        """The number of items."""
+    @property
+    def null_count(self) -> int:
+        """The number of items that are null; counted when nobody has said it."""
+    @property
+    def offset(self) -> int:
+        """The items before the first one, in every buffer."""
+    @property
+    def children(self) -> tuple[Column, ...]:
+        """The Columns inside, as they are stored: the offset of this one is not applied."""
+    @property
+    def device(self) -> tuple[int, int]:
+        """Where the buffers are: (type, id)."""
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: slice, /) -> Column:
+        """A slice of step 1, on the same buffers."""
+    def validate(self, full: bool = False) -> None:
+        """ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too."""
+    def to(self, device: _Device) -> Column:
+        """The same column on another device: compacted there; itself when it is there already."""
+    def __arrow_c_schema__(self) -> Any:
+        """A capsule 'arrow_schema' of the type."""
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. Nothing is cast."""
+    def __arrow_c_device_array__(self, requested_schema: Any = None, **kwargs: None) -> tuple[Any, Any]:
+        """A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast."""
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule: numbers and times without nulls share, read-only; booleans are copied; BufferError for everything else."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the data is: (type, id)."""
+
 def asarray(obj: Any, dtype: str | None = None, device: _Device = "cpu") -> Tensor:
     """A new Tensor with the values of nested sequences, of a number, or of anything with the buffer protocol. Always copies.
 

@@ -61,17 +61,6 @@ mt::tensor* tensor_in(nb::handle o) {
     return nb::inst_ptr<mt::tensor>(o);
 }
 
-PyObject* new_object(mt::tensor&& t) noexcept {
-    try {
-        return nb::cast(std::move(t)).release().ptr();
-    } catch (nb::python_error& e) {
-        e.restore();
-    } catch (...) {
-        if (PyErr_Occurred() == nullptr) PyErr_NoMemory();
-    }
-    return nullptr;
-}
-
 mt::number to_number(nb::handle o, mt::dtype to) {
     auto* const p = o.ptr();
     if (PyBool_Check(p)) return p == Py_True;

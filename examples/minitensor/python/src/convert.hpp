@@ -8,7 +8,12 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+namespace ferry {
+class column;
+}
 
 namespace mt::python {
 
@@ -17,8 +22,18 @@ namespace nb = nanobind;
 /// The Tensor in an object; null if it is none.
 [[nodiscard]] mt::tensor* tensor_in(nb::handle);
 
-/// A new Tensor object; null with a Python error set if there cannot be one.
-[[nodiscard]] PyObject* new_object(mt::tensor&&) noexcept;
+/// A new Tensor, or Column; null with a Python error set if there cannot be one.
+template <class T>
+[[nodiscard]] PyObject* new_object(T&& made) noexcept {
+    try {
+        return nb::cast(std::move(made)).release().ptr();
+    } catch (nb::python_error& e) {
+        e.restore();
+    } catch (...) {
+        if (PyErr_Occurred() == nullptr) PyErr_NoMemory();
+    }
+    return nullptr;
+}
 
 /// A Python number of any kind, or something with one element: a NumPy scalar, a Tensor without
 /// dimensions. Integers of more than 64 bits become the nearest double where `to` is not an integer
@@ -45,6 +60,12 @@ namespace nb = nanobind;
 
 /// Defines stream, current_stream, cuda_available, device_count and synchronize.
 void define_streams(nb::module_&);
+
+/// Defines Column.
+void define_columns(nb::module_&);
+
+/// The Column in an object; null if it is none.
+[[nodiscard]] ferry::column const* column_in(nb::handle);
 
 /// Defines Shared, ipc_share and ipc_attach.
 void define_ipc(nb::module_&);

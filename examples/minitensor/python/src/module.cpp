@@ -178,6 +178,7 @@ NB_MODULE(_minitensor_of_main, m) {
     mt::use_strided_copy(&copy_strided);
 #endif
     define_streams(m);
+    define_columns(m);
     define_ipc(m);
 
     m.def(

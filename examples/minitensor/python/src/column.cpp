@@ -1,0 +1,121 @@
+// Columns: arrays of Arrow's, as ferry holds them. minitensor adds the Python face and nothing else.
+#include "convert.hpp"
+
+#include <ferry/python.hpp>
+#include <ferry/python/arrow.hpp>
+#ifdef MINITENSOR_HAS_CUDA
+#include <ferry/python/cuda_back_end.hpp>
+#endif
+#include <ferry/column.hpp>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace mt::python {
+namespace {
+
+using namespace nb::literals;
+using ferry::column;
+
+#ifdef MINITENSOR_HAS_CUDA
+using back_end = ferry::python::cuda_back_end<>;
+#else
+using back_end = ferry::host_back_end;
+#endif
+
+/// Names come from anywhere; what is no UTF-8 survives as surrogates.
+nb::object text(std::string_view bytes) {
+    auto const size = static_cast<Py_ssize_t>(bytes.size());
+    auto s = nb::steal(PyUnicode_DecodeUTF8(bytes.data(), size, "surrogateescape"));
+    if (!s.is_valid()) throw nb::python_error{};
+    return s;
+}
+
+nb::tuple children(column const& c) {
+    auto all = nb::steal<nb::tuple>(PyTuple_New(c.child_count()));
+    if (!all.is_valid()) throw nb::python_error{};
+    for (int i = 0; i < c.child_count(); ++i) {
+        PyTuple_SET_ITEM(all.ptr(), i, nb::cast(c.child(i)).release().ptr());
+    }
+    return all;
+}
+
+nb::dict metadata(column const& c) {
+    nb::dict all;
+    for (auto const& [key, value] : ferry::metadata_view{c.view().metadata()}) {
+        all[nb::bytes{key.data(), key.size()}] = nb::bytes{value.data(), value.size()};
+    }
+    return all;
+}
+
+column slice(column const& c, nb::handle key) {
+    if (!PySlice_Check(key.ptr())) throw nb::type_error("a Column is sliced, col[a:b]; its items are read by the libraries that it is given to");
+    Py_ssize_t start = 0;
+    Py_ssize_t stop = 0;
+    Py_ssize_t step = 0;
+    if (PySlice_Unpack(key.ptr(), &start, &stop, &step) != 0) throw nb::python_error{};
+    if (step != 1) throw std::invalid_argument{"a Column is sliced by steps of 1, not " + std::to_string(step)};
+    auto const length = PySlice_AdjustIndices(c.length(), &start, &stop, step);
+    return c.slice(start, length);
+}
+
+void validate(column const& c, bool full) {
+    ferry::python::without_gil const unlocked;
+    ferry::validate(c, full ? ferry::validation::full : ferry::validation::structure);
+}
+
+column to(column const& c, nb::handle device) {
+    auto const where = normalised(to_device(device));
+    ferry::device const wanted{static_cast<ferry::device_type>(where.type), where.id};
+    if (ferry::is_same_place(wanted, c.device())) return c;
+    throw std::runtime_error{"not yet"};
+}
+
+}  // namespace
+
+column const* column_in(nb::handle o) {
+    static nb::handle const type = nb::type<column>();
+    if (!o.type().is(type) && !nb::isinstance<column>(o)) return nullptr;
+    return nb::inst_ready(o) ? nb::inst_ptr<column>(o) : nullptr;
+}
+
+void define_columns(nb::module_& m) {
+    auto type = nb::class_<column>(
+        m, "Column", nb::is_weak_referenceable(),
+        "A column of Arrow's, of any type, nested or not. Immutable; shares its memory with slices, children and exports, each of which keeps "
+        "it alive alone. Made by from_arrow.");
+    type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
+                     "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
+        .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? nb::cast(c.dictionary()) : nb::none(); },
+                     "The values that the indices stand for, or None.")
+        .def_prop_ro("metadata", &metadata, "What the schema says of the column: a dict of bytes.")
+        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
+        .def_prop_ro("nullable", [](column const& c) { return c.view().is_nullable(); }, "Whether the schema allows nulls.")
+        .def_prop_ro("length", [](column const& c) { return c.length(); }, "The number of items.")
+        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted when nobody has said it.")
+        .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The items before the first one, in every buffer.")
+        .def_prop_ro("children", &children,
+                     "The Columns inside, a tuple, as they are stored: the offset of this one is not applied.")
+        .def_prop_ro("device", [](column const& c) { return nb::make_tuple(static_cast<int>(c.device().type), c.device().id); },
+                     "Where the buffers are: a pair (type, id) of ints; (1, 0) is the CPU.")
+        .def("__len__", [](column const& c) { return c.length(); }, "The number of items.")
+        .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
+        .def("validate", &validate, "full"_a = false,
+             "ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too.")
+        .def("to", &to, "device"_a, "The same column on another device: compacted there; itself when it is there already.")
+        .def("__repr__", [](column const& c) {
+            return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());
+        });
+    // [install]
+    if (!ferry::python::install_arrow(
+            reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return column_in(o); },
+            [](column&& c) { return new_object(std::move(c)); }, back_end{})) {
+        throw nb::python_error{};
+    }
+    // [/install]
+}
+
+}  // namespace mt::python

@@ -1,0 +1,111 @@
+// ferry: gives a Python type that holds a column Arrow's PyCapsule interface, and DLPack's, in one call.
+#pragma once
+
+#include <ferry/python/arrow_capsule.hpp>
+#include <ferry/python/arrow_export.hpp>
+#include <ferry/python/arrow_import.hpp>
+#include <ferry/python/column_dlpack.hpp>
+#include <ferry/python/install.hpp>
+
+namespace ferry::python {
+namespace detail {
+
+/// The methods of one column type, as CPython calls them.
+template <class Unwrap, class Wrap, class BackEnd>
+struct FERRY_HIDDEN column_methods {
+    static PyObject* schema(PyObject* self, PyObject*) noexcept {
+        return guarded([&] { return arrow_schema_capsule(unwrap(self).view()); });
+    }
+    static PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+        return guarded([&] {
+            parse_arrow_arguments("__arrow_c_array__", args, positional, keywords, false);
+            return arrow_array_capsules(unwrap(self));
+        });
+    }
+    static PyObject* device_array(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+        return guarded([&] {
+            parse_arrow_arguments("__arrow_c_device_array__", args, positional, keywords, true);
+            return arrow_device_array_capsules(unwrap(self));
+        });
+    }
+    static PyObject* from_arrow(PyObject*, PyObject* x) noexcept {
+        return guarded([&] {
+            BackEnd b{};
+            return Wrap{}(column_from_python(x, b));
+        });
+    }
+    static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+        return guarded([&] {
+            BackEnd b{};
+            return export_column_capsule(unwrap(self), parse_export_arguments(args, positional, keywords), b);
+        });
+    }
+    static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
+        return guarded([&] {
+            device where = unwrap(self).device();
+            if (ignores_id(where.type)) where.id = 0;  // R35
+            return Py_BuildValue("(ii)", static_cast<int>(where.type), static_cast<int>(where.id));
+        });
+    }
+
+    static inline PyMethodDef table[] = {
+        {"__arrow_c_schema__", &schema, METH_NOARGS,
+         PyDoc_STR("__arrow_c_schema__($self, /)\n--\n\nA capsule 'arrow_schema' of the type.")},
+        {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)), METH_FASTCALL | METH_KEYWORDS,
+         PyDoc_STR("__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
+                   "A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. Nothing is cast.")},
+        {"__arrow_c_device_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_array)), METH_FASTCALL | METH_KEYWORDS,
+         PyDoc_STR("__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
+                   "A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast.")},
+        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_FASTCALL | METH_KEYWORDS,
+         PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+                   "Export as a DLPack capsule: numbers and times without nulls, read-only; booleans as a copy.")},
+        {"__dlpack_device__", &dlpack_device, METH_NOARGS,
+         PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")},
+        {"from_arrow", &from_arrow, METH_O,
+         PyDoc_STR("from_arrow(x, /)\n--\n\n"
+                   "Import from an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__: shared, but for "
+                   "streams of several chunks, which are joined.")},
+    };
+
+   private:
+    template <class F>
+    [[nodiscard]] static PyObject* guarded(F&& call) noexcept {
+        try {
+            return call();
+        } catch (...) {
+            translate_exception();
+            return nullptr;
+        }
+    }
+    [[nodiscard]] static column const& unwrap(PyObject* self) {
+        column const* const c = Unwrap{}(self);
+        if (c == nullptr) raise(PyExc_TypeError, "the object is not of the type that these methods were installed on");
+        return *c;
+    }
+};
+
+}  // namespace detail
+
+/// Gives `type` Arrow's PyCapsule interface, `__arrow_c_schema__`, `__arrow_c_array__` and `__arrow_c_device_array__`, a static method
+/// `from_arrow(x, /)`, and DLPack's `__dlpack__` and `__dlpack_device__`.
+///
+/// `unwrap(PyObject*)` gives the column inside an object as a `column const*`, or null for an object of another type, without a Python
+/// error; `wrap(column&&)` makes a new object, or gives null with a Python error set. Both are captureless lambdas. The back end
+/// must be stateless; the default serves the host. The arguments, and what happens on failure, are else those of install_dlpack.
+template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
+[[nodiscard]] bool install_arrow(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
+    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>, "ferry: the methods of a type need a stateless back end");
+    using methods = detail::column_methods<Unwrap, Wrap, BackEnd>;
+    if (!detail::can_install(type, "Arrow")) return false;
+    for (auto& method : methods::table) {
+        bool const is_static = &method == &methods::table[5];
+        reference function{is_static ? PyCFunction_New(&method, nullptr) : nullptr};
+        if (is_static && !function) return false;
+        auto* const attribute = is_static ? PyStaticMethod_New(function.get()) : PyDescr_NewMethod(type, &method);
+        if (!detail::set_attribute(type, method.ml_name, attribute)) return false;
+    }
+    return true;
+}
+
+}  // namespace ferry::python

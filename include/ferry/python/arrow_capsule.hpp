@@ -1,0 +1,95 @@
+// ferry: capsules of Arrow's structs: "arrow_schema", "arrow_array", "arrow_device_array", "arrow_array_stream".
+#pragma once
+
+#include <ferry/python/error.hpp>
+#include <ferry/python/object.hpp>
+
+#include <ferry/abi/arrow.hpp>
+
+#include <concepts>
+#include <utility>
+
+namespace ferry::python::detail {
+
+template <class T>
+concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> || std::same_as<T, ArrowDeviceArray> ||
+                       std::same_as<T, ArrowArrayStream>;
+
+/// The names of Arrow's PyCapsule interface; CPython keeps the pointers, so they are static.
+template <arrow_struct T>
+inline constexpr char const* arrow_capsule_name = "arrow_schema";
+template <>
+inline constexpr char const* arrow_capsule_name<ArrowArray> = "arrow_array";
+template <>
+inline constexpr char const* arrow_capsule_name<ArrowDeviceArray> = "arrow_device_array";
+template <>
+inline constexpr char const* arrow_capsule_name<ArrowArrayStream> = "arrow_array_stream";
+
+/// Where a struct keeps its release callback, null once it was moved from or released.
+template <arrow_struct T>
+[[nodiscard]] auto& base_of(T& s) noexcept {
+    if constexpr (std::same_as<T, ArrowDeviceArray>) return s.array;
+    else return s;
+}
+
+/// Owns a struct of Arrow's: releases it unless it was moved on. A move is a bitwise copy that leaves `release` null.
+template <arrow_struct T>
+class owned_struct {
+   public:
+    owned_struct() = default;
+    /// Takes the struct over.
+    explicit owned_struct(T& from) noexcept : value_{from} { base_of(from).release = nullptr; }
+    owned_struct(owned_struct&& other) noexcept : owned_struct{other.value_} {}
+    owned_struct& operator=(owned_struct&&) = delete;
+    ~owned_struct() {
+        auto& base = base_of(value_);
+        if (base.release != nullptr) base.release(&base);
+    }
+
+    [[nodiscard]] T* get() noexcept { return &value_; }
+    /// Gives the struct to whoever owns `to`, which holds nothing.
+    void move_to(T& to) noexcept {
+        to = value_;
+        base_of(value_).release = nullptr;
+    }
+
+   private:
+    T value_{};
+};
+
+/// Releases what nobody took out of a capsule. A Python error in flight survives.
+template <arrow_struct T>
+void destroy_arrow_capsule(PyObject* capsule) noexcept {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    delete static_cast<owned_struct<T>*>(PyCapsule_GetContext(capsule));
+    PyErr_Restore(type, value, trace);
+}
+
+/// A new capsule that owns the struct; on failure the struct has been released and a Python error is set.
+template <arrow_struct T>
+[[nodiscard]] reference make_arrow_capsule(owned_struct<T> from) {
+    auto* const kept = new owned_struct<T>{std::move(from)};
+    reference capsule{PyCapsule_New(kept->get(), arrow_capsule_name<T>, nullptr)};
+    if (!capsule || PyCapsule_SetContext(capsule.get(), kept) != 0) {
+        delete kept;
+        throw error_is_set{};
+    }
+    PyCapsule_SetDestructor(capsule.get(), &destroy_arrow_capsule<T>);
+    return capsule;
+}
+
+/// The struct in a capsule, which goes on owning it. \throws error_is_set  TypeError: not such a capsule
+template <arrow_struct T>
+[[nodiscard]] T* struct_in(PyObject* capsule, char const* method) {
+    if (PyCapsule_IsValid(capsule, arrow_capsule_name<T>) == 0) {
+        char const* const found = PyCapsule_CheckExact(capsule) != 0 ? PyCapsule_GetName(capsule) : nullptr;
+        PyErr_Clear();
+        if (found != nullptr) PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, and this one's name is '%.50s'", method, arrow_capsule_name<T>, found);
+        else PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, not %.100s", method, arrow_capsule_name<T>, Py_TYPE(capsule)->tp_name);
+        throw error_is_set{};
+    }
+    return static_cast<T*>(PyCapsule_GetPointer(capsule, arrow_capsule_name<T>));
+}
+
+}  // namespace ferry::python::detail
