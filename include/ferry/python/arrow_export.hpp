@@ -6,8 +6,10 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
-#include <ferry/arrow.hpp>
-#include <ferry/column.hpp>
+#include <ferry/arrow/device.hpp>
+#include <ferry/arrow/to_arrow.hpp>
+#include <ferry/column/column.hpp>
+#include <ferry/column/view.hpp>
 
 #include <utility>
 

@@ -7,8 +7,11 @@
 #include <ferry/python/import.hpp>
 #include <ferry/python/object.hpp>
 
-#include <ferry/arrow.hpp>
-#include <ferry/column.hpp>
+#include <ferry/arrow/device.hpp>
+#include <ferry/arrow/events.hpp>
+#include <ferry/arrow/from_arrow.hpp>
+#include <ferry/arrow/from_stream.hpp>
+#include <ferry/column/column.hpp>
 
 #include <cstdint>
 #include <span>

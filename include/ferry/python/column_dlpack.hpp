@@ -5,13 +5,17 @@
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/export.hpp>
 
-#include <ferry/column.hpp>
+#include <ferry/column/column.hpp>
 #include <ferry/column/detail/copy_bits.hpp>
+#include <ferry/column/dtype.hpp>
+#include <ferry/column/type.hpp>
+#include <ferry/column/view.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <utility>
 
