@@ -83,8 +83,7 @@ template <arrow_event_back_end BackEnd>
 }
 template <back_end BackEnd>
     requires(!arrow_event_back_end<BackEnd>)
-column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {})
-    FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
+column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 
 /// Shares a column of any memory, without a copy. Written only on success. When `ready_on` names a stream, what is queued there
 /// now is still going to write the data: the array has an event that comes after it, which lives as long as the array.
@@ -113,8 +112,7 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
 }
 template <back_end BackEnd>
     requires(!arrow_event_back_end<BackEnd>)
-void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {})
-    FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
+void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 
 /// Shares a column whose data is ready, without an event.
 /// \throws error  errc::argument: `out` is null;  std::bad_alloc
