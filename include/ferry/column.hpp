@@ -3,6 +3,7 @@
 
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/column/decimal.hpp>
 #include <ferry/column/dtype.hpp>
 #include <ferry/column/layout.hpp>

@@ -26,6 +26,7 @@ struct column_tree {
     std::unique_ptr<column_buffer[]> buffers{};
     std::unique_ptr<char[]> text{};
     std::shared_ptr<void const> owner{};  // of what the buffers name
+    std::size_t node_count = 0;
 
     [[nodiscard]] column_node const& root() const noexcept { return nodes[0]; }
 };
@@ -114,6 +115,7 @@ class column_writer {
 template <class Source>
 void fill(column_tree& tree, Source const& from, column_size const& size, device on, column_path const& path, char const* api, std::source_location where) {
     tree.nodes = std::make_unique<column_node[]>(size.nodes);
+    tree.node_count = size.nodes;
     if (size.buffers != 0) tree.buffers = std::make_unique<column_buffer[]>(size.buffers);
     if (size.text != 0) tree.text = std::make_unique_for_overwrite<char[]>(size.text);
     column_writer{tree, on}.write(from);

@@ -1,0 +1,382 @@
+// ferry: plans the compaction of columns: goes down their trees depth by depth, and reads offsets as it goes.
+// length: one function for each layout of Arrow's.
+#pragma once
+
+#include <ferry/base/checked.hpp>
+#include <ferry/column/detail/compaction.hpp>
+#include <ferry/column/detail/compaction_state.hpp>
+#include <ferry/column/detail/fill.hpp>
+#include <ferry/column/detail/unify.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>  // see compaction.hpp
+
+namespace ferry::detail {
+
+/// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for a
+/// depth; the rest is named in `ranges`.
+class compaction_planner : compaction_state {
+   public:
+    compaction_planner(range_fetcher& fetcher, char const* api, std::source_location where) noexcept : compaction_state{fetcher, api, where} {}
+
+    [[nodiscard]] compaction run(std::span<column_view const> chunks) {
+        plan_.nodes.push_back({.like = &chunks[0].node()});
+        for (auto const& c : chunks) pieces_.push_back({&c.node(), c.offset(), c.length()});
+        level_.push_back({0, 0, chunks.size()});
+        while (!level_.empty()) {
+            for (auto const& w : level_)
+                for (std::size_t i = 0; i < w.count; ++i) request(pieces_[w.first + i]);
+            fetch();
+            for (auto const& w : std::exchange(level_, {})) analyse(w);
+        }
+        fetch();
+        place(0);
+        return std::move(plan_);
+    }
+
+   private:
+    void analyse(work const& w) {
+        auto const& type = node(w).like->type;
+        auto const layout = layout_of(type);
+        node(w).first_buffer = static_cast<std::uint32_t>(plan_.buffers.size());
+        node(w).flags = node(w).like->flags;
+        for (std::size_t i = 0; i < w.count; ++i) {
+            if (!checked_add(node(w).length, at(w, i).length, node(w).length)) refuse(w.node, errc::overflow, message{"its length overflows"});
+            auto const flags = at(w, i).node->flags;
+            node(w).flags = (node(w).flags & (flags | 2)) | (flags & 2);  // nullable if one is; ordered and sorted if all are
+        }
+        if (type.id == type_id::null) node(w).null_count = node(w).length;
+        if (layout.has_validity()) add_validity(w);
+        switch (type.id) {
+            case type_id::null: break;
+            case type_id::string:
+            case type_id::binary: add_text(w, 4); break;
+            case type_id::large_string:
+            case type_id::large_binary: add_text(w, 8); break;
+            case type_id::list:
+            case type_id::map: add_list(w, 4); break;
+            case type_id::large_list: add_list(w, 8); break;
+            case type_id::list_view: add_list_view(w, 4); break;
+            case type_id::large_list_view: add_list_view(w, 8); break;
+            case type_id::string_view:
+            case type_id::binary_view: add_views(w); break;
+            case type_id::structure: add_fields(w, 1); break;
+            case type_id::fixed_size_list: add_fields(w, type.width); break;
+            case type_id::sparse_union: add_type_ids(w), add_fields(w, 1); break;
+            case type_id::dense_union: add_dense_union(w); break;
+            case type_id::run_end_encoded: add_runs(w); return;  // its buffers are its child's
+            default: node(w).like->dictionary == nullptr ? add_items(w) : add_indices(w);
+        }
+        node(w).buffers = static_cast<std::uint32_t>(plan_.buffers.size()) - node(w).first_buffer;
+    }
+
+    void add_validity(work const& w) {
+        std::int64_t nulls = 0;
+        for (std::size_t i = 0; i < w.count; ++i) nulls += at(w, i).length - count_set(validity(at(w, i)));
+        node(w).null_count = nulls;
+        std::uint32_t to = 0;
+        if (!add_buffer(nulls > 0 ? bitmap_bytes(node(w).length) : -1, identify(w, step::bits, 0, 0, false), to) || nulls == 0) return;
+        std::int64_t done = 0;
+        for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i)
+            add_job(step::bits, w, to, at(w, i), 0, done);
+    }
+    void add_items(work const& w) {
+        auto const bits = item_bits(node(w).like->type);
+        auto const width = static_cast<std::int32_t>(bits / 8);
+        bool const is_bool = bits == 1;
+        std::uint32_t to = 0;
+        auto const bytes = is_bool ? bitmap_bytes(node(w).length) : bytes_for(w, node(w).length, width);
+        if (!add_buffer(bytes, identify(w, step::bytes, bits, 1, true), to) || bytes == 0) return;
+        std::int64_t done = 0;
+        for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i) {
+            auto const& p = at(w, i);
+            if (p.length == 0) continue;
+            auto& j = add_job(is_bool ? step::bits : step::bytes, w, to, p, 1, done);
+            if (!is_bool) j.begin *= width, j.at *= width, j.count *= width;
+        }
+        if (node(w).null_count > 0) add_clear(step::clear_items, w, to, width);
+    }
+    void add_indices(work const& w) {
+        std::vector<column_node const*> all;
+        for (std::size_t i = 0; i < w.count; ++i) all.push_back(at(w, i).node->dictionary);
+        auto const u = unify(all);
+        auto const child = static_cast<std::uint32_t>(plan_.nodes.size());
+        if (u.distinct.size() == 1) {
+            add_items(w);
+        } else {
+            auto const& type = node(w).like->type;
+            auto const width = item_bits(type) / 8;
+            bool const is_signed = type.id == type_id::int8 || type.id == type_id::int16 || type.id == type_id::int32 || type.id == type_id::int64;
+            std::int64_t total = 0;
+            for (auto const* d : u.distinct)
+                if (!checked_add(total, d->length, total)) refuse(w.node, errc::overflow, message{"its dictionaries overflow"});
+            auto const most = is_signed || width == 8 ? most_of(width) : 2 * most_of(width) + 1;
+            require_at_most(w, total - 1, most, "as its last index, with all dictionaries");
+            std::uint32_t to = 0;
+            static_cast<void>(add_buffer(bytes_for(w, node(w).length, width), nullptr, to));
+            std::int64_t done = 0;
+            for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i) {
+                auto const& p = at(w, i);
+                if (p.length == 0) continue;
+                auto& j = add_job(step::indices, w, to, p, 1, done, static_cast<std::int32_t>(width));
+                j.is_signed = is_signed;
+                j.add = u.shifts[i];
+                j.limit = p.node->dictionary->length;
+            }
+            node(w).flags &= ~std::int64_t{1};  // nobody knows an order of all of them
+        }
+        plan_.nodes.push_back({.like = u.distinct[0], .parent = w.node, .place = -1});
+        node(w).dictionary = child;
+        level_.push_back({child, pieces_.size(), u.distinct.size()});
+        for (auto const* d : u.distinct) pieces_.push_back({d, d->offset, d->length});
+    }
+
+    /// Rebases offsets; `spans_` gets what they point to. `limit(p)`: how much is there; -1: nobody knows.
+    template <class Limit>
+    void add_offsets(work const& w, std::int32_t width, Limit limit) {
+        std::uint32_t to = 0;
+        bool const is_new = add_buffer(bytes_for(w, node(w).length + 1, width), identify(w, step::offsets, width, 1, false), to);
+        if (node(w).length == 0) plan_.jobs.push_back({.kind = step::zero, .buffer = to});
+        spans_.assign(w.count, {});
+        std::int64_t done = 0, total = 0;
+        for (std::size_t i = 0; i < w.count; ++i) {
+            auto const& p = at(w, i);
+            if (p.length == 0) continue;
+            extent const s{load_item(p.ranges[1], p.skip(), width), load_item(p.ranges[1], p.skip() + p.length, width)};
+            auto const most = limit(p);
+            if (s.begin < 0 || s.end < s.begin || (most >= 0 && s.end > most)) {
+                message text{"its offsets go from "};
+                text << s.begin << " to " << s.end;
+                if (most >= 0) text << ", and there are " << most;
+                refuse(w.node, errc::bad_column, text);
+            }
+            if (is_new) {
+                auto& j = add_job(step::offsets, w, to, p, 1, done, width);
+                j.count = p.length + 1;
+                j.subtract = s.begin;
+                j.add = total;
+                j.limit = s.length();
+            }
+            spans_[i] = s;
+            done += p.length;
+            if (!checked_add(total, s.length(), total)) refuse(w.node, errc::overflow, message{"its offsets overflow"});
+            require_at_most(w, total, most_of(width), "bytes or items");
+        }
+    }
+    void add_text(work const& w, std::int32_t width) {
+        add_offsets(w, width, [](piece const& p) { return p.node->buffers[2].bytes; });
+        auto const offsets = static_cast<std::uint32_t>(plan_.buffers.size() - 1);
+        std::int64_t total = 0;
+        for (auto const& s : spans_) total += s.length();
+        std::uint32_t to = 0;
+        if (!add_buffer(total, identify(w, step::clear_text, width, 2, true, 1), to) || total == 0) return;
+        std::int64_t done = 0;
+        for (std::size_t i = 0; i < w.count; ++i) {
+            auto const s = spans_[i];
+            auto const& bytes = at(w, i).node->buffers[2];
+            if (s.length() != 0 && bytes.data == nullptr) refuse(w.node, errc::bad_column, message{"data buffer is null, needs "} << s.end << " bytes");
+            add_copy(to, bytes.data, s, done);
+            done += s.length();
+        }
+        if (node(w).null_count > 0) add_clear(step::clear_text, w, to, width, offsets);
+    }
+    void add_list(work const& w, std::int32_t width) {
+        add_offsets(w, width, [](piece const& p) { return p.node->children[0].length; });
+        add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
+    }
+    void add_list_view(work const& w, std::int32_t width) {
+        auto const bytes = bytes_for(w, node(w).length, width);
+        std::uint32_t starts = 0, sizes = 0;
+        bool const is_new = add_buffer(bytes, identify(w, step::list_views, width, 1, true, 2), starts);
+        static_cast<void>(add_buffer(bytes, identify(w, step::list_views, 16 + width, 2, true, 1), sizes));
+        spans_.assign(w.count, {});
+        std::int64_t done = 0, total = 0;
+        for (std::size_t i = 0; i < w.count; ++i) {
+            auto const& p = at(w, i);
+            auto const valid = validity(p);
+            auto const items = p.node->children[0].length;
+            for (std::int64_t k = 0; k < p.length; ++k) {
+                if (!valid[k]) continue;
+                auto const start = load_item(p.ranges[1], p.skip() + k, width), size = load_item(p.ranges[2], p.skip() + k, width);
+                if (start < 0 || size < 0 || start > items || size > items - start)
+                    refuse(w.node, errc::bad_column, message{"item "} << k << " has " << size << " values from " << start << " on, and there are " << items);
+                if (size != 0) spans_[i].include(start, start + size);
+            }
+            if (is_new && p.length != 0) {
+                auto& j = add_job(step::list_views, w, starts, p, 1, done, width);
+                j.other = sizes;
+                j.second = p.ranges[2];
+                j.subtract = spans_[i].begin;
+                j.add = total;
+            }
+            done += p.length;
+            total += spans_[i].length();
+            require_at_most(w, total, most_of(width), "items");
+        }
+        add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
+    }
+    void add_views(work const& w) {
+        std::uint32_t to = 0;
+        static_cast<void>(add_buffer(bytes_for(w, node(w).length, 16), nullptr, to));
+        std::vector<std::int64_t> lengths;
+        std::int64_t done = 0;
+        for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i) {
+            auto const& p = at(w, i);
+            auto const data = p.node->buffers.subspan(2, p.node->buffers.size() - 3);
+            std::vector<extent> used(data.size());
+            auto const valid = validity(p);
+            for (std::int64_t k = 0; k < p.length; ++k) {
+                if (!valid[k]) continue;
+                std::int32_t view[4];
+                std::memcpy(view, host(p.ranges[1]) + 16 * (p.skip() + k), sizeof view);
+                auto const buffer = static_cast<std::size_t>(view[2]);
+                if (view[0] < 0 || (view[0] > 12 && (buffer >= data.size() || view[3] < 0)))
+                    refuse(w.node, errc::bad_column, message{"view "} << k << " has " << view[0] << " bytes at " << view[3] << " of buffer " << view[2] << ", and there are " << std::uint64_t{data.size()});
+                if (view[0] > 12) used[buffer].include(view[3], std::int64_t{view[3]} + view[0]);
+            }
+            auto const table = plan_.numbers.size();
+            for (std::size_t k = 0; k < data.size(); ++k) {
+                auto const u = used[k];
+                plan_.numbers.insert(plan_.numbers.end(), {static_cast<std::int64_t>(lengths.size()), u.begin});
+                if (u.length() == 0) continue;
+                auto const there = data[k].bytes >= 0 ? data[k].bytes : load<std::int64_t>(host(p.ranges[3]), static_cast<std::int64_t>(k));
+                if (u.end > there || data[k].data == nullptr)
+                    refuse(w.node, errc::bad_column, message{"views reach to byte "} << u.end << " of data buffer " << std::uint64_t{k} << ", which holds " << there);
+                identity const same{static_cast<std::uint64_t>(step::bytes), reinterpret_cast<std::uintptr_t>(data[k].data), static_cast<std::uint64_t>(u.begin), static_cast<std::uint64_t>(u.end)};
+                std::uint32_t bytes = 0;
+                if (add_buffer(u.length(), &same, bytes)) add_copy(bytes, data[k].data, u, 0);
+                lengths.push_back(u.length());
+            }
+            if (p.length == 0) continue;
+            auto& j = add_job(step::views, w, to, p, 1, done);
+            j.limit = static_cast<std::int64_t>(data.size());
+            j.table = table;
+        }
+        std::uint32_t last = 0;
+        static_cast<void>(add_buffer(8 * static_cast<std::int64_t>(lengths.size()), nullptr, last));
+        plan_.jobs.push_back({.kind = step::numbers, .buffer = last, .count = static_cast<std::int64_t>(lengths.size()), .table = plan_.numbers.size()});
+        plan_.numbers.insert(plan_.numbers.end(), lengths.begin(), lengths.end());
+    }
+    /// Structs and sparse unions with `each` 1, fixed-size lists: the offset applies to the children.
+    void add_fields(work const& w, std::int64_t each) {
+        add_children(w, [&](std::size_t i, std::size_t) { return extent{at(w, i).offset * each, (at(w, i).offset + at(w, i).length) * each}; });
+    }
+    void add_type_ids(work const& w) {
+        std::uint32_t to = 0;
+        if (!add_buffer(node(w).length, identify(w, step::bytes, 8, 0, false), to)) return;
+        std::int64_t done = 0;
+        for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i)
+            if (auto const& p = at(w, i); p.length != 0) add_job(step::bytes, w, to, p, 0, done);
+    }
+    void add_dense_union(work const& w) {
+        add_type_ids(w);
+        std::uint32_t to = 0;
+        bool const is_new = add_buffer(bytes_for(w, node(w).length, 4), identify(w, step::dense_union, 4, 1, false, 0), to);
+        auto const children = node(w).like->children.size();
+        std::array<std::int64_t, 128> child_of;
+        child_of.fill(-1);
+        format_reader in{node(w).like->type.parameter};
+        std::int32_t id = 0;
+        for (std::int64_t next = 0; in.take_number(id); static_cast<void>(in.skip(','))) child_of[static_cast<std::size_t>(id)] = next++;
+        std::vector<extent> used(w.count * children);
+        std::vector<std::int64_t> totals(children);
+        std::int64_t done = 0;
+        for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i) {
+            auto const& p = at(w, i);
+            if (p.length == 0) continue;
+            for (std::int64_t k = 0; k < p.length; ++k) {
+                auto const type = load<std::uint8_t>(host(p.ranges[0]), p.skip() + k);
+                auto const start = load_item(p.ranges[1], p.skip() + k, 4);
+                if (type > 127 || child_of[type] < 0) refuse(w.node, errc::bad_column, message{"item "} << k << " has type id " << unsigned{type} << ", which its format does not name");
+                auto const child = static_cast<std::size_t>(child_of[type]);
+                if (start < 0 || start >= p.node->children[child].length)
+                    refuse(w.node, errc::bad_column, message{"item "} << k << " is item " << start << " of child " << std::uint64_t{child} << ", which has " << p.node->children[child].length);
+                used[i * children + child].include(start, start + 1);
+            }
+            auto const table = plan_.numbers.size();
+            plan_.numbers.resize(table + 128);
+            for (std::size_t type = 0; type < 128; ++type) {
+                if (child_of[type] < 0) continue;
+                auto const child = static_cast<std::size_t>(child_of[type]);
+                plan_.numbers[table + type] = totals[child] - used[i * children + child].begin;
+                totals[child] += used[i * children + child].length();
+                require_at_most(w, totals[child], most_of(4), "items of one child");
+            }
+            if (!is_new) continue;
+            auto& j = add_job(step::dense_union, w, to, p, 1, done);
+            j.second = p.ranges[0];
+            j.table = table;
+        }
+        add_children(w, [&](std::size_t i, std::size_t child) { return used[i * children + child]; });
+    }
+    void add_runs(work const& w) {
+        auto const& type = node(w).like->children[0].type;
+        auto const width = static_cast<std::int32_t>(item_bits(type) / 8);
+        auto const child = static_cast<std::uint32_t>(plan_.nodes.size());
+        spans_.assign(w.count, {});
+        std::int64_t runs = 0, done = 0;
+        std::uint32_t const to = static_cast<std::uint32_t>(plan_.buffers.size()) + 1;
+        for (std::size_t i = 0; i < w.count; ++i) {
+            auto const& p = at(w, i);
+            if (p.length == 0) continue;
+            auto const& ends = p.node->children[0];
+            auto const first_after = [&](std::int64_t item) {  // whatever the ends are, within them
+                std::int64_t low = 0, high = ends.length;
+                while (low < high) {
+                    auto const middle = low + (high - low) / 2;
+                    if (load_item(p.ranges[3], middle, width) > item) high = middle;
+                    else low = middle + 1;
+                }
+                return low;
+            };
+            extent const s{first_after(p.offset), first_after(p.offset + p.length - 1) + 1};
+            if (s.end > ends.length || s.length() <= 0) refuse(w.node, errc::bad_column, message{"its runs end before item "} << p.offset + p.length);
+            auto& j = add_job(step::run_ends, w, to, p, 3, runs, width);
+            j.begin = s.begin;
+            j.count = s.length();
+            j.subtract = p.offset;
+            j.add = done;
+            j.limit = p.length;
+            spans_[i] = s;
+            runs += s.length();
+            done += p.length;
+            require_at_most(w, done, most_of(width), "items");
+        }
+        add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
+        level_.erase(level_.end() - 2);  // the run ends are written here: not as they are
+        auto& ends = plan_.nodes[child];
+        ends.flags = ends.like->flags;
+        ends.length = runs;
+        ends.first_buffer = static_cast<std::uint32_t>(plan_.buffers.size());
+        ends.buffers = 2;
+        plan_.buffers.push_back({});
+        plan_.buffers.push_back({.bytes = bytes_for(w, runs, width)});
+    }
+};
+
+inline bool has_same_values(column_node const& a, column_node const& b) {
+    auto const here = std::source_location::current();
+    host_fetcher fetcher;
+    std::vector<std::byte> arenas[2];
+    compaction plans[2];
+    for (auto const i : {0, 1}) {
+        column_view const whole = i == 0 ? a : b;
+        plans[i] = compaction_planner{fetcher, "ferry::concat", here}.run({&whole, 1});
+        arenas[i].resize(static_cast<std::size_t>(plans[i].arena));
+        arena_filler{plans[i], arenas[i].data(), "ferry::concat", here}.run();
+    }
+    auto const is_same = [](planned_node const& x, planned_node const& y) {
+        return x.like->format == y.like->format && x.length == y.length && x.null_count == y.null_count && x.children == y.children;
+    };
+    // What is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a buffer.
+    return std::ranges::equal(plans[0].nodes, plans[1].nodes, is_same) && arenas[0] == arenas[1];
+}
+
+}  // namespace ferry::detail

@@ -1,0 +1,50 @@
+// ferry: one dictionary for chunks that come with several.
+#pragma once
+
+#include <ferry/column/view.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>  // one entry for each chunk
+
+namespace ferry::detail {
+
+/// Whether two columns on the host hold the same, however they are stored. Names and metadata do not count.
+[[nodiscard]] bool has_same_values(column_node const& a, column_node const& b);
+
+/// Whether two trees have the same buffers: then no byte need be compared.
+[[nodiscard]] inline bool has_same_storage(column_node const& a, column_node const& b) noexcept {
+    if (&a == &b) return true;
+    bool same = a.format == b.format && a.length == b.length && a.offset == b.offset && std::ranges::equal(a.buffers, b.buffers) &&
+                a.children.size() == b.children.size() && (a.dictionary == nullptr) == (b.dictionary == nullptr);
+    for (std::size_t i = 0; same && i < a.children.size(); ++i) same = has_same_storage(a.children[i], b.children[i]);
+    return same && (a.dictionary == nullptr || has_same_storage(*a.dictionary, *b.dictionary));
+}
+
+struct unified {
+    std::vector<column_node const*> distinct{};  ///< one after the other they are the new dictionary
+    std::vector<std::int64_t> shifts{};          ///< for each chunk: what is added to its indices
+};
+
+/// Equal dictionaries become one; the others are appended. Their items may repeat.
+[[nodiscard]] inline unified unify(std::vector<column_node const*> const& dictionaries) {
+    unified u;
+    std::vector<std::int64_t> begins;
+    std::int64_t total = 0;
+    for (auto const* d : dictionaries) {
+        std::size_t i = 0;
+        while (i < u.distinct.size() && !has_same_storage(*u.distinct[i], *d)) ++i;
+        if (i == u.distinct.size())
+            for (i = 0; i < u.distinct.size() && !has_same_values(*u.distinct[i], *d);) ++i;
+        if (i == u.distinct.size()) {
+            u.distinct.push_back(d);
+            begins.push_back(total);
+            total = static_cast<std::int64_t>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(d->length));  // the planner checks the sum
+        }
+        u.shifts.push_back(begins[i]);
+    }
+    return u;
+}
+
+}  // namespace ferry::detail

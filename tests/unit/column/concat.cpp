@@ -1,0 +1,218 @@
+// Compaction and concatenation: every type, every offset, and values that lie.
+#include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
+
+#include <support/allocation_failure.hpp>
+#include <support/fails.hpp>
+#include <support/random_columns.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+using ferry::column;
+using ferry::column_buffer;
+using ferry::column_view;
+using ferry::errc;
+using support::column_maker;
+using support::fails;
+
+namespace {
+
+/// No offset, buffers aligned and in one allocation, zeros behind each, and nothing but zeros where a null is.
+void check_compact(column_view c, std::span<std::byte const> arena) {
+    CHECK(c.offset() == 0);
+    CHECK(c.node().arena.data() == arena.data());
+    for (std::size_t i = 0; i < c.buffers().size(); ++i) {
+        auto const& b = c.buffers()[i];
+        auto const* const p = static_cast<std::byte const*>(b.data);
+        if (p == nullptr || b.bytes == 0) continue;
+        CHECK(reinterpret_cast<std::uintptr_t>(p) % 64 == 0);
+        REQUIRE(p >= arena.data());
+        REQUIRE(p + b.bytes <= arena.data() + arena.size());
+        auto const end = static_cast<std::size_t>(p - arena.data() + b.bytes);
+        for (auto at = end; at % 64 != 0; ++at) REQUIRE(arena[at] == std::byte{});
+    }
+    bool const has_validity = c.layout().has_validity() && c.buffers()[0].data != nullptr;
+    if (has_validity) CHECK(c.null_count() > 0);  // else it is left out
+    if (auto const bits = ferry::item_bits(c.type()); has_validity && bits >= 8)
+        for (std::int64_t i = 0; i < c.length(); ++i)
+            for (std::int64_t k = 0; !c.validity()[i] && k < bits / 8; ++k) REQUIRE(static_cast<std::byte const*>(c.buffers()[1].data)[i * bits / 8 + k] == std::byte{});
+    for (int i = 0; i < c.child_count(); ++i) check_compact(c.child(i), arena);
+    if (c.has_dictionary()) check_compact(c.dictionary(), arena);
+}
+
+std::vector<std::string> every_format() {
+    std::vector<std::string> all(std::begin(column_maker::leaves), std::end(column_maker::leaves));
+    all.insert(all.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
+    return all;
+}
+
+column int32s(std::vector<std::int32_t> const& values, char const* format = "i") {
+    auto owner = std::make_shared<std::vector<std::int32_t>>(values);
+    column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * values.size())}};
+    return ferry::make_column({.format = format, .length = static_cast<std::int64_t>(values.size()), .buffers = buffers}, owner);
+}
+
+}  // namespace
+
+TEST_CASE("a compact column has the same values, and nothing else") {
+    unsigned seed = 1;
+    for (auto const& format : every_format())
+        for (std::int64_t offset = 0; offset < 18; ++offset)
+            for (int turn = 0; turn < 4; ++turn) {
+                column_maker maker{++seed};
+                auto const whole = maker.make(format, maker.below(turn == 0 ? 3 : 90), 3, offset);
+                INFO(format, " seed ", seed);
+                auto const begin = maker.below(whole.length() + 1), length = maker.below(whole.length() - begin + 1);
+                for (auto const& c : {whole, whole.slice(begin, length)}) {
+                    auto const made = ferry::compact(c.view());
+                    REQUIRE(support::shown(made.view()) == support::shown(c.view()));
+                    CHECK(made.format() == c.format());
+                    check_compact(made.view(), made.view().node().arena);
+                }
+            }
+}
+
+TEST_CASE("chunks become one column") {
+    unsigned seed = 100'000;
+    for (auto const& format : every_format())
+        for (int turn = 0; turn < 12; ++turn) {
+            column_maker maker{++seed};
+            INFO(format, " seed ", seed);
+            auto const a = maker.make(format, maker.below(70), 3);
+            std::vector<column> chunks{a.slice(0, maker.below(a.length() + 1))};
+            std::vector<std::string> expected = support::shown(chunks[0].view());
+            for (int k = 0; k < 3; ++k) {  // of the same type: parts of the same one
+                auto const begin = maker.below(a.length() + 1);
+                chunks.push_back(a.slice(begin, maker.below(a.length() - begin + 1)));
+                for (auto& text : support::shown(chunks.back().view())) expected.push_back(text);
+            }
+            auto const made = ferry::concat(chunks);
+            REQUIRE(support::shown(made.view()) == expected);
+            check_compact(made.view(), made.view().node().arena);
+        }
+}
+
+TEST_CASE("one chunk is shared, none is refused, and so are chunks of different types") {
+    auto const a = int32s({1, 2, 3});
+    auto const same = ferry::concat({&a, 1});
+    CHECK(same.view().buffers()[1].data == a.view().buffers()[1].data);
+    fails(errc::argument, [] { static_cast<void>(ferry::concat({})); }, {"no chunk"});
+    column const different[] = {a, int32s({1}, "f")};
+    fails(errc::argument, [&] { static_cast<void>(ferry::concat(different)); }, {"column: ", "`i`", "`f`"});
+}
+
+namespace {
+
+column dictionary_of(std::vector<std::int8_t> const& indices, std::vector<std::int32_t> const& values) {
+    struct storage {
+        std::vector<std::int8_t> indices;
+        std::vector<std::int32_t> values;
+    };
+    auto owner = std::make_shared<storage>(storage{indices, values});
+    column_buffer const inner[] = {{}, {owner->values.data(), static_cast<std::int64_t>(4 * values.size())}};
+    column_buffer const outer[] = {{}, {owner->indices.data(), static_cast<std::int64_t>(indices.size())}};
+    ferry::column_parts const dictionary{.format = "i", .length = static_cast<std::int64_t>(values.size()), .buffers = inner};
+    return ferry::make_column({.format = "c", .length = static_cast<std::int64_t>(indices.size()), .buffers = outer, .dictionary = &dictionary, .flags = 3}, owner);
+}
+
+}  // namespace
+
+TEST_CASE("equal dictionaries stay one, others are appended, and indices that cannot count them are refused") {
+    column const equal[] = {dictionary_of({0, 1}, {5, 6}), dictionary_of({1}, {5, 6})};
+    auto const one = ferry::concat(equal);
+    CHECK(one.dictionary().length() == 2);
+    CHECK((one.view().flags() & 1) == 1);
+    column const two[] = {equal[0], dictionary_of({2, 0}, {7, 8, 9}), equal[1]};
+    auto const joined = ferry::concat(two);
+    CHECK(joined.dictionary().length() == 5);
+    CHECK((joined.view().flags() & 1) == 0);  // no order over all of them
+    CHECK(support::shown(joined.view()) == std::vector<std::string>{"#05000000", "#06000000", "#09000000", "#07000000", "#06000000"});
+    column const many[] = {equal[0], dictionary_of({0}, std::vector<std::int32_t>(127, 4))};
+    fails(errc::overflow, [&] { static_cast<void>(ferry::concat(many)); }, {"column: ", "127"});
+    column const fits[] = {equal[0], dictionary_of({125}, std::vector<std::int32_t>(126, 4))};
+    CHECK(ferry::concat(fits).dictionary().length() == 128);
+    column const wrong[] = {equal[0], dictionary_of({3}, {7, 8, 9})};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(wrong)); }, {"index 3", "3 items"});
+    column const negative[] = {equal[0], dictionary_of({-1}, {7, 8, 9})};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(negative)); });
+}
+
+TEST_CASE("children that share their buffers share them in the arena") {
+    auto const x = int32s(std::vector<std::int32_t>(1000, 7));
+    column_buffer const none[] = {{}};
+    column_buffer const shared[] = {x.view().buffers()[0], x.view().buffers()[1]};
+    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 1000, .buffers = shared}, {.format = "i", .name = "b", .length = 1000, .buffers = shared}};
+    auto const c = ferry::compact(ferry::make_column({.format = "+s", .length = 1000, .buffers = none, .children = children}, x.owner()));
+    CHECK(c.view().child("a").buffers()[1].data == c.view().child("b").buffers()[1].data);
+    CHECK(c.view().node().arena.size() == 4032);
+}
+
+TEST_CASE("offsets that lie end in an error, not beyond the buffers") {
+    char const text[] = "abc";
+    column_buffer const none{};
+    auto const strings = [&](std::vector<std::int32_t> const& offsets) {
+        column_buffer const buffers[] = {none, {offsets.data(), static_cast<std::int64_t>(4 * offsets.size())}, {text, 3}};
+        return ferry::make_column({.format = "u", .name = "s", .length = static_cast<std::int64_t>(offsets.size()) - 1, .buffers = buffers}, nullptr);
+    };
+    auto const refused = [&](std::vector<std::int32_t> const& offsets, char const* what) {
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(strings(offsets))); }, {"s: ", what});
+    };
+    refused({0, 4}, "from 0 to 4, and there are 3");
+    refused({-1, 3}, "from -1 to 3");
+    refused({2, 1}, "from 2 to 1");
+    refused({0, 1 << 30, 3}, "do not grow");
+    refused({0, -5, 3}, "do not grow");
+    std::int32_t const ends[] = {0, 6};
+    auto const five = int32s({1, 2, 3, 4, 5});
+    column_buffer const list[] = {none, {ends, 8}};
+    column_buffer const items[] = {none, five.view().buffers()[1]};
+    ferry::column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = items};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+l", .name = "l", .length = 1, .buffers = list, .children = {&item, 1}}, nullptr))); },
+          {"l: its offsets go from 0 to 6, and there are 5"});
+    std::int32_t const start[] = {3}, size[] = {3};
+    column_buffer const list_view[] = {none, {start, 4}, {size, 4}};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+vl", .length = 1, .buffers = list_view, .children = {&item, 1}}, nullptr))); }, {"3 values from 3 on"});
+    unsigned char const ids[] = {0, 5};
+    std::int32_t const starts[] = {0, 0}, far[] = {5, 0};
+    column_buffer const union_[] = {{ids, 2}, {starts, 8}}, beyond[] = {{ids, 2}, {far, 8}};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+ud:0", .length = 2, .buffers = union_, .children = {&item, 1}}, nullptr))); }, {"type id 5"});
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+ud:0", .length = 1, .buffers = beyond, .children = {&item, 1}}, nullptr))); }, {"item 5 of child 0"});
+    std::int32_t const view[] = {13, 0, 1, 0}, long_view[] = {13, 0, 0, 1};
+    std::int64_t const lengths[] = {13};
+    column_buffer const text_view[] = {none, {view, 16}, {"aaaaaaaaaaaaa", -1}, {lengths, 8}}, reaching[] = {none, {long_view, 16}, {"aaaaaaaaaaaaa", -1}, {lengths, 8}};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = text_view}, nullptr))); }, {"buffer 1, and there are 1"});
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = reaching}, nullptr))); }, {"byte 14", "holds 13"});
+    for (auto const& runs : {std::vector<std::int32_t>{2, 2, 3}, {0, 1, 3}, {3, 2, 1}, {1, 2, 2}, {-1, -2, -3}}) {
+        auto const run_ends = int32s(runs);
+        column_buffer const of_ends[] = {none, run_ends.view().buffers()[1]};
+        ferry::column_parts const children[] = {{.format = "i", .length = 3, .buffers = of_ends}, {.format = "i", .length = 5, .buffers = items}};
+        auto const encoded = ferry::make_column({.format = "+r", .length = 3, .children = children}, nullptr);
+        try {
+            static_cast<void>(ferry::compact(encoded));
+            CHECK((runs[0] == 3 || runs[0] == 0));  // a run that no item needs is left out
+        } catch (ferry::error const& e) {
+            CHECK(e.code() == errc::bad_column);
+        }
+    }
+}
+
+TEST_CASE("offsets of 32 bits that cannot count all chunks are refused before anything is allocated") {
+    std::int32_t const offsets[] = {0, 1 << 30};
+    column_buffer const buffers[] = {{}, {offsets, 8}, {offsets, -1}};  // never read
+    std::vector<column> const chunks(3, ferry::make_column({.format = "u", .name = "s", .length = 1, .buffers = buffers}, nullptr));
+    fails(errc::overflow, [&] { static_cast<void>(ferry::concat(chunks)); }, {"s: ", "2147483647"});
+}
+
+TEST_CASE("an allocation that fails leaves nothing behind") {
+    column_maker maker{7};
+    auto const c = maker.make("+s", 30, 3);
+    CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(ferry::compact(c.view())); }) > 3);
+    column const chunks[] = {dictionary_of({0, 1}, {5, 6}), dictionary_of({2, 0}, {7, 8, 9})};
+    CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(ferry::concat(chunks)); }) > 3);
+}
