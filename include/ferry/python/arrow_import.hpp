@@ -112,8 +112,9 @@ template <class BackEnd>
         auto const chunks = read_all(reader);
         return chunks.empty() ? reader.type() : chunks.size() == 1 ? chunks[0] : joined(chunks);
     } catch (error const& e) {
-        if (e.code() == errc::driver) raise(PyExc_OSError, e.what());
-        throw;
+        if (e.code() != errc::driver) throw;
+        set_error(PyExc_OSError, e.what());
+        throw error_is_set{};
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include <ferry/base/error.hpp>
 
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>  // an adapter may throw what its library throws
@@ -34,6 +35,12 @@ struct error_is_set {};
     return cached;
 }
 
+/// Sets a Python error whose text comes from anywhere, and may be cut within a character: what is no UTF-8 is shown as U+FFFD.
+inline void set_error(PyObject* type, char const* text) noexcept {
+    reference const message{PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace")};
+    if (message) PyErr_SetObject(type, message.get());
+}
+
 /// Sets the Python error for what is being thrown: by code for ferry's errors, by class for those of an adapter, where
 /// std::runtime_error means that the data cannot travel and std::logic_error a bad argument. Call it in a catch block, with the GIL held; never throws.
 inline void translate_exception() noexcept {
@@ -45,7 +52,7 @@ inline void translate_exception() noexcept {
         switch (e.code()) {
             case errc::copy_needed: {
                 reference type{copy_needed_class()};
-                if (type) PyErr_SetString(type.get(), e.what());
+                if (type) set_error(type.get(), e.what());
                 return;
             }
             case errc::stream:
@@ -53,26 +60,26 @@ inline void translate_exception() noexcept {
             case errc::consumed:
             case errc::bad_descriptor:
             case errc::bad_column:
-            case errc::device_not_found: PyErr_SetString(PyExc_ValueError, e.what()); return;
-            case errc::out_of_range: PyErr_SetString(PyExc_IndexError, e.what()); return;
-            case errc::out_of_memory: PyErr_SetString(PyExc_MemoryError, e.what()); return;
+            case errc::device_not_found: set_error(PyExc_ValueError, e.what()); return;
+            case errc::out_of_range: set_error(PyExc_IndexError, e.what()); return;
+            case errc::out_of_memory: set_error(PyExc_MemoryError, e.what()); return;
             case errc::stale_handle:
-            case errc::exporter_gone: PyErr_SetString(PyExc_OSError, e.what()); return;
-            case errc::permission: PyErr_SetString(PyExc_PermissionError, e.what()); return;
+            case errc::exporter_gone: set_error(PyExc_OSError, e.what()); return;
+            case errc::permission: set_error(PyExc_PermissionError, e.what()); return;
             case errc::driver:
-            case errc::context_lost: PyErr_SetString(PyExc_RuntimeError, e.what()); return;
-            default: PyErr_SetString(PyExc_BufferError, e.what()); return;  // the data cannot travel
+            case errc::context_lost: set_error(PyExc_RuntimeError, e.what()); return;
+            default: set_error(PyExc_BufferError, e.what()); return;  // the data cannot travel
         }
     } catch (std::bad_alloc const&) {
         PyErr_NoMemory();
     } catch (std::out_of_range const& e) {
-        PyErr_SetString(PyExc_IndexError, e.what());
+        set_error(PyExc_IndexError, e.what());
     } catch (std::logic_error const& e) {
-        PyErr_SetString(PyExc_ValueError, e.what());
+        set_error(PyExc_ValueError, e.what());
     } catch (std::runtime_error const& e) {
-        PyErr_SetString(PyExc_BufferError, e.what());  // how an adapter says that the data cannot travel
+        set_error(PyExc_BufferError, e.what());  // how an adapter says that the data cannot travel
     } catch (std::exception const& e) {
-        PyErr_SetString(PyExc_RuntimeError, e.what());
+        set_error(PyExc_RuntimeError, e.what());
     } catch (...) {
         PyErr_SetString(PyExc_RuntimeError, "an exception of unknown type");
     }

@@ -21,9 +21,7 @@ class column_path {
     [[nodiscard]] constexpr column_path dictionary() const noexcept { return {*this, "<dictionary>"}; }
 
     friend constexpr message& operator<<(message& out, column_path const& path) noexcept {
-        if (path.above_ != nullptr) out << *path.above_;
-        put(out, path.before_);
-        put(out, path.name_);
+        path.write(out, path.length());
         return out;
     }
     friend constexpr message& operator<<(message&& out, column_path const& path) noexcept { return out << path; }
@@ -40,9 +38,24 @@ class column_path {
             default: return "[]";
         }
     }
+    [[nodiscard]] constexpr std::size_t own_length() const noexcept { return before_.size() + name_.substr(0, max_name).size(); }
+    [[nodiscard]] constexpr std::size_t length() const noexcept { return own_length() + (above_ != nullptr ? above_->length() : 0); }
+    /// Up to this node, whose end it returns. Of a path too long for a message the middle is left out.
+    constexpr std::size_t write(message& out, std::size_t whole) const noexcept {
+        std::size_t const begin = above_ != nullptr ? above_->write(out, whole) : 0, end = begin + own_length();
+        if (whole <= 2 * max_end || end <= max_end || whole - begin <= max_end) {
+            put(out, before_);
+            put(out, name_);
+        } else if (begin <= max_end) {
+            out << "…";
+        }
+        return end;
+    }
+    static constexpr std::size_t max_name = 64, max_end = 120;
+
     /// Names come from anywhere: what is no printable character is shown as `?`.
     static constexpr void put(message& out, std::string_view text) noexcept {
-        for (char const c : text.substr(0, 64)) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+        for (char const c : text.substr(0, max_name)) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
     }
 
     column_path const* above_ = nullptr;
