@@ -8,6 +8,7 @@
 #include <ferry/column/dtype.hpp>
 #include <ferry/column/layout.hpp>
 #include <ferry/column/parts.hpp>
+#include <ferry/column/to.hpp>
 #include <ferry/column/type.hpp>
 #include <ferry/column/validate.hpp>
 #include <ferry/column/values.hpp>

@@ -5,11 +5,14 @@
 #include <ferry/column/parts.hpp>
 #include <ferry/column/values.hpp>
 #include <ferry/column/view.hpp>
+#include <ferry/space/back_end.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <memory>  // buffers are shared by columns, slices, children and exports
 #include <source_location>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace ferry {
@@ -63,6 +66,11 @@ class column {
     [[nodiscard]] column_values<T> values(std::source_location where = std::source_location::current()) const {
         return column_values<T>{view_, owner_, where};
     }
+
+    /// The column on a device, or in memory of a space: see column/to.hpp, the header that defines this.
+    template <class Where, class BackEnd = host_back_end const&>
+        requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) && back_end<std::remove_reference_t<BackEnd>>)
+    [[nodiscard]] column to(Where place, BackEnd&& b = host_only, stream_token on = {}, std::source_location where = std::source_location::current()) const;
 
     /// What keeps the buffers alive.
     [[nodiscard]] std::shared_ptr<void const> const& owner() const noexcept { return owner_; }

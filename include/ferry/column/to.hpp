@@ -1,0 +1,156 @@
+// ferry: columns move between devices.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/column/column.hpp>
+#include <ferry/column/concat.hpp>
+#include <ferry/column/detail/device_fetcher.hpp>
+#include <ferry/column/detail/move_arena.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/buffer.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>  // the arena is shared by what is made of it
+#include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace ferry {
+namespace detail {
+
+/// Memory of an arena, and what a queued copy may still read to fill it.
+template <class Memory>
+struct moved_arena {
+    Memory memory;
+    column source;
+};
+
+/// One move of a column. `allocate(bytes)` gives memory at `to`.
+template <class BackEnd, class Allocate>
+class column_mover {
+   public:
+    column_mover(BackEnd& b, Allocate allocate, device from, device to, stream_token on, std::source_location where)
+        : b_{b}, allocate_{std::move(allocate)}, from_{from}, to_{to}, on_{on.on_device(is_host_accessible(to) ? from : to)}, where_{where} {}
+
+    [[nodiscard]] column move(column const& c) {
+        if (auto const part = arena_part::of(c.view()); part.bytes != 0) return move_arena(c, part);
+        if (is_host_accessible(from_)) {
+            settle_before_reading();
+            host_fetcher fetcher;
+            return write(compaction_planner{fetcher, api, where_}.run(view_of(c)));
+        }
+        device_fetcher<BackEnd> fetcher{b_, from_, on_, c.view().node().arena};
+        return write(compaction_planner{fetcher, api, where_}.run(view_of(c)));  // the fetcher keeps what was fetched
+    }
+
+   private:
+    static constexpr char const* api = "ferry::column::to";
+    using memory_type = std::remove_cvref_t<std::invoke_result_t<Allocate&, std::size_t>>;
+
+    /// The view as the chunks of a plan.
+    [[nodiscard]] std::span<column_view const> view_of(column const& c) {
+        view_ = c.view();
+        return {&view_, 1};
+    }
+    [[nodiscard]] std::shared_ptr<moved_arena<memory_type>> make_owner(std::int64_t bytes, column source = {}) {
+        return std::make_shared<moved_arena<memory_type>>(moved_arena<memory_type>{allocate_(static_cast<std::size_t>(bytes)), std::move(source)});
+    }
+
+    /// One copy, whatever is in it.
+    [[nodiscard]] column move_arena(column const& c, arena_part const& part) {
+        bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
+        auto owner = make_owner(part.bytes, reads_later ? c : column{});
+        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        auto tree = std::make_shared<column_tree>();
+        tree->owner = std::move(owner);
+        build(*tree, moved_source{c.view(), part, begin}, to_, api, where_);
+        for (std::size_t i = 0; i < tree->node_count; ++i) tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
+        // Last, so that no failure frees memory that a queued copy still writes.
+        if (is_host_accessible(from_) && is_host_accessible(to_)) {
+            settle_before_reading();
+            settle_before_writing();
+            std::memcpy(begin, part.begin, static_cast<std::size_t>(part.bytes));
+        } else {
+            b_.copy(plan_bytes(part.bytes), begin, to_, part.begin, from_, on_);
+            if (is_host_accessible(to_) && on_.names_stream()) b_.wait(on_);
+        }
+        return column_access::make(std::move(tree));
+    }
+
+    [[nodiscard]] column write(compaction const& plan) {
+        if (plan.arena == 0) return column_access::make(make_tree(plan, nullptr, nullptr, to_, api, where_));
+        if (is_host_accessible(to_)) {
+            auto owner = make_owner(plan.arena);
+            auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+            settle_before_writing();
+            arena_filler{plan, begin, api, where_}.run();
+            return column_access::make(make_tree(plan, begin, std::move(owner), to_, api, where_));
+        }
+        buffer<host_space> const staging{static_cast<std::size_t>(plan.arena)};
+        arena_filler{plan, static_cast<std::byte*>(staging.data()), api, where_}.run();
+        auto owner = make_owner(plan.arena);
+        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        auto tree = make_tree(plan, begin, std::move(owner), to_, api, where_);
+        b_.copy(plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_);  // has read the staging memory when it returns
+        return column_access::make(std::move(tree));
+    }
+    /// A stream may still write pinned and managed memory.
+    void settle_before_reading() {
+        if (from_.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
+    }
+    /// Pinned and managed memory is given out for work on the stream, and may still be in use by what is queued there.
+    void settle_before_writing() {
+        if (to_.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
+    }
+
+    BackEnd& b_;
+    Allocate allocate_;
+    device from_, to_;
+    stream_token on_;
+    std::source_location where_;
+    column_view view_{};
+};
+
+}  // namespace detail
+
+/// The column on `place`: a device, whose memory comes from the back end, or a memory space. The same column, and no copy,
+/// when it is there already; else one in one allocation, as `compact` writes it: slices are cut, bits and offsets begin at 0,
+/// and the type is kept.
+///
+/// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a column that
+/// came whole from `to` or `compact` is copied as it lies. Of another one on a device the host fetches what it uses: for
+/// each depth of the tree one wait, and a copy for each of its buffers. Null counts of columns that the host reads, or has
+/// fetched, are known after.
+///
+/// `on`: a stream on which the column is ready. On the host, in pinned and in managed memory the data is there on return. On
+/// other devices it is there once `on` got so far; nothing blocks where the source is the host or one copy. Without a stream
+/// nothing may be pending, and the data is there on return. The new column owns its memory, and a column that a queued copy still reads
+/// lives on in it; finish your own work before you drop it.
+///
+/// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the node's
+///                path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
+template <class Where, class BackEnd>
+    requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) && back_end<std::remove_reference_t<BackEnd>>)
+column column::to(Where place, BackEnd&& b, stream_token on, std::source_location where) const {
+    constexpr auto api = "ferry::column::to";
+    ferry::device target;
+    if constexpr (memory_space<Where>) target = place.device();
+    else target = place;
+    if (is_same_place(device(), target)) return *this;
+    detail::require_reach(b, device(), api, where);
+    detail::require_reach(b, target, api, where);
+    if (on.is_ambiguous()) detail::fail(errc::stream, api, message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"}, where);
+    auto const from = device();
+    auto const allocate = [&](std::size_t bytes) {
+        if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
+        else return b.allocate(target, bytes, on.on_device(target));
+    };
+    return detail::column_mover<std::remove_reference_t<BackEnd>, decltype(allocate)>{b, allocate, from, target, on, where}.move(*this);
+}
+
+}  // namespace ferry

@@ -1,0 +1,81 @@
+// Columns on a simulated device whose buffers are allocations of their own, as other libraries have them.
+#pragma once
+
+#include <ferry/column.hpp>
+#include <support/sim_space.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace support {
+
+/// The column as it is stored, on a device; written on `on`.
+class sim_columns {
+   public:
+    sim_columns(sim_system& sim, ferry::device where, ferry::stream_token on) : sim_{&sim}, where_{where}, on_{on} {}
+
+    [[nodiscard]] ferry::column put(ferry::column const& c) {
+        kept_ = std::make_shared<kept>();
+        auto root = parts_of(c.view());
+        root.offset = c.offset();
+        root.length = c.length();
+        root.null_count = -1;
+        return ferry::make_column(root, kept_, where_);
+    }
+
+   private:
+    struct kept {
+        std::deque<sim_memory> memory;
+        std::deque<std::vector<ferry::column_buffer>> buffers;
+        std::deque<std::vector<ferry::column_parts>> parts;
+    };
+    [[nodiscard]] static std::int64_t bytes_of(ferry::column_view whole, std::size_t i) {
+        auto const layout = whole.layout();
+        if (whole.buffers()[i].bytes >= 0) return whole.buffers()[i].bytes;
+        if (i >= static_cast<std::size_t>(layout.buffer_count)) {  // of views
+            auto const count = static_cast<std::int64_t>(whole.buffers().size()) - layout.buffer_count - 1;
+            auto const k = static_cast<std::int64_t>(i) - layout.buffer_count;
+            return k == count ? 8 * count : static_cast<std::int64_t const*>(whole.buffers().back().data)[k];
+        }
+        std::int64_t bytes = 0;
+        static_cast<void>(ferry::needed_bytes(whole.type(), layout.buffers[i], whole.offset() + whole.length(), bytes));
+        if (layout.buffers[i].kind != ferry::buffer_kind::bytes) return bytes;
+        auto const end = whole.offset() + whole.length();
+        return layout.buffers[1].bits == 64 ? ferry::detail::load<std::int64_t>(whole.buffers()[1].data, end) : ferry::detail::load<std::int32_t>(whole.buffers()[1].data, end);
+    }
+    [[nodiscard]] ferry::column_parts parts_of(ferry::column_view c) {
+        ferry::column_view const whole{c.node()};
+        auto& buffers = kept_->buffers.emplace_back();
+        for (std::size_t i = 0; i < c.buffers().size(); ++i) {
+            auto const b = c.buffers()[i];
+            auto const bytes = b.data == nullptr ? 0 : bytes_of(whole, i);
+            if (bytes == 0) {
+                buffers.push_back({b.data, b.bytes});
+                continue;
+            }
+            auto& m = kept_->memory.emplace_back(sim_->make_memory(where_, static_cast<std::size_t>(bytes)));
+            sim_->write(on_, m.block(), b.data, static_cast<std::size_t>(bytes));
+            buffers.push_back({m.data(), b.bytes});
+        }
+        std::vector<ferry::column_parts> children;
+        for (int i = 0; i < c.child_count(); ++i) children.push_back(parts_of(c.child(i)));
+        if (c.has_dictionary()) {
+            auto d = parts_of(c.dictionary());
+            children.push_back(d);
+        }
+        auto& all = kept_->parts.emplace_back(std::move(children));
+        auto const count = static_cast<std::size_t>(c.child_count());
+        return {.format = c.format(), .name = c.name(), .length = c.length(), .offset = c.offset(), .buffers = buffers, .children = {all.data(), count},
+                .dictionary = c.has_dictionary() ? &all[count] : nullptr, .flags = c.flags(), .metadata = c.metadata()};
+    }
+
+    sim_system* sim_;
+    ferry::device where_;
+    ferry::stream_token on_;
+    std::shared_ptr<kept> kept_;
+};
+
+}  // namespace support
