@@ -8,7 +8,9 @@
 #include <doctest/doctest.h>
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -338,6 +340,54 @@ TEST_CASE("a /dev/shm that fills up never ends in SIGBUS" * doctest::skip(lacks_
         return 4;
     });
     CHECK(status == 0);
+}
+
+TEST_CASE("two threads that want the last room: one of them at most gets it, and nothing of the other is left" * doctest::skip(lacks_small_shm())) {
+    int const status = support::in_child([] {
+        if (!enter_small_shm()) return 6;
+        session own;
+        ferry::ipc::shared_space space{own};
+        constexpr std::size_t most = 600'000;  // of a MiB
+        int served = 0;
+        for (int round = 0; round < 200; ++round) {
+            void* got[2] = {};
+            int failed[2] = {};
+            auto const want = [&](int i) {
+                try {
+                    got[i] = space.allocate(most);
+                    std::memset(got[i], 1, most);
+                } catch (ferry::error const& e) {
+                    failed[i] = e.code() == errc::out_of_memory ? 1 : 2;
+                }
+            };
+            std::thread other{want, 1};
+            want(0);
+            other.join();
+            if (failed[0] + failed[1] == 0 || failed[0] == 2 || failed[1] == 2) return 1;
+            for (void* const p : got)
+                if (p != nullptr) space.deallocate(p, most), ++served;
+            if (!support::segments().empty()) return 2;
+            void* const whole = space.allocate(most);  // all of it came back
+            std::memset(whole, 1, most);
+            space.deallocate(whole, most);
+        }
+        return served > 0 ? 0 : 3;
+    });
+    CHECK(status == 0);
+}
+
+TEST_CASE("a fresh segment is written without a fault for each page") {
+    session own;
+    ferry::ipc::shared_space space{own};
+    constexpr std::size_t pages = 4096, bytes = pages * 4096;
+    void* const p = space.allocate(bytes);
+    rusage before = {}, after = {};
+    getrusage(RUSAGE_THREAD, &before);
+    int const populates = madvise(p, 1, 23);  // MADV_POPULATE_WRITE: Linux 5.14
+    std::memset(p, 1, bytes);
+    getrusage(RUSAGE_THREAD, &after);
+    if (populates == 0) CHECK(after.ru_minflt - before.ru_minflt < static_cast<long>(pages / 8));
+    space.deallocate(p, bytes);
 }
 
 TEST_CASE("forty shares of one segment, and then no more") {
