@@ -210,13 +210,20 @@ class Chunks:
         return capsule(self.stream, STREAM)
 
 
+def _in(type_, capsule_):
+    """The struct in a capsule, which lives as long as it does."""
+    found = type_.from_address(pointer_of(capsule_))
+    found.capsule = capsule_
+    return found
+
+
 def schema_in(capsule_):
-    return Schema.from_address(pointer_of(capsule_))
+    return _in(Schema, capsule_)
 
 
 def array_in(capsule_):
-    return Array.from_address(pointer_of(capsule_))
+    return _in(Array, capsule_)
 
 
 def device_array_in(capsule_):
-    return DeviceArray.from_address(pointer_of(capsule_))
+    return _in(DeviceArray, capsule_)

@@ -45,7 +45,7 @@ def value(type_, i):
     if pa.types.is_time(type_):
         return datetime.time(i % 24, i % 60, (7 * i) % 60)
     if pa.types.is_timestamp(type_) or pa.types.is_duration(type_) or pa.types.is_interval(type_):
-        return (i, -i, 10**9 + i) if pa.types.is_interval(type_) else i * 1009 - 5000
+        return (i, -i, 10**9 + i) if pa.types.is_interval(type_) else (i * 1009 - 5000) * 1000
     if pa.types.is_fixed_size_binary(type_):
         return bytes([i % 256, 0, 255, 7, i % 5])
     return _text(i) if pa.types.is_string(type_) or pa.types.is_large_string(type_) or type_ == pa.string_view() else _text(i).encode()

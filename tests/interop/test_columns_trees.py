@@ -87,6 +87,13 @@ def test_random_trees_come_back_equal(seed):
         begin = r.randrange(len(array) + 1)
         end = r.randrange(begin, len(array) + 1)
         assert from_capsules(column[begin:end]).equals(array[begin:end])
+        if n % 4 == 0:
+            joined = mt.Column.from_arrow(pa.chunked_array([array[begin:end], array[end:], array[:begin]]))
+            joined.validate(full=True)
+            out = from_capsules(joined)
+            out.validate(full=True)
+            assert out[: end - begin].equals(array[begin:end]) and out[end - begin : len(array) - begin].equals(array[end:])
+            assert out[len(array) - begin :].equals(array[:begin])
 
 
 def test_children_and_dictionaries_are_columns_as_they_are_stored():

@@ -12,9 +12,9 @@
 #include <ferry/arrow/from_arrow.hpp>
 #include <ferry/arrow/from_stream.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/concat.hpp>
 
 #include <cstdint>
-#include <span>
 #include <utility>
 
 namespace ferry::python {
@@ -96,10 +96,6 @@ template <class BackEnd>
     return from_arrow(a, s);
 }
 
-[[nodiscard]] inline column joined(std::span<column const> chunks) {
-    ferry::detail::fail(errc::not_shareable, "from_arrow", message{"the stream has "} << std::uint64_t{chunks.size()} << " chunks, which cannot be joined yet");
-}
-
 /// Pulls a stream dry. Other threads run meanwhile: the producer's may be Python's.
 /// \throws error_is_set  OSError with the stream's own text, but ValueError for EINVAL and MemoryError for ENOMEM
 [[nodiscard]] inline column import_stream(reference const& method) {
@@ -110,7 +106,7 @@ template <class BackEnd>
         without_gil const others_run;
         auto reader = from_arrow_stream(stream.get());
         auto const chunks = read_all(reader);
-        return chunks.empty() ? reader.type() : chunks.size() == 1 ? chunks[0] : joined(chunks);
+        return chunks.empty() ? reader.type() : concat(chunks);
     } catch (error const& e) {
         if (e.code() != errc::driver) throw;
         set_error(PyExc_OSError, e.what());

@@ -4,6 +4,7 @@
 #include <ferry/python.hpp>
 #include <ferry/python/arrow.hpp>
 #ifdef MINITENSOR_HAS_CUDA
+#include <ferry/cuda/arrow.hpp>
 #include <ferry/python/cuda_back_end.hpp>
 #endif
 #include <ferry/column.hpp>
@@ -21,7 +22,7 @@ using namespace nb::literals;
 using ferry::column;
 
 #ifdef MINITENSOR_HAS_CUDA
-using back_end = ferry::python::cuda_back_end<>;
+using back_end = ferry::python::cuda_back_end<ferry::cuda::arrow_back_end>;
 #else
 using back_end = ferry::host_back_end;
 #endif
@@ -71,7 +72,7 @@ column to(column const& c, nb::handle device) {
     auto const where = normalised(to_device(device));
     ferry::device const wanted{static_cast<ferry::device_type>(where.type), where.id};
     if (ferry::is_same_place(wanted, c.device())) return c;
-    throw std::runtime_error{"not yet"};
+    throw buffer_error{"columns cannot be moved to " + mt::name(where)};
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ void define_columns(nb::module_& m) {
         .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
         .def("validate", &validate, "full"_a = false,
              "ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too.")
-        .def("to", &to, "device"_a, "The same column on another device: compacted there; itself when it is there already.")
+        .def("to", &to, "device"_a.none(), "The same column on another device: compacted there; itself when it is there already.")
         .def("__repr__", [](column const& c) {
             return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());
         });

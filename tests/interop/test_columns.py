@@ -1,0 +1,674 @@
+"""mt.Column's face: what each attribute says, what shares and what copies, who keeps the memory alive, which error is which."""
+
+import ctypes
+import gc
+import threading
+import weakref
+
+import arrow_trees as trees
+import nanoarrow
+import numpy as np
+import pyarrow as pa
+import pytest
+from arrow_forge import (
+    ARRAY,
+    DEVICE_ARRAY,
+    SCHEMA,
+    Chunks,
+    Forged,
+    Node,
+    Tree,
+    array_in,
+    device_array_in,
+    schema_in,
+    struct,
+)
+from forge import name_of, pointer_of
+
+import minitensor as mt
+
+COPY_NEEDED = (BufferError, ValueError)
+
+
+def column(values, type_=None):
+    return mt.Column.from_arrow(pa.array(values, type_))
+
+
+def back(c):
+    return pa.Array._import_from_c_capsule(*c.__arrow_c_array__())
+
+
+class Producer:
+    """An array's protocols, as many as wanted; notes what was asked for."""
+
+    def __init__(self, array, *names):
+        self._array, self._names, self.asked = array, names, []
+
+    def __getattr__(self, name):
+        if name.startswith("__arrow_c_"):
+            self.asked.append(name)
+            if name in self._names:
+                return getattr(self._array, name)
+        raise AttributeError(name)
+
+
+# What it says of itself
+
+
+def test_attributes_are_the_schemas_and_the_arrays():
+    field = pa.field("price", pa.int32(), nullable=False, metadata={"unit": "CHF", b"raw": b"\0\xff", b"": b""})
+    batch = pa.record_batch([pa.array([1, 2, 3], pa.int32())], schema=pa.schema([field]))
+    whole = mt.Column.from_arrow(batch)
+    assert (whole.type, whole.name, whole.length, whole.offset, whole.null_count, whole.device) == ("+s", "", 3, 0, 0, (1, 0))
+    price = whole.children[0]
+    assert (price.type, price.name, price.nullable, price.length, len(price)) == ("i", "price", False, 3, 3)
+    assert price.metadata == {b"unit": b"CHF", b"raw": b"\0\xff", b"": b""}
+    assert whole.metadata == {} and price.children == () and price.dictionary is None
+    assert all(type(x) is int for x in (*price.device, price.length, price.offset, price.null_count))
+    assert column([1, None]).nullable
+
+
+def test_the_type_is_the_schemas_format():
+    formats = {
+        pa.null(): "n", pa.bool_(): "b", pa.int8(): "c", pa.uint8(): "C", pa.int16(): "s", pa.uint16(): "S", pa.int32(): "i",
+        pa.uint32(): "I", pa.int64(): "l", pa.uint64(): "L", pa.float16(): "e", pa.float32(): "f", pa.float64(): "g",
+        pa.binary(): "z", pa.large_binary(): "Z", pa.binary_view(): "vz", pa.string(): "u", pa.large_string(): "U",
+        pa.string_view(): "vu", pa.decimal128(9, 2): "d:9,2", pa.decimal256(40, -1): "d:40,-1,256", pa.decimal32(5, 1): "d:5,1,32",
+        pa.binary(7): "w:7", pa.date32(): "tdD", pa.date64(): "tdm", pa.time32("s"): "tts", pa.time64("ns"): "ttn",
+        pa.timestamp("us"): "tsu:", pa.timestamp("ms", "Europe/Zurich"): "tsm:Europe/Zurich", pa.duration("s"): "tDs",
+        pa.month_day_nano_interval(): "tin", pa.list_(pa.int8()): "+l", pa.large_list(pa.int8()): "+L", pa.list_view(pa.int8()): "+vl",
+        pa.large_list_view(pa.int8()): "+vL", pa.list_(pa.int8(), 3): "+w:3", pa.struct([("a", pa.int8())]): "+s",
+        pa.map_(pa.string(), pa.int8()): "+m", pa.dense_union([pa.field("a", pa.int8())]): "+ud:0",
+        pa.sparse_union([pa.field("a", pa.int8())], [5]): "+us:5", pa.run_end_encoded(pa.int16(), pa.string()): "+r",
+        pa.dictionary(pa.int16(), pa.string()): "s", pa.uuid(): "w:16",
+    }  # fmt: skip
+    for type_, format_ in formats.items():
+        c = mt.Column.from_arrow(pa.nulls(0, type_))
+        assert c.type == format_, type_
+        assert schema_in(c.__arrow_c_schema__()).format.decode() == format_
+        assert pa.field(c).type == type_  # and the metadata of an extension comes back
+
+
+def test_types_that_pyarrow_has_no_name_for_travel_too():
+    for format_, bits in ((b"tiM", 32), (b"tiD", 64), (b"tin", 128)):
+        node = Node(format_, 3, (None, bytes(range(bits // 8 * 3))))
+        c = mt.Column.from_arrow(Forged(Tree(node)))
+        c.validate(full=True)
+        assert c.type == format_.decode() and nanoarrow.c_array(c).length == 3
+
+
+def test_a_dictionary_is_a_column_of_its_own():
+    c = mt.Column.from_arrow(pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int8()), ["a", "b"], ordered=True))
+    assert (c.type, c.null_count, c.dictionary.type, c.dictionary.length) == ("c", 1, "u", 2)
+    assert back(c.dictionary).to_pylist() == ["a", "b"]
+    assert back(c).type.ordered
+    assert c.dictionary.dictionary is None
+
+
+def test_names_that_are_no_text_survive():
+    c = mt.Column.from_arrow(Forged(Tree(struct(Node(name=b"\xff\xfe"), name="größe".encode()))))
+    assert c.name == "größe" and c.children[0].name.encode("utf-8", "surrogateescape") == b"\xff\xfe"
+
+
+def test_a_null_count_that_nobody_said_is_counted():
+    for said, bits, length, offset, counted in ((-1, b"\5", 3, 0, 1), (-1, b"\xff", 3, 0, 0), (-1, b"\xf0", 3, 2, 2), (-1, None, 3, 0, 0)):
+        node = Node(length=length, offset=offset, null_count=said, buffers=(bits, bytes(4 * (length + offset))))
+        assert mt.Column.from_arrow(Forged(Tree(node))).null_count == counted
+    assert column([None, None], pa.null()).null_count == 2
+    sliced = column([1, None, 3, None, 5])
+    assert [sliced[i:].null_count for i in range(6)] == [2, 2, 1, 1, 0, 0]
+
+
+def test_metadata_travels_as_it_is():
+    pairs = {b"ARROW:extension:name": b"mine", b"ARROW:extension:metadata": b"\0\1", b"k\0": b""}
+    schema = pa.schema([pa.field("x", pa.int8())], metadata=pairs)
+    c = mt.Column.from_arrow(pa.record_batch([pa.array([1], pa.int8())], schema=schema))
+    assert c.metadata == pairs
+    assert pa.RecordBatch._import_from_c_capsule(*c.__arrow_c_array__()).schema.metadata == pairs
+
+
+def test_flags_travel_as_they_are():
+    for flags in range(8):
+        c = mt.Column.from_arrow(Forged(Tree(Node(flags=flags))))
+        assert schema_in(c.__arrow_c_schema__()).flags == flags and c.nullable == bool(flags & 2)
+
+
+# Slices
+
+
+def test_slices_follow_pythons_rules():
+    values = list(range(20))
+    c = column(values)
+    for begin in (None, *range(-25, 26, 3)):
+        for end in (None, *range(-25, 26, 4)):
+            for step in (None, 1):
+                part = c[begin:end:step]
+                assert back(part).to_pylist() == values[begin:end:step]
+                assert part.offset == slice(begin, end).indices(20)[0] and part.length == len(part)
+                assert back(part).buffers()[1].address == back(c).buffers()[1].address
+    inner = c[5:][3:10]
+    assert (inner.offset, inner.length) == (8, 7)
+    of_slice = mt.Column.from_arrow(pa.array(values)[4:])
+    assert of_slice.offset == 4 and of_slice[2:].offset == 6
+
+
+@pytest.mark.parametrize("step", [2, -1, -2, 3])
+def test_other_steps_are_a_value_error(step):
+    with pytest.raises(ValueError):
+        column([1, 2, 3])[::step]
+    with pytest.raises(ValueError, match="zero"):
+        column([1, 2, 3])[::0]
+
+
+@pytest.mark.parametrize("key", [0, -1, True, None, "a", (slice(None), slice(None)), ..., np.int64(1), 1.5])
+def test_what_is_no_slice_is_a_type_error(key):
+    with pytest.raises(TypeError):
+        column([1, 2, 3])[key]
+    with pytest.raises(TypeError):
+        column([1, 2, 3])["a":]
+
+
+def test_children_are_as_they_are_stored():
+    array = pa.array([{"a": i, "b": [i] * (i % 3)} for i in range(10)])
+    c = mt.Column.from_arrow(array[4:8])
+    assert (c.offset, c.length) == (4, 4)
+    assert [(x.name, x.offset, x.length) for x in c.children] == [("a", 0, 10), ("b", 0, 10)]
+    assert back(c[1:].children[0]).to_pylist() == list(range(10))
+
+
+# In
+
+
+def test_protocols_are_looked_up_in_their_order():
+    array = pa.array([1, 2, 3])
+    table = pa.chunked_array([array])
+    every = ("__arrow_c_array__", "__arrow_c_device_array__", "__arrow_c_stream__")
+    for i, name in enumerate(every[:2]):
+        p = Producer(array, *every[i:])
+        assert back(mt.Column.from_arrow(p)).equals(array)
+        assert p.asked[-1] == name and p.asked == [*every[: i + 1]]
+    p = Producer(table, "__arrow_c_stream__")
+    assert back(mt.Column.from_arrow(p)).equals(array) and p.asked == [*every]
+
+
+def test_memory_that_the_hosts_protocol_refuses_goes_by_the_devices():
+    class OnlyDevice:
+        def __init__(self, error):
+            self.error = error
+
+        def __arrow_c_array__(self, requested_schema=None):
+            raise self.error
+
+        def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+            return pa.array([1, 2]).__arrow_c_device_array__()
+
+    for error in (NotImplementedError("not on the CPU"), BufferError("not on the CPU")):
+        assert mt.Column.from_arrow(OnlyDevice(error)).length == 2
+    with pytest.raises(RuntimeError, match="broken"):
+        mt.Column.from_arrow(OnlyDevice(RuntimeError("broken")))
+
+
+def test_the_producers_own_errors_go_through():
+    class Mine(Exception):
+        pass
+
+    for name in ("__arrow_c_array__", "__arrow_c_device_array__", "__arrow_c_stream__"):
+        for error in (Mine("no"), NotImplementedError("no"), BufferError("no"), KeyboardInterrupt()):
+
+            def method(self, error=error):
+                raise error
+
+            with pytest.raises(type(error)):
+                mt.Column.from_arrow(type("Failing", (), {name: method})())
+    with pytest.raises(Mine):
+        mt.Column.from_arrow(type("Failing", (), {"__getattr__": lambda self, name: (_ for _ in ()).throw(Mine())})())
+
+
+@pytest.mark.parametrize("x", [None, 1, "a", [1, 2], (1, 2), b"", object(), object, pa.Array, np.arange(3), mt.Column])
+def test_no_protocol_is_a_type_error(x):
+    with pytest.raises(TypeError):
+        mt.Column.from_arrow(x)
+    with pytest.raises(TypeError):
+        mt.Column.from_arrow(*[pa.array([1])] * 2)
+    with pytest.raises(TypeError):
+        mt.Column.from_arrow()
+
+
+def test_streams_become_one_column():
+    type_ = pa.int32()
+    empty = mt.Column.from_arrow(pa.chunked_array([], type_))
+    assert (empty.length, empty.type, empty.offset) == (0, "i", 0)
+    empty.validate(full=True)
+    assert back(empty).to_pylist() == []
+    array = pa.array([1, None, 3], type_)
+    one = mt.Column.from_arrow(pa.chunked_array([array]))
+    assert back(one).buffers()[1].address == array.buffers()[1].address
+    several = mt.Column.from_arrow(pa.chunked_array([array, array[1:], array[:0], pa.array([7], type_)]))
+    assert back(several).to_pylist() == [1, None, 3, None, 3, 7] and several.null_count == 2
+    several.validate(full=True)
+
+
+def test_batches_and_tables_become_a_struct_column():
+    batch = pa.record_batch({"a": [1, 2, 3], "b": ["x", None, "z"]})
+    for x in (batch, pa.table(batch), pa.RecordBatchReader.from_batches(batch.schema, [batch])):
+        c = mt.Column.from_arrow(x)
+        assert c.type == "+s" and [y.name for y in c.children] == ["a", "b"] and c.length == 3
+        assert pa.record_batch(c).equals(batch)
+        assert back(c.children[1]).buffers()[2].address == batch.column(1).buffers()[2].address
+    table = pa.concat_tables([pa.table(batch), pa.table(batch[1:])])
+    c = mt.Column.from_arrow(table)
+    assert pa.record_batch(c).equals(table.combine_chunks().to_batches()[0])
+    none = mt.Column.from_arrow(pa.table(batch)[:0])
+    assert none.length == 0 and pa.record_batch(none).schema.equals(batch.schema)
+
+
+@pytest.mark.parametrize("how", [None, *trees.NESTS])
+def test_chunks_of_every_type_are_joined(how):
+    for type_ in trees.LEAVES:
+        for pattern in trees.PATTERNS:
+            array = trees.leaf(type_, pattern) if how is None else trees.nested([how], type_, pattern)
+            parts = [array[:5], array[3:20], array[7:7], array[11:]]
+            c = mt.Column.from_arrow(pa.chunked_array(parts))
+            assert c.length == sum(map(len, parts))
+            c.validate(full=True)
+            out = back(c)
+            out.validate(full=True)
+            assert out.type == array.type
+            begin = 0
+            for part in parts:
+                assert out[begin : begin + len(part)].equals(part)
+                begin += len(part)
+
+
+def test_a_stream_that_python_feeds_from_another_thread_can_be_read():
+    schema = pa.schema([("a", pa.int64())])
+    ready = threading.Event()
+
+    def batches():
+        for i in range(3):
+            worker = threading.Thread(target=ready.set)  # needs the GIL while we wait
+            worker.start()
+            assert ready.wait(10)
+            worker.join()
+            yield pa.record_batch([pa.array([i])], schema=schema)
+
+    c = mt.Column.from_arrow(pa.RecordBatchReader.from_batches(schema, batches()))
+    assert back(c.children[0]).to_pylist() == [0, 1, 2]
+
+
+def test_a_streams_text_is_in_the_message():
+    def batches():
+        raise ValueError("the cellar is flooded")
+        yield
+
+    with pytest.raises(Exception, match="the cellar is flooded"):
+        mt.Column.from_arrow(pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches()))
+
+
+# Out
+
+
+def test_capsules_have_the_names_of_the_interface():
+    c = column([1, 2, 3])
+    assert name_of(c.__arrow_c_schema__()) == SCHEMA
+    assert [name_of(x) for x in c.__arrow_c_array__()] == [SCHEMA, ARRAY]
+    assert [name_of(x) for x in c.__arrow_c_device_array__()] == [SCHEMA, DEVICE_ARRAY]
+    assert type(c.__arrow_c_array__()) is tuple and not hasattr(c, "__arrow_c_stream__")
+
+
+def test_a_device_array_of_the_host_is_at_minus_1_and_has_no_event():
+    _, capsule = column([1, None, 3])[1:].__arrow_c_device_array__()
+    d = device_array_in(capsule)
+    assert (d.device_type, d.device_id, d.sync_event, list(d.reserved)) == (1, -1, None, [0, 0, 0])
+    assert (d.array.length, d.array.offset) == (2, 1)
+    assert column([1]).device == (1, 0)
+
+
+def test_device_arrays_of_the_host_come_in():
+    for device in ((1, -1, None), (1, 0, None), (1, 7, 0x1234)):
+        tree = Tree(Node())
+        c = mt.Column.from_arrow(Forged(tree, device))
+        assert c.device == (1, 0) and back(c).to_pylist() == [1, 2, 3]
+        del c
+        assert tree.released == {"schema": 1, "array": 1}
+
+
+def test_device_arrays_of_elsewhere_are_refused_and_left_alone():
+    for device, errors in (((2, 0, None), BufferError), ((99, 0, None), (ValueError, BufferError)), ((0, 0, None), (ValueError, BufferError)), ((8, 0, None), BufferError)):
+        if device[0] == 2 and mt.cuda_available():
+            continue
+        tree = Tree(Node())
+        with pytest.raises(errors):
+            mt.Column.from_arrow(Forged(tree, device))
+        assert tree.is_untouched_or_released_once()
+
+
+def test_a_requested_schema_is_a_wish_that_is_left_unfulfilled():
+    c = column([1, 2, 3], pa.int32())
+    wish = pa.int64().__arrow_c_schema__()
+    for method in (c.__arrow_c_array__, c.__arrow_c_device_array__):
+        for pair in (method(wish), method(requested_schema=wish), method(None), method(requested_schema=None)):
+            assert schema_in(pair[0]).format == b"i"
+        for bad in (3, "i", pa.int64(), c.__arrow_c_array__()[1]):
+            with pytest.raises(TypeError):
+                method(bad)
+        with pytest.raises(TypeError):
+            method(None, None)
+    assert schema_in(wish).release  # it stays the caller's
+
+
+def test_keywords_of_later_versions_are_refused_unless_none():
+    c = column([1, 2, 3])
+    c.__arrow_c_device_array__(requested_schema=None, stream=None, anything=None)
+    with pytest.raises(NotImplementedError, match="stream"):
+        c.__arrow_c_device_array__(stream=1)
+    with pytest.raises(NotImplementedError):
+        c.__arrow_c_device_array__(None, whatever=False)
+    with pytest.raises(TypeError):
+        c.__arrow_c_array__(stream=None)
+    with pytest.raises(TypeError):
+        c.__arrow_c_schema__(1)
+
+
+def test_methods_of_another_object_are_a_type_error():
+    with pytest.raises(TypeError):
+        mt.Column.__arrow_c_array__(3)
+    with pytest.raises(TypeError):
+        mt.Column()
+    with pytest.raises(TypeError):
+        mt.Column.__new__(mt.Column).__arrow_c_array__()
+
+
+def test_an_export_has_its_own_slice_and_says_what_it_knows_of_nulls():
+    c = column([1, None, 3, 4])
+    for part, length, offset in ((c, 4, 0), (c[1:], 3, 1), (c[2:3], 1, 2)):
+        _, capsule = part.__arrow_c_array__()
+        a = array_in(capsule)
+        assert (a.length, a.offset) == (length, offset) and a.null_count in (-1, part.null_count)
+        assert a.buffers[1] == back(c).buffers()[1].address  # never shifted
+
+
+# Who keeps the memory
+
+
+def made(node=None):
+    tree = Tree(node or struct(Node(name=b"a"), Node(name=b"d", dictionary=Node(b"u", 3, (None, bytes([0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]), b"abc")))))
+    return tree, mt.Column.from_arrow(Forged(tree))
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda c: c[1:], lambda c: c[1:][1:], lambda c: c.children, lambda c: c.children[0], lambda c: c.children[1].dictionary,
+        lambda c: c.__arrow_c_array__(), lambda c: c.__arrow_c_array__()[1], lambda c: c.__arrow_c_device_array__(),
+        lambda c: c.children[0].__dlpack__(max_version=(1, 0)), lambda c: mt.from_dlpack(c.children[0]), lambda c: np.from_dlpack(c.children[0]),
+        lambda c: mt.from_dlpack(c.children[0])[1:], lambda c: back(c), lambda c: back(c).field(0), lambda c: mt.Column.from_arrow(c[1:]),
+        lambda c: c.to("cpu"), lambda c: nanoarrow.c_array(c),
+    ],
+)  # fmt: skip
+def test_each_keeps_the_memory_alive_alone_and_the_base_is_released_once(derive):
+    tree, c = made()
+    one = derive(c)
+    del c
+    gc.collect()
+    assert tree.released == {"schema": 1, "array": 0}
+    two = one
+    del one
+    gc.collect()
+    assert tree.released["array"] == 0
+    del two
+    gc.collect()
+    assert tree.released == {"schema": 1, "array": 1}
+
+
+def test_a_schema_keeps_nothing_alive():
+    tree, c = made()
+    schema = c.__arrow_c_schema__()
+    pair = c.__arrow_c_array__()
+    del c
+    first = pair[0]
+    del pair
+    assert tree.released["array"] == 1
+    assert schema_in(schema).n_children == schema_in(first).n_children == 2
+
+
+def test_a_column_takes_part_in_weak_references_and_threads():
+    tree, c = made()
+    watched = weakref.ref(c)
+    parts = []
+    threads = [threading.Thread(target=lambda: parts.extend(c[i % 3 :].children for i in range(200))) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    del c
+    gc.collect()
+    assert watched() is None and tree.released["array"] == 0
+    parts.clear()
+    threads.clear()
+    gc.collect()
+    assert tree.released["array"] == 1
+
+
+def test_an_array_of_pyarrow_goes_when_the_column_does():
+    pool = pa.default_memory_pool()
+    before = pool.bytes_allocated()
+    c = mt.Column.from_arrow(pa.array(range(100_000)))
+    assert pool.bytes_allocated() > before
+    part = c[5:]
+    del c
+    assert pool.bytes_allocated() > before
+    del part
+    assert pool.bytes_allocated() == before
+
+
+# What others got wrong
+
+
+def test_a_column_without_items_and_buffers_has_a_first_offset_when_it_leaves():
+    """Length 0 with NULL offsets, which consumers read all the same."""
+    for format_, buffers, children in ((b"u", 3, ()), (b"Z", 3, ()), (b"+l", 2, (Node(length=0, buffers=(None, None)),))):
+        tree = Tree(Node(format_, 0, (None,) * buffers, children))
+        c = mt.Column.from_arrow(Forged(tree))
+        c.validate(full=True)
+        a = array_in(c.__arrow_c_array__()[1])
+        assert a.length == 0 and ctypes.string_at(a.buffers[1] + a.offset * 4, 8) == bytes(8)
+        assert back(c).to_pylist() == []
+    views = mt.Column.from_arrow(Forged(Tree(Node(b"vu", 0, (None, None, None)))))
+    assert back(views).to_pylist() == []
+
+
+def test_no_padding_and_no_null_slot_shows_what_was_there_before():
+    """Bits behind the last item, and values behind nulls, are somebody's old memory: what is joined has zeros there."""
+    garbage = Node(length=3, null_count=-1, buffers=(b"\xf5", b"\1\0\0\0\xee\xee\xee\xee\3\0\0\0"))
+    c = mt.Column.from_arrow(Chunks(Tree(Node()), [Tree(garbage), Tree(garbage)]))
+    bits, data = back(c).buffers()
+    assert bits.to_pybytes()[0] == 0b101101 and data.to_pybytes()[4:8] == bytes(4)
+    assert back(c).to_pylist() == [1, None, 3, 1, None, 3]
+    a = array_in(c.__arrow_c_array__()[1])
+    assert ctypes.string_at(a.buffers[0], 64) == b"\x2d" + bytes(63) and ctypes.string_at(a.buffers[1] + 24, 40) == bytes(40)
+
+
+def test_what_is_joined_is_aligned_and_padded_to_64_bytes():
+    """1000 nullable rows have a mask of 128 bytes."""
+    array = pa.array([None if i % 3 == 0 else i for i in range(500)])
+    c = mt.Column.from_arrow(pa.chunked_array([array, array]))
+    a = array_in(c.__arrow_c_array__()[1])
+    assert a.buffers[0] % 64 == a.buffers[1] % 64 == 0 and ctypes.string_at(a.buffers[0] + 125, 3) == bytes(3)
+
+
+def test_a_slice_leaves_validity_data_and_offsets_where_they_are():
+    """One offset for all of them: nothing is shifted ahead of the others."""
+    array = pa.array(["a", None, "ccc", "dd", None, "f"])
+    c = mt.Column.from_arrow(array)[1:5][1:]
+    a, whole = array_in(c.__arrow_c_array__()[1]), [b.address for b in array.buffers()]
+    assert (a.offset, a.length) == (2, 3) and [a.buffers[i] for i in range(3)] == whole
+
+
+def test_a_view_column_without_items_and_with_an_offset_is_valid_here():
+    """pyarrow's own validate refuses what its slices are."""
+    for type_ in (pa.string_view(), pa.binary_view()):
+        part = pa.array(["a", "b", "c"], type_)[3:]
+        mt.Column.from_arrow(part).validate(full=True)
+
+
+# DLPack
+
+
+@pytest.mark.parametrize("type_", [*trees.INTEGERS, *trees.FLOATS], ids=str)
+def test_numbers_without_nulls_share_read_only(type_):
+    array = trees.leaf(type_, "none")
+    for offset in (0, 1, 7):
+        c = mt.Column.from_arrow(array)[offset:]
+        t = mt.from_dlpack(c)
+        assert (t.readonly, t.copied, t.shape) == (True, False, (40 - offset,))
+        assert t.data_ptr == array.buffers()[1].address + offset * type_.bit_width // 8
+        assert t.tolist() == array[offset:].to_pylist()
+        n = np.from_dlpack(c)
+        assert not n.flags.writeable and n.ctypes.data == t.data_ptr
+        assert c.__dlpack_device__() == (1, 0)
+        mine = mt.from_dlpack(c, copy=True)
+        assert (mine.readonly, mine.copied) == (False, True) and mine.tolist() == t.tolist()
+        assert mt.from_dlpack(c, copy=False).data_ptr == t.data_ptr
+
+
+@pytest.mark.parametrize("type_", trees.TIMES, ids=str)
+def test_times_share_as_their_integers(type_):
+    array = trees.leaf(type_, "none")
+    t = mt.from_dlpack(mt.Column.from_arrow(array)[3:])
+    integer = pa.int32() if type_.bit_width == 32 else pa.int64()
+    assert t.dtype == str(integer) and t.tolist() == array[3:].view(integer).to_pylist() and t.readonly and not t.copied
+
+
+def test_booleans_are_copied():
+    values = [i % 3 == 0 for i in range(200)]
+    for offset in range(18):
+        c = column(values)[offset:]
+        for t in (mt.from_dlpack(c), mt.from_dlpack(c, copy=True)):
+            assert (t.dtype, t.copied, t.readonly, t.tolist()) == ("bool", True, False, values[offset:])
+        assert np.from_dlpack(c).tolist() == values[offset:]
+        with pytest.raises(BufferError) as caught:
+            c.__dlpack__(copy=False)
+        assert isinstance(caught.value, ValueError)
+    assert mt.from_dlpack(column([], pa.bool_())).tolist() == []
+    t = mt.from_dlpack(column(values).__dlpack__())  # a legacy capsule
+    assert t.tolist() == values
+
+
+def test_legacy_capsules_of_read_only_data_copy():
+    c = column([1, 2, 3])
+    t = mt.from_dlpack(c.__dlpack__())
+    assert t.tolist() == [1, 2, 3] and t.data_ptr != back(c).buffers()[1].address
+    with pytest.raises(BufferError) as caught:
+        c.__dlpack__(copy=False)
+    assert isinstance(caught.value, ValueError)
+    assert name_of(c.__dlpack__(max_version=(1, 0), copy=False)) == b"dltensor_versioned"
+    assert name_of(c.__dlpack__(max_version=(0, 8))) == b"dltensor"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([1, None, 3]), pa.array([True, None]), pa.array([None, None]), pa.array(["a"]), pa.array([b"a"]),
+        pa.array([[1], [2]]), pa.array([[1, 2]], pa.list_(pa.int32(), 2)), pa.array([{"a": 1}]), pa.array([1], pa.decimal128(9, 2)),
+        pa.DictionaryArray.from_arrays([0, 1], ["a", "b"]), pa.array([(1, 2, 3)], pa.month_day_nano_interval()), pa.array([b"12345"], pa.binary(5)),
+        pa.RunEndEncodedArray.from_arrays([1, 3], [4, 5]), pa.array(["a"], pa.string_view()), pa.nulls(0),
+    ],
+    ids=lambda a: str(a.type),
+)  # fmt: skip
+def test_everything_else_is_a_buffer_error(array):
+    c = mt.Column.from_arrow(array)
+    for arguments in ({}, {"copy": True}, {"copy": False}, {"max_version": (1, 0)}):
+        with pytest.raises(BufferError) as caught:
+            c.__dlpack__(**arguments)
+        assert not isinstance(caught.value, ValueError)
+
+
+def test_a_slice_without_nulls_travels():
+    c = column([None, 1, 2, None])
+    assert mt.from_dlpack(c[1:3]).tolist() == [1, 2]
+    assert mt.from_dlpack(c[1:1]).tolist() == []
+    with pytest.raises(BufferError):
+        c[1:].__dlpack__()
+
+
+def test_nan_is_no_null():
+    c = column([1.0, float("nan"), 3.0])
+    assert c.null_count == 0
+    assert np.isnan(np.from_dlpack(c)).tolist() == [False, True, False]
+    both = column([float("nan"), None])
+    assert both.null_count == 1 and back(both).is_null().to_pylist() == [False, True]
+    assert back(both).is_null(nan_is_null=True).to_pylist() == [True, True]
+    with pytest.raises(BufferError):
+        both.__dlpack__()
+
+
+def test_bad_arguments_of_dlpack_are_as_with_tensors():
+    c = column([1, 2, 3])
+    for bad in ({"stream": 1}, {"stream": 0}, {"stream": "a"}, {"max_version": 1}, {"copy": 1}, {"dl_device": (1,)}):
+        with pytest.raises(ValueError):
+            c.__dlpack__(**bad)
+    c.__dlpack__(stream=None)
+    c.__dlpack__(stream=-1)
+    with pytest.raises(TypeError):
+        c.__dlpack__(None)
+    with pytest.raises(TypeError):
+        c.__dlpack__(unknown=None)
+    if not mt.cuda_available():
+        with pytest.raises(BufferError):
+            c.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
+
+
+def test_torch_and_jax_take_columns():
+    import torch
+
+    c = column([1.5, 2.5, 3.5])
+    assert torch.from_dlpack(c[1:]).tolist() == [2.5, 3.5]
+    import jax
+
+    assert jax.numpy.from_dlpack(column([1, 2], pa.int32())).tolist() == [1, 2]
+
+
+# Elsewhere
+
+
+@pytest.mark.parametrize("device", ["cpu", (1, 0), "cpu:0", np.arange(1)], ids=["name", "pair", "numbered", "array"])
+def test_to_where_it_is_shares(device):
+    for seed in range(3):
+        array = trees.Forest(seed).tree()[1:]
+        c = mt.Column.from_arrow(array)
+        same = c.to(device)
+        assert (same.device, same.offset, same.length) == ((1, 0), c.offset, c.length)
+        assert [pointer_of(x) for x in same.__arrow_c_array__()]
+        assert [b and b.address for b in back(same).buffers()] == [b and b.address for b in back(c).buffers()]
+
+
+def test_to_what_is_no_device_or_is_not_there():
+    c = column([1, 2, 3])
+    for bad in ("nowhere", "cuda:", 3, None, (1,), object()):
+        with pytest.raises(ValueError):
+            c.to(bad)
+    if not mt.cuda_available():
+        for device in ("cuda", "cuda:0", (2, 0), "cuda_host", "cuda_managed"):
+            with pytest.raises(BufferError):
+                c.to(device)
+    for device in ("metal", (8, 0), "vulkan"):
+        with pytest.raises(BufferError):
+            c.to(device)
+
+
+def test_validate_takes_full_by_either_name():
+    c = column([1, 2, 3])
+    assert c.validate() is None and c.validate(True) is None and c.validate(full=False) is None
+    assert "Column" in repr(c) and "'l'" in repr(c)
+
+
+def test_a_chunk_shares_what_a_stream_gives():
+    stream = Chunks(Tree(Node()), [chunk := Tree(Node())])
+    c = mt.Column.from_arrow(stream)
+    pair = c.__arrow_c_array__()
+    assert array_in(pair[1]).buffers[1] == chunk.array.buffers[1]
+    del pair
+    assert stream.released == 1 and chunk.released["array"] == 0
+    del c
+    assert chunk.released["array"] == 1
