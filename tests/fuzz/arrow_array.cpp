@@ -1,0 +1,186 @@
+// Hostile arrays: what the structs say is arbitrary, and each buffer is exactly as large as type, offset, length and last offset make
+// it. An error that leaves them the caller's, or a column that is counted, sliced, validated and exported without a read out of range.
+#include "arrow.hpp"
+
+#include <ferry/base/error.hpp>
+#include <ferry/column/validate.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace {
+
+constexpr std::int64_t most_bytes = 4096;
+
+class tree_maker {
+   public:
+    tree_maker(fuzz::bytes& in, fuzz::pool& memory) : in_{in}, memory_{memory} {}
+
+    void make(ArrowArray& a, ArrowSchema& s, std::int64_t wanted, int depth, std::string_view format = {}) {
+        auto const what = in_.take<std::uint8_t>();
+        s.format = memory_.text(format.empty() ? fuzz::formats[what % std::size(fuzz::formats)] : format);
+        s.flags = 2;
+        auto const more = in_.take<std::uint8_t>();
+        a.offset = (more & 1) != 0 ? number() : 0;
+        a.length = (more & 2) != 0 ? number() : wanted;
+        a.null_count = (more & 4) != 0 ? number() : -1;
+        auto const type = *ferry::parse_format(s.format);
+        is_bad = is_bad || a.length < 0 || a.offset < 0 || a.null_count < -1;
+        take_buffers(a, type, (more & 8) != 0);
+        take_children(a, s, type, depth);
+        if ((more & 16) != 0 && depth < 6) {
+            s.dictionary = memory_.take_of<ArrowSchema>(1), a.dictionary = memory_.take_of<ArrowArray>(1);
+            make(*a.dictionary, *s.dictionary, 3, depth + 1);
+        }
+        fuzz::own(a, arrays_released);
+        fuzz::own(s, schemas_released);
+        if ((more & 0xe0) == 0xe0) spoil(a, s);
+    }
+    int arrays_released = 0, schemas_released = 0;
+    bool is_bad = false;    ///< must be refused
+    bool is_lying = false;  ///< buffers are smaller than an import can know: nothing is read
+
+   private:
+    std::int64_t number() {
+        std::int64_t const n = in_.take<std::int8_t>();
+        return n == -128 ? INT64_MIN : n == 127 ? INT64_MAX : n == 126 ? INT64_MAX - in_.take<std::uint8_t>() : n < -8 ? -n : n;
+    }
+
+    void take_buffers(ArrowArray& a, ferry::column_type const& type, bool has_nulls) {
+        auto const layout = ferry::layout_of(type);
+        auto const variadic = layout.is_variadic ? in_.below(3) : 0U;
+        a.n_buffers = layout.buffer_count + (layout.is_variadic ? static_cast<int>(variadic) + 1 : 0);
+        if (a.n_buffers != 0) a.buffers = memory_.take_of<void const*>(static_cast<std::size_t>(a.n_buffers));
+        for (int i = 0; i < layout.buffer_count; ++i) {
+            auto const kind = layout.buffers[i].kind;
+            if (kind == ferry::buffer_kind::validity && !has_nulls) continue;
+            std::int64_t bytes = 0, end = 0;
+            bool const is_sum = !ferry::detail::checked_add(a.offset, a.length, end) || a.offset < 0 || a.length < 0;
+            if (is_sum || !ferry::needed_bytes(type, layout.buffers[i], end, bytes)) {
+                a.buffers[i] = memory_.take(1);  // an import refuses it before it reads
+                is_lying = true;
+                continue;
+            }
+            if (kind == ferry::buffer_kind::bytes) bytes = last_offset(a, layout.buffers[1].bits, end);
+            if (bytes > most_bytes || bytes < 0) is_lying = is_lying || bytes > 0, bytes = 0;
+            if (a.length == 0 && in_.flip()) bytes = 0;  // then even the one offset may be missing
+            if (bytes == 0 && in_.flip()) continue;
+            auto* const p = memory_.take(static_cast<std::size_t>(bytes));
+            for (std::int64_t k = 0; k < bytes && !in_.is_empty(); ++k) p[k] = in_.take<std::uint8_t>();
+            a.buffers[i] = p;
+        }
+        if (layout.is_variadic) take_variadic(a, variadic);
+    }
+    [[nodiscard]] static std::int64_t last_offset(ArrowArray const& a, int bits, std::int64_t end) {
+        if (a.length == 0 || a.buffers[1] == nullptr || end >= most_bytes / (bits / 8)) return 0;
+        std::int32_t small = 0;
+        std::int64_t large = 0;
+        auto const* const p = static_cast<char const*>(a.buffers[1]) + end * (bits / 8);
+        if (bits == 32) return std::memcpy(&small, p, 4), small;
+        return std::memcpy(&large, p, 8), large;
+    }
+    void take_variadic(ArrowArray& a, unsigned variadic) {
+        auto* const lengths = memory_.take_of<std::int64_t>(variadic);
+        a.buffers[a.n_buffers - 1] = variadic != 0 || in_.flip() ? lengths : nullptr;
+        for (unsigned i = 0; i < variadic; ++i) {
+            lengths[i] = in_.take<std::int8_t>();
+            if (lengths[i] < 0) is_bad = true;
+            auto const size = static_cast<std::size_t>(std::max<std::int64_t>(0, lengths[i]));
+            auto* const p = memory_.take(size);
+            for (std::size_t k = 0; k < size && !in_.is_empty(); ++k) p[k] = in_.take<std::uint8_t>();
+            a.buffers[2 + i] = p;
+        }
+    }
+    void take_children(ArrowArray& a, ArrowSchema& s, ferry::column_type const& type, int depth) {
+        using enum ferry::type_id;
+        auto const wanted = ferry::layout_of(type).child_count;
+        auto const children = wanted < 0 ? (ferry::is_union(type.id) ? 2U : in_.below(3)) : static_cast<unsigned>(wanted);
+        if (children == 0) return;
+        a.n_children = s.n_children = children;
+        s.children = memory_.take_of<ArrowSchema*>(children), a.children = memory_.take_of<ArrowArray*>(children);
+        auto const end = a.offset >= 0 && a.offset < 64 && a.length >= 0 && a.length < 64 ? a.offset + a.length : 1;
+        for (unsigned i = 0; i < children; ++i) {
+            s.children[i] = memory_.take_of<ArrowSchema>(1), a.children[i] = memory_.take_of<ArrowArray>(1);
+            std::string_view const format = depth > 5 || in_.is_empty() ? "c" : type.id == map ? "+s" : type.id == run_end_encoded && i == 0 ? "s" : "";
+            make(*a.children[i], *s.children[i], type.id == fixed_size_list ? end * type.width : end, depth + 1, format);
+        }
+    }
+    void spoil(ArrowArray& a, ArrowSchema& s) {
+        is_bad = true;
+        switch (in_.below(9)) {
+            case 0: a.release = nullptr; break;
+            case 1: s.release = nullptr; break;
+            case 2: a.n_children ^= 1; break;
+            case 3: a.n_buffers = in_.flip() ? -1 : INT64_MAX; break;
+            case 4:
+                if (a.n_buffers != 0) a.buffers = nullptr;
+                else a.n_buffers = 1;
+                break;
+            case 5:
+                if (a.n_children != 0) a.children[a.n_children - 1] = nullptr;
+                else a.n_children = s.n_children = 1;
+                break;
+            case 6:
+                if (a.dictionary != nullptr) a.dictionary = nullptr;
+                else a.dictionary = &a;
+                break;
+            case 7: s.format = in_.flip() ? nullptr : "+"; break;
+            default: a.n_children = s.n_children = INT64_MIN;
+        }
+    }
+
+    fuzz::bytes& in_;
+    fuzz::pool& memory_;
+};
+
+bool is_valid(ferry::column_view c) {
+    try {
+        ferry::validate(c, ferry::validation::full);
+        return true;
+    } catch (ferry::error const& e) {
+        HOLDS(e.code() == ferry::errc::bad_column);
+        return false;
+    }
+}
+
+void read(ferry::column_view c) {
+    auto const nulls = c.null_count();
+    HOLDS(nulls >= 0 && nulls <= c.length());
+    if (c.length() > 2) HOLDS(c.slice(1, c.length() - 2).null_count() <= c.length() - 2);
+    for (int i = 0; i < c.child_count(); ++i) read(c.child(i));
+    if (c.has_dictionary()) read(c.dictionary());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t count) {
+    fuzz::bytes in{data, count};
+    fuzz::pool memory;
+    ArrowArray array{};
+    ArrowSchema schema{};
+    tree_maker maker{in, memory};
+    maker.make(array, schema, in.below(20), 1);
+    auto const array_before = array;
+    auto const schema_before = schema;
+    std::optional<ferry::column> c;
+    try {
+        c = ferry::from_arrow(&array, &schema);
+    } catch (ferry::error const& e) {
+        HOLDS(e.code() == ferry::errc::bad_column);
+        HOLDS(std::memcmp(&array_before, &array, sizeof array) == 0 && std::memcmp(&schema_before, &schema, sizeof schema) == 0);
+        HOLDS(maker.arrays_released + maker.schemas_released == 0);
+        return 0;
+    }
+    HOLDS(!maker.is_bad && array.release == nullptr && schema.release == nullptr && maker.schemas_released == 1);
+    fuzz::goes_round(*c);
+    fuzz::goes_round(c->slice(c->length() / 2, c->length() / 3));  // before nulls are counted, which run ends may not have
+    if (!maker.is_lying) {
+        bool const is_whole = is_valid(*c);
+        if (c->length() > 2 && is_whole) HOLDS(is_valid(c->slice(1, c->length() - 2)));
+        read(*c);
+    }
+    HOLDS(maker.arrays_released == 0);
+    c.reset();
+    HOLDS(maker.arrays_released == 1);
+    return 0;
+}
