@@ -55,9 +55,13 @@ def struct(*children, length=3, **fields):
 
 
 class Tree:
-    """Structs of a tree of nodes, and how often each of the two roots was released. Keeps everything until it dies itself."""
+    """Structs of a tree of nodes, and how often each of the two roots was released. Never dies: who holds a struct may release
+    it at any time, and the callback is in here."""
+
+    all = []
 
     def __init__(self, root, releases=True):
+        self.all.append(self)
         self.kept, self.released = [], {"schema": 0, "array": 0}
         self.schema, self.array = self._schema(root), self._array(root)
         self._release = {}
@@ -167,7 +171,10 @@ class Forged:
 class Chunks:
     """An object with `__arrow_c_stream__` over trees: what each call returns can be told."""
 
+    all = []
+
     def __init__(self, schema, chunks=(), fail_schema=0, fail_next=None, text=b"the tape is torn", missing=()):
+        self.all.append(self)
         self.schema_tree, self.chunks, self.given, self.released = schema, list(chunks), 0, 0
         self.text = ctypes.create_string_buffer(text) if text is not None else None
         prototype = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)
