@@ -122,6 +122,11 @@ def lifetime(programs, quick):
                       "<= 15 µs" if at == 0 else "", ours <= 15e-6 if at == 0 else None)  # fmt: skip
 
 
+def frames(quick):
+    for r in json.loads(run([sys.executable, HERE / "ipc" / "frames.py", "--json", *(["--rounds", "20", "--seconds", "1"] if quick else [])])):
+        yield row("Frames between two Python processes", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"])
+
+
 def versions():
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     yield "Date", datetime.date.today().isoformat()
@@ -178,7 +183,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
     rows, section = [], None
-    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick)):
+    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]
