@@ -4,7 +4,6 @@ import ctypes
 import gc
 import struct as pack
 
-import pyarrow as pa
 import pytest
 from arrow_forge import ARRAY, SCHEMA, Array, Chunks, Forged, Node, Schema, Tree, array_in, capsule, schema_in, struct
 from forge import new_capsule
@@ -156,7 +155,7 @@ def test_a_pair_of_capsules_is_good_for_one_import():
         def __arrow_c_array__(self, requested_schema=None):
             return self.pair
 
-    same = Same(pa.array([1, 2, 3]))
+    same = Same(mt.Column.from_arrow(Forged(Tree(GOOD))))
     assert mt.Column.from_arrow(same).length == 3
     with pytest.raises(ValueError, match="released"):
         mt.Column.from_arrow(same)
