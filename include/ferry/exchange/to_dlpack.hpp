@@ -21,6 +21,10 @@
 namespace ferry {
 namespace detail {
 
+/// Types with a to_dlpack of their own.
+template <class T>
+inline constexpr bool exports_apart = std::same_as<T, managed_tensor>;
+
 template <class Array>
 [[nodiscard]] stream_token ready_on([[maybe_unused]] Array const& a) {
     if constexpr (tells_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
@@ -186,7 +190,7 @@ template <class Array, class BackEnd>
 /// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what `validate` finds in the view; what
 ///                the back end reports;  std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
-    requires(!std::same_as<std::remove_cvref_t<Array>, managed_tensor>)
+    requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
@@ -198,7 +202,7 @@ template <class Array, class BackEnd = host_back_end const&>
 
 /// Exports an array as it stands: shares, where it is. Lvalues need array_traits::share.
 template <class Array>
-    requires(!std::same_as<std::remove_cvref_t<Array>, managed_tensor>)
+    requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
     static_assert(detail::can_move<Array>, "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
                                            "share this one by passing it without std::move");
