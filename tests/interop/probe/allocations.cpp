@@ -80,5 +80,8 @@ void* probe_call(void* callable, int kinds, long n) {
 /// Whether the call got as far as the failing allocation.
 int probe_has_failed() { return countdown <= 0; }
 void probe_delete(void*) { ++deletions; }
+/// What ArrowSchema::release and ArrowArray::release are to do: the callback is the eighth pointer of one, the ninth of the other.
+void probe_release_schema(void* schema) { static_cast<void**>(schema)[7] = nullptr, ++deletions; }
+void probe_release_array(void* array) { static_cast<void**>(array)[8] = nullptr, ++deletions; }
 int probe_deletions() { return deletions; }
 }

@@ -27,29 +27,39 @@ using back_end = ferry::python::cuda_back_end<ferry::cuda::arrow_back_end>;
 using back_end = ferry::host_back_end;
 #endif
 
+/// A new reference, or the error that is set instead.
+nb::object checked(PyObject* made) {
+    if (made == nullptr) throw nb::python_error{};
+    return nb::steal(made);
+}
+
 /// Names come from anywhere; what is no UTF-8 survives as surrogates.
 nb::object text(std::string_view bytes) {
-    auto const size = static_cast<Py_ssize_t>(bytes.size());
-    auto s = nb::steal(PyUnicode_DecodeUTF8(bytes.data(), size, "surrogateescape"));
-    if (!s.is_valid()) throw nb::python_error{};
-    return s;
+    return checked(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
+nb::object bytes(std::string_view b) {
+    return checked(PyBytes_FromStringAndSize(b.data(), static_cast<Py_ssize_t>(b.size())));
+}
+
+nb::object object_of(column&& c) {
+    return checked(new_object(std::move(c)));
 }
 
 nb::tuple children(column const& c) {
-    auto all = nb::steal<nb::tuple>(PyTuple_New(c.child_count()));
-    if (!all.is_valid()) throw nb::python_error{};
+    auto all = checked(PyTuple_New(c.child_count()));
     for (int i = 0; i < c.child_count(); ++i) {
-        PyTuple_SET_ITEM(all.ptr(), i, nb::cast(c.child(i)).release().ptr());
+        PyTuple_SET_ITEM(all.ptr(), i, object_of(c.child(i)).release().ptr());
     }
-    return all;
+    return nb::borrow<nb::tuple>(all);
 }
 
 nb::dict metadata(column const& c) {
-    nb::dict all;
+    auto const all = checked(PyDict_New());
     for (auto const& [key, value] : ferry::metadata_view{c.view().metadata()}) {
-        all[nb::bytes{key.data(), key.size()}] = nb::bytes{value.data(), value.size()};
+        if (PyDict_SetItem(all.ptr(), bytes(key).ptr(), bytes(value).ptr()) != 0) throw nb::python_error{};
     }
-    return all;
+    return nb::borrow<nb::dict>(all);
 }
 
 column slice(column const& c, nb::handle key) {
@@ -90,7 +100,7 @@ void define_columns(nb::module_& m) {
         "it alive alone. Made by from_arrow.");
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
                      "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
-        .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? nb::cast(c.dictionary()) : nb::none(); },
+        .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
                      "The values that the indices stand for, or None.")
         .def_prop_ro("metadata", &metadata, "What the schema says of the column: a dict of bytes.")
         .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
