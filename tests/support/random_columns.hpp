@@ -34,8 +34,8 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
     };
     auto const items = [&](ferry::column_view child, std::int64_t begin, std::int64_t n) {
         std::string text{"["};
-        for (std::int64_t k = 0; k < n; ++k) text += shown(child, begin + k) + " ";
-        return text + "]";
+        for (std::int64_t k = 0; k < n; ++k) text.append(shown(child, begin + k)).append(" ");
+        return text.append("]");
     };
     if (id == type_id::null || !c.validity()[i]) return "null";
     switch (id) {
@@ -57,14 +57,14 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
         case type_id::fixed_size_list: return items(c.child(0), at * c.type().width, c.type().width);
         case type_id::structure: {
             std::string text{"{"};
-            for (int k = 0; k < c.child_count(); ++k) text += shown(c.child(k), at) + ",";
-            return text + "}";
+            for (int k = 0; k < c.child_count(); ++k) text.append(shown(c.child(k), at)).append(",");
+            return text.append("}");
         }
         case type_id::sparse_union:
         case type_id::dense_union: {
             // The generator's ids: child k has id 2 k + 1.
             int const child = (*byte(0, at) - 1) / 2;
-            return std::to_string(child) + ":" + shown(c.child(child), id == type_id::dense_union ? load(1, at, 4) : at);
+            return std::to_string(child).append(":").append(shown(c.child(child), id == type_id::dense_union ? load(1, at, 4) : at));
         }
         case type_id::run_end_encoded: {
             auto const ends = c.child(0);
@@ -81,7 +81,7 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
             if (!c.has_dictionary()) return hex(byte(1, at * width), width);
             std::int64_t index = 0;
             std::memcpy(&index, byte(1, at * width), static_cast<std::size_t>(width));
-            return "#" + shown(c.dictionary(), index);
+            return std::string{"#"}.append(shown(c.dictionary(), index));
         }
     }
 }
