@@ -1,9 +1,12 @@
 // Hostile arrays: what the structs say is arbitrary, and each buffer is exactly as large as type, offset, length and last offset make
-// it. An error that leaves them the caller's, or a column that is counted, sliced, validated and exported without a read out of range.
+// it. An error that leaves them the caller's, or a column that is counted, sliced, validated, exported, read, compacted and joined
+// without a read out of range.
 #include "arrow.hpp"
 
 #include <ferry/base/error.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/column/validate.hpp>
+#include <ferry/column/values.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -151,6 +154,46 @@ void read(ferry::column_view c) {
     if (c.has_dictionary()) read(c.dictionary());
 }
 
+/// Calls `f`, which may find that the column contradicts itself. False when it does.
+template <class F>
+bool holds_together(F f) {
+    try {
+        f();
+        return true;
+    } catch (ferry::error const& e) {
+        HOLDS(e.code() == ferry::errc::bad_column || e.code() == ferry::errc::overflow || e.code() == ferry::errc::dtype);
+        return false;
+    }
+}
+
+template <class T>
+bool items_hold(ferry::column_view c) {
+    return holds_together([&] {
+        for (auto const item : c.values<T>())
+            if constexpr (requires { item->size(); })
+                if (item)
+                    for (auto const b : *item) static_cast<void>(static_cast<unsigned char>(b) == 1 ? item->size() : 0);
+    });
+}
+
+/// What an item says is never followed out of its buffers, and a column that is valid can be read and copied.
+void use(ferry::column const& c, bool is_whole) {
+    auto const v = c.view();
+    items_hold<double>(v);
+    items_hold<bool>(v);
+    items_hold<ferry::decimal<128>>(v);
+    items_hold<std::span<std::byte const>>(v);
+    items_hold<ferry::column_view>(v);
+    for (auto const& part : {c, c.slice(c.length() / 3, c.length() / 2)}) {
+        ferry::column copy;
+        bool const is_copied = holds_together([&] { copy = ferry::compact(part); });
+        HOLDS(is_copied || !is_whole);
+        if (is_copied && is_whole) HOLDS(is_valid(copy) && copy.length() == part.length() && copy.null_count() == part.null_count());
+        ferry::column const twice[] = {part, part};
+        if (holds_together([&] { copy = ferry::concat(twice); }) && is_whole) HOLDS(is_valid(copy) && copy.length() == 2 * part.length());
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t count) {
@@ -177,6 +220,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
     if (!maker.is_lying) {
         bool const is_whole = is_valid(*c);
         if (c->length() > 2 && is_whole) HOLDS(is_valid(c->slice(1, c->length() - 2)));
+        if (c->length() < 4096) use(*c, is_whole);
         read(*c);
     }
     HOLDS(maker.arrays_released == 0);

@@ -1,5 +1,6 @@
 // Items of columns as values of C++ types.
 #include <ferry/column.hpp>
+#include <ferry/column/concat.hpp>
 
 #include <support/fails.hpp>
 
@@ -131,6 +132,17 @@ TEST_CASE("offsets that lie are not followed") {
     column_buffer const list[] = {{}, {ends, sizeof ends}};
     auto const l = ferry::make_column({.format = "+l", .length = 4, .buffers = list, .children = {&child, 1}}, nullptr);
     for (std::int64_t i = 0; i < 4; ++i) fails(errc::bad_column, [&] { static_cast<void>(l.values<column_view>()[i]); }, {"child"});
+}
+
+TEST_CASE("the end of a slice makes its text no longer than the column's last offset does") {
+    for (std::int32_t const last : {2, -1}) {
+        std::int32_t const ends[] = {0, 1'000'000, last};
+        column_buffer const buffers[] = {{}, {ends, sizeof ends}, {"ab", -1}};  // of a size that nobody has said
+        auto const part = ferry::make_column({.format = "u", .length = 2, .buffers = buffers}, nullptr).slice(0, 1);
+        fails(errc::bad_column, [&] { static_cast<void>(part.values<std::string_view>()[0]); }, {"item 0"});
+        fails(errc::bad_column, [&] { ferry::validate(part, ferry::validation::full); }, {"1000000"});
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(part)); }, {"1000000"});
+    }
 }
 
 TEST_CASE("items of lists, entries of maps and rows of structs are columns") {

@@ -27,7 +27,7 @@ class compaction_state {
     struct piece {
         column_node const* node = nullptr;
         std::int64_t offset = 0, length = 0;
-        std::array<std::uint32_t, 4> ranges{nowhere, nowhere, nowhere, nowhere};  // its layout's; then lengths of views, or run ends
+        std::array<std::uint32_t, 4> ranges{nowhere, nowhere, nowhere, nowhere};  // its layout's; then lengths of views, run ends, or the last offset of text
 
         /// Ranges begin with a whole byte of bits.
         [[nodiscard]] std::int64_t skip() const noexcept { return offset % 8; }
@@ -73,6 +73,9 @@ class compaction_state {
             auto const& ends = n.children[0];
             auto const width = item_bits(ends.type) / 8;
             p.ranges[3] = add_range(ends.buffers[1].data, ends.offset * width, ends.length * width);
+        } else if (layout.buffer_count == 3 && layout.buffers[2].kind == buffer_kind::bytes && n.buffers[2].bytes < 0) {
+            std::int64_t const width = layout.buffers[1].bits / 8;
+            p.ranges[3] = add_range(n.buffers[1].data, (n.offset + n.length) * width, width);
         } else if (layout.is_variadic) {
             p.ranges[3] = add_range(n.buffers.back().data, 0, 8 * static_cast<std::int64_t>(n.buffers.size() - 3));
         }

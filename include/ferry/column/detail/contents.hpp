@@ -102,8 +102,8 @@ class contents_check {
     }
     void check_runs_of_bytes(bool is_large) const {
         auto const& bytes = c_.buffers()[2];
-        check_offsets(is_large, bytes.bytes >= 0 ? bytes.bytes : INT64_MAX);
         if (c_.length() == 0) return;
+        check_offsets(is_large, text_bytes(c_.node(), is_large));
         auto const* const begin = static_cast<unsigned char const*>(bytes.data);
         if (begin == nullptr && load_offset(data(1), at(c_.length()), is_large) > 0) refuse(message{"its data buffer is null, and its offsets point into it"});
         if (!is_text(c_.type().id)) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/column/type.hpp>
+#include <ferry/column/view.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,12 @@ template <class T>
 /// Element `i` of a row of int32 or int64: offsets, starts, sizes.
 [[nodiscard]] inline std::int64_t load_offset(void const* data, std::int64_t i, bool is_large) noexcept {
     return is_large ? load<std::int64_t>(data, i) : load<std::int32_t>(data, i);
+}
+
+/// Bytes that the offsets of a node may point into: as many as somebody said, else up to its last offset, which is what makes
+/// the size where nobody says it. A slice ends before that, and so does not know it. The node has items.
+[[nodiscard]] inline std::int64_t text_bytes(column_node const& n, bool is_large) noexcept {
+    return n.buffers[2].bytes >= 0 ? n.buffers[2].bytes : load_offset(n.buffers[1].data, n.offset + n.length, is_large);
 }
 
 /// Calls `f` with a value of the C++ type of an integer column.

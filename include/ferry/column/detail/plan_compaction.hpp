@@ -138,7 +138,7 @@ class compaction_planner : compaction_state {
         for (auto const* d : u.distinct) pieces_.push_back({d, d->offset, d->length});
     }
 
-    /// Rebases offsets; `spans_` gets what they point to. `limit(p)`: how much is there; -1: nobody knows.
+    /// Rebases offsets; `spans_` gets what they point to. `limit(p)`: how much is there.
     template <class Limit>
     void add_offsets(work const& w, std::int32_t width, Limit limit) {
         std::uint32_t to = 0;
@@ -151,12 +151,8 @@ class compaction_planner : compaction_state {
             if (p.length == 0) continue;
             extent const s{load_item(p.ranges[1], p.skip(), width), load_item(p.ranges[1], p.skip() + p.length, width)};
             auto const most = limit(p);
-            if (s.begin < 0 || s.end < s.begin || (most >= 0 && s.end > most)) {
-                message text{"its offsets go from "};
-                text << s.begin << " to " << s.end;
-                if (most >= 0) text << ", and there are " << most;
-                refuse(w.node, errc::bad_column, text);
-            }
+            if (s.begin < 0 || s.end < s.begin || s.end > most)
+                refuse(w.node, errc::bad_column, message{"its offsets go from "} << s.begin << " to " << s.end << ", and there are " << most);
             if (is_new) {
                 auto& j = add_job(step::offsets, w, to, p, 1, done, width);
                 j.count = p.length + 1;
@@ -171,7 +167,7 @@ class compaction_planner : compaction_state {
         }
     }
     void add_text(work const& w, std::int32_t width) {
-        add_offsets(w, width, [](piece const& p) { return p.node->buffers[2].bytes; });
+        add_offsets(w, width, [&](piece const& p) { return p.ranges[3] != nowhere ? load_item(p.ranges[3], 0, width) : p.node->buffers[2].bytes; });
         auto const offsets = static_cast<std::uint32_t>(plan_.buffers.size() - 1);
         std::int64_t total = 0;
         for (auto const& s : spans_) total += s.length();

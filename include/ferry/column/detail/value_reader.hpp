@@ -127,8 +127,7 @@ class value_reader<std::span<std::byte const>> {
     explicit value_reader(column_view c) noexcept : c_{c}, id_{c.type().id} {
         is_large_ = id_ == type_id::large_binary || id_ == type_id::large_string;
         has_offsets_ = is_large_ || id_ == type_id::binary || id_ == type_id::string;
-        if (has_offsets_ && c.length() > 0) end_ = load_offset(c.buffers()[1].data, c.offset() + c.length(), is_large_);
-        if (has_offsets_ && c.buffers()[2].bytes >= 0 && end_ > c.buffers()[2].bytes) end_ = c.buffers()[2].bytes;
+        if (has_offsets_ && c.length() > 0) end_ = text_bytes(c.node(), is_large_);
     }
     /// \throws error  errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its buffers
     [[nodiscard]] std::span<std::byte const> read(std::int64_t i) const {
