@@ -12,6 +12,7 @@
 #include <memory>  // the tree is shared
 #include <source_location>
 #include <string_view>
+#include <type_traits>
 
 namespace ferry::detail {
 
@@ -22,10 +23,9 @@ inline constexpr std::size_t max_column_nodes = std::size_t{1} << 22;
 
 /// The tree of a column. Derived from by those who keep something else alive with it.
 struct column_tree {
-    std::unique_ptr<column_node[]> nodes{};  // the root first
-    std::unique_ptr<column_buffer[]> buffers{};
-    std::unique_ptr<char[]> text{};
-    std::shared_ptr<void const> owner{};  // of what the buffers name
+    std::unique_ptr<std::byte[]> memory{};  // one block: nodes, buffers, text
+    column_node* nodes = nullptr;           // the root first
+    std::shared_ptr<void const> owner{};    // of what the buffers name
     std::size_t node_count = 0;
 
     [[nodiscard]] column_node const& root() const noexcept { return nodes[0]; }
@@ -65,7 +65,11 @@ void measure(Source const& from, column_size& out, int depth, column_path const&
 /// Writes nodes into a tree that has room for them.
 class column_writer {
    public:
-    column_writer(column_tree& tree, device on) noexcept : nodes_{tree.nodes.get()}, buffers_{tree.buffers.get()}, text_{tree.text.get()}, device_{on} {}
+    column_writer(column_tree& tree, column_size const& size, device on) noexcept
+        : nodes_{tree.nodes},
+          buffers_{reinterpret_cast<column_buffer*>(tree.nodes + size.nodes)},
+          text_{reinterpret_cast<char*>(buffers_ + size.buffers)},
+          device_{on} {}
 
     template <class Source>
     void write(Source const& from) {
@@ -86,7 +90,7 @@ class column_writer {
         out.null_count.store(from.null_count(), std::memory_order_relaxed);
         out.device = device_;
         auto const buffers = from.buffer_count();
-        for (std::size_t i = 0; i < buffers; ++i) buffers_[i] = from.buffer(i);
+        for (std::size_t i = 0; i < buffers; ++i) std::construct_at(buffers_ + i, from.buffer(i));
         out.buffers = {buffers_, buffers};
         buffers_ += buffers;
         auto const children = from.child_count();
@@ -114,11 +118,12 @@ class column_writer {
 /// Fills a tree from a source that has been measured, and checks the structure.
 template <class Source>
 void fill(column_tree& tree, Source const& from, column_size const& size, device on, column_path const& path, char const* api, std::source_location where) {
-    tree.nodes = std::make_unique<column_node[]>(size.nodes);
+    static_assert(std::is_trivially_destructible_v<column_node> && alignof(column_node) == alignof(column_buffer));
+    tree.memory = std::make_unique_for_overwrite<std::byte[]>(size.nodes * sizeof(column_node) + size.buffers * sizeof(column_buffer) + size.text);
+    tree.nodes = reinterpret_cast<column_node*>(tree.memory.get());
     tree.node_count = size.nodes;
-    if (size.buffers != 0) tree.buffers = std::make_unique<column_buffer[]>(size.buffers);
-    if (size.text != 0) tree.text = std::make_unique_for_overwrite<char[]>(size.text);
-    column_writer{tree, on}.write(from);
+    std::uninitialized_default_construct_n(tree.nodes, size.nodes);
+    column_writer{tree, size, on}.write(from);
     check_structure(tree.root(), path, api, where);
 }
 
