@@ -45,11 +45,11 @@ def run(command, **more):
     return subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, check=False, **more).stdout
 
 
-def exchange(programs, quick):
+def medians(program, quick):
     report = json.loads(
         run(
             [
-                programs / "bench_exchange",
+                program,
                 f"--benchmark_repetitions={5 if quick else 31}",
                 "--benchmark_min_time=0.02",
                 "--benchmark_enable_random_interleaving=true",
@@ -59,7 +59,24 @@ def exchange(programs, quick):
             stderr=subprocess.DEVNULL,
         )
     )
-    time = {r["run_name"]: r["cpu_time"] * 1e-9 for r in report["benchmarks"] if r["aggregate_name"] == "median"}
+    return {r["run_name"]: r["cpu_time"] * 1e-9 for r in report["benchmarks"] if r["aggregate_name"] == "median"}
+
+
+def arrow(programs, quick):
+    time = medians(programs / "bench_arrow", quick)
+    for columns, what in ((1, "a column"), (10, "a batch of ten columns")):
+        for peer, against, budget in (("nanoarrow", "nanoarrow's C library", 1), ("pyarrow", "Arrow C++", None)):
+            for steps in ("import_export_release", "import_and_release"):
+                if (name := f"{peer}_{steps}/{columns}") not in time:
+                    continue
+                ours, limit = time[f"{steps}/{columns}"], budget if "export" in steps else None
+                done = "import, export, release" if "export" in steps else "import, release"
+                yield row("Arrow's C data interface", f"{what}: {done}", spoken(ours), against, spoken(time[name]), ours / time[name],
+                          f"<= {limit} x" if limit else "", ours <= limit * time[name] if limit else None)  # fmt: skip
+
+
+def exchange(programs, quick):
+    time = medians(programs / "bench_exchange", quick)
     section, ours = "Exchange in C++", time["export_import_release"]
 
     def against(name, what, budget=None):
@@ -138,7 +155,7 @@ def versions():
         except (FileNotFoundError, IndexError):
             pass
     yield "Python", platform.python_version()
-    for package in ("numpy", "torch", "apache-tvm-ffi", "jax", "pyarrow"):
+    for package in ("numpy", "torch", "apache-tvm-ffi", "jax", "pyarrow", "nanoarrow"):
         try:
             yield package, importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -183,7 +200,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     arguments = parser.parse_args()
     rows, section = [], None
-    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
+    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]

@@ -33,7 +33,7 @@ FOREIGN = {
 # What a foreign header wants defined before it.
 ASKED_FOR = {("python/api.hpp", "PY_SSIZE_T_CLEAN")}
 # What a specification wants defined by whoever declares its structs: the first one wins.
-ASKED_FOR |= {("abi/arrow.hpp", f"ARROW_C_{of}_INTERFACE") for of in ("DATA", "DEVICE_DATA", "STREAM", "DEVICE_STREAM")}
+ASKED_FOR_ALL = {"abi/arrow.hpp": "ARROW_"}
 # Standard headers whose cost a core header must justify on the same line.
 COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}
 COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__clang__|_MSC_VER|__cplusplus|__cpp_\w+)")
@@ -66,7 +66,7 @@ def may_include(includer, included):
 
 def check_line(path, line):
     if match := DEFINE.match(line):
-        if not match[1].startswith("FERRY_") and (path, match[1]) not in ASKED_FOR:
+        if not match[1].startswith(("FERRY_", ASKED_FOR_ALL.get(path, "FERRY_"))) and (path, match[1]) not in ASKED_FOR:
             yield f"defines {match[1]}: only FERRY_ macros"
     if COMPILER_TEST.match(line) and path != "config.hpp":
         yield "asks the compiler what it is: only config.hpp does"

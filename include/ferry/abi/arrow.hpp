@@ -1,5 +1,5 @@
 // ferry: the structs of Arrow's C data, C device and C stream interfaces, declared as their specification has it: there is no
-// header to include, and whoever declared them first is as right.
+// header to include, and whoever declared them first is as right. So the macros are here too: what is included later counts on them.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,10 @@ extern "C" {
 
 #ifndef ARROW_C_DATA_INTERFACE
 #define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
 
 struct ArrowSchema {
     char const* format;
@@ -39,10 +43,27 @@ struct ArrowArray {
 #ifndef ARROW_C_DEVICE_DATA_INTERFACE
 #define ARROW_C_DEVICE_DATA_INTERFACE
 
+typedef std::int32_t ArrowDeviceType;
+
+#define ARROW_DEVICE_CPU 1
+#define ARROW_DEVICE_CUDA 2
+#define ARROW_DEVICE_CUDA_HOST 3
+#define ARROW_DEVICE_OPENCL 4
+#define ARROW_DEVICE_VULKAN 7
+#define ARROW_DEVICE_METAL 8
+#define ARROW_DEVICE_VPI 9
+#define ARROW_DEVICE_ROCM 10
+#define ARROW_DEVICE_ROCM_HOST 11
+#define ARROW_DEVICE_EXT_DEV 12
+#define ARROW_DEVICE_CUDA_MANAGED 13
+#define ARROW_DEVICE_ONEAPI 14
+#define ARROW_DEVICE_WEBGPU 15
+#define ARROW_DEVICE_HEXAGON 16
+
 struct ArrowDeviceArray {
     struct ArrowArray array;
     std::int64_t device_id;
-    std::int32_t device_type;
+    ArrowDeviceType device_type;
     void* sync_event;
     std::int64_t reserved[3];
 };
@@ -66,7 +87,7 @@ struct ArrowArrayStream {
 #define ARROW_C_DEVICE_STREAM_INTERFACE
 
 struct ArrowDeviceArrayStream {
-    std::int32_t device_type;
+    ArrowDeviceType device_type;
     int (*get_schema)(struct ArrowDeviceArrayStream*, struct ArrowSchema* out);
     int (*get_next)(struct ArrowDeviceArrayStream*, struct ArrowDeviceArray* out);
     char const* (*get_last_error)(struct ArrowDeviceArrayStream*);

@@ -1,0 +1,58 @@
+// What the benches of Arrow's interfaces import: structs of static memory whose release only marks them.
+#pragma once
+
+#include <ferry/abi/arrow.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+
+namespace bench {
+
+inline std::int32_t values[1001];  // offsets, too
+inline unsigned char bits[128];
+inline constexpr std::int64_t columns = 10;
+
+inline void release(ArrowArray* a) { a->release = nullptr; }
+inline void release(ArrowSchema* s) { s->release = nullptr; }
+
+/// A batch of ten columns of 1000 items, integers and strings by turns, of which the first is `column`.
+class batch {
+   public:
+    batch() {
+        for (std::int64_t i = 0; i < columns; ++i) {
+            bool const is_text = i % 2 != 0;
+            schemas_[i] = {is_text ? "u" : "i", "column", nullptr, 2, 0, nullptr, nullptr, release, nullptr};
+            arrays_[i] = {1000, -1, 0, is_text ? 3 : 2, 0, buffers_, nullptr, nullptr, release, nullptr};
+            schema_pointers_[i] = &schemas_[i], array_pointers_[i] = &arrays_[i];
+        }
+    }
+    [[nodiscard]] ArrowArray column() const { return arrays_[0]; }
+    [[nodiscard]] ArrowSchema column_schema() const { return schemas_[0]; }
+    [[nodiscard]] ArrowArray array() { return {1000, 0, 0, 1, columns, &none_, array_pointers_, nullptr, release, nullptr}; }
+    [[nodiscard]] ArrowSchema schema() { return {"+s", "batch", nullptr, 0, columns, schema_pointers_, nullptr, release, nullptr}; }
+
+   private:
+    void const* none_ = nullptr;
+    void const* buffers_[3] = {bits, values, values};
+    ArrowSchema schemas_[columns];
+    ArrowArray arrays_[columns];
+    ArrowSchema* schema_pointers_[columns];
+    ArrowArray* array_pointers_[columns];
+};
+
+/// Runs `f(array, schema)` on structs of a producer's own: of one column, or of a batch.
+template <class F>
+void each(benchmark::State& state, F f) {
+    batch b;
+    bool const is_batch = state.range(0) != 1;
+    for (auto _ : state) {
+        ArrowArray array = is_batch ? b.array() : b.column();
+        ArrowSchema schema = is_batch ? b.schema() : b.column_schema();
+        benchmark::DoNotOptimize(&array);
+        benchmark::DoNotOptimize(&schema);
+        f(array, schema);
+    }
+}
+
+}  // namespace bench
