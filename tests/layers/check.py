@@ -22,6 +22,7 @@ UMBRELLAS = {
     "column.hpp": CORE[: CORE.index("column") + 1],
     "arrow.hpp": CORE[: CORE.index("arrow") + 1],
     "ipc.hpp": CORE[: CORE.index("ipc") + 1],
+    "conformance.hpp": CORE,
 }
 # The only includer of each foreign header.
 FOREIGN = {

@@ -1,0 +1,95 @@
+// ferry: the arrays that the rules are judged on.
+#pragma once
+
+#include <ferry/conformance/detail/box.hpp>
+#include <ferry/conformance/detail/numbers.hpp>
+#include <ferry/conformance/finding.hpp>
+#include <ferry/conformance/maker.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ferry::conformance::detail {
+
+struct extents {
+    int rank;
+    std::int64_t values[4];
+    [[nodiscard]] constexpr operator shape_view() const noexcept { return {values, rank}; }
+};
+inline constexpr extents filled[] = {{1, {5}}, {2, {2, 3}}, {3, {2, 3, 4}}, {2, {1, 4}}, {2, {4, 1}}};
+inline constexpr extents empty[] = {{1, {0}}, {2, {2, 0}}, {2, {0, 3}}, {3, {2, 0, 4}}};
+inline constexpr extents scalar[] = {{0, {}}};
+
+inline constexpr data_type some_types[] = {dtype_of<float>, dtype_of<std::int32_t>, dtype_of<std::uint8_t>, dtype_of<double>};
+
+/// What was asked of the maker.
+struct sample {
+    shape_view shape;
+    data_type const* type = nullptr;  ///< null: the maker's own
+    bool is_strided = false;
+    bool is_read_only = false;
+};
+
+inline message& operator<<(message& out, shape_view shape) {
+    out << "(";
+    for (int i = 0; i < shape.rank(); ++i) out << (i != 0 ? ", " : "") << shape[i];
+    return out << ")";
+}
+inline message& operator<<(message& out, sample const& s) {
+    out << "the " << (s.is_strided ? "strided " : "") << (s.is_read_only ? "read-only " : "") << "array of shape ";
+    detail::operator<<(out, s.shape);
+    if (s.type != nullptr) out << " and type " << *s.type;
+    return out;
+}
+inline message& operator<<(message&& out, sample const& s) { return out << s; }
+
+template <class Array, class Make>
+[[nodiscard]] bool construct(box<Array>& into, Make& make, sample const& s) {
+    return into.construct([&]() -> Array {
+        if constexpr (makes_strided<Make, Array>)
+            if (s.is_strided) return make.strided(s.shape);
+        if constexpr (makes_read_only<Make, Array>)
+            if (s.is_read_only) return make.read_only(s.shape);
+        if constexpr (makes_types<Make, Array>) return make(s.shape, s.type != nullptr ? *s.type : some_types[0]);
+        else return make(s.shape);
+    });
+}
+
+/// Makes one array and hears what `f(box&, sample const&)` finds of it.
+template <class Array, class Make, class F>
+void look(outcome& found, Make& make, sample const& s, F& f) {
+    box<Array> made;
+    if (found.found != verdict::broken && construct(made, make, s)) add(found, f(made, s));
+}
+
+/// Every array that can be made of the shapes, of some types, and strided ones.
+template <class Array, std::size_t N, class Make, class F>
+[[nodiscard]] outcome for_each_array(Make& make, extents const (&shapes)[N], F f) {
+    outcome found;
+    auto const each = [&](shape_view shape) {
+        if constexpr (makes_types<Make, Array>)
+            for (auto const& type : some_types) look<Array>(found, make, {.shape = shape, .type = &type}, f);
+        else look<Array>(found, make, {.shape = shape}, f);
+        if constexpr (makes_strided<Make, Array>) look<Array>(found, make, {.shape = shape, .is_strided = true}, f);
+    };
+    for (auto const& shape : shapes) each(shape);
+    if constexpr (has_shape<Make>) {
+        shape_view const own = make.shape();
+        if (&shapes[0] == &filled[0]) each(own);
+    }
+    if (found.found == verdict::not_applicable && found.evidence.c_str()[0] == '\0')
+        found.evidence << "make has no array of such a shape";
+    return found;
+}
+
+/// Every read-only array that can be made.
+template <class Array, class Make, class F>
+[[nodiscard]] outcome for_each_read_only(Make& make, F f) {
+    outcome found;
+    if constexpr (makes_read_only<Make, Array>)
+        for (auto const& shape : filled) look<Array>(found, make, {.shape = shape, .is_read_only = true}, f);
+    else found.evidence << "make has no function read_only";
+    return found;
+}
+
+}  // namespace ferry::conformance::detail

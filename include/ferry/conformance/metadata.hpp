@@ -1,0 +1,139 @@
+// ferry: what an adapter says of its arrays: judged on array_traits<T>::view alone.
+#pragma once
+
+#include <ferry/conformance/detail/same.hpp>
+#include <ferry/conformance/detail/samples.hpp>
+#include <ferry/exchange/producer.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <utility>
+
+namespace ferry::conformance::detail {
+
+inline outcome judge_shape(tensor_view const& v, sample const& s) {
+    message what;
+    if (v.shape() == s.shape) return kept(what << s);
+    what << s << " has a view of shape ";
+    return broken(detail::operator<<(what, v.shape()));
+}
+
+inline outcome judge_dtype(tensor_view const& v, sample const& s) {
+    message what;
+    if (!is_valid(v.dtype())) return broken(what << s << " has the type " << v.dtype() << ", which DLPack does not know");
+    if (s.type != nullptr && v.dtype() != *s.type) return broken(what << s << " has a view of type " << v.dtype());
+    return kept(what << v.dtype());
+}
+
+inline outcome judge_layout(tensor_view const& v, sample const& s) {
+    message what;
+    if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
+        return broken(what << s << " has " << v.strides().rank() << " strides for " << v.rank() << " dimensions");
+    if (v.data() == nullptr && !v.is_empty()) return broken(what << s << " has no address");
+    if (!(v.shape() == s.shape) || !can_read(v)) return not_applicable("the elements cannot be read by their shape");
+    return kept(what << s);
+}
+
+inline outcome judge_first_element(tensor_view const& v, sample const& s) {
+    auto const layout = judge_layout(v, s);
+    if (layout.found != verdict::kept) return not_applicable(layout.evidence);
+    if (read_number(v.dtype(), static_cast<std::byte const*>(v.data())) == 1) return layout;
+    return broken(message{} << s << ": data does not point at the first element, which is 1: add the offset to it");
+}
+
+inline outcome judge_strides(tensor_view const& v, sample const& s) {
+    auto const layout = judge_layout(v, s);
+    if (layout.found != verdict::kept) return layout;
+    auto const wrong = first_wrong(v);
+    if (wrong <= 0) return layout;  // 0: another rule's
+    message what;
+    what << s << ": element " << wrong << " in row-major order is not " << wrong + 1 << " under the strides (";
+    for (int i = 0; i < v.rank(); ++i) what << (i != 0 ? ", " : "") << v.stride(i);
+    return broken(what << "): they count elements, not bytes, one for each dimension");
+}
+
+/// A view must not change under a second view, of this array or of another.
+template <class Array, class Make>
+outcome judge_stability(Array& array, sample const& s, Make& make) {
+    tensor_view const before = view_of(array);
+    std::int64_t shape[4] = {}, other[4] = {};
+    for (int i = 0; i < before.rank() && i < 4; ++i) {
+        shape[i] = before.extent(i);
+        other[i] = before.extent(i) + 1;
+    }
+    box<Array> second;
+    sample const larger{.shape = {other, s.shape.rank()}, .type = s.type};
+    if (construct(second, make, larger)) static_cast<void>(view_of(*second));
+    message what;
+    for (int i = 0; i < before.rank() && i < 4; ++i)
+        if (before.extent(i) != shape[i])
+            return broken(what << s << ": its extents changed when another array was viewed: they must live in the array, not in a static");
+    return same_tensor(view_of(array), before, what << s << ", viewed twice");
+}
+
+/// An array whose copies are handles to the same memory may be const without its elements being so.
+template <class Array>
+outcome judge_const(Array& array, sample const& s) {
+    message what;
+    if constexpr (!viewable<Array const>) {
+        return not_applicable("there is no view(T const&)");
+    } else {
+        tensor_view const v = view_of(std::as_const(array));
+        if (v.is_read_only() || v.is_empty()) return kept(what << s);
+        if constexpr (std::copy_constructible<Array>) {
+            Array const copy(array);
+            if (view_of(copy).data() == v.data()) return kept("its copies are handles: const does not reach the elements");
+        }
+        return broken(what << s << ", const, has a view that may be written: give tensor_view a T const*, or flags::read_only");
+    }
+}
+
+template <class Array, class Make, class Judge>
+void judge_metadata(Make& make, Judge& judge) {
+    auto const views = [&](auto check) {
+        return [&make, check] { return for_each_array<Array>(make, filled, [&](auto& a, sample const& s) { return check(view_of(*a), s); }); };
+    };
+    judge("R32", "shape", views(judge_shape));
+    judge("R17", "dtype", views(judge_dtype));
+    judge("R34", "device", views([](tensor_view const& v, sample const& s) {
+        if (is_known(v.device().type) && v.device().id >= 0) return kept(ferry::name(v.device().type));
+        return broken(message{} << s << " is on a device that DLPack does not name");
+    }));
+    judge("R14", "unknown_flags", views([](tensor_view const& v, sample const& s) {
+        if (v.flags() == known(v.flags())) return kept();
+        return broken(message{} << s << " has flags that DLPack does not name: write 0 there");
+    }));
+    judge("R31", "alignment", views([](tensor_view const& v, sample const& s) {
+        auto const item = static_cast<std::uintptr_t>(v.dtype().code == type_code::complex ? v.dtype().bits / 16 : v.dtype().bits / 8);
+        if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
+        return broken(message{} << s << ": the first element is not aligned for its type");
+    }));
+    judge("R23", "first_element", views(judge_first_element));
+    judge("R24", "strides", views(judge_strides));
+    judge("R7", "stable_view", [&] {
+        return for_each_array<Array>(make, filled, [&](auto& a, sample const& s) { return judge_stability(*a, s, make); });
+    });
+    judge("R11", "const", [&] {
+        return for_each_array<Array>(make, filled, [](auto& a, sample const& s) { return judge_const(*a, s); });
+    });
+    judge("R11", "read_only", [&] {
+        return for_each_read_only<Array>(make, [](auto& a, sample const& s) {
+            return view_of(*a).is_read_only() ? kept() : broken(message{} << s << " has a view without READ_ONLY");
+        });
+    });
+    judge("R26", "empty", [&] {
+        return for_each_array<Array>(make, empty, [](auto& a, sample const& s) {
+            tensor_view const v = view_of(*a);
+            auto const shape = judge_shape(v, s);
+            return shape.found == verdict::broken || v.is_empty() ? shape : broken(message{} << s << " has elements");
+        });
+    });
+    judge("R25", "zero_d", [&] {
+        return for_each_array<Array>(make, scalar, [](auto& a, sample const& s) {
+            tensor_view const v = view_of(*a);
+            return both(judge_shape(v, s), v.rank() == 0 ? judge_first_element(v, s) : kept());
+        });
+    });
+}
+
+}  // namespace ferry::conformance::detail

@@ -1,0 +1,149 @@
+// ferry: a simulated asynchronous device, so that a missing wait is seen without a GPU.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/conformance/detail/box.hpp>
+#include <ferry/space/copy_plan.hpp>
+#include <ferry/space/host_copy.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>  // what a stream has queued is of any type
+#include <memory>      // queued work keeps the memory that it is on
+#include <utility>
+#include <vector>  // queues, and memory of any size
+
+namespace ferry::conformance {
+
+/// Device memory of one type, streams, and a back end (ferry::back_end) over both. Nothing that is queued runs before
+/// somebody waits for it, which is the latest that a real device may do: what forgot to wait meets poison, each time and
+/// without threads. The host sees poison at the addresses of device memory; the device sees its elements. One thread at a time.
+class sim_device {
+    struct block {
+        std::vector<std::byte> shown, elements;
+        bool is_host = false, is_released = false;
+    };
+
+   public:
+    explicit sim_device(device where) noexcept : where_{where} {}
+    sim_device(sim_device const&) = delete;
+    sim_device& operator=(sim_device const&) = delete;
+
+    /// Memory of the device, released with its owner; queued work keeps it mapped. Movable.
+    class memory {
+       public:
+        memory() = default;
+        explicit memory(std::shared_ptr<block> of) noexcept : block_{std::move(of)} {}
+        memory(memory&& other) noexcept : block_{std::exchange(other.block_, nullptr)} {}
+        memory& operator=(memory&& other) noexcept {
+            std::swap(block_, other.block_);
+            return *this;
+        }
+        ~memory() {
+            if (block_ != nullptr) block_->is_released = true;
+        }
+        /// What the host sees there is poison.
+        [[nodiscard]] void* data() const noexcept { return block_->shown.data(); }
+
+       private:
+        std::shared_ptr<block> block_;
+    };
+
+    /// A stream of the device, named as its family names streams.
+    [[nodiscard]] stream_token make_stream() {
+        auto const handle = static_cast<std::uintptr_t>(0x1000) + 64 * ++named_;
+        if (uses_cuda_streams(where_.type)) return stream_token::from_cuda_handle(handle);
+        if (uses_rocm_streams(where_.type)) return stream_token::rocm_handle(handle);
+        return stream_token::native(where_.type, handle);
+    }
+    /// Queues anything.
+    void queue(stream_token on, std::function<void()> work) { queues_[index_of(on)].work.push_back(std::move(work)); }
+    /// Runs what is queued on a stream by now, and what that waits for; nothing else.
+    void run(stream_token on) {
+        auto const index = index_of(on);
+        run_until(index, queues_[index].work.size());
+    }
+    /// Where the device finds what has this address; null when it is none of its memory.
+    [[nodiscard]] std::byte* elements(void const* address) const noexcept {
+        auto const* const b = find(address);
+        return b == nullptr ? nullptr : (*b)->elements.data() + (static_cast<std::byte const*>(address) - (*b)->shown.data());
+    }
+    /// Copies that ran when the owner of their source had released it.
+    [[nodiscard]] int reads_after_release() const noexcept { return reads_after_release_; }
+    /// Whether the host has written where it must not.
+    [[nodiscard]] bool was_written_by_host() const noexcept {
+        for (auto const& b : blocks_)
+            for (auto const byte : b->shown)
+                if (!b->is_host && byte != std::byte{detail::poison}) return true;
+        return false;
+    }
+
+    // ---- the verbs of a back end ----
+
+    [[nodiscard]] bool reaches(device d) const noexcept { return d.type == device_type::cpu || is_same_place(d, where_); }
+    [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
+        auto made = std::make_shared<block>();
+        made->shown.assign(bytes + 1, std::byte{detail::poison});
+        made->elements = made->shown;
+        made->is_host = d.type == device_type::cpu;
+        blocks_.push_back(made);
+        return memory{std::move(made)};
+    }
+    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+        auto const keep_dst = keep(dst), keep_src = keep(src);
+        void* const target = to.type == device_type::cpu ? dst : elements(dst);
+        void const* const source = from.type == device_type::cpu ? src : elements(src);
+        auto const now = [this, plan, target, source, keep_dst, keep_src] {
+            if (keep_src != nullptr && keep_src->is_released) ++reads_after_release_;
+            copy_on_host(plan, target, source);
+        };
+        if (on.names_stream() && from.type != device_type::cpu) queue(on, now);
+        else now();
+    }
+    void order(stream_token from, stream_token to) {
+        auto const before = index_of(from);
+        auto const upto = queues_[before].work.size();
+        queue(to, [this, before, upto] { run_until(before, upto); });
+    }
+    void wait(stream_token on) { run(on); }
+
+   private:
+    struct stream {
+        stream_token token;
+        std::vector<std::function<void()>> work{};
+        std::size_t done = 0;
+    };
+    [[nodiscard]] std::size_t index_of(stream_token token) {
+        token = token.on_device(where_);
+        for (std::size_t i = 0; i < queues_.size(); ++i)
+            if (queues_[i].token == token) return i;
+        queues_.push_back({token});
+        return queues_.size() - 1;
+    }
+    void run_until(std::size_t index, std::size_t count) {
+        while (queues_[index].done < count) {
+            auto const next = queues_[index].work[queues_[index].done++];
+            next();
+        }
+    }
+    [[nodiscard]] std::shared_ptr<block> const* find(void const* address) const noexcept {
+        auto const at = reinterpret_cast<std::uintptr_t>(address);
+        for (auto const& b : blocks_)
+            if (auto const first = reinterpret_cast<std::uintptr_t>(b->shown.data()); at >= first && at < first + b->shown.size()) return &b;
+        return nullptr;
+    }
+    [[nodiscard]] std::shared_ptr<block> keep(void const* address) const noexcept {
+        auto const* const found = find(address);
+        return found != nullptr ? *found : nullptr;
+    }
+
+    device where_;
+    std::uintptr_t named_ = 0;
+    std::vector<std::shared_ptr<block>> blocks_;
+    std::vector<stream> queues_;
+    int reads_after_release_ = 0;
+};
+
+}  // namespace ferry::conformance

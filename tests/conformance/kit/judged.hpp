@@ -1,0 +1,39 @@
+// What the kit found, for doctest: the names of the rules that are broken, kept, not applicable.
+#pragma once
+
+#include <ferry/conformance.hpp>
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+struct judged {
+    std::set<std::string> broken, kept, not_applicable;
+    std::string told;
+    ferry::conformance::summary sum;
+};
+
+template <class Array, class Make>
+judged judge(Make make) {
+    judged all;
+    all.sum = ferry::conformance::run<Array>(make, [&](ferry::conformance::finding const& f) {
+        using enum ferry::conformance::verdict;
+        auto& names = f.outcome == broken ? all.broken : f.outcome == kept ? all.kept : all.not_applicable;
+        std::string const name = std::string{f.rule} + " " + f.name;
+        bool const is_new = names.insert(name).second;
+        CHECK_MESSAGE(is_new, name);
+        if (f.outcome != kept) all.told += name + ": " + ferry::conformance::name(f.outcome) + ": " + f.evidence + "\n";
+    });
+    return all;
+}
+
+/// An adapter that is right: nothing is broken, and no more is not applicable than the test knows of.
+template <class Array, class Make>
+void passes(Make make, std::set<std::string> const& not_applicable = {}) {
+    judged const all = judge<Array>(make);
+    INFO(all.told);
+    CHECK(all.broken.empty());
+    CHECK(all.not_applicable == not_applicable);
+    CHECK(static_cast<bool>(all.sum));
+}

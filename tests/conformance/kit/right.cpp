@@ -1,0 +1,41 @@
+// The kit finds nothing wrong with adapters that are right, and says what it could not judge.
+#include "judged.hpp"
+#include "library.hpp"
+#include "owners.hpp"
+
+#include <set>
+#include <string>
+
+TEST_CASE("R24: a full adapter keeps every rule that the kit knows") {
+    library::now = library::fault::none;
+    passes<library::array>(library::maker{});
+}
+
+namespace {
+
+using sets = std::set<std::string>;
+
+sets const without_adopt = {"R53 adopt",        "R44 current_stream", "R43 import_ordered", "R43 export_ordered",
+                            "R48 to_host",      "R50 queued_copy",    "R62 failed_import"};
+sets const without_allocate = {"R32 allocate_shape", "R17 allocate_dtype", "R12 allocate_fresh", "R40 allocate_device"};
+sets const without_share = {"R53 share", "R59 repeated_export", "R7 outlives_array"};
+sets const without_hooks = {"R11 read_only", "R11 read_only_export", "R15 legacy_read_only", "R6 release"};
+
+sets all_of(std::initializer_list<sets> parts) {
+    sets all;
+    for (auto part : parts) all.merge(part);
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("R11: an array that owns its elements, with a view and nothing else") {
+    passes<owners::matrix<owners::fault::none>>(
+        owners::maker::of<owners::matrix<owners::fault::none>>{},
+        all_of({without_adopt, without_allocate, without_share, without_hooks, {"R25 zero_d"}}));
+}
+
+TEST_CASE("R11: an array of fixed shape that describes itself by a member") {
+    passes<owners::point>(owners::point_maker{}, all_of({without_adopt, without_allocate, without_share, without_hooks,
+                                                         {"R25 zero_d", "R26 empty", "R26 empty_export"}}));
+}
