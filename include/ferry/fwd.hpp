@@ -27,6 +27,18 @@ struct column_type;
 class column_view;
 class column;
 
+namespace detail {
+
+/// Types whose exports and shares are functions of their own, not the adapter's.
+template <class T>
+inline constexpr bool exports_apart = false;
+template <>
+inline constexpr bool exports_apart<managed_tensor> = true;
+template <>
+inline constexpr bool exports_apart<column> = true;
+
+}  // namespace detail
+
 enum class copy_policy : std::uint8_t;
 struct request;
 

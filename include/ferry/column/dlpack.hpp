@@ -29,9 +29,6 @@ struct column_tensors {
     std::optional<managed_tensor> validity{};  ///< bool: false where it is null; nothing when no item is
 };
 
-template <>
-inline constexpr bool detail::exports_apart<column> = true;
-
 namespace detail {
 
 /// \throws error  errc::dtype

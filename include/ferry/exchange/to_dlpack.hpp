@@ -5,6 +5,7 @@
 #include <ferry/exchange/order.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/exchange/request.hpp>
+#include <ferry/fwd.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/tensor/borrow.hpp>
@@ -20,10 +21,6 @@
 
 namespace ferry {
 namespace detail {
-
-/// Types with a to_dlpack of their own.
-template <class T>
-inline constexpr bool exports_apart = std::same_as<T, managed_tensor>;
 
 template <class Array>
 [[nodiscard]] stream_token ready_on([[maybe_unused]] Array const& a) {

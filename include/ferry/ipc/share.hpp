@@ -4,6 +4,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/fwd.hpp>
 #include <ferry/ipc/detail/make_share.hpp>
 #include <ferry/ipc/handles.hpp>
 #include <ferry/ipc/session.hpp>
@@ -51,7 +52,7 @@ template <class BackEnd = host_back_end const&>
 
 /// The same for an array of any library: rvalues move in, lvalues need array_traits::share.
 template <class Array, class BackEnd = host_back_end const&>
-    requires(!std::same_as<std::remove_cvref_t<Array>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
+    requires(!ferry::detail::exports_apart<std::remove_cvref_t<Array>> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Array&& array, share_options options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if constexpr (ferry::detail::is_adapted<std::remove_reference_t<Array>>()) {
@@ -63,7 +64,7 @@ template <class Array, class BackEnd = host_back_end const&>
 
 /// The same, with nothing to say but the back end.
 template <class Tensor, class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
+    requires(!std::same_as<std::remove_cvref_t<Tensor>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Tensor&& tensor, BackEnd&& b, std::source_location where = std::source_location::current()) {
     return ipc::share(std::forward<Tensor>(tensor), share_options{}, b, where);
 }

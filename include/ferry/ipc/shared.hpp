@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/fwd.hpp>
 #include <ferry/ipc/detail/session_state.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
@@ -11,7 +12,9 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>  // the exporter's own tensors keep the memory, too
+#include <source_location>
 #include <utility>
+#include <variant>
 
 namespace ferry::ipc {
 
@@ -50,6 +53,11 @@ class shared {
     [[nodiscard]] managed_tensor tensor() const {
         return make_managed(std::shared_ptr<detail::share_state>{state_}, [](auto& s) { return s->view(); });
     }
+
+    /// Whether a column is shared, and what it is there, as a column that keeps the memory, closed or not; `view` and `tensor`
+    /// are its bytes then. Include ferry/ipc/share_column.hpp. \throws error  errc::argument;  std::bad_alloc
+    [[nodiscard]] bool holds_column() const noexcept { return state_ != nullptr && std::holds_alternative<wire::node>(state_->description.root); }
+    [[nodiscard]] ferry::column column(std::source_location where = std::source_location::current()) const;
 
     /// Whether the memory is a copy of the tensor at the moment of the share, instead of the tensor's own.
     [[nodiscard]] bool copied() const noexcept { return state_ != nullptr && state_->copied; }

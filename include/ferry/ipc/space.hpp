@@ -20,6 +20,7 @@ namespace ferry::ipc {
 class shared_space {
    public:
     explicit shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
+    explicit shared_space(std::shared_ptr<detail::session_state> state) noexcept : state_{std::move(state)} {}
 
     /// Zeroed. \throws error  errc::out_of_memory (/dev/shm is full), alignment (more than a page), permission, unsupported_platform
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment,
@@ -30,14 +31,15 @@ class shared_space {
         state_->sweep_once(me);
         auto const id = detail::fresh_id(api, where);
         auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, me.start_time, id});
-        auto made = std::make_shared<detail::region>(segment::create(name, bytes != 0 ? bytes : 1, id, where), id, access_mode::read_write);
+        auto fresh = segment::create(name, bytes != 0 ? bytes : 1, id, where);
         try {
+            auto const made = std::make_shared<detail::region>(std::move(fresh), id, access_mode::read_write);
             state_->keep(made, name);
+            return made->memory.data();
         } catch (...) {
             remove_name(name);
             throw;
         }
-        return made->memory.data();
     }
     /// What is shared of it stays with those who have it attached; its name goes, in the process that allocated it.
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) noexcept { state_->drop(p); }

@@ -39,7 +39,7 @@ struct arena_part {
                 auto const at = static_cast<std::byte const*>(b.data) - arena.data();
                 begin = at < begin ? at : begin;
                 end = at + b.bytes > end ? at + b.bytes : end;
-                used += b.bytes;
+                used += (b.bytes + arena_alignment - 1) / arena_alignment * arena_alignment;
             }
             for (auto const& child : n.children) include(child);
             if (n.dictionary != nullptr) include(*n.dictionary);

@@ -71,8 +71,14 @@ void copy_compact(void* to, ferry::device device, wire::tensor const& t, std::ve
 inline void make_segment(share_state& s, segment_name const& name, std::uint64_t allocation, std::size_t bytes, std::source_location where) {
     auto& m = s.description.memories[0];
     m.name = to_string(name);
-    s.where = std::make_shared<region>(segment::create(m.name, bytes, allocation, where), allocation, access_mode::read_write);
-    s.session->regions().add(s.where, m.name);
+    auto fresh = segment::create(m.name, bytes, allocation, where);
+    try {
+        s.where = std::make_shared<region>(std::move(fresh), allocation, access_mode::read_write);
+        s.session->regions().add(s.where, m.name);
+    } catch (...) {
+        remove_name(m.name);
+        throw;
+    }
 }
 
 /// Memory of the host where it lies, when it lies in a segment whose name still leads there.

@@ -129,7 +129,7 @@ template <class BackEnd>
                                         opening const& how, BackEnd& b, std::source_location where) {
     wire::check(d);
     if (!std::holds_alternative<wire::tensor>(d.root))
-        fail(errc::argument, attach_api, message{"the descriptor is a column's, not a tensor's"}, where);
+        fail(errc::argument, attach_api, message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
     auto const& t = std::get<wire::tensor>(d.root);
     if (d.memories.size() != 1 || t.memory != 0)
         fail(errc::bad_descriptor, attach_api, message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{d.memories.size()}, where);

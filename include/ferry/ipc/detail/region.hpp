@@ -64,11 +64,11 @@ class region_map {
     /// Gives the region another name; false when none of those that it had leads there any more.
     [[nodiscard]] bool link(region& r, std::string const& name) {
         std::lock_guard const lock{mutex_};
-        r.names.reserve(r.names.size() + 1);
+        r.names.push_back(name);  // first: nothing may fail once the name is there
         auto const leads = [&](std::string const& old) { return r.memory.link(old, name); };
-        if (std::ranges::none_of(r.names, leads)) return false;
-        r.names.push_back(name);
-        return true;
+        if (std::any_of(r.names.begin(), r.names.end() - 1, leads)) return true;
+        r.names.pop_back();
+        return false;
     }
 
    private:

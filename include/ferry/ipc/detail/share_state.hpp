@@ -47,6 +47,7 @@ struct share_state {
     std::shared_ptr<region> where{};          // the control page, and the data of the host
     std::unique_ptr<exporting> handle{};      // off the host; dies before what it names
     wire::descriptor description{};
+    wire::tensor arena{};                     // of a column: its memory, as bytes
     void* data = nullptr;                     // element 0
     ferry::device device{};
     std::uint64_t id = 0;                     // of this share, as in its name
@@ -59,7 +60,11 @@ struct share_state {
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
     [[nodiscard]] wire::memory const& memory_description() const noexcept { return description.memories[0]; }
-    [[nodiscard]] wire::tensor const& layout() const noexcept { return std::get<wire::tensor>(description.root); }
+    /// Of the tensor; of a column: its bytes.
+    [[nodiscard]] wire::tensor const& layout() const noexcept {
+        auto const* const t = std::get_if<wire::tensor>(&description.root);
+        return t != nullptr ? *t : arena;
+    }
     [[nodiscard]] tensor_view view() const noexcept {
         auto const& t = layout();
         return {data, t.dtype, t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides}, device, t.flags};
