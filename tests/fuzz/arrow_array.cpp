@@ -73,6 +73,15 @@ class tree_maker {
             a.buffers[i] = p;
         }
         if (layout.is_variadic) take_variadic(a, variadic);
+        if (has_nulls && !layout.has_validity() && type.id != ferry::type_id::run_end_encoded) put_validity(a, type.id);
+    }
+    /// As old producers have it.
+    void put_validity(ArrowArray& a, ferry::type_id id) {
+        auto** const more = memory_.take_of<void const*>(static_cast<std::size_t>(a.n_buffers) + 1);
+        std::copy_n(a.buffers, a.n_buffers, more + 1);
+        if (in_.flip()) more[0] = memory_.take(0);
+        is_bad = is_bad || (more[0] != nullptr && id != ferry::type_id::null && a.null_count != 0);
+        a.buffers = more, ++a.n_buffers;
     }
     [[nodiscard]] static std::int64_t last_offset(ArrowArray const& a, int bits, std::int64_t end) {
         if (a.length == 0 || a.buffers[1] == nullptr || end >= most_bytes / (bits / 8)) return 0;

@@ -180,6 +180,31 @@ TEST_CASE("columns without items may lack their buffers, as some producers have 
     }
 }
 
+TEST_CASE("old producers put validity before types that have none: it is left out, unless it would mean something") {
+    std::int8_t const ids[] = {0, 1, 0};
+    std::int32_t const starts[] = {0, 0, 1};
+    column_parts const child{.format = "i", .name = "a", .length = 5, .buffers = five}, both[2] = {child, child};
+    column_buffer const null_type[] = {{}}, sparse[] = {{}, {ids, 3}}, dense[] = {{}, {ids, 3}, {starts, 12}};
+    column_parts cases[] = {{.format = "n", .length = 3, .buffers = null_type},
+                            {.format = "+us:0,1", .length = 3, .buffers = sparse, .children = both},
+                            {.format = "+ud:0,1", .length = 3, .buffers = dense, .children = both}};
+    for (auto const& parts : cases) {
+        arrow_producer p{parts};
+        auto const c = ferry::from_arrow(&p.array, &p.schema);
+        auto const buffers = c.view().buffers();
+        CHECK(buffers.size() == parts.buffers.size() - 1);
+        for (std::size_t i = 0; i < buffers.size(); ++i) CHECK(buffers[i].data == parts.buffers[i + 1].data);
+    }
+    arrow_producer p{cases[1]};
+    p.array.buffers[0] = validity;
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); }, {"no nulls of their own"});
+    p.array.null_count = 0;
+    CHECK_NOTHROW(static_cast<void>(ferry::from_arrow(&p.array, &p.schema)));
+    column_buffer const two[] = {{}, {}};
+    arrow_producer q{{.format = "n", .length = 3, .buffers = two}};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&q.array, &q.schema)); }, {"2 buffers"});
+}
+
 TEST_CASE("a schema whose callback forgets to mark it is marked all the same") {
     orders const o;
     arrow_producer p{o.root};

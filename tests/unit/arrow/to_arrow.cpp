@@ -12,6 +12,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -158,6 +159,20 @@ TEST_CASE("children may be moved out, and released in any order: the memory goes
         if (!t.alive.expired()) FAIL("still alive");
         arrays = std::vector<ArrowArray>{}, schemas = std::vector<ArrowSchema>{};
         if (window.live() > 1) FAIL("leaked");  // the control block of t.alive
+    }
+}
+
+TEST_CASE("children may be released on threads of their own") {
+    for (int round = 0; round < 100; ++round) {
+        table t;
+        ArrowArray root{};
+        ferry::to_arrow(t.make(), &root);
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 3; ++i)
+            threads.emplace_back([child = std::exchange(*root.children[i], ArrowArray{})]() mutable { child.release(&child); });
+        root.release(&root);
+        for (auto& thread : threads) thread.join();
+        CHECK(t.alive.expired());
     }
 }
 

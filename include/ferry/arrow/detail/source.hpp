@@ -40,11 +40,17 @@ inline constexpr std::size_t max_column_buffers = std::size_t{1} << 24;
     return length;
 }
 
+/// Validity that old producers put first in types that have none: null (one buffer) and unions. It is left out.
+[[nodiscard]] inline std::int64_t extra_validity(std::string_view format, std::int64_t buffers) noexcept {
+    if (format == "n") return buffers;
+    return format.starts_with("+u") ? buffers - (format[2] == 'd' ? 2 : 1) : 0;
+}
+
 /// An array with its schema; both have passed arrow_check.
 class arrow_source {
    public:
     arrow_source(ArrowArray const& array, ArrowSchema const& schema, bool reads_lengths) noexcept
-        : array_{&array}, schema_{&schema}, reads_lengths_{reads_lengths} {}
+        : array_{&array}, schema_{&schema}, extra_{extra_validity(schema.format, array.n_buffers)}, reads_lengths_{reads_lengths} {}
     [[nodiscard]] std::string_view format() const noexcept { return schema_->format; }
     [[nodiscard]] std::string_view name() const noexcept { return text_of(schema_->name); }
     [[nodiscard]] std::string_view metadata() const noexcept { return metadata_of(*schema_); }
@@ -52,10 +58,10 @@ class arrow_source {
     [[nodiscard]] std::int64_t length() const noexcept { return array_->length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return array_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return array_->offset; }
-    [[nodiscard]] std::size_t buffer_count() const noexcept { return static_cast<std::size_t>(array_->n_buffers); }
+    [[nodiscard]] std::size_t buffer_count() const noexcept { return static_cast<std::size_t>(array_->n_buffers - extra_); }
     /// The C data interface gives no sizes, but those of a view type's data buffers.
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
-        column_buffer out{array_->buffers[i], -1};
+        column_buffer out{array_->buffers[i + static_cast<std::size_t>(extra_)], -1};
         if (schema_->format[0] != 'v' || i < 2) return out;
         auto const last = buffer_count() - 1;
         if (i == last) out.bytes = static_cast<std::int64_t>(8 * (last - 2));
@@ -70,6 +76,7 @@ class arrow_source {
    private:
     ArrowArray const* array_;
     ArrowSchema const* schema_;
+    std::int64_t extra_;
     bool reads_lengths_;
 };
 
@@ -126,9 +133,12 @@ class arrow_check {
         if (s.dictionary == nullptr && a.dictionary != nullptr) refuse(path, message{"the array has a dictionary, and the schema has none"});
         auto const layout = layout_of(type);
         auto const least = static_cast<std::int64_t>(least_buffers(layout));
-        if (layout.is_variadic ? a.n_buffers < least : a.n_buffers != least)
+        bool const is_old = !layout.has_validity() && type.id != type_id::run_end_encoded && a.n_buffers == least + 1;
+        if (layout.is_variadic ? a.n_buffers < least : a.n_buffers != least && !is_old)
             refuse(path, message{"the array has "} << a.n_buffers << " buffers, and `" << s.format << "` has " << (layout.is_variadic ? "at least " : "") << least);
         if (a.n_buffers > 0 && a.buffers == nullptr) refuse(path, message{"the array's buffers are null"});
+        if (is_old && type.id != type_id::null && a.buffers[0] != nullptr && a.null_count != 0)
+            refuse(path, message{"it has a validity buffer, and columns of type `"} << s.format << "` have no nulls of their own");
         if ((size_.buffers += static_cast<std::size_t>(a.n_buffers)) > max_column_buffers)
             refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_buffers} << " buffers");
         if (layout.is_variadic && reads_lengths_) check_variadic(a, path);
