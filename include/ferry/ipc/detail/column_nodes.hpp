@@ -78,7 +78,7 @@ class node_source {
         auto const is_aligned = [&](column_buffer const& b) { return b.bytes == 0 || (static_cast<std::byte const*>(b.data) - begin) % ferry::detail::arena_alignment == 0; };
         return n.offset == 0 && std::ranges::all_of(n.buffers, is_aligned);
     };
-    auto const* const nodes = tree->nodes.get();
+    auto const* const nodes = tree->nodes;
     if (begin != nullptr && bytes % ferry::detail::arena_alignment == 0 && std::all_of(nodes, nodes + tree->node_count, is_compact))
         for (std::size_t i = 0; i < tree->node_count; ++i) tree->nodes[i].arena = {begin, bytes};
     return ferry::detail::column_access::make(std::move(tree));
