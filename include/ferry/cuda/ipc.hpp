@@ -39,7 +39,8 @@ struct sharing_options {
     /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the description,
     /// over a socket. Otherwise such memory is copied.
     bool pools = false;
-    /// Interprocess events of one device at most; without a free one the host waits.
+    /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each mapping that was
+    /// used on a stream, as long as there is the share or the mapping. Without a free one the host waits.
     std::size_t most_events = 256;
 };
 
