@@ -450,6 +450,26 @@ def test_a_column_takes_part_in_weak_references_and_threads():
     assert tree.released["array"] == 1
 
 
+def test_an_error_in_flight_survives_the_release():
+    """The callback of ctypes runs Python, which forgets what was raised."""
+
+    def drop():
+        tree, c = made()
+        tree.test = [c]
+        c = None
+        mt.ipc_share(tree.test.pop(), nonsense=1)
+
+    for _ in range(3):
+        with pytest.raises(TypeError):
+            drop()
+        with pytest.raises(TypeError):
+            mt.from_dlpack(made()[1].children[0], nonsense=1)
+        with pytest.raises(IndexError):
+            made()[1].children[7]
+        with pytest.raises(ValueError):
+            made()[1][::2]
+
+
 def test_an_array_of_pyarrow_goes_when_the_column_does():
     pool = pa.default_memory_pool()
     before = pool.bytes_allocated()

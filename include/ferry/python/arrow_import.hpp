@@ -15,6 +15,7 @@
 #include <ferry/column/concat.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 namespace ferry::python {
@@ -69,13 +70,35 @@ class borrowed_struct {
     T value_;
 };
 
+/// Keeps what a foreign library releases, whose callback may run Python: an error in flight survives it, as when a column dies
+/// because one was raised.
+class quiet_owner {
+   public:
+    explicit quiet_owner(std::shared_ptr<void const> owner) noexcept : owner_{std::move(owner)} {}
+    quiet_owner(quiet_owner const&) = delete;
+    quiet_owner& operator=(quiet_owner const&) = delete;
+    ~quiet_owner() {
+        if (is_finalizing() || PyGILState_Check() == 0) return;
+        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+        PyErr_Fetch(&type, &value, &trace);
+        owner_.reset();
+        PyErr_Restore(type, value, trace);
+    }
+
+   private:
+    std::shared_ptr<void const> owner_;
+};
+[[nodiscard]] inline column quiet(column const& c) {
+    return ferry::detail::column_access::make(std::make_shared<quiet_owner const>(c.owner()), c.view());
+}
+
 [[nodiscard]] inline column import_array(reference const& method) {
     constexpr auto name = "__arrow_c_array__";
     reference const result = call_method(method);
     auto const [schema, array] = two_capsules(result, name);
     auto* const s = struct_in<ArrowSchema>(schema.get(), name);
     auto* const a = struct_in<ArrowArray>(array.get(), name);
-    return from_arrow(a, s);  // neither runs Python nor gives the GIL away
+    return quiet(from_arrow(a, s));  // neither runs Python nor gives the GIL away
 }
 
 template <class BackEnd>
@@ -90,10 +113,10 @@ template <class BackEnd>
             borrowed_struct type{s};
             borrowed_struct data{a};
             without_gil const others_run;  // while this one waits for the device
-            return from_arrow(data.get(), type.get(), b);
+            return quiet(from_arrow(data.get(), type.get(), b));
         }
     }
-    return from_arrow(a, s);
+    return quiet(from_arrow(a, s));
 }
 
 /// Pulls a stream dry. Other threads run meanwhile: the producer's may be Python's.
@@ -106,7 +129,7 @@ template <class BackEnd>
         without_gil const others_run;
         auto reader = from_arrow_stream(stream.get());
         auto const chunks = read_all(reader);
-        return chunks.empty() ? reader.type() : concat(chunks);
+        return chunks.empty() ? reader.type() : chunks.size() == 1 ? quiet(chunks[0]) : concat(chunks);
     } catch (error const& e) {
         if (e.code() != errc::driver) throw;
         set_error(PyExc_OSError, e.what());

@@ -163,7 +163,7 @@ def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
     """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
 
 class Shared:
-    """A Tensor that other processes can attach. Made by ipc_share; dropping it closes it."""
+    """A Tensor or Column that other processes can attach. Made by ipc_share; dropping it closes it."""
 
     @property
     def descriptor(self) -> bytes:
@@ -171,24 +171,24 @@ class Shared:
     def json(self) -> str:
         """What ipc_attach needs, as a str."""
     @property
-    def tensor(self) -> Tensor:
-        """The shared memory as this process sees it: the Tensor that was shared, or the copy of it."""
+    def tensor(self) -> Tensor | Column:
+        """The shared memory as this process sees it: what was shared, or the copy of it."""
     @property
     def copied(self) -> bool:
-        """Whether the memory is a copy of what the Tensor held when it was shared."""
+        """Whether the memory is a copy of what was shared, at that moment."""
     def close(self) -> None:
         """End new attaches at once, in every process; who has it attached keeps it. Twice is fine."""
     def __enter__(self) -> Shared: ...
     def __exit__(self, *args: object) -> None: ...
 
-def ipc_share(x: Tensor) -> Shared:
-    """Share a Tensor with other processes of this user, until the result is closed or dropped.
+def ipc_share(x: Tensor | Column) -> Shared:
+    """Share a Tensor or Column with other processes of this user, until the result is closed or dropped.
 
     Host memory that is not shared yet is copied, once.
     """
 
-def ipc_attach(source: bytes | bytearray | memoryview | str, device: _Device | None = None) -> Tensor:
-    """The Tensor that another process shares, without a copy, by the bytes or the JSON of its descriptor.
+def ipc_attach(source: bytes | bytearray | memoryview | str, device: _Device | None = None) -> Tensor | Column:
+    """The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.
 
     ValueError for a bad descriptor or an unknown device, OSError when its exporter has closed it or is gone.
     """

@@ -1,6 +1,7 @@
-// Tensors of other processes: ipc_share, ipc_attach and Shared.
+// Tensors and Columns of other processes: ipc_share, ipc_attach and Shared.
 #include "convert.hpp"
 
+#include <ferry/column.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/python.hpp>
 #include <ferry/wire/binary.hpp>
@@ -19,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace mt::python {
 namespace {
@@ -63,13 +65,15 @@ class shared {
 
 shared ipc_share(nb::object x) {
     auto const* const t = tensor_in(x);
-    if (t == nullptr) throw nb::type_error("ipc_share takes a Tensor: mt.asarray or mt.from_dlpack make one");
+    auto const* const c = column_in(x);
+    if (t == nullptr && c == nullptr) throw nb::type_error("ipc_share takes a Tensor or a Column: mt.asarray, mt.from_dlpack and mt.Column.from_arrow make them");
     auto made = [&] {
         ferry::python::without_gil const unlocked;
-        return ferry::ipc::share(*t, {.session = &session()}, back_end());
+        ferry::ipc::share_options const options{.session = &session()};
+        return c != nullptr ? ferry::ipc::share(*c, options, back_end()) : ferry::ipc::share(*t, options, back_end());
     }();
     if (made.copied()) {
-        x = nb::steal(new_object(adapter::adopt(made.tensor())));
+        x = nb::steal(c != nullptr ? new_object(made.column()) : new_object(adapter::adopt(made.tensor())));
         if (!x.is_valid()) throw nb::python_error{};
     }
     return {std::move(x), std::move(made)};
@@ -106,37 +110,45 @@ std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle 
     return ferry::device{type, where.id};
 }
 
-tensor ipc_attach(nb::handle source, nb::handle device) {
+nb::object ipc_attach(nb::handle source, nb::handle device) {
     auto const d = descriptor_from(source);
-    auto const where = place(d, device);
-    ferry::stream_token stream;
+    ferry::ipc::attach_options options{.session = &session(), .device = place(d, device)};
+    bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
 #ifdef MINITENSOR_HAS_CUDA
-    if (!d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
-        ferry::device const on = where ? *where : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
-        stream = adapter::current_stream(on);
+    // A Column's data is ready, on any stream: without one the host waits.
+    if (!is_column && !d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
+        ferry::device const on = options.device ? *options.device : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
+        options.stream = adapter::current_stream(on);
     }
 #endif
-    ferry::python::without_gil const unlocked;
-    return adapter::adopt(ferry::ipc::attach(d, {.session = &session(), .stream = stream, .device = where}, back_end()));
+    auto const unlocked = [](auto&& attach) {
+        ferry::python::without_gil const others_run;
+        return attach();
+    };
+    auto const made = is_column
+                          ? new_object(unlocked([&] { return ferry::ipc::attach_column(d, options, back_end()); }))
+                          : new_object(unlocked([&] { return adapter::adopt(ferry::ipc::attach(d, options, back_end())); }));
+    if (made == nullptr) throw nb::python_error{};
+    return nb::steal(made);
 }
 
 }  // namespace
 
 void define_ipc(nb::module_& m) {
-    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor that other processes can attach. Made by ipc_share; dropping it closes it.")
+    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor or Column that other processes can attach. Made by ipc_share; dropping it closes it.")
         .def_prop_ro("descriptor", &shared::descriptor, "What ipc_attach needs, as bytes.")
         .def("json", &shared::json, "What ipc_attach needs, as a str.")
         .def_prop_ro("tensor", &shared::tensor,
-                     "The shared memory as this process sees it: the Tensor that was shared, or the copy of it.")
-        .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of what the Tensor held when it was shared.")
+                     "The shared memory as this process sees it: what was shared, or the copy of it.")
+        .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of what was shared, at that moment.")
         .def("close", &shared::close, "End new attaches at once, in every process; who has it attached keeps it. Twice is fine.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](shared& self, nb::args) { self.close(); });
     m.def("ipc_share", &ipc_share, "x"_a,
-          "Share a Tensor with other processes of this user, until the result is closed or dropped. Host memory that is not "
+          "Share a Tensor or Column with other processes of this user, until the result is closed or dropped. Host memory that is not "
           "shared yet is copied, once.");
     m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(),
-          "The Tensor that another process shares, without a copy, by the bytes or the JSON of its descriptor.\n\n"
+          "The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.\n\n"
           "ValueError for a bad descriptor or an unknown device, OSError when its exporter has closed it or is gone.");
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session().close_all(); }));
 }

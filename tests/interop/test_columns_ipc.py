@@ -1,0 +1,216 @@
+"""Columns in another process, which has nothing but the descriptor."""
+
+import gc
+import json
+import pathlib
+import subprocess
+import sys
+
+import arrow_trees as trees
+import numpy as np
+import pyarrow as pa
+import pytest
+from arrow_forge import Forged, Node, Tree
+
+import minitensor as mt
+
+BEGIN = """
+import json, sys
+import pyarrow as pa
+import minitensor as mt
+
+def back(c):
+    return pa.Array._import_from_c_capsule(*c.__arrow_c_array__())
+
+def read():
+    line = sys.stdin.readline()
+    return line if line.startswith("{") else bytes.fromhex(line)
+"""
+
+
+def back(c):
+    return pa.Array._import_from_c_capsule(*c.__arrow_c_array__())
+
+
+def elsewhere(code, *lines):
+    done = subprocess.run([sys.executable, "-c", BEGIN + code], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+class Reader:
+    """Another process that attaches columns and sends them back, as Arrow's IPC format has them."""
+
+    CODE = (
+        BEGIN
+        + """
+for line in iter(sys.stdin.readline, ""):
+    c = mt.ipc_attach(line if line.startswith("{") else bytes.fromhex(line))
+    c.validate(full=True)
+    out = back(c)
+    out.validate(full=True)
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([out], names=["c"])
+    with pa.ipc.new_stream(sink, batch.schema) as w:
+        w.write_batch(batch)
+    print(sink.getvalue().to_pybytes().hex(), flush=True)
+"""
+    )
+
+    def __init__(self):
+        self.popen = subprocess.Popen([sys.executable, "-c", self.CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __call__(self, descriptor):
+        self.popen.stdin.write((descriptor if isinstance(descriptor, str) else descriptor.hex()) + "\n")
+        self.popen.stdin.flush()
+        line = self.popen.stdout.readline()
+        assert line, "the process died"
+        return pa.ipc.open_stream(bytes.fromhex(line)).read_next_batch().column(0)
+
+    def close(self):
+        self.popen.stdin.close()
+        assert self.popen.wait(20) == 0
+        self.popen.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def reader():
+    one = Reader()
+    yield one
+    one.close()
+
+
+# What the format of the answer cannot carry.
+UNSENT = ("list_view", "decimal32", "decimal64")
+
+
+@pytest.mark.parametrize("how", [None, *(h for h in trees.NESTS if "list_view" not in h)])
+def test_every_type_arrives(reader, how):
+    for i, type_ in enumerate(trees.LEAVES):
+        if any(word in str(type_) for word in UNSENT):
+            continue
+        pattern = list(trees.PATTERNS)[i % 4]
+        array = trees.leaf(type_, pattern) if how is None else trees.nested([how], type_, pattern)
+        for part in (array, array[i % 18 :][:7]):
+            with mt.ipc_share(mt.Column.from_arrow(part)) as shared:
+                assert reader(shared.descriptor if i % 2 else shared.json()).equals(part), type_
+
+
+def test_random_trees_arrive_here():
+    forest = trees.Forest(77)
+    for _ in range(300):
+        array = forest.tree()
+        with mt.ipc_share(mt.Column.from_arrow(array)) as shared:
+            c = mt.ipc_attach(shared.descriptor)
+            c.validate(full=True)
+            assert back(c).equals(array) and back(mt.ipc_attach(shared.json())).equals(array)
+            assert back(shared.tensor).equals(array)
+
+
+def test_a_column_comes_back_as_a_column_and_a_tensor_as_a_tensor():
+    with mt.ipc_share(mt.Column.from_arrow(pa.array([1, 2]))) as c, mt.ipc_share(mt.arange(2)) as t:
+        assert type(mt.ipc_attach(c.descriptor)) is mt.Column and type(c.tensor) is mt.Column
+        assert type(mt.ipc_attach(t.descriptor)) is mt.Tensor and type(t.tensor) is mt.Tensor
+        assert c.copied and c.descriptor != t.descriptor
+
+
+def test_names_metadata_flags_and_dictionaries_arrive():
+    field = pa.field("größe", pa.dictionary(pa.int8(), pa.string(), ordered=True), nullable=False, metadata={b"k": b"\0\xff"})
+    column = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.int8()), ["a", "b"], ordered=True)
+    batch = pa.record_batch([column], schema=pa.schema([field], metadata={b"of": b"all"}))
+    with mt.ipc_share(mt.Column.from_arrow(batch)) as shared:
+        c = mt.ipc_attach(shared.descriptor)
+        assert pa.record_batch(c).equals(batch, check_metadata=True)
+        assert c.children[0].name == "größe" and not c.children[0].nullable and c.children[0].dictionary.length == 2
+
+
+def test_what_is_shared_again_is_not_copied():
+    with mt.ipc_share(mt.Column.from_arrow(pa.array(["a", None, "c"]))) as first:
+        assert first.copied
+        with mt.ipc_share(first.tensor) as second:
+            assert not second.copied
+            assert back(mt.ipc_attach(second.descriptor)).to_pylist() == ["a", None, "c"]
+        attached = mt.ipc_attach(first.descriptor)
+        with mt.ipc_share(attached) as third:
+            assert back(mt.ipc_attach(third.descriptor)).to_pylist() == ["a", None, "c"]
+
+
+def test_the_json_shows_the_schema_to_a_person():
+    with mt.ipc_share(mt.Column.from_arrow(pa.table({"price": [1.5, None], "name": ["a", "b"]}))) as shared:
+        text = shared.json()
+        assert json.loads(text) and '"price"' in text and '"name"' in text
+        spaced = json.dumps(json.loads(text), indent=2)
+        assert pa.record_batch(mt.ipc_attach(spaced)).to_pylist() == [{"price": 1.5, "name": "a"}, {"price": None, "name": "b"}]
+
+
+def test_children_that_share_a_buffer_send_it_once():
+    array = pa.array(range(100_000))
+    batch = pa.record_batch([array] * 20, names=[str(i) for i in range(20)])
+    with mt.ipc_share(mt.Column.from_arrow(batch)) as shared:
+        c = mt.ipc_attach(shared.descriptor)
+        assert len({back(x).buffers()[1].address for x in c.children}) == 1
+
+
+def test_a_column_is_of_another_process_without_a_copy():
+    values = np.arange(100_000, dtype="float64")
+    with mt.ipc_share(mt.Column.from_arrow(pa.array(values))) as shared:
+        said = elsewhere("c = mt.ipc_attach(read())\nt = mt.from_dlpack(c)\nprint(json.dumps([t.copied, t.readonly, sum(t.tolist())]))", shared.json())
+    assert json.loads(said) == [False, True, values.sum()]
+
+
+def test_importers_keep_what_they_have_when_it_is_closed():
+    shared = mt.ipc_share(mt.Column.from_arrow(pa.array([1, None, 3])))
+    c = mt.ipc_attach(shared.descriptor)
+    descriptor = bytes(shared.descriptor)
+    shared.close()
+    shared.close()
+    with pytest.raises(OSError):
+        mt.ipc_attach(descriptor)
+    assert back(c).to_pylist() == [1, None, 3] and back(shared.tensor).to_pylist() == [1, None, 3]
+    part = c[1:]
+    del c, shared
+    gc.collect()
+    assert back(part).to_pylist() == [None, 3]
+
+
+def test_what_was_copied_is_let_go():
+    tree = Tree(Node())
+    with mt.ipc_share(mt.Column.from_arrow(Forged(tree))) as shared:
+        gc.collect()
+        assert tree.released["array"] == 1  # the copy is what is shared
+        assert back(shared.tensor).to_pylist() == [1, 2, 3]
+
+
+def test_columns_without_items_or_memory_are_shared_too():
+    for array in (pa.array([], pa.int32()), pa.array([], pa.string()), pa.nulls(5), pa.nulls(0), pa.array([{}, {}]), pa.array([[], None], pa.list_(pa.int8()))):
+        with mt.ipc_share(mt.Column.from_arrow(array)) as shared:
+            assert back(mt.ipc_attach(shared.json())).equals(array)
+
+
+def test_descriptors_that_were_changed_are_refused():
+    with mt.ipc_share(mt.Column.from_arrow(pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]}))) as shared:
+        good = bytes(shared.descriptor)
+        for i in range(0, len(good), 3):
+            bad = bytearray(good)
+            bad[i] ^= 0x55
+            with pytest.raises((ValueError, OSError)):
+                mt.ipc_attach(bytes(bad))
+        for cut in range(0, len(good), 7):
+            with pytest.raises(ValueError):
+                mt.ipc_attach(good[:cut])
+
+
+def test_a_share_wants_a_tensor_or_a_column():
+    for x in (3, None, pa.array([1]), np.arange(3)):
+        with pytest.raises(TypeError):
+            mt.ipc_share(x)
+
+
+def test_the_example_says_what_was_shared_and_what_was_copied():
+    """examples/columns/demo.py: every value arrives."""
+    demo = pathlib.Path(__file__).resolve().parents[2] / "examples" / "columns" / "demo.py"
+    done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "every value arrived" in done.stdout
+    for words in ("copied: several chunks are joined", "copied: once, into shared memory", "copied: bits become bytes", "not: nulls", "shared"):
+        assert words in done.stdout
