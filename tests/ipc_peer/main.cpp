@@ -2,12 +2,15 @@
 //   export KIND    shares a tensor, says its descriptor (hex), closes when it hears a line
 //   import         hears a descriptor, attaches, says the values, drops when it hears a line
 //   share          shares and closes once, between two raised signals
+//   column SEED    shares a column, says its descriptor (hex), closes when it hears a line
+//   rows           hears a descriptor of a column, attaches it, says its rows
 //   attach         hears a descriptor, then attaches, reads and drops twice, between two raised signals
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
 
 #include <support/ipc.hpp>
 #include <support/ipc_peer.hpp>
+#include <support/random_columns.hpp>
 
 #include <csignal>
 #include <iostream>
@@ -54,6 +57,16 @@ int main(int, char** arguments) try {
         for (auto const v : support::values(tensor)) std::cout << v << ' ';
         std::cout << (tensor.is_read_only() ? "read-only" : "writable") << std::endl;
         wait_for_line();
+    } else if (what == "column") {
+        support::column_maker maker{static_cast<unsigned>(std::stoi(arguments[2]))};
+        auto shared = ferry::ipc::share(maker.make("+s", 40, 3), {.session = &session});
+        std::cout << support::to_hex(shared.descriptor()) << std::endl;
+        wait_for_line();
+        shared.close();
+    } else if (what == "rows") {
+        auto const c = ferry::ipc::attach_column(hear(), {.session = &session});
+        for (auto const& row : support::shown(c.view())) std::cout << row << ' ';
+        std::cout << std::endl;
     } else if (what == "share") {
         auto tensor = support::tensor({1000});
         std::raise(SIGUSR1);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -172,6 +173,24 @@ TEST_CASE("an allocation that fails leaves nothing behind") {
               static_cast<void>(attach_column(s.descriptor()));
           }) > 10);
     CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("a pinned column is waited for before the host copies it") {
+    device const pinned{device_type::cuda_host, 0};
+    support::sim_system sim{pinned};
+    auto const stream = sim.make_stream(device_type::cuda_host);
+    auto gate = sim.close(stream);
+    support::sim_columns others{sim, pinned, stream};
+    auto const there = others.put(numbers());
+    std::thread opener{[&] {
+        sim.until_host_waits();
+        gate.open();
+    }};
+    auto const s = share(there, {.ready_on = stream}, sim);
+    opener.join();
+    auto const c = attach_column(s.descriptor());
+    CHECK(c.device() == ferry::cpu);
+    CHECK(support::shown(c.view())[3] == "04000000");
 }
 
 TEST_CASE("columns on a device are shared by handles, and importers wait for them") {

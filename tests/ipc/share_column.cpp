@@ -1,0 +1,57 @@
+// Columns between programs that know nothing of each other but a line of text.
+#include <ferry/column.hpp>
+#include <ferry/ipc.hpp>
+#include <ferry/wire/json.hpp>
+
+#include <support/fails.hpp>
+#include <support/ipc.hpp>
+#include <support/ipc_peer.hpp>
+#include <support/random_columns.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using ferry::errc;
+using support::peer;
+
+namespace {
+
+std::string const program = FERRY_IPC_PEER;
+
+}  // namespace
+
+TEST_CASE("a column of any tree travels to an unrelated program, and back") {
+    for (unsigned seed = 1; seed < 9; ++seed) {
+        peer exporter{{program, "column", std::to_string(seed)}}, importer{{program, "rows"}};
+        auto const d = support::from_hex(exporter.hear());
+        auto const c = ferry::ipc::attach_column(d);
+        support::column_maker maker{seed};
+        auto const original = maker.make("+s", 40, 3);
+        auto const expected = support::shown(original.view());
+        CHECK(support::shown(c.view()) == expected);
+        importer.tell(support::to_hex(d));
+        std::string said;
+        for (auto const& row : expected) said.append(row).append(" ");
+        CHECK(importer.hear() == said);
+        CHECK(importer.finish() == 0);
+        exporter.tell("");
+        CHECK(exporter.finish() == 0);
+        support::fails(errc::exporter_gone, [&] { static_cast<void>(ferry::ipc::attach_column(d)); });
+        CHECK(support::shown(c.view()) == expected);  // its memory lives
+    }
+}
+
+TEST_CASE("the JSON of a column says what it is, and attaches") {
+    std::int32_t const values[] = {1, 2, 3};
+    ferry::column_buffer const none[] = {{}}, numbers[] = {{}, {values, sizeof values}};
+    ferry::column_parts const price{.format = "i", .name = "price", .length = 3, .buffers = numbers};
+    auto const c = ferry::make_column({.format = "+s", .name = "orders", .length = 3, .buffers = none, .children = {&price, 1}}, nullptr);
+    auto const s = ferry::ipc::share(c);
+    auto const text = ferry::wire::to_json(s.descriptor());
+    for (auto const* part : {"\"orders\"", "\"price\"", "\"+s\"", "\"children\"", "\"length\""}) CHECK_MESSAGE(text.find(part) != text.npos, support::shown(part), " in ", text);
+    auto const a = ferry::ipc::attach_column(ferry::wire::from_json(text));
+    CHECK(support::shown(a.view()) == support::shown(c.view()));
+}
