@@ -27,7 +27,7 @@ struct imported_tree : column_tree {
         fail(errc::argument, api, message{array == nullptr ? "the ArrowArray" : "the ArrowSchema"} << " is null", where);
     // Bytes of the lengths are read, and only where no stream may still be about to write them.
     bool const reads_lengths = on.type == device_type::cpu;
-    column_path const path{text_of(schema->name)};
+    column_path const path{name_of(*schema)};
     auto const size = arrow_check{api, where, reads_lengths}.run(array, *schema, path);
     auto tree = std::make_shared<imported_tree>();
     fill(*tree, arrow_source{*array, *schema, reads_lengths}, size, on, path, api, where);

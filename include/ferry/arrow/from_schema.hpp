@@ -49,7 +49,7 @@ class schema_source {
 [[nodiscard]] inline column from_arrow_schema(ArrowSchema const* schema, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow_schema";
     if (schema == nullptr) detail::fail(errc::argument, api, message{"the ArrowSchema is null"}, where);
-    detail::column_path const path{detail::text_of(schema->name)};
+    detail::column_path const path{detail::name_of(*schema)};
     auto const size = detail::arrow_check{api, where, false}.run(nullptr, *schema, path);
     auto tree = std::make_shared<detail::column_tree>();
     detail::fill(*tree, detail::schema_source{*schema}, size, cpu, path, api, where);

@@ -76,9 +76,9 @@ TEST_CASE("what the structs say must hold together; a refused import leaves both
     arrow_producer* self = nullptr;
     spoilt const cases[] = {
         {[](auto& p) { p.array.release = nullptr; }, "orders: the array has been released"},
-        {[](auto& p) { p.schema.release = nullptr; }, "orders: the schema has been released"},
+        {[](auto& p) { p.schema.release = nullptr; }, "column: the schema has been released"},
         {[](auto& p) { price(p).release = nullptr; }, "orders[].price: the array has been released"},
-        {[](auto& p) { price_schema(p).release = nullptr; }, "price: the schema has been released"},
+        {[](auto& p) { price_schema(p).release = nullptr; }, "orders[].: the schema has been released"},
         {[](auto& p) { p.schema.format = nullptr; }, "orders: the schema's format is null"},
         {[](auto& p) { price_schema(p).format = "q"; }, "price: the format `q` names no Arrow type"},
         {[](auto& p) { price_schema(p).format = "tsq:\n"; }, "price: the format `tsq:?` names no Arrow type"},
@@ -212,6 +212,30 @@ TEST_CASE("a schema whose callback forgets to mark it is marked all the same") {
     static_cast<void>(ferry::from_arrow(&p.array, &p.schema));
     CHECK(!p.schema.release);
     CHECK(p.schemas_released == 1);
+}
+
+TEST_CASE("of a schema that was released nothing but that is read: its name is gone") {
+    orders const o;
+    auto const gone = [](arrow_producer& p, ArrowSchema& s) {
+        char* const name = new char[]{"gone"};
+        s.name = name;
+        s.release = nullptr;
+        delete[] name;  // what follows reads freed memory, where it looks
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); }, {"released"});
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow_schema(&p.schema)); }, {"released"});
+    };
+    arrow_producer root{o.root}, child{o.root};
+    gone(root, root.schema);
+    gone(child, price_schema(child));
+    arrow_producer distant{o.root};
+    price_schema(distant).name = "not to be shown";
+    price_schema(distant).release = nullptr;
+    try {
+        static_cast<void>(ferry::from_arrow(&distant.array, &distant.schema));
+        CHECK(false);
+    } catch (ferry::error const& e) {
+        CHECK(std::string{e.what()}.find("not to be shown") == std::string::npos);
+    }
 }
 
 TEST_CASE("a type comes out of a schema alone, for all formats") {

@@ -19,6 +19,8 @@
 namespace ferry::detail {
 
 [[nodiscard]] inline std::string_view text_of(char const* text) noexcept { return text != nullptr ? std::string_view{text} : std::string_view{}; }
+/// For messages before a check: nothing but `release` may be read of a schema that has been released.
+[[nodiscard]] inline std::string_view name_of(ArrowSchema const& schema) noexcept { return schema.release != nullptr ? text_of(schema.name) : std::string_view{}; }
 [[nodiscard]] inline std::string_view metadata_of(ArrowSchema const& schema) noexcept {
     std::size_t size = 0;
     if (schema.metadata == nullptr || !measure_metadata(schema.metadata, nullptr, size)) return {};
@@ -106,7 +108,7 @@ class arrow_check {
         for (std::size_t i = 0; i < children; ++i) {
             auto const* const child = schema->children[i];
             if (child == nullptr) refuse(path, message{"child "} << std::uint64_t{i} << " of its schema is null");
-            column_path const below{path, type.id, static_cast<int>(i), text_of(child->name)};
+            column_path const below{path, type.id, static_cast<int>(i), name_of(*child)};
             if (array != nullptr && array->children[i] == nullptr) refuse(below, message{"the array is null"});
             check(array != nullptr ? array->children[i] : nullptr, child, below, depth + 1);
         }
