@@ -143,6 +143,24 @@ TEST_CASE("equal dictionaries stay one, others are appended, and indices that ca
     fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(negative)); });
 }
 
+TEST_CASE("dictionaries of the same bytes are different where other children share them") {
+    std::int32_t const small[] = {1, 2}, large[] = {30, 40};
+    std::int8_t const both[] = {0, 1};
+    auto const of = [&](std::int32_t const* middle) {
+        column_buffer const none[] = {{}}, a[] = {{}, {small, 8}}, b[] = {{}, {middle, 8}}, c[] = {{}, {large, 8}}, indices[] = {{}, {both, 2}};
+        ferry::column_parts const fields[] = {{.format = "i", .name = "a", .length = 2, .buffers = a},
+                                              {.format = "i", .name = "b", .length = 2, .buffers = b},
+                                              {.format = "i", .name = "c", .length = 2, .buffers = c}};
+        ferry::column_parts const rows{.format = "+s", .length = 2, .buffers = none, .children = fields};
+        return ferry::make_column({.format = "c", .length = 2, .buffers = indices, .dictionary = &rows}, nullptr);
+    };
+    column const chunks[] = {of(small), of(large)};
+    auto const joined = ferry::concat(chunks);
+    auto const rows = joined.values<column_view>();
+    CHECK(rows[0]->field("b").values<std::int32_t>()[0] == 1);
+    CHECK(rows[2]->field("b").values<std::int32_t>()[0] == 30);
+}
+
 TEST_CASE("children that share their buffers share them in the arena") {
     auto const x = int32s(std::vector<std::int32_t>(1000, 7));
     column_buffer const none[] = {{}};

@@ -369,8 +369,11 @@ inline bool has_same_values(column_node const& a, column_node const& b) {
         arena_filler{plans[i], arenas[i].data(), "ferry::concat", here}.run();
     }
     auto const is_same = [](planned_node const& x, planned_node const& y) {
-        return x.like->format == y.like->format && x.length == y.length && x.null_count == y.null_count && x.children == y.children;
+        return x.like->format == y.like->format && x.length == y.length && x.null_count == y.null_count && x.buffers == y.buffers && x.children == y.children;
     };
+    // A buffer that several nodes share is there once: the bytes say nothing without where each node has its own.
+    for (std::uint32_t i = 0, n = static_cast<std::uint32_t>(plans[0].buffers.size()); i < n; ++i)
+        if (i >= plans[1].buffers.size() || plans[0].buffer(i).bytes != plans[1].buffer(i).bytes || plans[0].buffer(i).offset != plans[1].buffer(i).offset) return false;
     // What is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a buffer.
     return std::ranges::equal(plans[0].nodes, plans[1].nodes, is_same) && arenas[0] == arenas[1];
 }
