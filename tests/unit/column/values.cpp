@@ -119,6 +119,11 @@ TEST_CASE("text and bytes, in all their layouts") {
     fails(errc::bad_column, [&] { static_cast<void>(v[2]); }, {"item 2", "outside"});
     fails(errc::bad_column, [&] { static_cast<void>(v[3]); }, {"not there"});
     fails(errc::bad_column, [&] { static_cast<void>(v[4]); }, {"negative"});
+    std::int64_t const too_much[] = {1000};  // of a buffer whose size is known
+    view const beyond[] = {{1000, {'_', 'a', 'b', 'c'}, 0, 0}};
+    column_buffer const lying[] = {{}, {beyond, sizeof beyond}, {data, 14}, {too_much, 8}};
+    auto const l = ferry::make_column({.format = "vu", .length = 1, .buffers = lying}, nullptr);
+    fails(errc::bad_column, [&] { static_cast<void>(l.values<std::string_view>()[0]); }, {"item 0", "outside"});
 }
 
 TEST_CASE("offsets that lie are not followed") {

@@ -153,7 +153,7 @@ class value_reader<std::span<std::byte const>> {
         auto const count = static_cast<std::int64_t>(c_.buffers().size()) - 3;
         if (item.buffer < 0 || item.buffer >= count) fail_item(c_, i, "its view names a buffer that is not there");
         auto const& data = c_.buffers()[static_cast<std::size_t>(2 + item.buffer)];
-        auto const bytes = load<std::int64_t>(c_.buffers().back().data, item.buffer);
+        auto const bytes = data.bytes >= 0 ? data.bytes : load<std::int64_t>(c_.buffers().back().data, item.buffer);
         if (item.offset < 0 || item.size > bytes - item.offset || data.data == nullptr) fail_item(c_, i, "its view points outside its buffer");
         return {static_cast<std::byte const*>(data.data) + item.offset, static_cast<std::size_t>(item.size)};
     }
