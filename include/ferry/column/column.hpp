@@ -25,8 +25,18 @@ struct column_access;
 /// and the last one, wherever it dies, releases the memory.
 class column {
    public:
-    /// Of type null and length 0.
+    /// Of type null and length 0, as is a column that was moved from.
     column() = default;
+    column(column const&) = default;
+    column(column&& other) noexcept : owner_{std::move(other.owner_)}, view_{std::exchange(other.view_, column_view{})} {}
+    column& operator=(column const&) = default;
+    column& operator=(column&& other) noexcept {
+        column taken{std::move(other)};
+        owner_.swap(taken.owner_);
+        std::swap(view_, taken.view_);
+        return *this;
+    }
+    ~column() = default;
 
     /// The column, borrowed, with all that can be read of it.
     [[nodiscard]] column_view view() const& noexcept { return view_; }

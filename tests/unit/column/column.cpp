@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 using ferry::column;
 using ferry::column_buffer;
@@ -39,6 +40,19 @@ TEST_CASE("a column keeps its owner until the last column, slice or child is gon
     CHECK(!alive.expired());
     slice = column{};
     CHECK(!alive.expired());  // x
+}
+
+TEST_CASE("a column that was moved from is empty: nothing of what it gave away can be reached by it") {
+    auto c = ferry::make_column({.format = "i", .name = "x", .length = 5, .buffers = five}, nullptr);
+    auto d = std::move(c);
+    CHECK(c.length() == 0);
+    CHECK(c.format() == "n");
+    c = std::move(d);
+    CHECK(d.length() == 0);
+    CHECK(c.name() == "x");
+    auto& self = c;
+    c = std::move(self);
+    CHECK(c.length() == 5);
 }
 
 TEST_CASE("a structure that does not hold is refused with the node's path") {

@@ -167,6 +167,9 @@ TEST_CASE("unions name children that they have, and runs end one after the other
     runs(keep({s{1}, s{2}, s{4}}), "end at 4, and it has items up to 5");
     runs(keep({s{1}, s{1}, s{5}}), "run 1 ends at 1");
     runs(keep({s{0}, s{1}, s{5}}), "run 0 ends at 0");
+    column_buffer const ends[] = {none, keep({s{1}, s{2}, s{5}})};
+    column_parts const encoded[] = {{.format = "s", .name = "run_ends", .length = 3, .buffers = ends, .dictionary = &two[0]}, two[0]};
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "+r", .length = 3, .children = encoded}, nullptr)); }, {"column<run_ends>: run ends are not dictionary-encoded"});
 }
 
 TEST_CASE("times are of a day, dates whole days, decimals of their precision") {

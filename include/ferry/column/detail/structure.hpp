@@ -114,6 +114,7 @@ class structure_check {
         auto const id = ends.type().id;
         if (id != type_id::int16 && id != type_id::int32 && id != type_id::int64)
             refuse_at(0, message{"run ends are int16, int32 or int64, not "} << ends.name_of_format().c_str());
+        if (ends.has_dictionary()) refuse_at(0, message{"run ends are not dictionary-encoded"});
         if (ends.known_null_count() > 0) refuse_at(0, message{"run ends have no nulls"});
         if (ends.length() > values.length()) refuse_at(1, message{"there are "} << values.length() << " values for " << ends.length() << " runs");
         if (c_.length() > 0 && ends.length() == 0) refuse_at(0, message{"there are no runs for "} << c_.length() << " items");
