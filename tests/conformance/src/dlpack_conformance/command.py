@@ -1,0 +1,223 @@
+"""The command line."""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import signal
+import sys
+
+from . import __version__, reproduction
+from .case import CASES
+from .loading import FILES, LoadError
+from .rules import NOT_OBSERVABLE, RULES
+from .running import run
+
+WORST = ["failed", "broken", "departs", "kept", "n/a"]
+EPILOGUE = f"""libraries: {', '.join(FILES)}; or FILE.py, or FILE.py:CLASS, a plug-in of your own
+outcomes:  kept; broken; departs (from what a source recommends, or several libraries hold, and no text demands); n/a; failed (the plug-in)
+status:    0 no rule is broken, 1 a rule is broken, 2 usage, or a plug-in that failed"""
+
+
+def selected(only):
+    keys = list(CASES)
+    if not only:
+        return keys
+    words = [word.strip() for word in only.split(",") if word.strip()]
+    unknown = [w for w in words if w not in RULES and w not in CASES]
+    if unknown:
+        sys.exit(usage(f"--only: there is no rule {', '.join(unknown)}"))
+    return [key for key in keys if CASES[key].rule in words or key in words]
+
+
+def usage(message):
+    print(f"dlpack-conformance: {message}", file=sys.stderr)
+    return 2
+
+
+def list_rules():
+    for rule, text in RULES.items():
+        print(f"{rule:4} {text}")
+        found = [case for case in CASES.values() if case.rule == rule]
+        for case in found:
+            print(f"       {case.who:9} {case.name.replace('_', ' ')}  [{case.force}: {case.says}]")
+        if not found:
+            print(f"       not observable from Python here: {NOT_OBSERVABLE[rule]}")
+
+
+class Progress:
+    """One line on a terminal, a line per library elsewhere."""
+
+    def __init__(self, total):
+        self.total, self.now, self.live = total, {}, sys.stderr.isatty()
+
+    def __call__(self, spec, done, key):
+        self.now[spec] = done + 1
+        if self.live:
+            text = "  ".join(f"{name} {n}/{self.total}" for name, n in self.now.items())
+            print(f"\r\033[K{text[:150]}", end="", file=sys.stderr, flush=True)
+        elif done % 25 == 0:
+            print(f"{spec}: {done}/{self.total} {key}", file=sys.stderr, flush=True)
+
+    def done(self, spec):
+        if self.live:
+            print("\r\033[K", end="", file=sys.stderr)
+        print(f"{spec}: done", file=sys.stderr, flush=True)
+
+
+def run_all(specs, keys, timeout, jobs, quiet):
+    progress = Progress(len(keys))
+
+    def one(spec):
+        found = run(spec, keys, timeout, (lambda *_: None) if quiet else (lambda done, key: progress(spec, done, key)))
+        if not quiet:
+            progress.done(spec)
+        return found
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return dict(zip(specs, pool.map(one, specs)))
+
+
+def table(found, keys):
+    """Rows of rule and, for every library, the worst outcome of its cases."""
+    rules = [rule for rule in RULES if any(CASES[key].rule == rule for key in keys)]
+    rows = []
+    for rule in rules:
+        cells = []
+        for facts, results in found.values():
+            outcomes = {r.outcome for r in results if r.rule == rule}
+            cells.append(next((o for o in WORST if o in outcomes), "failed" if "error" in facts else "-"))
+        rows.append([rule, RULES[rule], *cells])
+    return rows
+
+
+def findings(found, outcome):
+    return [result for _, results in found.values() for result in results if result.outcome == outcome]
+
+
+def print_text(found, keys):
+    heads = [facts["name"] for facts, _ in found.values()]
+    rows = table(found, keys)
+    widths = [max(len(h), 7) for h in heads]
+    print(f"{'':5}{'':62}" + "  ".join(h.ljust(w) for h, w in zip(heads, widths)))
+    for rule, text, *cells in rows:
+        print(f"{rule:5}{text[:60]:62}" + "  ".join(c.ljust(w) for c, w in zip(cells, widths)))
+    print()
+    for title, outcome in (("broken", "broken"), ("departs", "departs"), ("failed", "failed")):
+        for r in findings(found, outcome):
+            print(f"{title}: {r.library} {r.case.replace('_', ' ')}: {r.evidence}" + (f"  [{r.call}]" if r.call else ""))
+    for facts, _ in found.values():
+        if "error" in facts:
+            print(f"failed: {facts['name']}: {facts['error']}")
+    print("  ".join(f"{facts['name']} {facts.get('version', '-')}" for facts, _ in found.values()))
+    counts = {o: len(findings(found, o)) for o in WORST}
+    print(", ".join(f"{counts[o]} {o}" for o in ("kept", "broken", "departs", "n/a", "failed")))
+
+
+def escaped(text):
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def print_markdown(found, keys):
+    heads = [f"{facts['name']} {facts.get('version', '')}".strip() for facts, _ in found.values()]
+    print(f"| rule | | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
+    for rule, text, *cells in table(found, keys):
+        shown = {"broken": "**broken**", "n/a": "", "failed": "**failed**"}
+        print(f"| {rule} | {text} | {' | '.join(shown.get(c, c) for c in cells)} |")
+    for title, outcome in (("Broken", "broken"), ("Departs", "departs"), ("Failed", "failed")):
+        rows = findings(found, outcome)
+        if rows:
+            print(f"\n### {title}\n\n| rule | library | what | evidence | call | source |\n|---|---|---|---|---|---|")
+        for r in rows:
+            _, who, name = r.case.split("/")
+            says = CASES[r.case].says
+            print(f"| {r.rule} | {r.library} | {who}: {name.replace('_', ' ')} | {escaped(r.evidence)} | `{escaped(r.call)}` | {escaped(says)} |")
+    for facts, _ in found.values():
+        if "error" in facts:
+            print(f"\n{facts['name']}: {facts['error']}")
+
+
+def print_json(found, keys):
+    libraries = [facts for facts, _ in found.values()]
+    results = [r.as_dict() for _, results in found.values() for r in results]
+    rows = {row[0]: dict(zip([f["name"] for f in libraries], row[2:])) for row in table(found, keys)}
+    print(json.dumps({"version": __version__, "libraries": libraries, "table": rows, "results": results}, indent=1))
+
+
+def unconfirmed(found):
+    """Breaks whose reproduction, run by itself, does not show them."""
+    wrong = []
+    for spec, (_, results) in found.items():
+        for r in results:
+            if r.outcome in ("broken", "departs") and not CASES[r.case].alone and not reproduction.confirms(r.case, spec):
+                wrong.append(f"{r.case}:{r.library}")
+    return wrong
+
+
+def reproduce(word, timeout):
+    what, _, spec = word.partition(":")
+    if not spec or (what not in RULES and what not in CASES):
+        return usage("--reproduce takes RULE:LIBRARY, such as R24:jax, or CASE:LIBRARY with a case of --json")
+    keys = [what] if what in CASES else []
+    if not keys:
+        facts, results = run(spec, [key for key in CASES if CASES[key].rule == what], timeout)
+        if "error" in facts:
+            return usage(facts["error"])
+        keys = [r.case for r in results if r.outcome in ("broken", "departs")]
+    if not keys:
+        return usage(f"{spec} breaks nothing of {what}")
+    for key in keys[1:]:
+        print(f"# also: --reproduce {key}:{spec}", file=sys.stderr)
+    try:
+        print(reproduction.script(keys[0], spec), end="")
+    except LoadError as error:
+        return usage(str(error))
+    return 0
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        "dlpack-conformance", description=__doc__, epilog=EPILOGUE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.description = "Runs every rule of the DLPack exchange on live libraries and prints rule by library."
+    parser.add_argument("libraries", nargs="*", metavar="LIBRARY")
+    parser.add_argument("--only", metavar="RULES", help="a comma list, such as R24,R28")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--markdown", action="store_true")
+    form.add_argument("--list", action="store_true", help="the rules, their cases, and what Python cannot see")
+    form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that shows the break and needs nothing of this package")
+    parser.add_argument("--verify", action="store_true", help="run the reproduction of every break, too; one that shows nothing is a failure")
+    parser.add_argument("--timeout", type=float, default=20.0, metavar="S", help="seconds for one case (20)")
+    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="libraries at a time")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--version", action="version", version=__version__)
+    return parser
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = arguments()
+    asked = parser.parse_args()
+    if asked.list:
+        list_rules()
+        return sys.exit(0)
+    if asked.reproduce:
+        sys.exit(reproduce(asked.reproduce, asked.timeout))
+    if not asked.libraries:
+        parser.error("which libraries?")
+    if asked.timeout <= 0 or asked.jobs < 1:
+        parser.error("--timeout and --jobs are positive")
+    keys = selected(asked.only)
+    found = run_all(list(dict.fromkeys(asked.libraries)), keys, asked.timeout, asked.jobs, asked.quiet)
+    wrong = unconfirmed(found) if asked.verify else []
+    (print_json if asked.json else print_markdown if asked.markdown else print_text)(found, keys)
+    for claim in wrong:
+        print(f"dlpack-conformance: the reproduction of {claim} does not show the break", file=sys.stderr)
+    if wrong or findings(found, "failed") or any("error" in facts for facts, _ in found.values()):
+        sys.exit(2)
+    sys.exit(bool(findings(found, "broken")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,674 @@
+"""What a library takes in: tensors that no library makes, well-formed ones and hostile ones."""
+
+import ctypes
+import gc
+
+from .case import Broken, NotApplicable, accept, case, refuse, require, told, try_import
+from .dlpack import (
+    DATA, DTYPES, FORMATS, IS_COPIED, PADDED, READ_ONLY, USED_LEGACY, USED_VERSIONED, VALUES, Forged, Offer, device_of,
+    dtype_of, error_occurred, name_of, struct_of,
+)  # fmt: skip
+
+I64 = 2**63 - 1
+
+
+def holds(library, array, values):
+    try:
+        found = library.values(array)
+    except Exception as error:
+        if library.carries:
+            raise NotApplicable(f"it passes it on, and cannot be asked for its numbers: {told(error)}") from error
+        raise Broken(f"it took it, and reading it back raised {told(error)}") from error
+    require(found == values, f"it reads {found!r:.80}, and the tensor holds {values!r:.80}")
+
+
+def imported(library, values=VALUES, **fields):
+    """A well-formed tensor is taken, reads right, and its deleter runs once, after the last use."""
+    offered = Offer(**fields)
+    array = accept(library, offered)
+    holds(library, array, values)
+    del array
+    released_once(offered)
+    return offered
+
+
+def released_once(offered):
+    tensors = len([f for f in offered.made if f.has_deleter])
+    calls = offered.settled(tensors)
+    require(calls == tensors, f"{tensors} tensors were handed out, and deleters ran {calls} times")
+
+
+def taken_or_refused(library, reason, values=VALUES, **fields):
+    """A library need not take it, but what it takes reads right; either way the deleter runs once."""
+    offered = Offer(**fields)
+    array, error = try_import(library, offered)
+    if error is None:
+        holds(library, array, values)
+    del array
+    released_once(offered)
+    if error is not None:
+        raise NotApplicable(f"{reason}: {error}")
+
+
+def refused(library, **fields):
+    """It must not be taken; but what a library only passes on, as it came in, does no harm."""
+    offered = Offer(**fields)
+    array, error = try_import(library, offered)
+    require(not error_occurred(), "a Python error is still set after the import")
+    if error is not None:
+        return
+    if library.carries and not set(fields) & {"ndim", "shape", "data"} - {"dtype", "device"}:
+        tensor = struct_of(array.__dlpack__()).tensor
+        asked = DTYPES.get(fields.get("dtype", "int32"), fields.get("dtype"))
+        if (dtype_of(tensor), device_of(tensor)) == (asked, fields.get("device", (1, 0))):
+            return
+    if "device" in fields:
+        try:
+            library.values(array)
+        except Exception:
+            return  # it knows that the host cannot read it
+    what = "" if fields.get("data", DATA) is None else f" as {library.described(array)}"
+    raise Broken(f"it accepted it{what}")
+
+
+def needs_versions(offered):
+    if not offered.versioned:
+        raise NotApplicable("it asks for the legacy struct only, which has neither version nor flags")
+
+
+def asks_for_versions(library):
+    offered = Offer()
+    library.take(offered)
+    needs_versions(offered)
+
+
+@case("R1", "consumer", "header: DLManagedTensorVersioned, DLManagedTensor")
+def a_plain_tensor_is_taken(library):
+    imported(library)
+
+
+@case("R2", "consumer", "header: a consumer must call the deleter and touch nothing else")
+def another_major_version_is_refused_and_released(library):
+    asks_for_versions(library)
+    for major in (2, 99, 2**32 - 1):
+        offered = Offer(version=(major, 0), only_header=True)
+        refuse(library, offered)
+        released_once(offered)
+
+
+@case("R3", "consumer", "header: a minor mismatch can be used safely")
+def every_minor_version_is_taken(library):
+    asks_for_versions(library)
+    for minor in (0, 1, 2, 3, 4, 17, 2**32 - 1):
+        imported(library, version=(1, minor))
+
+
+@case("R5", "consumer", "header: the deleter can be NULL")
+def a_null_deleter_is_never_called(library):
+    imported(library, has_deleter=False)
+
+
+@case("R5", "consumer", "header: manager_ctx is the producer's")
+def manager_ctx_means_nothing(library):
+    for ctx in (0, 0xDEAD):
+        imported(library, ctx=ctx)
+
+
+@case("R7", "consumer", "header: the struct is a borrow until the deleter is called")
+def the_deleter_waits_for_the_last_use(library):
+    offered = Offer()
+    array = accept(library, offered)
+    gc.collect()
+    calls = offered.deletions
+    address = library.address(array)
+    if calls and address is not None and not DATA <= address < DATA + 24:
+        return  # it copied
+    require(not calls, "the deleter has run while the array was in use")
+    del array
+    released_once(offered)
+
+
+@case("R8", "consumer", "header: the legacy struct is deprecated, and in use", "should")
+def a_legacy_tensor_is_taken(library):
+    offered = Offer(versioned=False)
+    array = accept(library, offered)
+    holds(library, array, VALUES)
+    del array
+    released_once(offered)
+
+
+@case("R9", "consumer", "header: code is a uint8_t; values outside the enumeration")
+def codes_outside_the_enumeration_are_refused(library):
+    for code in (19, 99, 128, 255):
+        refused(library, dtype=(code, 32, 1))
+
+
+@case("R11", "consumer", "header: the tensor is read only; array API: a library without read-only arrays ignores it")
+def read_only_data_is_not_writable(library):
+    offered = Offer(flags=READ_ONLY)
+    array = accept(library, offered)
+    needs_versions(offered)
+    holds(library, array, VALUES)
+    writable = library.writable(array)
+    if writable is None:
+        raise NotApplicable("it has no read-only arrays, and the standard asks such a library to ignore the flag")
+    address = library.address(array)
+    if address is None or DATA <= address < DATA + 24:
+        require(not writable, "the array is writable, and its memory is the read-only tensor's")
+
+
+@case("R12", "consumer", "header: IS_COPIED informs the consumer")
+def a_copy_of_the_producer_is_taken(library):
+    asks_for_versions(library)
+    imported(library, flags=IS_COPIED)
+
+
+@case("R13", "consumer", "header: IS_SUBBYTE_TYPE_PADDED")
+def padded_elements_are_not_read_as_packed(library):
+    asks_for_versions(library)
+    padded = ctypes.create_string_buffer(bytes(range(6)), 64)
+    fields = {"data": ctypes.addressof(padded), "shape": (6,), "dtype": "float4_e2m1fn", "flags": PADDED, "version": (1, 1)}
+    taken_or_refused(library, "it refuses padded float4_e2m1fn", [0, 0.5, 1, 1.5, 2, 3], **fields)
+
+
+@case("R14", "consumer", "no text; dlpack#190: unknown flags are ignored", "should")
+def unknown_flags_are_ignored(library):
+    asks_for_versions(library)
+    for bit in (3, 17, 63):
+        imported(library, flags=1 << bit)
+
+
+@case("R15", "consumer", "no text; NumPy: the legacy struct cannot say that it is writable", "should")
+def a_legacy_tensor_reads_right(library):
+    taken_or_refused(library, "it takes no legacy struct (R8)", versioned=False)
+
+
+@case("R16", "consumer", "header: DLDataTypeCode, bits of the whole element")
+def dtypes_are_read_by_code_and_width(library):
+    import struct
+
+    for dtype in library.dtypes:
+        if dtype not in FORMATS:
+            continue
+        values = [False, True, False] if dtype == "bool" else [0, 1, 2]
+        memory = struct.pack(f"3{FORMATS[dtype]}", *values)
+        address = DATA + 1024
+        ctypes.memmove(address, memory, len(memory))
+        imported(library, values, data=address, shape=(3,), dtype=dtype)
+
+
+def width_case(library, dtypes):
+    for dtype in dtypes:
+        refused(library, dtype=dtype, version=(1, 1))
+
+
+@case("R17", "consumer", "header: bits; a width that the type does not have", "should")
+def widths_that_no_type_has_are_refused(library):
+    width_case(library, [(0, 31, 1), (2, 24, 1), (5, 48, 1), (1, 255, 1), (0, 0, 1)])
+
+
+@case("R18", "consumer", "header: fp6 has 6 bits, fp4 has 4", "should")
+def fp6_and_fp4_of_other_widths_are_refused(library):
+    width_case(library, [(15, 8, 1), (16, 4, 1), (17, 8, 1), (17, 6, 1)])
+
+
+@case("R19", "consumer", "header: sub-byte types are packed by default, little bit order")
+def packed_elements_are_unpacked_in_little_bit_order(library):
+    packed = ctypes.create_string_buffer(bytes([0x10, 0x32, 0x54]), 64)
+    fields = {"data": ctypes.addressof(packed), "shape": (6,), "dtype": "float4_e2m1fn", "version": (1, 1)}
+    taken_or_refused(library, "it takes no float4_e2m1fn", [0, 0.5, 1, 1.5, 2, 3], **fields)
+
+
+@case("R21", "consumer", "header: lanes is the number of lanes of a vector type")
+def vector_types_are_not_read_as_scalars(library):
+    refused(library, dtype=(2, 32, 2))
+
+
+@case("R21", "consumer", "header: lanes; no type has none", "should")
+def no_lanes_is_refused(library):
+    refused(library, dtype=(2, 32, 0))
+
+
+@case("R23", "consumer", "header: byte_offset, in bytes, to the first element")
+def byte_offset_is_added(library):
+    imported(library, [[2, 3, 4], [5, 6, 7]], byte_offset=8)
+
+
+@case("R23", "consumer", "header: byte_offset; before 1.2 strides can be NULL", "should")
+def byte_offset_is_added_without_strides(library):
+    imported(library, [[2, 3, 4], [5, 6, 7]], byte_offset=8, strides=None)
+
+
+@case("R24", "consumer", "header: before 1.2 NULL strides are compact, row-major")
+def null_strides_are_compact(library):
+    imported(library, strides=None)
+
+
+@case("R24", "consumer", "header: strides in elements")
+def strides_are_followed(library):
+    cases = [((1, 2), [[0, 2, 4], [1, 3, 5]], "a transposed tensor"), ((20, 5), [[0, 5, 10], [20, 25, 30]], "a stepped tensor")]
+    reasons = []
+    for strides, values, what in cases:
+        try:
+            taken_or_refused(library, f"it refuses {what}", values, strides=strides)
+        except NotApplicable as reason:
+            reasons.append(str(reason))
+    if len(reasons) == len(cases):
+        raise NotApplicable(reasons[0])
+
+
+@case("R25", "consumer", "header: shape can be NULL when ndim is 0")
+def no_dimensions_is_one_element(library):
+    for shape in ((), None):
+        imported(library, 1, shape=shape, strides=None, ndim=0, data=DATA + 4)
+
+
+@case("R26", "consumer", "header: data should be NULL if the tensor is of size zero")
+def no_elements_need_no_data(library):
+    empty = [[], []]
+    for data in (None, DATA):
+        imported(library, empty, data=data, shape=(2, 0))
+
+
+@case("R26", "consumer", "no text: there is nothing that the strides lead to; cccl#11605", "should")
+def strides_of_no_elements_mean_nothing(library):
+    imported(library, [[], []], data=None, shape=(2, 0), strides=(I64, 7))
+
+
+@case("R27", "consumer", "no text; pytorch#83158: the stride of one element leads nowhere", "should")
+def the_stride_of_one_element_means_nothing(library):
+    for stride in (0, 7, 1 << 40):
+        imported(library, [[[0], [1], [2]]], shape=(1, 3, 1), strides=(stride, 1, stride))
+
+
+@case("R28", "consumer", "header: strides are signed")
+def negative_strides_are_followed_or_refused(library):
+    taken_or_refused(library, "it refuses them", [[5, 4, 3], [2, 1, 0]], data=DATA + 20, strides=(-3, -1))
+
+
+@case("R29", "consumer", "header: strides; a stride of 0 repeats")
+def zero_strides_are_followed_or_refused(library):
+    taken_or_refused(library, "it refuses them", [[0, 1, 2], [0, 1, 2]], strides=(0, 1))
+
+
+@case("R31", "consumer", "header: do not rely on the alignment of data")
+def unaligned_data_reads_right_or_is_refused(library):
+    memory = (ctypes.c_int32 * 6)(*range(6))
+    for offset in (1, 4, 36):
+        ctypes.memmove(DATA + 2048 + offset, memory, 24)
+        taken_or_refused(library, f"it refuses data {offset} bytes behind a page", data=DATA + 2048 + offset)
+
+
+@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+def negative_ndim_is_refused(library):
+    refused(library, ndim=-1)
+
+
+@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+def negative_extents_are_refused(library):
+    refused(library, shape=(2, -3), strides=(3, 1))
+
+
+@case("R32", "consumer", "header: shape can be NULL when ndim is 0 only", "should")
+def null_shape_is_refused(library):
+    refused(library, shape=None, strides=None, ndim=2)
+
+
+@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+def a_product_that_overflows_is_refused(library):
+    refused(library, shape=(2**33, 2**33), strides=(2**33, 1))
+
+
+@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+def a_size_in_bytes_that_overflows_is_refused(library):
+    refused(library, shape=(2**62,), strides=(1,))
+
+
+@case("R32", "consumer", "no text: NULL data with elements behind it", "should")
+def null_data_with_elements_is_refused(library):
+    refused(library, data=None)
+
+
+@case("R33", "consumer", "no text; nanobind hands out one struct several times", "should")
+def the_struct_is_not_written_into(library):
+    offered = Offer(ctx=0x1234)
+    array = accept(library, offered)
+    forged = offered.made[-1]
+    fresh = Forged(**{"versioned": offered.versioned, "ctx": 0x1234})
+    found, expected = bytes(forged.shape) + bytes(forged.strides), bytes(fresh.shape) + bytes(fresh.strides)
+    require(found == expected, "the extents or strides of the tensor were changed")
+    tensor, pristine = forged.raw.tensor, fresh.raw.tensor
+    for field in ("data", "ndim", "byte_offset"):
+        require(getattr(tensor, field) == getattr(pristine, field), f"the field {field} of the tensor was changed")
+    require(forged.raw.ctx == 0x1234, "manager_ctx was changed")
+    del array
+
+
+@case("R34", "consumer", "header: DLDeviceType")
+def unknown_devices_are_refused(library):
+    for device in (0, 5, 99, -1):
+        refused(library, device=(device, 0))
+
+
+@case("R35", "consumer", "no text; CuPy exports the real id", "should")
+def the_id_of_the_host_means_nothing(library):
+    imported(library, device=(1, 7))
+
+
+class Disagrees(Offer):
+    """Pinned by __dlpack_device__, plain by the capsule, as PyTorch's pinned memory is."""
+
+    def __dlpack_device__(self):
+        return (3, 0)
+
+
+@case("R38", "consumer", "no text; PyTorch: pinned memory is 3 by the method and 1 by the capsule", "should")
+def the_capsule_is_trusted_where_the_method_disagrees(library):
+    offered = Disagrees()
+    array, error = try_import(library, offered)
+    if error is not None:
+        require(not offered.made, f"it took a capsule, and refused: {error}")
+        raise NotApplicable(f"it refuses pinned memory before it asks: {error}")
+    holds(library, array, VALUES)
+
+
+@case("R39", "consumer", "header: kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host", "should")
+def host_readable_memory_reads_right_or_is_refused(library):
+    reasons = []
+    for device in (3, 11, 13):
+        try:
+            taken_or_refused(library, f"it refuses device {device}", device=(device, 0))
+        except NotApplicable as reason:
+            reasons.append(str(reason))
+    if len(reasons) == 3:
+        raise NotApplicable(reasons[0])
+
+
+@case("R40", "consumer", "header: data of another device is no address of the host")
+def memory_of_other_devices_is_refused(library):
+    for device in (4, 7, 8):
+        refused(library, device=(device, 0))
+
+
+@case("R46", "consumer", "array API: on CPU only None is accepted")
+def no_stream_is_passed_to_a_producer_on_the_host(library):
+    offered = Offer()
+    accept(library, offered)
+    passed = [asked["stream"] for asked in offered.asked]
+    require(all(stream is None for stream in passed), f"it passed stream={passed[-1]!r}")
+
+
+class Records(Offer):
+    """Takes any keyword, and keeps all of them."""
+
+    def __dlpack__(self, *positions, **keywords):
+        self.calls = [*getattr(self, "calls", []), (positions, keywords)]
+        known = {k: v for k, v in keywords.items() if k in ("stream", "max_version", "dl_device", "copy")}
+        return super().__dlpack__(**known)
+
+
+@case("R52", "consumer", "array API: the signature of __dlpack__")
+def only_the_keywords_of_the_standard_are_passed(library):
+    offered = Records()
+    accept(library, offered)
+    for positions, keywords in offered.calls:
+        require(not positions, f"it passed {positions!r} by position")
+        unknown = set(keywords) - {"stream", "max_version", "dl_device", "copy"}
+        require(not unknown, f"it passed {sorted(unknown)}")
+        version = keywords.get("max_version")
+        require(version is None or (isinstance(version, tuple) and len(version) == 2), f"it passed max_version={version!r}")
+        require(keywords.get("copy") in (None, True, False), f"it passed copy={keywords.get('copy')!r}")
+        device = keywords.get("dl_device")
+        require(device is None or (isinstance(device, tuple) and len(device) == 2), f"it passed dl_device={device!r}")
+
+
+def takes_copy(library):
+    if "copy" not in library.arguments:
+        raise NotApplicable("its from_dlpack has no copy")
+
+
+@case("R53", "consumer", "array API: from_dlpack(copy=True) must always copy")
+def true_copies(library):
+    takes_copy(library)
+
+    class Copies(Offer):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            self.fields["data"] = DATA + 4096 if copy else DATA
+            ctypes.memmove(DATA + 4096, DATA, 24)
+            self.fields["flags"] = IS_COPIED if copy else 0
+            return super().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    offered = Copies()
+    array = accept(library, offered, copy=True)
+    holds(library, array, VALUES)
+    address = library.address(array)
+    if address is None:
+        raise NotApplicable("it does not say where its arrays are")
+    require(not DATA <= address < DATA + 24, "the array has the memory of the producer, which would have copied")
+
+
+@case("R53", "consumer", "array API: from_dlpack(copy=False) must never copy; None must reuse the memory if possible")
+def false_and_none_share(library):
+    for how in ({"copy": False}, {}) if "copy" in library.arguments else ({},):
+        offered = Offer()
+        array = accept(library, offered, **how)
+        address = library.address(array)
+        if address is None:
+            raise NotApplicable("it does not say where its arrays are")
+        require(address == DATA, "the array has other memory than the compact, page-aligned tensor")
+
+
+@case("R54", "consumer", "array API: False raises BufferError, in one place ValueError, where a copy is needed")
+def a_copy_that_is_forbidden_is_an_error(library):
+    takes_copy(library)
+
+    class NeedsCopy(Offer):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            if copy is False:
+                raise BufferError("only by a copy")
+            self.fields.update(data=DATA + 4096, flags=IS_COPIED)
+            return super().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    ctypes.memmove(DATA + 4096, DATA, 24)
+    offered = NeedsCopy()
+    array, text = try_import(library, offered, copy=False)
+    require(array is None, "the producer was not told copy=False, copied, and the copy was accepted")
+    require(text.split(":")[0] in ("BufferError", "ValueError"), f"it raised {text}")
+
+
+@case("R56", "consumer", "array API: copy and device are arguments of __dlpack__, and the producer copies", "should")
+def copy_is_forwarded_to_the_producer(library):
+    takes_copy(library)
+    for copy in (True, False):
+        offered = Offer()
+        try_import(library, offered, copy=copy)
+        asked = [a["copy"] for a in offered.asked]
+        require(copy in asked, f"the producer was asked with copy={asked}")
+
+
+@case("R55", "consumer", "array API: from_dlpack offers a way to the host")
+def the_host_can_be_asked_for(library):
+    if "device" not in library.arguments:
+        raise NotApplicable("its from_dlpack has no device")
+    array = accept(library, Offer(), device=library.host_device)
+    holds(library, array, VALUES)
+
+
+@case("R58", "consumer", "array API: recommended: without max_version after a TypeError", "should")
+def an_old_producer_is_asked_again(library):
+    class Old:
+        def __init__(self):
+            self.offered = Offer(versioned=False)
+
+        def __dlpack__(self, stream=None):
+            return self.offered.__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __repr__(self):
+            return "__dlpack__(self, stream=None)"
+
+    old = Old()
+    array = accept(library, old)
+    holds(library, array, VALUES)
+    del array
+    released_once(old.offered)
+
+
+@case("R58", "consumer", "array API: the consumer must verify the version even when max_version is passed")
+def the_name_decides_what_is_in_a_capsule(library):
+    asks_for_versions(library)
+    offered = Offer(versioned=False)
+    array, error = try_import(library, offered)
+    if error is None:
+        holds(library, array, VALUES)
+    del array
+    released_once(offered)
+
+
+@case("R58", "consumer", "array API: the consumer must verify the version even when max_version is passed")
+def a_versioned_struct_that_nobody_asked_for_is_no_legacy_one(library):
+    offered = Offer(versioned=True)
+    array, error = try_import(library, offered)
+    if error is None:
+        holds(library, array, VALUES)
+    del array
+    released_once(offered)
+
+
+class OneCapsule(Offer):
+    """Always the same capsule."""
+
+    def __dlpack__(self, **keywords):
+        if not hasattr(self, "capsule"):
+            self.capsule = super().__dlpack__(**keywords)
+        return self.capsule
+
+
+@case("R60", "consumer", "Python specification: the consumer renames the capsule")
+def the_capsule_is_renamed(library):
+    offered = OneCapsule()
+    array = accept(library, offered)
+    expected = USED_VERSIONED if offered.versioned else USED_LEGACY
+    require(name_of(offered.capsule) == expected, f"the capsule is called {name_of(offered.capsule)} after the import")
+    del array
+
+
+@case("R60", "consumer", "Python specification: the name says what is in a capsule")
+def capsules_of_other_names_are_refused(library):
+    for name in (b"tensor", b"dltensor_", b"", b"dltensor_versioned_2", b"arrow_array", None):
+        offered = OneCapsule(name=name)
+        refuse(library, offered)
+        require(offered.deletions == 0, f"a capsule called {name} was refused, and its deleter was run")
+        require(name_of(offered.capsule) == name, f"a capsule called {name} is called {name_of(offered.capsule)} after the refusal")
+
+
+@case("R60", "consumer", "array API: __dlpack__ returns a PyCapsule")
+def what_is_no_capsule_is_refused(library):
+    class Odd(Offer):
+        def __init__(self, answer):
+            super().__init__()
+            self.answer = answer
+
+        def __dlpack__(self, **keywords):
+            return self.answer
+
+        def __repr__(self):
+            return f"__dlpack__ returns {self.answer!r}"
+
+    for answer in (None, 1, "dltensor", object(), [DATA]):
+        refuse(library, Odd(answer))
+
+
+@case("R62", "consumer", "Python specification: the consumer owes one deleter call; the capsule, if it was left alone")
+def a_refusal_leaves_the_capsule_alone_or_releases_it(library):
+    seen = 0
+    for fields in (
+        {"dtype": (99, 32, 1)}, {"dtype": (2, 32, 2)}, {"dtype": (2, 31, 1)}, {"device": (99, 0)}, {"device": (4, 0)},
+        {"shape": (1,) * 200},
+    ):  # fmt: skip
+        offered = Offer(**fields)
+        array, error = try_import(library, offered)
+        if array is not None or not offered.made:
+            continue
+        seen += 1
+        capsule, calls = offered.capsules[-1], offered.deletions
+        used = name_of(capsule) in (USED_VERSIONED, USED_LEGACY)
+        text = f"it refused ({error}) and the capsule is still called {name_of(capsule)}, but the deleter has run {calls} times"
+        require(used or calls == 0, text)
+        del capsule
+        released_once(offered)
+    if not seen:
+        raise NotApplicable("it refuses nothing of what it asks for")
+
+
+@case("R63", "consumer", "Python specification: a capsule is consumed exactly once")
+def a_used_capsule_is_refused(library):
+    offered = OneCapsule()
+    array = accept(library, offered)
+    refuse(library, offered)
+    holds(library, array, VALUES)
+    del array, offered.capsule
+    require(offered.settled() == len(offered.made), f"the deleter ran {offered.deletions} times")
+
+
+@case("R64", "consumer", "array API: from_dlpack takes an object with __dlpack__")
+def an_object_is_taken(library):
+    offered = Offer()
+    holds(library, accept(library, offered), VALUES)
+
+
+@case("R64", "consumer", "no text; PyTorch and CuPy: a raw capsule is taken, too", "should")
+def a_raw_capsule_is_taken(library):
+    if not library.takes_capsules:
+        raise NotApplicable("it takes objects only, as the standard has it")
+    offered = Offer()
+    for version in ((1, 0), None):
+        capsule = offered.__dlpack__(max_version=version)
+        holds(library, accept(library, capsule), VALUES)
+
+
+@case("R68", "consumer", "header: the deleter destroys the struct")
+def the_deleter_runs_once_for_each_of_many(library):
+    offered = Offer()
+    arrays = [accept(library, offered) for _ in range(20)]
+    arrays += [library.take(offered) for _ in range(5)]
+    del arrays
+    require(offered.settled() == len(offered.made), f"{len(offered.made)} tensors went out, and deleters ran {offered.deletions} times")
+    require(all(f.deletions == 1 for f in offered.made), "a deleter ran more than once")
+
+
+class Boom(Exception):
+    pass
+
+
+@case("R81", "consumer", "array API: from_dlpack must propagate the exceptions of __dlpack__")
+def the_errors_of_a_producer_come_through(library):
+    class Raises(Offer):
+        def __init__(self, error):
+            super().__init__()
+            self.error = error
+
+        def __dlpack__(self, **keywords):
+            raise self.error
+
+        def __repr__(self):
+            return f"__dlpack__ raises {self.error!r}"
+
+    for error in (BufferError("cannot travel"), ValueError("bad"), MemoryError("none left"), Boom("own")):
+        offered = Raises(error)
+        library.said, library.offered = f"{library.call}(x)", offered
+        try:
+            library.take(offered)
+        except type(error):
+            continue
+        except Exception as other:
+            raise Broken(f"{type(error).__name__} of the producer became {told(other)}") from other
+        raise Broken(f"{type(error).__name__} of the producer was swallowed")
+
+
+@case("R81", "consumer", "array API: AttributeError if __dlpack__ is not there", "should")
+def an_object_without_the_protocol_is_an_error(library):
+    refuse(library, object())
+

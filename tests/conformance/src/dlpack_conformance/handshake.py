@@ -1,0 +1,172 @@
+"""What only a CUDA device can show: who waits for whom. Order is proven by gates, not by luck.
+
+A gate is a host function that keeps a stream closed until it is opened. What the producer has queued is behind the gate; a stream
+that waits for it is busy for as long as the gate is closed, and a stream that does not is idle.
+"""
+
+import contextlib
+import ctypes
+import threading
+import time
+from ctypes import byref, c_int, c_void_p
+
+from .case import Broken, NotApplicable, case, export, refused_export, require, told
+from .dlpack import Offer, elements_of, struct_of
+
+CLOSED_AT_MOST = 5.0  # seconds; a call that needs the gate to open is caught by then
+
+
+def driver():
+    """The CUDA driver, or the reason why there is none."""
+    try:
+        found = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise NotApplicable("there is no CUDA driver") from error
+    count = c_int()
+    if found.cuInit(0) or found.cuDeviceGetCount(byref(count)) or count.value == 0:
+        raise NotApplicable("there is no CUDA device")
+    return found
+
+
+def new_stream(cuda):
+    stream = c_void_p()
+    status = cuda.cuStreamCreate(byref(stream), 1)  # non-blocking: it does not wait for the legacy default stream
+    assert status == 0, f"cuStreamCreate returned {status}"
+    return stream.value
+
+
+def is_busy(cuda, stream):
+    return cuda.cuStreamQuery(c_void_p(stream)) == 600  # CUDA_ERROR_NOT_READY
+
+
+@contextlib.contextmanager
+def gate(cuda, stream):
+    """Closes a stream; yields what opens it. It opens by itself in time, so that nothing hangs for ever."""
+    libc = ctypes.CDLL(None)
+    semaphore = ctypes.create_string_buffer(64)
+    libc.sem_init(semaphore, 0, 0)
+    assert cuda.cuLaunchHostFunc(c_void_p(stream), ctypes.cast(libc.sem_wait, c_void_p), semaphore) == 0
+    opened = threading.Event()
+
+    def open_it():
+        if not opened.is_set():
+            opened.set()
+            libc.sem_post(semaphore)
+
+    timer = threading.Timer(CLOSED_AT_MOST, open_it)
+    timer.start()
+    try:
+        yield open_it
+    finally:
+        timer.cancel()
+        open_it()
+        cuda.cuStreamSynchronize(c_void_p(stream))
+
+
+def on_a_device(library):
+    if library.device[0] not in (2, 10):
+        raise NotApplicable("its arrays are on the host, which has no streams")
+    if not hasattr(library, "on"):
+        raise NotApplicable("it lets nobody choose a stream")
+    return driver()
+
+
+def exported_behind_a_gate(library, cuda, inspect, **arguments):
+    """An export while work of the producer's stream is held back; `inspect` looks at the streams before the gate opens."""
+    mine = new_stream(cuda)
+    with library.on(mine):
+        x = library.array()
+    cuda.cuStreamSynchronize(c_void_p(mine))
+    with gate(cuda, mine), library.on(mine):
+        library.work(x)
+        start = time.monotonic()
+        capsule = export(library, x, max_version=(1, 0), **arguments)
+        require(time.monotonic() - start < CLOSED_AT_MOST - 1, "__dlpack__ blocked until the producer's work was done")
+        inspect()
+    return capsule
+
+
+@case("R43", "handshake", "array API: the producer makes the consumer's stream safe")
+def the_consumers_stream_waits_for_the_producers_work(library):
+    cuda = on_a_device(library)
+    theirs = new_stream(cuda)
+
+    def inspect():
+        require(is_busy(cuda, theirs), "the consumer's stream is idle while work of the producer is held back")
+
+    exported_behind_a_gate(library, cuda, inspect, stream=theirs)
+
+
+@case("R43", "handshake", "array API: stream is provided by the consumer, its own")
+def a_consumer_passes_the_stream_that_it_uses(library):
+    cuda = on_a_device(library)
+    mine = new_stream(cuda)
+    with library.on(mine):
+        x = library.array()
+
+        class Lends(Offer):
+            def __dlpack__(self, **keywords):
+                self.asked.append(keywords)
+                return x.__dlpack__(**{k: v for k, v in keywords.items() if k != "stream"})
+
+            def __dlpack_device__(self):
+                return x.__dlpack_device__()
+
+        offered = Lends()
+        library.take(offered)
+    passed = [asked.get("stream") for asked in offered.asked]
+    require(mine in passed, f"its current stream is {mine:#x}, and it passed stream={passed}")
+
+
+@case("R44", "handshake", "array API: -1 means that the producer must not synchronise")
+def minus_one_waits_for_nothing(library):
+    cuda = on_a_device(library)
+    theirs = new_stream(cuda)
+
+    def inspect():
+        require(not is_busy(cuda, theirs), "another stream waits for the producer after stream=-1")
+
+    exported_behind_a_gate(library, cuda, inspect, stream=-1)
+
+
+@case("R44", "handshake", "array API: 0 is disallowed due to its ambiguity")
+def stream_zero_is_refused(library):
+    on_a_device(library)
+    if library.device[0] == 10:
+        raise NotApplicable("0 is ROCm's default stream")
+    refused_export(library, library.array(), max_version=(1, 0), stream=0)
+
+
+@case("R44", "handshake", "array API: 1 is the legacy default stream, 2 the per-thread one; support is optional", "should")
+def default_streams_have_their_numbers(library):
+    on_a_device(library)
+    for stream in (None, 1, 2):
+        export(library, library.array(), max_version=(1, 0), stream=stream)
+
+
+@case("R44", "handshake", "array API: streams are -1 or above")
+def negative_streams_are_refused(library):
+    on_a_device(library)
+    refused_export(library, library.array(), max_version=(1, 0), stream=-2)
+
+
+@case("R48", "handshake", "array API: for kDLCPU a synchronisation must be performed")
+def what_arrives_on_the_host_is_finished(library):
+    cuda = on_a_device(library)
+    mine = new_stream(cuda)
+    with library.on(mine):
+        x = library.array()
+    cuda.cuStreamSynchronize(c_void_p(mine))
+    found = []
+    with gate(cuda, mine) as open_it, library.on(mine):
+        library.work(x)
+        threading.Timer(0.3, open_it).start()
+        start = time.monotonic()
+        try:
+            capsule = x.__dlpack__(max_version=(1, 0), dl_device=(1, 0))
+        except BufferError as error:
+            raise Broken(f"it has no way to the host: {told(error)}") from error
+        waited = time.monotonic() - start
+        found.append(elements_of(struct_of(capsule).tensor, "int32"))
+    expected = library.worked(x)
+    require(found[0] == expected, f"after {waited:.3f} s it gave {found[0]!r:.80}, and the array is {expected!r:.80}")

@@ -1,0 +1,621 @@
+"""What a library hands out: capsules are read, taken and dropped, as consumers do."""
+
+import ctypes
+import gc
+import sys
+
+from .case import Broken, NotApplicable, case, export, refused_export, require, told
+from .dlpack import (
+    DELETER, DTYPES, FORMATS, IS_COPIED, KEPT, LEGACY, PADDED, READ_ONLY, VERSIONED, Offer, Versioned, capsule_destructor, delete,
+    device_of, dtype_of, elements_of, error_occurred, is_capsule, name_of, on_a_foreign_thread, resident, shape_of, strides_of,
+    struct_of, take,
+)  # fmt: skip
+from .plugin import LAYOUTS, numbers
+
+ONE = (1, 0)
+MEGABYTE = (1 << 18,)  # of int32
+
+
+def first_of(raw):
+    return (raw.tensor.data or 0) + raw.tensor.byte_offset
+
+
+def legacy_capsule(library, x, **arguments):
+    """A capsule for a consumer that knows no versions; a producer need not have them any more."""
+    try:
+        capsule = x.__dlpack__(**arguments)
+    except BufferError as error:
+        raise NotApplicable(f"it no longer makes the legacy struct: {told(error)}") from error
+    if name_of(capsule) != LEGACY:
+        raise NotApplicable("it no longer makes the legacy struct")
+    return capsule
+
+
+def versioned_capsule(library, x, **arguments):
+    """A capsule that has flags."""
+    capsule = export(library, x, max_version=ONE, **arguments)
+    if name_of(capsule) != VERSIONED:
+        raise NotApplicable("it makes the legacy struct only, which has neither version nor flags")
+    return capsule
+
+
+def reads_right(library, capsule, dtype, shape, layout="compact"):
+    raw = struct_of(capsule)
+    expected = LAYOUTS[layout](numbers(dtype, shape))
+    require(dtype_of(raw.tensor) == DTYPES[dtype], f"its dtype is {dtype_of(raw.tensor)}, and {dtype} is {DTYPES[dtype]}")
+    if dtype in FORMATS:
+        found = elements_of(raw.tensor, dtype)
+        require(found == expected, f"the memory reads {found!r:.80}, and the array is {expected!r:.80}")
+
+
+@case("R1", "producer", "header: DLManagedTensorVersioned")
+def struct_is_laid_out_as_the_header_says(library):
+    x = library.array("int32", (2, 3))
+    reads_right(library, export(library, x, max_version=ONE), "int32", (2, 3))
+
+
+@case("R1", "producer", "header: DLManagedTensor")
+def legacy_struct_is_laid_out_as_the_header_says(library):
+    x = library.array("int32", (2, 3))
+    reads_right(library, legacy_capsule(library, x), "int32", (2, 3))
+
+
+@case("R4", "producer", "header: DLPackVersion; no other major version exists")
+def major_version_is_one(library):
+    raw = struct_of(versioned_capsule(library, library.array()))
+    require(raw.major == 1, f"the version is ({raw.major}, {raw.minor})")
+
+
+@case("R4", "producer", "header: the codes from 7 on came with 1.1", "should")
+def new_dtypes_carry_the_version_that_has_them(library):
+    new = [name for name in library.dtypes if DTYPES[name][0] >= 7]
+    if not new:
+        raise NotApplicable("it has no type that DLPack 1.0 lacks")
+    for name in new:
+        raw = struct_of(versioned_capsule(library, library.array(name, (4,))))
+        require(raw.minor >= 1, f"{name} goes out as version ({raw.major}, {raw.minor}), which has no such type")
+
+
+@case("R6", "producer", "header: the deleter destroys manager_ctx and the struct itself")
+def deleter_releases_the_memory(library):
+    def once():
+        capsule = export(library, library.array("int32", MEGABYTE), max_version=ONE)
+        ctypes.memset(first_of(struct_of(capsule)), 1, 1 << 20)
+        delete(take(capsule))
+
+    grows_by_nothing(once, "200 arrays of 1 MiB were exported, taken and deleted")
+
+
+def grows_by_nothing(once, evidence):
+    for _ in range(20):
+        once()
+    gc.collect()
+    before = resident()
+    for _ in range(200):
+        once()
+    gc.collect()
+    grown = (resident() - before) >> 20
+    require(grown < 100, f"{evidence}, and the process has grown by {grown} MiB")
+
+
+@case("R7", "producer", "header: the struct borrows; the data lives until the deleter is called")
+def data_lives_until_the_deleter_is_called(library):
+    x = library.array("int32", (4, 6))
+    capsule = export(library, x, max_version=ONE)
+    raw = take(capsule)
+    del x, capsule
+    gc.collect()
+    others = [library.make("int32", (4, 6)) for _ in range(50)]
+    found, shape, strides = elements_of(raw.tensor, "int32"), shape_of(raw.tensor), strides_of(raw.tensor)
+    delete(raw)
+    del others
+    require(shape == (4, 6) and len(strides) == 2, f"without the array, shape and strides are {shape} and {strides}")
+    require(found == numbers("int32", (4, 6)), f"without the array, the memory reads {found!r:.80}")
+
+
+@case("R8", "producer", "array API: max_version; legacy is what consumers without it understand", "should")
+def legacy_struct_is_still_to_be_had(library):
+    x = library.array("int32", (2, 3))
+    capsule = export(library, x)
+    require(name_of(capsule) in (LEGACY, VERSIONED), f"the capsule is called {name_of(capsule)}")
+    require(name_of(capsule) == LEGACY, "without max_version it returns a versioned capsule, which an old consumer cannot read")
+
+
+@case("R11", "producer", "header: DLPACK_FLAG_BITMASK_READ_ONLY")
+def read_only_is_flagged(library):
+    x = library.array(layout="readonly")
+    raw = struct_of(versioned_capsule(library, x))
+    require(raw.flags & (READ_ONLY | IS_COPIED), f"flags are {raw.flags} for a read-only array whose memory is shared")
+
+
+@case("R11", "producer", "header: DLPACK_FLAG_BITMASK_READ_ONLY")
+def writable_is_not_flagged(library):
+    x = library.array()
+    if library.writable(x) is False:
+        raise NotApplicable("all of its arrays are read-only")
+    raw = struct_of(versioned_capsule(library, x))
+    require(not raw.flags & READ_ONLY, f"flags are {raw.flags} for a writable array")
+
+
+@case("R11", "producer", "header: DLPACK_FLAG_BITMASK_READ_ONLY", "should")
+def read_only_survives_a_re_export(library):
+    if not library.consumes:
+        raise NotApplicable("it imports nothing")
+    offered = Offer(flags=READ_ONLY)
+    a = library.take(offered)
+    if not offered.versioned:
+        raise NotApplicable("it asks for the legacy struct only, which has no flags")
+    if library.writable(a) is None:
+        raise NotApplicable("it has no read-only arrays; the standard asks such a library to ignore the flag")
+    library.made = "import of a tensor that is READ_ONLY"
+    raw = struct_of(versioned_capsule(library, a))
+    require(raw.flags & READ_ONLY, f"read-only came in, and goes out with flags {raw.flags}")
+
+
+@case("R12", "producer", "array API: when a copy happens, IS_COPIED must be set")
+def copy_is_flagged(library):
+    x = library.array()
+    try:
+        x.__dlpack__(max_version=ONE, copy=True)
+    except Exception as error:
+        raise NotApplicable(f"it makes no copies (R53): {told(error)}") from error
+    raw = struct_of(versioned_capsule(library, x, copy=True))
+    require(raw.flags & IS_COPIED, f"flags are {raw.flags} for copy=True")
+
+
+@case("R12", "producer", "header: IS_COPIED means solely owned by the consumer")
+def what_is_shared_is_not_flagged_as_copied(library):
+    x = library.array()
+    one, other = versioned_capsule(library, x), versioned_capsule(library, x)
+    flags = [struct_of(c).flags & IS_COPIED for c in (one, other)]
+    same = first_of(struct_of(one)) == first_of(struct_of(other))
+    require(not (same and any(flags)), "two exports have the same memory, and say IS_COPIED")
+
+
+@case("R12", "producer", "header: IS_COPIED means solely owned by the consumer")
+def a_shared_re_export_is_not_flagged_as_copied(library):
+    if not library.consumes:
+        raise NotApplicable("it imports nothing")
+    offered = Offer(flags=IS_COPIED)
+    a = library.take(offered)
+    library.made = "import of a tensor that is IS_COPIED"
+    one, other = versioned_capsule(library, a), versioned_capsule(library, a)
+    same = first_of(struct_of(one)) == first_of(struct_of(other))
+    flags = [struct_of(c).flags for c in (one, other)]
+    require(not (same and any(f & IS_COPIED for f in flags)), f"two exports have the same memory, and flags {flags}")
+
+
+@case("R14", "producer", "header: flags should be 0 by default", "should")
+def unknown_flags_are_zero(library):
+    raw = struct_of(versioned_capsule(library, library.array()))
+    require(raw.flags < 8, f"flags are {raw.flags:#x}, and only the lowest three bits have a meaning")
+
+
+@case("R15", "producer", "no text; NumPy: a legacy consumer cannot be told that it must not write", "should")
+def read_only_data_is_not_lent_as_legacy(library):
+    x = library.array(layout="readonly")
+    try:
+        capsule = x.__dlpack__()
+    except Exception:
+        return
+    if name_of(capsule) != LEGACY:
+        raise NotApplicable("it no longer makes the legacy struct")
+    library.said = "x.__dlpack__()"
+    address = library.address(x)
+    if address is None:
+        address = first_of(struct_of(x.__dlpack__()))
+    require(first_of(struct_of(capsule)) != address, "the memory of a read-only array is shared by a struct that cannot say so")
+
+
+@case("R16", "producer", "header: DLDataTypeCode; R17: bits of the whole element")
+def dtypes_have_their_codes_and_widths(library):
+    for dtype in library.dtypes:
+        library.made = f"{dtype} (2, 3)"
+        capsule = export(library, library.array(dtype, (2, 3)), max_version=ONE)
+        reads_right(library, capsule, dtype, (2, 3))
+
+
+@case("R19", "producer", "header: sub-byte types are packed unless IS_SUBBYTE_TYPE_PADDED is set")
+def packed_elements_follow_in_little_bit_order(library):
+    if not library.consumes:
+        raise NotApplicable("it imports nothing, and the case brings its numbers in by an import")
+    packed = ctypes.create_string_buffer(bytes([0x10, 0x32, 0x54]), 64)
+    offered = Offer(data=ctypes.addressof(packed), shape=(6,), dtype="float4_e2m1fn", version=(1, 1))
+    try:
+        a = library.take(offered)
+    except Exception as error:
+        raise NotApplicable("it takes no float4_e2m1fn") from error
+    library.made = "float4_e2m1fn (6,)"
+    capsule = export(library, a, max_version=(1, 3))
+    raw = struct_of(capsule)
+    data = ctypes.string_at(first_of(raw), 6 if isinstance(raw, Versioned) and raw.flags & PADDED else 3)
+    codes = [b & 15 for b in data] if len(data) == 6 else [data[i // 2] >> 4 * (i % 2) & 15 for i in range(6)]
+    require(dtype_of(raw.tensor) == (17, 4, 1), f"its dtype is {dtype_of(raw.tensor)}")
+    require(codes == list(range(6)), f"the elements 0 to 5 lie in memory as {data.hex(' ')}, which reads {codes}")
+
+
+@case("R20", "producer", "header: nothing in DLDataType says byte order; NumPy")
+def foreign_byte_order_is_refused(library):
+    x = library.special("byteswapped")
+    refused_export(library, x, max_version=ONE)
+
+
+@case("R23", "producer", "header: data and byte_offset")
+def first_element_is_data_plus_byte_offset(library):
+    x = library.array(layout="offset")
+    capsule = export(library, x, max_version=ONE)
+    reads_right(library, capsule, "int32", (4, 6), "offset")
+    address = library.address(x)
+    if address is not None:
+        require(first_of(struct_of(capsule)) == address, "data + byte_offset is not where the library says that its first element is")
+
+
+@case("R23", "producer", "no text; dlpack#186: consumers have ignored it", "should")
+def byte_offset_is_zero(library):
+    raw = struct_of(export(library, library.array(layout="offset"), max_version=ONE))
+    require(raw.tensor.byte_offset == 0, f"byte_offset is {raw.tensor.byte_offset}")
+
+
+@case("R24", "producer", "header: strides can not be NULL if ndim != 0, since 1.2")
+def strides_are_not_null_where_the_version_promises_them(library):
+    for arguments in ({"max_version": (1, 3)}, {"max_version": ONE}):
+        for layout in ("compact", "transposed"):
+            raw = struct_of(export(library, library.array(layout=layout), **arguments))
+            version = (raw.major, raw.minor) if isinstance(raw, Versioned) else None
+            if version and version >= (1, 2):
+                require(raw.tensor.strides, f"strides are NULL in a struct of version {version}")
+
+
+def layout_case(layout):
+    def reads(library):
+        x = library.array(layout=layout)
+        for arguments in ({"max_version": ONE}, {}):
+            try:
+                capsule = export(library, x, **arguments)
+            except Broken:
+                if arguments:
+                    raise
+                continue  # legacy: a case of its own
+            reads_right(library, capsule, "int32", (4, 6), layout)
+
+    return reads
+
+
+@case("R24", "producer", "header: strides in elements")
+def transposed_and_stepped_views_have_their_strides(library):
+    for layout in ("transposed", "stepped"):
+        layout_case(layout)(library)
+
+
+@case("R25", "producer", "header: shape and strides may be NULL if ndim is 0")
+def no_dimensions_is_one_element(library):
+    x = library.array("float32", ())
+    raw = struct_of(export(library, x, max_version=ONE))
+    require(raw.tensor.ndim == 0, f"ndim is {raw.tensor.ndim}")
+    require(raw.tensor.data, "data is NULL, and there is one element")
+    require(elements_of(raw.tensor, "float32") == 0, f"the element reads {elements_of(raw.tensor, 'float32')}, and it is 0")
+
+
+@case("R26", "producer", "header: data should be NULL if the tensor is of size zero", "should")
+def data_of_no_elements_is_null(library):
+    raw = struct_of(export(library, library.array("int32", (0, 3)), max_version=ONE))
+    require(not raw.tensor.data, "data is not NULL for shape (0, 3)")
+
+
+@case("R26", "producer", "header: DLTensor")
+def no_elements_can_be_exported(library):
+    for shape in ((0,), (0, 3), (3, 0)):
+        raw = struct_of(export(library, library.array("int32", shape), max_version=ONE))
+        require(shape_of(raw.tensor) == shape, f"the shape is {shape_of(raw.tensor)}, and the array's is {shape}")
+
+
+@case("R28", "producer", "header: strides are signed; array API: the buffer must be reused if possible")
+def negative_strides_go_out_right_or_not_at_all(library):
+    x = library.array(layout="reversed")
+    try:
+        capsule = x.__dlpack__(max_version=ONE)
+    except BufferError as error:
+        raise NotApplicable(f"it refuses them: {told(error)}") from error
+    library.said = "x.__dlpack__(max_version=(1, 0))"
+    reads_right(library, capsule, "int32", (4, 6), "reversed")
+
+
+@case("R29", "producer", "header: strides")
+def broadcast_views_read_right(library):
+    layout_case("broadcast")(library)
+
+
+@case("R30", "producer", "header: strides are in elements; array API: BufferError for strides that cannot be exported")
+def byte_strides_between_elements_are_refused(library):
+    x = library.special("odd-strides")
+    refused_export(library, x, max_version=ONE)
+
+
+@case("R31", "producer", "header: data is always aligned to 256 bytes, and consumers must not rely on it", "should")
+def fresh_memory_is_aligned(library):
+    if not library.owns_memory:
+        raise NotApplicable("its memory is another library's")
+    least = 256
+    arrays = [library.make("float32", (1000 + 17 * i,)) for i in range(16)]
+    for x in arrays:
+        address = first_of(struct_of(export(library, x, max_version=ONE)))
+        while address % least:
+            least //= 2
+    require(least >= 64, "of 16 fresh arrays one begins at no multiple of 64 bytes")
+
+
+@case("R35", "producer", "header: device_id; there is one CPU", "should")
+def host_is_device_zero(library):
+    if library.device[0] not in (1, 3, 13):
+        raise NotApplicable("its arrays are on a device that has numbers")
+    raw = struct_of(export(library, library.array(), max_version=ONE))
+    require(raw.tensor.device.id == 0, f"the device is {device_of(raw.tensor)}")
+
+
+@case("R37", "producer", "array API: __dlpack_device__")
+def device_is_a_pair_and_the_capsule_says_the_same(library):
+    x = library.array()
+    library.said = "x.__dlpack_device__()"
+    device = x.__dlpack_device__()
+    require(isinstance(device, tuple) and len(device) == 2, f"it returned {device!r}, no pair")
+    require(all(isinstance(part, int) or hasattr(part, "value") for part in device), f"it returned {device!r}")
+    pair = tuple(int(getattr(part, "value", part)) for part in device)
+    found = device_of(struct_of(export(library, x, max_version=ONE)).tensor)
+    require(pair == found, f"__dlpack_device__ says {pair}, and the capsule {found}")
+    require(x.__dlpack_device__() == device, "asked again, it says something else")
+
+
+@case("R40", "producer", "array API: a device type that cannot be handled must be a BufferError")
+def unknown_device_is_a_buffer_error(library):
+    error = refused_export(library, library.array(), max_version=ONE, dl_device=(4, 0))
+    require(isinstance(error, BufferError), f"it raised {told(error)}")
+
+
+def no_plain_tensor(library, check):
+    kinds = []
+    for kind in ("sparse", "sharded", "gradient", "conjugate"):
+        try:
+            x = library.special(kind)
+        except Exception:
+            continue
+        library.made = kind
+        kinds.append(kind)
+        check(x)
+    if not kinds:
+        raise NotApplicable("all of its arrays are plain, on one device")
+
+
+@case("R41", "producer", "array API: BufferError when the data cannot be exported")
+def what_is_no_plain_tensor_is_refused(library):
+    no_plain_tensor(library, lambda x: refused_export(library, x, max_version=ONE))
+
+
+@case("R46", "producer", "array API: on CPU only None is accepted")
+def no_stream_is_accepted_on_the_host(library):
+    if library.device[0] != 1:
+        raise NotApplicable("its arrays are not on the CPU")
+    x = library.array()
+    export(library, x, stream=None)
+    export(library, x, stream=None, max_version=ONE)
+
+
+@case("R46", "producer", "array API: on CPU only None is accepted", "should")
+def streams_are_refused_on_the_host(library):
+    if library.device[0] != 1:
+        raise NotApplicable("its arrays are not on the CPU")
+    refused_export(library, library.array(), max_version=ONE, stream=12345)
+
+
+@case("R48", "producer", "array API: for kDLCPU, stream must be None")
+def host_target_takes_no_stream(library):
+    raw = struct_of(export(library, library.array(), stream=None, dl_device=(1, 0), max_version=ONE))
+    require(device_of(raw.tensor)[0] in (1, 3, 13), f"the capsule is on {device_of(raw.tensor)}")
+
+
+@case("R52", "producer", "array API: the signature of __dlpack__")
+def all_keywords_are_accepted(library):
+    for arguments in ({"stream": None}, {"max_version": ONE}, {"dl_device": None}, {"copy": None}):
+        capsule = export(library, library.array(), **{"max_version": ONE, **arguments})
+        require(is_capsule(capsule), f"it returned a {type(capsule).__name__}")
+
+
+@case("R52", "producer", "array API: the parameters of __dlpack__ are keyword-only")
+def positions_are_a_type_error(library):
+    library.said = "x.__dlpack__(None)"
+    try:
+        library.array().__dlpack__(None)
+    except TypeError:
+        return
+    except Exception as error:
+        raise Broken(f"it raised {told(error)}") from error
+    raise Broken("it took an argument by position")
+
+
+@case("R52", "producer", "array API: consumers fall back on TypeError")
+def unknown_keywords_are_a_type_error(library):
+    error = refused_export(library, library.array(), bogus_keyword=1)
+    require(isinstance(error, TypeError), f"it raised {told(error)}")
+
+
+@case("R53", "producer", "array API: None must reuse the memory if possible")
+def none_shares(library):
+    x = library.array()
+    one, other = export(library, x, max_version=ONE), export(library, x, max_version=ONE, copy=None)
+    addresses = {first_of(struct_of(c)) for c in (one, other)} | ({library.address(x)} - {None})
+    require(len(addresses) == 1, "two exports of a compact array do not share its memory")
+
+
+@case("R53", "producer", "array API: True must always copy")
+def true_copies(library):
+    x = library.array()
+    shared = export(library, x, max_version=ONE)
+    copied = export(library, x, max_version=ONE, copy=True)
+    require(first_of(struct_of(shared)) != first_of(struct_of(copied)), "copy=True has the memory of copy=None")
+    reads_right(library, copied, "int32", (4, 6))
+    same = {first_of(struct_of(export(library, x, max_version=ONE, copy=True))), first_of(struct_of(copied))}
+    require(len(same) == 2, "two copies have the same memory")
+
+
+@case("R53", "producer", "array API: False must never copy")
+def false_shares(library):
+    x = library.array()
+    shared, kept = export(library, x, max_version=ONE), export(library, x, max_version=ONE, copy=False)
+    require(first_of(struct_of(shared)) == first_of(struct_of(kept)), "copy=False has other memory than copy=None")
+    raw = struct_of(kept)
+    require(not (isinstance(raw, Versioned) and raw.flags & IS_COPIED), "copy=False says IS_COPIED")
+
+
+@case("R54", "producer", "array API: False raises BufferError, in one place ValueError, where a copy is needed")
+def a_copy_that_is_forbidden_is_a_buffer_or_value_error(library):
+    error = refused_export(library, library.array(), max_version=ONE, dl_device=(4, 0), copy=False)
+    require(isinstance(error, (BufferError, ValueError)), f"it raised {told(error)}")
+
+
+@case("R55", "producer", "array API: kDLCPU is the target that every producer has")
+def host_is_a_target(library):
+    x = library.array()
+    raw = struct_of(export(library, x, max_version=ONE, dl_device=(1, 0)))
+    require(elements_of(raw.tensor, "int32") == numbers("int32", (4, 6)), "what arrives on the host is not the array")
+
+
+@case("R57", "producer", "array API: recommended, where max_version is (1, 0) or above", "should")
+def versioned_struct_is_to_be_had(library):
+    capsule = export(library, library.array(), max_version=ONE)
+    require(name_of(capsule) == VERSIONED, f"asked for version (1, 0), it returns a capsule called {name_of(capsule).decode()!r}")
+
+
+@case("R57", "producer", "array API: the recommended logic returns the own version", "should")
+def higher_requests_get_the_own_version(library):
+    for version in ((1, 1), (1, 99), (2, 0), (99, 0)):
+        capsule = export(library, library.array(), max_version=version)
+        require(name_of(capsule) in (VERSIONED, LEGACY), f"the capsule is called {name_of(capsule)}")
+        raw = struct_of(capsule)
+        if isinstance(raw, Versioned):
+            require(raw.major == 1, f"asked for {version}, it stamps ({raw.major}, {raw.minor})")
+
+
+@case("R59", "producer", "array API: __dlpack__ hands out; several consumers call it more than once")
+def asking_often_changes_nothing_and_leaks_nothing(library):
+    x = library.array("int32", MEGABYTE)
+    references = sys.getrefcount(x)
+
+    def once():
+        for arguments in ({"max_version": ONE}, {"max_version": ONE, "copy": True}):
+            try:
+                capsule = x.__dlpack__(**arguments)
+            except BufferError:
+                continue
+            if "copy" in arguments:
+                ctypes.memset(first_of(struct_of(capsule)), 1, 1 << 20)
+
+    library.said = "x.__dlpack__(max_version=(1, 0), copy=…), 200 times, each capsule dropped"
+    grows_by_nothing(once, "each capsule was dropped at once")
+    gc.collect()
+    require(sys.getrefcount(x) - references < 100, f"the array has {sys.getrefcount(x) - references} references more than before")
+
+
+@case("R60", "producer", "Python specification: the names of capsules")
+def capsules_have_their_names(library):
+    x = library.array()
+    for arguments in ({"max_version": ONE}, {}):
+        try:
+            capsule = x.__dlpack__(**arguments)
+        except BufferError:
+            continue
+        library.said = f"x.__dlpack__({arguments})"
+        require(is_capsule(capsule), f"it returned a {type(capsule).__name__}")
+        require(name_of(capsule) in (VERSIONED, LEGACY), f"the capsule is called {name_of(capsule)}")
+
+
+@case("R61", "producer", "Python specification: the capsule's destructor calls the deleter under the unused name")
+def a_capsule_that_nobody_consumes_is_released(library):
+    def once():
+        capsule = export(library, library.array("int32", MEGABYTE), max_version=ONE)
+        ctypes.memset(first_of(struct_of(capsule)), 1, 1 << 20)
+
+    require(capsule_destructor(export(library, library.array(), max_version=ONE)), "the capsule has no destructor")
+    grows_by_nothing(once, "200 capsules of 1 MiB were dropped")
+
+
+@case("R61", "producer", "Python specification: nothing is deleted under the used name")
+def a_capsule_that_was_consumed_is_left_alone(library):
+    capsule = export(library, library.array("int32", (4, 6)), max_version=ONE)
+    raw = take(capsule)
+    calls = []
+    counting = DELETER(calls.append)
+    KEPT.append(counting)
+    own = raw.deleter
+    raw.deleter = ctypes.cast(counting, ctypes.c_void_p).value
+    del capsule
+    gc.collect()
+    require(not calls, "the destructor of a capsule that was consumed called the deleter")
+    found = elements_of(raw.tensor, "int32")
+    require(found == numbers("int32", (4, 6)), f"after the capsule had gone, the memory read {found!r:.80}")
+    raw.deleter = own
+    delete(raw)
+
+
+@case("R61", "producer", "CPython: a destructor must leave the exception in flight as it is; numpy#32697, jax#31271")
+def an_exception_in_flight_survives_the_destructor(library):
+    x = library.array()
+
+    def one_capsule_then_an_error():
+        yield export(library, x, max_version=ONE)
+        raise KeyError("in flight")
+
+    for collect in (list, tuple, set):  # the container dies while the error is set
+        try:
+            collect(one_capsule_then_an_error())
+        except KeyError as error:
+            require(error.args == ("in flight",), f"it became {told(error)}")
+        except BaseException as error:
+            if isinstance(error, Broken):
+                raise
+            raise Broken(f"a capsule died while KeyError was raised, and it became {told(error)}") from error
+
+
+@case("R65", "producer", "Python specification: the deleter may be called on any thread, with or without the GIL")
+def the_deleter_runs_on_any_thread(library):
+    for _ in range(20):
+        raw = take(export(library, library.array("int32", MEGABYTE), max_version=ONE))
+        if raw.deleter:
+            on_a_foreign_thread(raw.deleter, ctypes.addressof(raw))
+
+
+@case("R66", "producer", "no text; numpy#22510: consumers let go while the process ends", "should", alone=True)
+def the_deleter_runs_after_the_interpreter(library):
+    raw = take(export(library, library.array(), max_version=ONE))
+    if not raw.deleter:
+        raise NotApplicable("there is no deleter")
+    at_exit = ctypes.CDLL(None)["__cxa_atexit"]
+    at_exit.argtypes = (ctypes.c_void_p,) * 3
+    at_exit(raw.deleter, ctypes.addressof(raw), None)
+    KEPT.append(raw)  # the interpreter is finalised first; then the C library calls its exit handlers
+
+
+@case("R67", "producer", "no text: nothing would look at the error", "should")
+def the_deleter_leaves_no_error(library):
+    raw = take(export(library, library.array(), max_version=ONE))
+    if raw.deleter:
+        ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(raw.deleter)(ctypes.addressof(raw))
+    require(not error_occurred(), "a Python error is set after the deleter")
+
+
+@case("R81", "producer", "array API: BufferError should be raised when the data cannot be exported", "should")
+def what_cannot_travel_is_a_buffer_error(library):
+    found = []
+
+    def check(x, kind):
+        error = refused_export(library, x, max_version=ONE)
+        found.append(kind)
+        require(isinstance(error, BufferError), f"a {kind} array raises {told(error)}")
+
+    for kind in ("byteswapped", "odd-strides", "sparse", "sharded", "gradient", "conjugate", "not-a-number-type"):
+        try:
+            x = library.special(kind)
+        except Exception:
+            continue
+        library.made = kind
+        check(x, kind)
+    if not found:
+        raise NotApplicable("the plug-in knows no array that cannot travel")

@@ -1,0 +1,137 @@
+"""Cuts a script out of the package that runs one case on one library and needs nothing else."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+from . import plugin
+from .case import CASES
+from .loading import class_of, file_of
+
+TAIL = '''
+library = {kind}()
+try:
+    {case}(library)
+except Broken as broken:
+    print("broken:", broken)
+    print("  call:", library.said, library.offered or library.made)
+    sys.exit(1)
+except (NotApplicable, Cannot) as reason:
+    sys.exit(f"not applicable: {{reason}}")
+print("kept")
+'''
+
+
+class Module:
+    """The definitions of a file by name, and where the others come from."""
+
+    def __init__(self, path):
+        self.source = pathlib.Path(path).read_text(encoding="utf-8")
+        self.definitions, self.imports, self.foreign = {}, {}, {}
+        for node in ast.parse(self.source).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                self.definitions[node.name] = node
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    for name in ast.walk(target):
+                        if isinstance(name, ast.Name):
+                            self.definitions[name.id] = node
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    self.imports[alias.asname or alias.name] = ast.unparse(ast.Import([alias]))
+            elif isinstance(node, ast.ImportFrom):
+                own = node.level or (node.module or "").startswith("dlpack_conformance")
+                for alias in node.names:
+                    if own:
+                        self.foreign[alias.asname or alias.name] = (node.module or "").rpartition(".")[2]
+                    else:
+                        self.imports[alias.asname or alias.name] = f"from {node.module} import {ast.unparse(alias)}"
+
+    def text(self, node, attributes=None):
+        """The source of a definition, without decorators of ours; of a plug-in only the methods that somebody calls."""
+        lines = self.source.splitlines()
+        decorators = getattr(node, "decorator_list", [])
+        ours = [d for d in decorators if isinstance(d, ast.Call) and getattr(d.func, "id", "") == "case"]
+        first = node.lineno if not decorators or ours else min(d.lineno for d in decorators)
+        if attributes is None or not isinstance(node, ast.ClassDef):
+            return "\n".join(lines[first - 1 : node.end_lineno])
+        kept = lines[first - 1 : node.body[0].lineno - 1]
+        for part in node.body:
+            name = getattr(part, "name", None)
+            if name is None or name in attributes or name.startswith("__"):
+                kept += lines[part.lineno - 1 : part.end_lineno] + [""] * isinstance(part, ast.FunctionDef)
+        return "\n".join(kept).rstrip()
+
+
+def names_in(text):
+    found, attributes = set(), set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            attributes.add(node.attr)
+    return found, attributes
+
+
+def script(key, spec):
+    """The text of a program that runs one case: it prints the evidence and exits with 1 where the rule is broken."""
+    kind, (path, _) = class_of(spec), file_of(spec)
+    here = pathlib.Path(__file__).parent
+    files = {p.stem: p for p in (*here.glob("*.py"), *(here / "plugins").glob("*.py"))}
+    modules = {name: Module(p) for name, p in files.items()}
+    modules["the plug-in"] = Module(path)
+    home = CASES[key].run.__module__.rpartition(".")[2]
+    layouts = {"as_" + name for name in plugin.LAYOUTS}
+    # First all that could be called, then again with the methods that what was found really calls.
+    attributes = None
+    for _ in range(8):
+        wanted = [(home, CASES[key].run.__name__), ("the plug-in", kind.__name__)]
+        wanted += [("case", n) for n in ("Broken", "NotApplicable")] + [("plugin", "Cannot")]
+        seen, parts, imports, called = set(), {}, {"sys": "import sys"}, set()
+        while wanted:
+            where, name = wanted.pop()
+            module = modules[where]
+            if name in module.foreign:
+                where = module.foreign[name]
+                module = modules[where]
+            if name in module.imports:
+                imports[name] = module.imports[name]
+            node = module.definitions.get(name)
+            if node is None or (where, node.lineno) in seen:
+                continue
+            seen.add((where, node.lineno))
+            is_plugin = where in ("plugin", "the plug-in") or (where in files and files[where].parent.name == "plugins")
+            text = module.text(node, attributes if is_plugin and attributes is not None else None)
+            parts[where, node.lineno] = text
+            names, used = names_in(text)
+            called |= used
+            wanted += [(where, n) for n in names]
+        new = called | ({name for name in layouts} if "array" in called else set())
+        if new == attributes:
+            break
+        attributes = new
+    order = {"dlpack": 0, "plugin": 1, "case": 2}
+    inner = sorted(parts, key=lambda at: (order.get(at[0], 3 if at[0] not in (home, "the plug-in") else 4 if at[0] == "the plug-in" else 5), at[1]))
+    case = CASES[key]
+    head = f'"""{case.rule}, {case.who}: {case.name.replace("_", " ")}\n\n{case.says}\nPrints what is broken, and exits with status 1."""\n'
+    body = "\n\n\n".join(parts[at] for at in inner)
+    tail = TAIL.format(kind=kind.__name__, case=case.name)
+    return f"{head}\n" + "\n".join(sorted(set(imports.values()))) + f"\n\n\n{body}\n\n{tail}"
+
+
+def confirms(key, spec, timeout=60.0):
+    """Whether the script, run by itself, shows the break: its last words, or nothing."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script(key, spec)], capture_output=True, text=True, errors="replace", timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        return "it hung"
+    if done.returncode == 1 and done.stdout.startswith("broken:"):
+        return done.stdout.splitlines()[0]
+    if done.returncode < 0:
+        return f"the process was ended by signal {-done.returncode}"
+    return ""
+
+

@@ -1,0 +1,152 @@
+"""Runs cases in worker processes: one per library, a new one after a crash or a hang."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+
+from .case import CASES
+
+
+@dataclass
+class Result:
+    library: str
+    rule: str
+    case: str
+    outcome: str  # kept, broken, departs, n/a, failed
+    evidence: str = ""
+    call: str = ""
+
+    def as_dict(self):
+        found = CASES[self.case]
+        return {**asdict(self), "who": found.who, "says": found.says, "force": found.force}
+
+
+class Died(Exception):
+    """The worker ended, or did not answer; the text says how."""
+
+
+class Worker:
+    def __init__(self, spec, timeout, alone=False):
+        self.errors, self.notes = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.timeout = timeout
+        self.process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "dlpack_conformance.worker", spec, str(self.notes.fileno()), *["alone"] * alone],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
+            pass_fds=[self.notes.fileno()],
+        )  # fmt: skip
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.process.stdout, selectors.EVENT_READ)
+        self.pending = b""
+        self.facts = self.answer(max(timeout, 120))
+
+    def answer(self, timeout):
+        end = time.monotonic() + timeout
+        while b"\n" not in self.pending:
+            if not self.selector.select(max(0, end - time.monotonic())):
+                self.end()
+                raise Died(f"it hung: no answer within {timeout:g} s")
+            read = os.read(self.process.stdout.fileno(), 1 << 16)
+            if not read:
+                raise Died(self.how_it_died())
+            self.pending += read
+        line, _, self.pending = self.pending.partition(b"\n")
+        return json.loads(line)
+
+    def ask(self, key):
+        try:
+            self.process.stdin.write(key.encode() + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Died(self.how_it_died()) from None
+        return self.answer(self.timeout)
+
+    def how_it_died(self):
+        try:
+            status = self.process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            self.end()
+            return f"it hung: the process did not end within {self.timeout:g} s"
+        self.errors.seek(0)
+        said = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
+        noise = ("Fatal Python error", "  File", "Current thread", "Extension modules", "frame #", "Exception raised from", "  <no")
+        said = [line for line in said if not line.startswith(noise)]
+        told = [line for line in said if "what():" in line] or said
+        last = f"; its last words: {told[-1].strip()[:120]}" if told else ""
+        if status < 0:
+            return f"the process was ended by {signal.Signals(-status).name}{last}"
+        return f"the process ended with status {status}{last}"
+
+    def last_call(self):
+        """What the library was asked last, whether or not it answered."""
+        return os.pread(self.notes.fileno(), 2000, 0).decode(errors="replace").strip()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def finish(self):
+        """Lets the process end by itself; says how it died, or nothing."""
+        self.process.stdin.close()
+        how = self.how_it_died()
+        return "" if how == "the process ended with status 0" or how.startswith("the process ended with status 0;") else how
+
+
+def judged(key, answer):
+    return answer["outcome"], answer["evidence"], answer["call"]
+
+
+def alone(spec, key, timeout):
+    """A case in a process of its own, to the end of the process."""
+    worker = None
+    try:
+        worker = Worker(spec, timeout, alone=True)
+        answer = worker.ask(key)
+        died = worker.finish() if CASES[key].alone else ""
+        worker.end()
+    except Died as how:
+        return verdict(key), str(how), worker.last_call() if worker else ""
+    if died and answer["outcome"] == "kept":
+        return verdict(key), f"after the interpreter was finalised: {died}", answer["call"]
+    return judged(key, answer)
+
+
+def verdict(key):
+    return "broken" if CASES[key].force == "must" else "departs"
+
+
+def run(spec, keys, timeout=20.0, progress=lambda done, key: None):
+    """The facts of a library, and a Result for every case."""
+    try:
+        worker = Worker(spec, timeout)
+    except Died as how:
+        return {"name": spec, "error": f"the plug-in could not be loaded: {how}"}, []
+    facts = {"name": spec, **worker.facts}
+    if "error" in facts:
+        worker.end()
+        return facts, []
+    results = []
+    for done, key in enumerate(keys):
+        progress(done, key)
+        try:
+            if CASES[key].alone:
+                found = alone(spec, key, timeout)
+            else:
+                found = judged(key, worker.ask(key))
+        except Died:
+            # Nothing that an earlier case left behind may speak against this one: it is what it does alone that counts.
+            found = alone(spec, key, timeout)
+            try:
+                worker = Worker(spec, timeout)
+            except Died as how:
+                facts["error"] = f"it could not be loaded again: {how}"
+                break
+        results.append(Result(facts["name"], CASES[key].rule, key, *found))
+    worker.end()
+    return facts, results

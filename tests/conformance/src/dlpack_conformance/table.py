@@ -1,0 +1,251 @@
+"""The C exchange API: the table that a type publishes, and tables that a consumer meets."""
+
+import ctypes
+from ctypes import POINTER, PYFUNCTYPE, byref, c_char_p, c_int, c_void_p, py_object
+
+from .case import Broken, NotApplicable, case, require, told
+from .dlpack import (
+    DTYPES, KEPT, VALUES, Device, DType, Forged, Offer, Tensor, Versioned, capsule_destructor, capsule_new, capsule_pointer,
+    delete, dtype_of, elements_of, error_occurred, is_capsule, name_of, shape_of, static_name,
+)  # fmt: skip
+from .plugin import numbers
+
+TABLE_NAME = b"dlpack_exchange_api"
+
+
+class Table(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("prev_api", c_void_p), ("allocator", c_void_p),
+        ("from_object", c_void_p), ("to_object", c_void_p), ("borrow", c_void_p), ("current_stream", c_void_p),
+    ]  # fmt: skip
+
+
+SET_ERROR = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
+ALLOCATOR = ctypes.CFUNCTYPE(c_int, POINTER(Tensor), POINTER(c_void_p), c_void_p, SET_ERROR)  # called without the GIL
+FROM_OBJECT = PYFUNCTYPE(c_int, py_object, POINTER(c_void_p))
+TO_OBJECT = PYFUNCTYPE(c_int, c_void_p, POINTER(py_object))
+BORROW = PYFUNCTYPE(c_int, py_object, POINTER(Tensor))
+CURRENT_STREAM = PYFUNCTYPE(c_int, ctypes.c_int32, ctypes.c_int32, POINTER(c_void_p))
+
+
+def published(library):
+    """The capsule or the integer on the type, as 1.3 or 1.2 spell it."""
+    kind = type(library.array())
+    for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
+        found = getattr(kind, name, None)
+        if found is not None:
+            library.said = f"type(x).{name}"
+            return found
+    raise NotApplicable("its type publishes no table")
+
+
+def table_of(library):
+    found = published(library)
+    if is_capsule(found):
+        require(name_of(found) == TABLE_NAME, f"the capsule is called {name_of(found)}")
+        return Table.from_address(capsule_pointer(id(found), static_name(TABLE_NAME)))
+    return Table.from_address(int(found))
+
+
+def fresh(library, shape=(2, 3), dtype="float32", **fields):
+    """What the allocator says to a prototype: status, struct, errors."""
+    errors = []
+    set_error = SET_ERROR(lambda context, kind, message: errors.append((context, kind, message)))
+    extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+    prototype = Tensor(ndim=len(shape), dtype=DType(*(DTYPES[dtype] if isinstance(dtype, str) else dtype)), shape=extents)
+    prototype.device = Device(*fields.get("device", library.device))
+    table = table_of(library)
+    require(table.allocator, "managed_tensor_allocator is NULL")
+    library.said = f"managed_tensor_allocator(shape {shape}, dtype {dtype})"
+    out = c_void_p()
+    status = ALLOCATOR(table.allocator)(byref(prototype), byref(out), 0x1234, set_error)
+    return status, out.value, errors
+
+
+@case("R69", "table", "header 1.3: a PyCapsule on the type, named dlpack_exchange_api")
+def the_table_is_in_a_capsule_of_its_name(library):
+    found = published(library)
+    if isinstance(found, int):
+        raise NotApplicable("its table is spelled as in 1.2, an integer")
+    require(is_capsule(found), f"it is a {type(found).__name__}")
+    require(name_of(found) == TABLE_NAME, f"the capsule is called {name_of(found)}")
+    require(not capsule_destructor(found), "the capsule has a destructor, and the table lives as long as the process")
+
+
+@case("R70", "table", "header 1.3: DLPackExchangeAPIHeader")
+def the_header_has_a_version_and_an_end(library):
+    table, seen = table_of(library), 0
+    require(table.major == 1, f"the version is ({table.major}, {table.minor})")
+    previous = table.prev_api
+    while previous and seen < 100:
+        previous, seen = Table.from_address(previous).prev_api, seen + 1
+    require(seen < 100, "prev_api leads to no end")
+
+
+@case("R71", "table", "header 1.3: DLPackExchangeAPI; dltensor_from_py_object_no_sync may be NULL")
+def no_member_but_one_is_null(library):
+    table = table_of(library)
+    for member in ("allocator", "from_object", "to_object", "current_stream"):
+        require(getattr(table, member), f"the member {member} is NULL")
+
+
+@case("R72", "table", "header 1.3: DLPackManagedTensorAllocator")
+def the_allocator_gives_memory_as_the_prototype_says(library):
+    status, address, errors = fresh(library)
+    require(status == 0 and address and not errors, f"it returned {status} and said {errors}")
+    raw = Versioned.from_address(address)
+    require(shape_of(raw.tensor) == (2, 3) and dtype_of(raw.tensor) == DTYPES["float32"], "it is not what the prototype says")
+    if library.device[0] == 1:
+        ctypes.memset(raw.tensor.data + raw.tensor.byte_offset, 0, 24)
+    delete(raw)
+
+
+@case("R72", "table", "header 1.3: SetError is called exactly when it fails")
+def a_failed_allocation_is_told_by_set_error(library):
+    for fields in ({"dtype": (99, 32, 1)}, {"device": (99, 0)}):
+        status, address, errors = fresh(library, **fields)
+        if status == 0:
+            raise Broken(f"it returned 0 for {fields}")
+        require(len(errors) == 1, f"it returned {status}, and called SetError {len(errors)} times")
+        require(errors[0][0] == 0x1234, "SetError got another context")
+        require(not error_occurred(), "it set a Python error itself")
+
+
+def exported_by_table(library, x):
+    table, out = table_of(library), c_void_p()
+    library.said = "managed_tensor_from_py_object_no_sync(x)"
+    status = FROM_OBJECT(table.from_object)(x, byref(out))
+    require(status == 0 and out.value, f"it returned {status}")
+    return Versioned.from_address(out.value)
+
+
+@case("R73", "table", "header 1.3: DLPackManagedTensorFromPyObjectNoSync, owning")
+def an_object_goes_out_and_owns_its_memory(library):
+    import gc
+
+    x = library.array("int32", (2, 3))
+    raw = exported_by_table(library, x)
+    del x
+    gc.collect()
+    require(raw.major == 1, f"the version is ({raw.major}, {raw.minor})")
+    if library.device[0] == 1:
+        found = elements_of(raw.tensor, "int32")
+        require(found == numbers("int32", (2, 3)), f"it reads {found}")
+    delete(raw)
+
+
+@case("R73", "table", "header 1.3: -1 with a Python exception set")
+def an_object_that_cannot_travel_is_a_python_error(library):
+    table, out = table_of(library), c_void_p()
+    try:
+        x = library.special("sparse")
+    except Exception as error:
+        raise NotApplicable("the plug-in makes none of its own type that cannot travel") from error
+    if type(x) is not type(library.array()):
+        raise NotApplicable("what cannot travel is of another type")
+    library.said = "managed_tensor_from_py_object_no_sync(sparse)"
+    try:
+        status = FROM_OBJECT(table.from_object)(x, byref(out))
+    except SystemError as error:
+        raise Broken(f"status and error disagree: {told(error)}") from error
+    except Exception:
+        return
+    raise Broken(f"it returned {status} and set no error")
+
+
+@case("R74", "table", "header 1.3: DLPackManagedTensorToPyObjectNoSync takes the tensor over")
+def a_tensor_becomes_an_object_that_releases_it_once(library):
+    if library.device[0] != 1:
+        raise NotApplicable("the tensor of the case is on the host")
+    table, forged, out = table_of(library), Forged(), py_object()
+    library.said = "managed_tensor_to_py_object_no_sync(int32 (2, 3))"
+    status = TO_OBJECT(table.to_object)(ctypes.addressof(forged.raw), byref(out))
+    require(status == 0, f"it returned {status}")
+    made = out.value
+    ctypes.memset(byref(out), 0, ctypes.sizeof(out))  # the reference in `out` is the one in `made` from here on
+    ctypes.pythonapi.Py_DecRef(py_object(made))
+    require(library.values(made) == VALUES, f"it reads {library.values(made)}")
+    require(forged.deletions == 0, "the deleter has run while the object was in use")
+    del made
+    require(forged.deletions == 1, f"the deleter ran {forged.deletions} times")
+
+
+@case("R75", "table", "header 1.3: DLPackDLTensorFromPyObjectNoSync, borrowed")
+def an_object_is_lent(library):
+    table = table_of(library)
+    if not table.borrow:
+        raise NotApplicable("dltensor_from_py_object_no_sync is NULL, as it may be")
+    x, lent = library.array("int32", (2, 3)), Tensor()
+    library.said = "dltensor_from_py_object_no_sync(x)"
+    status = BORROW(table.borrow)(x, byref(lent))
+    require(status == 0, f"it returned {status}")
+    require(shape_of(lent) == (2, 3) and dtype_of(lent) == DTYPES["int32"], "it is not what the array is")
+    if library.device[0] == 1:
+        require(elements_of(lent, "int32") == numbers("int32", (2, 3)), "the memory is not the array's")
+
+
+@case("R76", "table", "header 1.3: DLPackCurrentWorkStream")
+def the_current_stream_of_the_host_is_no_error(library):
+    table, out = table_of(library), c_void_p()
+    library.said = "current_work_stream(kDLCPU, 0)"
+    status = CURRENT_STREAM(table.current_stream)(1, 0, byref(out))
+    require(status == 0, f"it returned {status}")
+    require(not error_occurred(), "it set a Python error")
+
+
+@case("R77", "table", "header 1.3: no C++ exception may be thrown; -1 with a Python exception set")
+def an_object_of_another_type_is_a_python_error(library):
+    table, out = table_of(library), c_void_p()
+    library.said = "managed_tensor_from_py_object_no_sync(object())"
+    try:
+        status = FROM_OBJECT(table.from_object)(object(), byref(out))
+    except SystemError as error:
+        raise Broken(f"status and error disagree: {told(error)}") from error
+    except Exception:
+        return
+    raise Broken(f"it returned {status} for an object that is no array")
+
+
+def with_table(**members):
+    """A type with a table of another version, whose members must not be called."""
+    calls = []
+
+    @PYFUNCTYPE(c_int, c_void_p, c_void_p)
+    def called(*_):
+        calls.append(1)
+        return -1
+
+    address = ctypes.cast(called, c_void_p).value
+    table = Table(**{**dict.fromkeys(["allocator", "from_object", "to_object", "borrow", "current_stream"], address), **members})
+    KEPT.extend([called, table])
+
+    class WithTable(Offer):
+        __dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(table), static_name(TABLE_NAME), None)
+
+    return WithTable(), calls
+
+
+@case("R70", "consumer", "header 1.3: the members of another major version have another layout")
+def a_table_of_another_major_version_is_left_alone(library):
+    offered, calls = with_table(major=2)
+    library.said, library.offered = f"{library.call}(x)", "an object whose type has a table of version (2, 0)"
+    try:
+        array = library.take(offered)
+    except Exception:
+        require(not calls, "it called a member of a table of version (2, 0)")
+        return
+    require(not calls, "it called a member of a table of version (2, 0)")
+    require(library.values(array) == VALUES, f"it reads {library.values(array)}")
+
+
+@case("R71", "consumer", "no text; tvm-ffi: real tables have members that are NULL", "should")
+def a_table_of_null_members_is_survived(library):
+    offered, _ = with_table(major=1, minor=3, allocator=None, from_object=None, to_object=None, borrow=None, current_stream=None)
+    library.said, library.offered = f"{library.call}(x)", "an object whose type has a table of NULL members"
+    try:
+        array = library.take(offered)
+    except SystemError as error:
+        raise Broken(f"it left Python's error indicator in disorder: {told(error)}") from error
+    except Exception:
+        return
+    require(library.values(array) == VALUES, f"it reads {library.values(array)}")

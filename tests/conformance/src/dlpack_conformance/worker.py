@@ -1,0 +1,86 @@
+"""The process in which a library runs: it is asked for cases on its standard input and answers on its standard output, in JSON.
+
+usage: python -m dlpack_conformance.worker PLUG-IN NOTES [alone]      NOTES: a file descriptor for what is being called
+"""
+
+import json
+import os
+import sys
+import traceback
+
+from .case import CASES, Broken, NotApplicable, told
+from .loading import LoadError, load
+from .plugin import Cannot
+
+
+# What can be asked of arrays that the host cannot read.
+OF_THE_STRUCT = {
+    "major_version_is_one", "copy_is_flagged", "what_is_shared_is_not_flagged_as_copied", "unknown_flags_are_zero", "byte_offset_is_zero",
+    "strides_are_not_null_where_the_version_promises_them", "data_of_no_elements_is_null", "no_elements_can_be_exported",
+    "device_is_a_pair_and_the_capsule_says_the_same", "unknown_device_is_a_buffer_error", "all_keywords_are_accepted",
+    "positions_are_a_type_error", "unknown_keywords_are_a_type_error", "none_shares", "false_shares", "versioned_struct_is_to_be_had",
+    "higher_requests_get_the_own_version", "capsules_have_their_names", "writable_is_not_flagged",
+}  # fmt: skip
+
+
+def outcome_of(library, key):
+    """What a case finds, as (outcome, evidence); whatever the library does short of ending the process."""
+    case = CASES[key]
+    if (case.who == "consumer" and not library.consumes) or (case.who in ("producer", "table") and not library.produces):
+        return "n/a", "the plug-in says that the library has no such half"
+    if not library.host_cases and case.who != "handshake" and (case.who != "producer" or case.name not in OF_THE_STRUCT):
+        return "n/a", "the case reads memory of the host"
+    try:
+        case.run(library)
+    except Broken as broken:
+        return ("broken" if case.force == "must" else "departs"), str(broken)
+    except (NotApplicable, Cannot) as reason:
+        return "n/a", str(reason)
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return "failed", f"{told(error)} ({os.path.basename(where.filename)}:{where.lineno})"
+    return "kept", ""
+
+
+def call_of(library):
+    offered = "" if library.offered == "" else f"x: {library.offered!r}"
+    made = f"x: {library.made}" if library.made else ""
+    return "; ".join(part for part in (library.said, offered or made) if part)
+
+
+def watch(library, notes):
+    """Writes down every call before it is made, so that the parent knows what the process died of."""
+
+    def note(self, name, value):
+        object.__setattr__(self, name, value)
+        if name in ("said", "offered", "made"):
+            os.pwrite(notes, call_of(self).encode()[:2000].ljust(2000), 0)
+
+    library.__class__ = type(type(library).__name__, (type(library),), {"__setattr__": note})
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print is no answer
+    spec, notes, alone = sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["alone"]
+
+    def answer(**fields):
+        answers.write(json.dumps(fields) + "\n")
+
+    try:
+        library = load(spec)
+        watch(library, notes)
+        answer(name=library.name, version=library.version(), call=library.call)
+    except LoadError as error:
+        return answer(error=str(error))
+    for line in sys.stdin:
+        library.said = library.offered = library.made = ""
+        outcome, evidence = outcome_of(library, line.strip())
+        answer(outcome=outcome, evidence=evidence, call=call_of(library))
+        if alone:
+            return  # and the interpreter ends as it does in any program
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The command finds what is wrong, passes what is right, and survives what crashes, hangs or does not load."""
+
+import concurrent.futures
+import importlib.metadata
+import inspect
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import mutants
+import pytest
+from dlpack_conformance import reproduction
+from dlpack_conformance.case import CASES, NotApplicable
+from dlpack_conformance.command import table
+from dlpack_conformance.handshake import driver
+from dlpack_conformance.rules import NOT_OBSERVABLE, RULES
+from dlpack_conformance.running import run
+
+MUTANTS = pathlib.Path(mutants.__file__)
+ROOT = MUTANTS.parents[3]
+ENDINGS = {"Crashes", "Hangs", "HangingDeleter", "BadPlugin"}
+WRONG = [
+    (name, *re.match(r"(R\d+)( departs)?:", mutant.__doc__).groups())
+    for name, mutant in vars(mutants).items()
+    if inspect.isclass(mutant) and issubclass(mutant, mutants.Right) and re.match(r"R\d", mutant.__doc__) and name not in ENDINGS
+]
+
+
+def of_rule(rule):
+    return [key for key, case in CASES.items() if case.rule == rule]
+
+
+def command(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "dlpack_conformance", *arguments], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+def test_there_are_enough_wrong_ones():
+    assert len(WRONG) >= 60
+
+
+@pytest.fixture(scope="session")
+def wrong_ones():
+    """What is found in each of them; two at a time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda wrong: run(f"{MUTANTS}:{wrong[0]}", of_rule(wrong[1]), timeout=10), WRONG)
+        return dict(zip([name for name, *_ in WRONG], found))
+
+
+@pytest.mark.parametrize("name, rule, departs", WRONG, ids=[name for name, *_ in WRONG])
+def test_a_wrong_library_is_caught_by_its_rule(wrong_ones, name, rule, departs):
+    facts, results = wrong_ones[name]
+    assert "error" not in facts
+    outcomes = {r.outcome for r in results}
+    assert ("departs" if departs else "broken") in outcomes, [(r.case, r.outcome, r.evidence) for r in results]
+    assert "failed" not in outcomes, [r.evidence for r in results if r.outcome == "failed"]
+
+
+def test_a_right_library_keeps_every_rule():
+    facts, results = run(f"{MUTANTS}:Right", list(CASES))
+    assert "error" not in facts and len(results) == len(CASES)
+    assert [(r.case, r.outcome, r.evidence) for r in results if r.outcome not in ("kept", "n/a")] == []
+    assert sum(r.outcome == "kept" for r in results) > 90
+
+
+def test_a_crash_is_reported_and_the_rest_still_runs():
+    _, results = run(f"{MUTANTS}:Crashes", of_rule("R23") + of_rule("R24"), timeout=10)
+    by_case = {r.case: r for r in results}
+    crashed = by_case["R23/consumer/byte_offset_is_added"]
+    assert crashed.outcome == "broken" and "SIGABRT" in crashed.evidence and "byte_offset=8" in crashed.call
+    assert by_case["R24/consumer/strides_are_followed"].outcome == "kept"
+
+
+def test_a_hang_is_reported_and_the_rest_still_runs():
+    _, results = run(f"{MUTANTS}:Hangs", ["R23/consumer/byte_offset_is_added", "R24/consumer/strides_are_followed"], timeout=2)
+    assert results[0].outcome == "broken" and "hung" in results[0].evidence
+    assert results[1].outcome == "kept"
+
+
+def test_a_hung_deleter_is_reported():
+    _, results = run(f"{MUTANTS}:HangingDeleter", of_rule("R65"), timeout=2)
+    assert results[0].outcome == "broken" and "hung" in results[0].evidence
+
+
+def test_what_does_not_load_is_reported_and_the_others_still_run():
+    done = command("--only", "R23", "--quiet", f"{MUTANTS}:DoesNotLoad", "./nowhere.py", f"{MUTANTS}:Right")
+    assert done.returncode == 2
+    assert "no library of this name" in done.stdout and "nowhere.py" in done.stdout
+    assert re.search(r"^R23 .*failed +failed +kept", done.stdout, re.M)
+
+
+def test_a_plugin_that_fails_is_a_failure_and_no_break():
+    done = command("--only", "R16", "--json", f"{MUTANTS}:BadPlugin")
+    assert done.returncode == 2
+    outcomes = {r["outcome"] for r in json.loads(done.stdout)["results"]}
+    assert "failed" in outcomes and "broken" not in outcomes
+    assert "R16" in done.stderr
+
+
+def test_the_status_says_what_was_found():
+    assert command("--only", "R12", f"{MUTANTS}:Right").returncode == 0
+    assert command("--only", "R14", f"{MUTANTS}:UnknownFlag").returncode == 0
+    assert command("--only", "R12", f"{MUTANTS}:CopyNotFlagged").returncode == 1
+    for wrong in ([], ["--only", "R999", "numpy"], ["--reproduce", "R24", "numpy"], ["--timeout", "0", "numpy"]):
+        done = command(*wrong)
+        assert done.returncode == 2 and done.stderr
+
+
+GPU = ["torch-cuda", "cupy", "jax-cuda", "numba-cuda", "cuda-core", "minitensor-cuda"]
+
+
+def test_without_a_device_every_gpu_plugin_refuses_by_name():
+    try:
+        driver()
+    except NotApplicable as reason:
+        done = command("--only", "R43", "--quiet", *GPU)
+        assert done.returncode == 2
+        for name in GPU:
+            assert f"failed: {name}: {name}: RuntimeError: {reason}, and {name} needs one" in done.stdout
+    else:
+        pytest.skip("there is a device")
+
+
+def test_the_host_has_no_handshake():
+    found = json.loads(command("--only", "R43,R44", "--json", "numpy").stdout)
+    assert {r["outcome"] for r in found["results"]} == {"n/a"} and len(found["results"]) > 4
+
+
+def test_json_and_markdown_say_the_same():
+    found = json.loads(command("--only", "R12", "--json", f"{MUTANTS}:CopyNotFlagged").stdout)
+    assert found["table"] == {"R12": {"right": "broken"}}
+    broken = [r for r in found["results"] if r["outcome"] == "broken"]
+    assert broken[0]["call"].startswith("x.__dlpack__(") and "IS_COPIED" in broken[0]["says"]
+    text = command("--only", "R12", "--markdown", f"{MUTANTS}:CopyNotFlagged").stdout
+    assert "| R12 |" in text and "**broken**" in text and broken[0]["evidence"] in text
+
+
+def test_every_rule_has_a_case_or_a_reason():
+    listed = command("--list").stdout
+    cases = {case.rule for case in CASES.values()}
+    assert cases | set(NOT_OBSERVABLE) == set(RULES) and not cases & set(NOT_OBSERVABLE)
+    for rule in RULES:
+        assert re.search(rf"^{rule} ", listed, re.M)
+    assert RULES.keys() == set(re.findall(r"^\| (R\d+) \|", (ROOT / "docs/rules.md").read_text(encoding="utf-8"), re.M))
+
+
+def test_a_reproduction_needs_nothing_of_the_package(tmp_path):
+    done = command("--reproduce", "R32/consumer/null_data_with_elements_is_refused:numpy")
+    assert done.returncode == 0 and "dlpack_conformance" not in done.stdout
+    alone = subprocess.run([sys.executable, "-I", "-c", done.stdout], capture_output=True, text=True, cwd=tmp_path)
+    assert alone.returncode == 1 and alone.stdout.startswith("broken: it accepted it")
+
+
+@pytest.mark.parametrize("key", [k for k, case in CASES.items() if case.who != "handshake"])
+def test_a_reproduction_is_a_program(key):
+    compile(reproduction.script(key, "numpy"), key, "exec")
+
+
+# The published table
+
+
+def published():
+    text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| R")]
+    head = next(line for line in text.splitlines() if line.startswith("| rule |"))
+    names = [cell.strip() for cell in head.strip("|").split("|")]
+    wide = [row for row in rows if len(row) == len(names)]
+    return {names[i]: {row[0]: row[i].strip("*") or "n/a" for row in wide} for i in range(2, len(names))}
+
+
+@pytest.mark.parametrize("library", ["minitensor", "numpy"])
+def test_the_published_row_is_what_is_found(library):
+    heading = next(name for name in published() if name.split()[0] == library)
+    if importlib.metadata.version(library) != heading.split()[1]:
+        pytest.skip(f"{library} {importlib.metadata.version(library)} is here, and {heading} is published")
+    keys = [key for key, case in CASES.items() if case.who != "handshake"]
+    facts, results = run(library, keys)
+    assert "error" not in facts
+    found = {row[0]: row[2] for row in table({library: (facts, results)}, keys)}
+    assert {rule: found[rule] for rule in published()[heading]} == published()[heading]
+    if library == "minitensor":
+        assert not {"broken", "departs", "failed"} & set(found.values())
