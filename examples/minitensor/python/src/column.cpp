@@ -78,6 +78,12 @@ void validate(column const& c, bool full) {
     ferry::validate(c, full ? ferry::validation::full : ferry::validation::structure);
 }
 
+/// What came in, as an object. \throws buffer_error if it is on a device that is not there
+PyObject* new_column(column&& c) {
+    static_cast<void>(normalised(c.device()));
+    return new_object(std::move(c));
+}
+
 column to(column const& c, nb::handle device) {
     auto const where = normalised(to_device(device));
     ferry::device const wanted{static_cast<ferry::device_type>(where.type), where.id};
@@ -123,7 +129,7 @@ void define_columns(nb::module_& m) {
     // [install]
     if (!ferry::python::install_arrow(
             reinterpret_cast<PyTypeObject*>(type.ptr()), [](PyObject* o) { return column_in(o); },
-            [](column&& c) { return new_object(std::move(c)); }, back_end{})) {
+            [](column&& c) { return new_column(std::move(c)); }, back_end{})) {
         throw nb::python_error{};
     }
     // [/install]
