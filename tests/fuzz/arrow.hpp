@@ -80,6 +80,13 @@ void own(Struct& s, int& released) {
     };
 }
 
+/// Released by somebody: nothing else that is left may be read.
+template <class Struct>
+void let_go(Struct& s) {
+    std::memset(static_cast<void*>(&s), 8, sizeof s);
+    s.release = nullptr;
+}
+
 /// The same types, names, flags and metadata.
 inline bool same_type(ferry::column_view a, ferry::column_view b) {
     if (a.format() != b.format() || a.name() != b.name() || a.metadata() != b.metadata() || a.flags() != b.flags() || a.child_count() != b.child_count() ||

@@ -120,8 +120,8 @@ class tree_maker {
     void spoil(ArrowArray& a, ArrowSchema& s) {
         is_bad = true;
         switch (in_.below(9)) {
-            case 0: a.release = nullptr; break;
-            case 1: s.release = nullptr; break;
+            case 0: fuzz::let_go(a); break;
+            case 1: fuzz::let_go(s); break;
             case 2: a.n_children ^= 1; break;
             case 3: a.n_buffers = in_.flip() ? -1 : INT64_MAX; break;
             case 4:

@@ -31,7 +31,7 @@ class schema_maker {
         is_bad = true;  // what no schema may be
         switch (in_.below(5)) {
             case 0: s.format = nullptr; break;
-            case 1: s.release = nullptr; break;
+            case 1: fuzz::let_go(s); break;
             case 2: s.n_children = -1; break;
             case 3: s.n_children = 1, s.children = nullptr; break;
             default:

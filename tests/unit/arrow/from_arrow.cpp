@@ -44,6 +44,9 @@ ArrowArray& price(arrow_producer& p) { return *p.array.children[0]->children[0];
 ArrowArray& note(arrow_producer& p) { return *p.array.children[0]->children[2]; }
 ArrowSchema& price_schema(arrow_producer& p) { return *p.schema.children[0]->children[0]; }
 
+/// What is left in a released struct.
+char const* const gone = reinterpret_cast<char const*>(std::uintptr_t{8});
+
 struct spoilt {
     std::function<void(arrow_producer&)> spoil;
     char const* text;
@@ -76,9 +79,9 @@ TEST_CASE("what the structs say must hold together; a refused import leaves both
     arrow_producer* self = nullptr;
     spoilt const cases[] = {
         {[](auto& p) { p.array.release = nullptr; }, "orders: the array has been released"},
-        {[](auto& p) { p.schema.release = nullptr; }, "column: the schema has been released"},
+        {[](auto& p) { p.schema.release = nullptr, p.schema.name = gone; }, "column: the schema has been released"},
         {[](auto& p) { price(p).release = nullptr; }, "orders[].price: the array has been released"},
-        {[](auto& p) { price_schema(p).release = nullptr; }, "orders[].: the schema has been released"},
+        {[](auto& p) { price_schema(p).release = nullptr, price_schema(p).name = gone; }, "orders[].: the schema has been released"},
         {[](auto& p) { p.schema.format = nullptr; }, "orders: the schema's format is null"},
         {[](auto& p) { price_schema(p).format = "q"; }, "price: the format `q` names no Arrow type"},
         {[](auto& p) { price_schema(p).format = "tsq:\n"; }, "price: the format `tsq:?` names no Arrow type"},
