@@ -143,6 +143,15 @@ TEST_CASE("equal dictionaries stay one, others are appended, and indices that ca
     fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(negative)); });
 }
 
+TEST_CASE("each dictionary is read once, however many others it is compared with") {
+    auto const allocations = [](std::int32_t n) {
+        std::vector<column> chunks;
+        for (std::int32_t i = 0; i < n; ++i) chunks.push_back(dictionary_of({0}, {i, 1000}));
+        return support::for_each_failing_allocation([&](int) { static_cast<void>(ferry::concat(chunks)); });
+    };
+    CHECK(allocations(32) < 3 * allocations(16));
+}
+
 TEST_CASE("dictionaries of the same bytes are different where other children share them") {
     std::int32_t const small[] = {1, 2}, large[] = {30, 40};
     std::int8_t const both[] = {0, 1};

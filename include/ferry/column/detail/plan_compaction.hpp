@@ -357,25 +357,23 @@ class compaction_planner : compaction_state {
     }
 };
 
-inline bool has_same_values(column_node const& a, column_node const& b) {
+inline compacted_values::compacted_values(column_node const& of) {
     auto const here = std::source_location::current();
+    column_view const whole = of;
     host_fetcher fetcher;
-    std::vector<std::byte> arenas[2];
-    compaction plans[2];
-    for (auto const i : {0, 1}) {
-        column_view const whole = i == 0 ? a : b;
-        plans[i] = compaction_planner{fetcher, "ferry::concat", here}.run({&whole, 1});
-        arenas[i].resize(static_cast<std::size_t>(plans[i].arena));
-        arena_filler{plans[i], arenas[i].data(), "ferry::concat", here}.run();
-    }
+    plan_ = compaction_planner{fetcher, "ferry::concat", here}.run({&whole, 1});
+    arena_.resize(static_cast<std::size_t>(plan_.arena));
+    arena_filler{plan_, arena_.data(), "ferry::concat", here}.run();
+}
+inline bool compacted_values::operator==(compacted_values const& other) const noexcept {
     auto const is_same = [](planned_node const& x, planned_node const& y) {
         return x.like->format == y.like->format && x.length == y.length && x.null_count == y.null_count && x.buffers == y.buffers && x.children == y.children;
     };
+    if (arena_ != other.arena_ || !std::ranges::equal(plan_.nodes, other.plan_.nodes, is_same) || plan_.buffers.size() != other.plan_.buffers.size()) return false;
     // A buffer that several nodes share is there once: the bytes say nothing without where each node has its own.
-    for (std::uint32_t i = 0, n = static_cast<std::uint32_t>(plans[0].buffers.size()); i < n; ++i)
-        if (i >= plans[1].buffers.size() || plans[0].buffer(i).bytes != plans[1].buffer(i).bytes || plans[0].buffer(i).offset != plans[1].buffer(i).offset) return false;
-    // What is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a buffer.
-    return std::ranges::equal(plans[0].nodes, plans[1].nodes, is_same) && arenas[0] == arenas[1];
+    for (std::uint32_t i = 0; i < plan_.buffers.size(); ++i)
+        if (plan_.buffer(i).bytes != other.plan_.buffer(i).bytes || plan_.buffer(i).offset != other.plan_.buffer(i).offset) return false;
+    return true;  // what is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a buffer
 }
 
 }  // namespace ferry::detail

@@ -1,17 +1,28 @@
 // ferry: one dictionary for chunks that come with several.
 #pragma once
 
+#include <ferry/column/detail/compaction.hpp>
 #include <ferry/column/view.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>  // one entry for each chunk
 
 namespace ferry::detail {
 
-/// Whether two columns on the host hold the same, however they are stored. Names and metadata do not count.
-[[nodiscard]] bool has_same_values(column_node const& a, column_node const& b);
+/// What a column on the host holds, however it is stored: its compaction. Names and metadata do not count.
+class compacted_values {
+   public:
+    explicit compacted_values(column_node const& of);
+    [[nodiscard]] bool operator==(compacted_values const& other) const noexcept;
+
+   private:
+    compaction plan_;
+    std::vector<std::byte> arena_;
+};
 
 /// Whether two trees have the same buffers: then no byte need be compared.
 [[nodiscard]] inline bool has_same_storage(column_node const& a, column_node const& b) noexcept {
@@ -31,12 +42,20 @@ struct unified {
 [[nodiscard]] inline unified unify(std::vector<column_node const*> const& dictionaries) {
     unified u;
     std::vector<std::int64_t> begins;
+    std::vector<std::optional<compacted_values>> values;  // of the distinct ones: each is compacted once, whatever it is compared with
     std::int64_t total = 0;
     for (auto const* d : dictionaries) {
         std::size_t i = 0;
         while (i < u.distinct.size() && !has_same_storage(*u.distinct[i], *d)) ++i;
-        if (i == u.distinct.size())
-            for (i = 0; i < u.distinct.size() && !has_same_values(*u.distinct[i], *d);) ++i;
+        if (i == u.distinct.size()) {
+            std::optional<compacted_values> own;
+            if (i != 0) own.emplace(*d);
+            for (i = 0; i < u.distinct.size(); ++i) {
+                if (!values[i]) values[i].emplace(*u.distinct[i]);
+                if (*values[i] == *own) break;
+            }
+            if (i == u.distinct.size()) values.push_back(std::move(own));
+        }
         if (i == u.distinct.size()) {
             u.distinct.push_back(d);
             begins.push_back(total);
