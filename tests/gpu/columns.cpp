@@ -1,0 +1,77 @@
+// Columns between the host and a GPU: every type, by the plain back end and by the copier, and into memory of every kind.
+#include <ferry/column.hpp>
+#include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/ipc.hpp>
+#include <ferry/ipc.hpp>
+#include <gpu/world.hpp>
+#include <support/random_columns.hpp>
+
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::column;
+namespace cuda = ferry::cuda;
+
+std::vector<std::string> every_format() {
+    std::vector<std::string> all(std::begin(column_maker::leaves), std::end(column_maker::leaves));
+    all.insert(all.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
+    return all;
+}
+
+template <class BackEnd>
+void round_trips(BackEnd& b, ferry::stream_token on, unsigned seed) {
+    for (auto const& format : every_format())
+        for (auto const place : cuda_memory) {
+            column_maker maker{++seed};
+            INFO(format, " seed ", seed);
+            auto const whole = maker.make(format, maker.below(200), 3);
+            auto const begin = maker.below(whole.length() + 1);
+            auto const c = whole.slice(begin, maker.below(whole.length() - begin + 1));
+            auto const there = c.to(place, b, on);
+            CHECK(there.device().type == place.type);
+            auto const back = there.to(ferry::cpu, b, on);
+            CHECK(support::shown(back.view()) == support::shown(c.view()));
+            auto const from = maker.below(there.length() + 1), length = maker.below(there.length() - from + 1);
+            auto const part = there.slice(from, length).to(ferry::cpu, b, on);
+            CHECK(support::shown(part.view()) == support::shown(c.view().slice(from, length)));
+        }
+}
+
+}  // namespace
+
+TEST_CASE("columns of every type go to memory of every kind and come back") {
+    test_stream const stream;
+    round_trips(cuda::system, stream.token(), 1);
+    round_trips(cuda::system, {}, 1'000);
+    cuda::copier copier;
+    round_trips(copier, stream.token(), 2'000);
+}
+
+TEST_CASE("the validity of a column on a GPU is a tensor there") {
+    test_stream const stream;
+    float const values[] = {1, 2, 3};
+    unsigned char const valid[] = {0b101};
+    ferry::column_buffer const buffers[] = {{valid, 1}, {values, sizeof values}};
+    auto const there = ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, nullptr).to(gpu, cuda::system, stream.token());
+    auto tensors = ferry::to_dlpack(there, cuda::system, stream.token());
+    REQUIRE(tensors.validity);
+    CHECK(tensors.validity->device() == gpu);
+    auto const back = ferry::from_tensors(std::move(tensors.data), std::move(tensors.validity), cuda::system, stream.token()).to(ferry::cpu, cuda::system, stream.token());
+    CHECK(support::shown(back.view()) == std::vector<std::string>{"0000803f", "null", "00004040"});
+}
+
+TEST_CASE("a column of a GPU is shared, and is an alias in the session that shared it") {
+    test_stream const stream;
+    cuda::shareable b{cuda::system};
+    ferry::ipc::session session;
+    column_maker maker{77};
+    auto const c = maker.make("+s", 50, 3);
+    auto const there = c.to(gpu, cuda::system, stream.token());
+    auto const s = ferry::ipc::share(there, {.session = &session, .ready_on = stream.token()}, b);
+    auto const a = ferry::ipc::attach_column(s.descriptor(), {.session = &session, .stream = stream.token()}, b);
+    auto const back = a.to(ferry::cpu, cuda::system, stream.token());
+    CHECK(support::shown(back.view()) == support::shown(c.view()));
+}
