@@ -18,6 +18,7 @@
 
 namespace ferry::detail {
 
+/// Its rules are the planner's: see plan_compaction.hpp.
 class compaction_state {
    protected:
     compaction_state(range_fetcher& fetcher, char const* api, std::source_location where) noexcept : fetcher_{fetcher}, api_{api}, where_{where} {}

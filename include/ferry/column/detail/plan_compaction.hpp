@@ -6,6 +6,7 @@
 #include <ferry/column/detail/compaction.hpp>
 #include <ferry/column/detail/compaction_state.hpp>
 #include <ferry/column/detail/fill.hpp>
+#include <ferry/column/detail/plan_variable.hpp>
 #include <ferry/column/detail/unify.hpp>
 
 #include <algorithm>
@@ -22,9 +23,9 @@ namespace ferry::detail {
 
 /// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for a
 /// depth; the rest is named in `ranges`.
-class compaction_planner : compaction_state {
+class compaction_planner : variable_planner {
    public:
-    compaction_planner(range_fetcher& fetcher, char const* api, std::source_location where) noexcept : compaction_state{fetcher, api, where} {}
+    compaction_planner(range_fetcher& fetcher, char const* api, std::source_location where) noexcept : variable_planner{fetcher, api, where} {}
 
     [[nodiscard]] compaction run(std::span<column_view const> chunks) {
         plan_.nodes.push_back({.like = &chunks[0].node()});
@@ -138,128 +139,6 @@ class compaction_planner : compaction_state {
         for (auto const* d : u.distinct) pieces_.push_back({d, d->offset, d->length});
     }
 
-    /// Rebases offsets; `spans_` gets what they point to. `limit(p)`: how much is there.
-    template <class Limit>
-    void add_offsets(work const& w, std::int32_t width, Limit limit) {
-        std::uint32_t to = 0;
-        bool const is_new = add_buffer(bytes_for(w, node(w).length + 1, width), identify(w, step::offsets, width, 1, false), to);
-        if (node(w).length == 0) plan_.jobs.push_back({.kind = step::zero, .buffer = to});
-        spans_.assign(w.count, {});
-        std::int64_t done = 0, total = 0;
-        for (std::size_t i = 0; i < w.count; ++i) {
-            auto const& p = at(w, i);
-            if (p.length == 0) continue;
-            extent const s{load_item(p.ranges[1], p.skip(), width), load_item(p.ranges[1], p.skip() + p.length, width)};
-            auto const most = limit(p);
-            if (s.begin < 0 || s.end < s.begin || s.end > most)
-                refuse(w.node, errc::bad_column, message{"its offsets go from "} << s.begin << " to " << s.end << ", and there are " << most);
-            if (is_new) {
-                auto& j = add_job(step::offsets, w, to, p, 1, done, width);
-                j.count = p.length + 1;
-                j.subtract = s.begin;
-                j.add = total;
-                j.limit = s.length();
-            }
-            spans_[i] = s;
-            done += p.length;
-            if (!checked_add(total, s.length(), total)) refuse(w.node, errc::overflow, message{"its offsets overflow"});
-            require_at_most(w, total, most_of(width), "bytes or items");
-        }
-    }
-    void add_text(work const& w, std::int32_t width) {
-        add_offsets(w, width, [&](piece const& p) { return p.ranges[3] != nowhere ? load_item(p.ranges[3], 0, width) : p.node->buffers[2].bytes; });
-        auto const offsets = static_cast<std::uint32_t>(plan_.buffers.size() - 1);
-        std::int64_t total = 0;
-        for (auto const& s : spans_) total += s.length();
-        std::uint32_t to = 0;
-        if (!add_buffer(total, identify(w, step::clear_text, width, 2, true, 1), to) || total == 0) return;
-        std::int64_t done = 0;
-        for (std::size_t i = 0; i < w.count; ++i) {
-            auto const s = spans_[i];
-            auto const& bytes = at(w, i).node->buffers[2];
-            if (s.length() != 0 && bytes.data == nullptr) refuse(w.node, errc::bad_column, message{"data buffer is null, needs "} << s.end << " bytes");
-            add_copy(to, bytes.data, s, done);
-            done += s.length();
-        }
-        if (node(w).null_count > 0) add_clear(step::clear_text, w, to, width, offsets);
-    }
-    void add_list(work const& w, std::int32_t width) {
-        add_offsets(w, width, [](piece const& p) { return p.node->children[0].length; });
-        add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
-    }
-    void add_list_view(work const& w, std::int32_t width) {
-        auto const bytes = bytes_for(w, node(w).length, width);
-        std::uint32_t starts = 0, sizes = 0;
-        bool const is_new = add_buffer(bytes, identify(w, step::list_views, width, 1, true, 2), starts);
-        static_cast<void>(add_buffer(bytes, identify(w, step::list_views, 16 + width, 2, true, 1), sizes));
-        spans_.assign(w.count, {});
-        std::int64_t done = 0, total = 0;
-        for (std::size_t i = 0; i < w.count; ++i) {
-            auto const& p = at(w, i);
-            auto const valid = validity(p);
-            auto const items = p.node->children[0].length;
-            for (std::int64_t k = 0; k < p.length; ++k) {
-                if (!valid[k]) continue;
-                auto const start = load_item(p.ranges[1], p.skip() + k, width), size = load_item(p.ranges[2], p.skip() + k, width);
-                if (start < 0 || size < 0 || start > items || size > items - start)
-                    refuse(w.node, errc::bad_column, message{"item "} << k << " has " << size << " values from " << start << " on, and there are " << items);
-                if (size != 0) spans_[i].include(start, start + size);
-            }
-            if (is_new && p.length != 0) {
-                auto& j = add_job(step::list_views, w, starts, p, 1, done, width);
-                j.other = sizes;
-                j.second = p.ranges[2];
-                j.subtract = spans_[i].begin;
-                j.add = total;
-            }
-            done += p.length;
-            total += spans_[i].length();
-            require_at_most(w, total, most_of(width), "items");
-        }
-        add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
-    }
-    void add_views(work const& w) {
-        std::uint32_t to = 0;
-        static_cast<void>(add_buffer(bytes_for(w, node(w).length, 16), nullptr, to));
-        std::vector<std::int64_t> lengths;
-        std::int64_t done = 0;
-        for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i) {
-            auto const& p = at(w, i);
-            auto const data = p.node->buffers.subspan(2, p.node->buffers.size() - 3);
-            std::vector<extent> used(data.size());
-            auto const valid = validity(p);
-            for (std::int64_t k = 0; k < p.length; ++k) {
-                if (!valid[k]) continue;
-                std::int32_t view[4];
-                std::memcpy(view, host(p.ranges[1]) + 16 * (p.skip() + k), sizeof view);
-                auto const buffer = static_cast<std::size_t>(view[2]);
-                if (view[0] < 0 || (view[0] > 12 && (buffer >= data.size() || view[3] < 0)))
-                    refuse(w.node, errc::bad_column, message{"view "} << k << " has " << view[0] << " bytes at " << view[3] << " of buffer " << view[2] << ", and there are " << std::uint64_t{data.size()});
-                if (view[0] > 12) used[buffer].include(view[3], std::int64_t{view[3]} + view[0]);
-            }
-            auto const table = plan_.numbers.size();
-            for (std::size_t k = 0; k < data.size(); ++k) {
-                auto const u = used[k];
-                plan_.numbers.insert(plan_.numbers.end(), {static_cast<std::int64_t>(lengths.size()), u.begin});
-                if (u.length() == 0) continue;
-                auto const there = data[k].bytes >= 0 ? data[k].bytes : load<std::int64_t>(host(p.ranges[3]), static_cast<std::int64_t>(k));
-                if (u.end > there || data[k].data == nullptr)
-                    refuse(w.node, errc::bad_column, message{"views reach to byte "} << u.end << " of data buffer " << std::uint64_t{k} << ", which holds " << there);
-                identity const same{static_cast<std::uint64_t>(step::bytes), reinterpret_cast<std::uintptr_t>(data[k].data), static_cast<std::uint64_t>(u.begin), static_cast<std::uint64_t>(u.end)};
-                std::uint32_t bytes = 0;
-                if (add_buffer(u.length(), &same, bytes)) add_copy(bytes, data[k].data, u, 0);
-                lengths.push_back(u.length());
-            }
-            if (p.length == 0) continue;
-            auto& j = add_job(step::views, w, to, p, 1, done);
-            j.limit = static_cast<std::int64_t>(data.size());
-            j.table = table;
-        }
-        std::uint32_t last = 0;
-        static_cast<void>(add_buffer(8 * static_cast<std::int64_t>(lengths.size()), nullptr, last));
-        plan_.jobs.push_back({.kind = step::numbers, .buffer = last, .count = static_cast<std::int64_t>(lengths.size()), .table = plan_.numbers.size()});
-        plan_.numbers.insert(plan_.numbers.end(), lengths.begin(), lengths.end());
-    }
     /// Structs and sparse unions with `each` 1, fixed-size lists: the offset applies to the children.
     void add_fields(work const& w, std::int64_t each) {
         add_children(w, [&](std::size_t i, std::size_t) { return extent{at(w, i).offset * each, (at(w, i).offset + at(w, i).length) * each}; });
