@@ -130,8 +130,8 @@ def print_markdown(found, keys):
             print(f"\n### {title}\n\n| rule | library | what | evidence | call | source |\n|---|---|---|---|---|---|")
         for r in rows:
             _, who, name = r.case.split("/")
-            says = CASES[r.case].says
-            print(f"| {r.rule} | {r.library} | {who}: {name.replace('_', ' ')} | {escaped(r.evidence)} | `{escaped(r.call)}` | {escaped(says)} |")
+            cells = [r.rule, r.library, f"{who}: {name.replace('_', ' ')}", r.evidence, f"`{r.call}`", CASES[r.case].says]
+            print(f"| {' | '.join(map(escaped, cells))} |")
     for facts, _ in found.values():
         if "error" in facts:
             print(f"\n{facts['name']}: {facts['error']}")
@@ -186,7 +186,7 @@ def arguments():
     form.add_argument("--json", action="store_true")
     form.add_argument("--markdown", action="store_true")
     form.add_argument("--list", action="store_true", help="the rules, their cases, and what Python cannot see")
-    form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that shows the break and needs nothing of this package")
+    form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that shows the break without this package")
     parser.add_argument("--verify", action="store_true", help="run the reproduction of every break, too; one that shows nothing is a failure")
     parser.add_argument("--timeout", type=float, default=20.0, metavar="S", help="seconds for one case (20)")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="libraries at a time")

@@ -1,6 +1,7 @@
 """Cuts a script out of the package that runs one case on one library and needs nothing else."""
 
 import ast
+import functools
 import pathlib
 import subprocess
 import sys
@@ -64,6 +65,10 @@ class Module:
         return "\n".join(kept).rstrip()
 
 
+module_of = functools.cache(Module)
+
+
+@functools.cache
 def names_in(text):
     found, attributes = set(), set()
     for node in ast.walk(ast.parse(text)):
@@ -79,13 +84,13 @@ def script(key, spec):
     kind, (path, _) = class_of(spec), file_of(spec)
     here = pathlib.Path(__file__).parent
     files = {p.stem: p for p in (*here.glob("*.py"), *(here / "plugins").glob("*.py"))}
-    modules = {name: Module(p) for name, p in files.items()}
-    modules["the plug-in"] = Module(path)
+    modules = {name: module_of(p) for name, p in files.items()}
+    modules["the plug-in"] = module_of(path)
     home = CASES[key].run.__module__.rpartition(".")[2]
     layouts = {"as_" + name for name in plugin.LAYOUTS}
-    # First all that could be called, then again with the methods that what was found really calls.
-    attributes = None
-    for _ in range(8):
+    # First without a method of the plug-in, then with those that what was found calls, until nothing more is called.
+    attributes = set()
+    while True:
         wanted = [(home, CASES[key].run.__name__), ("the plug-in", kind.__name__)]
         wanted += [("case", n) for n in ("Broken", "NotApplicable")] + [("plugin", "Cannot")]
         seen, parts, imports, called = set(), {}, {"sys": "import sys"}, set()
@@ -102,22 +107,33 @@ def script(key, spec):
                 continue
             seen.add((where, node.lineno))
             is_plugin = where in ("plugin", "the plug-in") or (where in files and files[where].parent.name == "plugins")
-            text = module.text(node, attributes if is_plugin and attributes is not None else None)
+            text = module.text(node, attributes if is_plugin else None)
             parts[where, node.lineno] = text
             names, used = names_in(text)
             called |= used
             wanted += [(where, n) for n in names]
-        new = called | ({name for name in layouts} if "array" in called else set())
-        if new == attributes:
+        called |= layouts if "array" in called else set()
+        if called <= attributes:
             break
-        attributes = new
-    order = {"dlpack": 0, "plugin": 1, "case": 2}
-    inner = sorted(parts, key=lambda at: (order.get(at[0], 3 if at[0] not in (home, "the plug-in") else 4 if at[0] == "the plug-in" else 5), at[1]))
+        attributes |= called
+    order = {"dlpack": 0, "plugin": 1, "case": 2, "the plug-in": 4, home: 5}
+    inner = sorted(parts, key=lambda at: (order.get(at[0], 3), at[1]))
     case = CASES[key]
     head = f'"""{case.rule}, {case.who}: {case.name.replace("_", " ")}\n\n{case.says}\nPrints what is broken, and exits with status 1."""\n'
     body = "\n\n\n".join(parts[at] for at in inner)
     tail = TAIL.format(kind=kind.__name__, case=case.name)
-    return f"{head}\n" + "\n".join(sorted(set(imports.values()))) + f"\n\n\n{body}\n\n{tail}"
+    return f"{head}\n{grouped(imports.values())}\n\n\n{body}\n\n{tail}"
+
+
+def grouped(imports):
+    """Import statements, one for all names of a module."""
+    plain = sorted({line for line in imports if line.startswith("import ")})
+    names = {}
+    for line in imports:
+        if line.startswith("from "):
+            _, module, _, name = line.split(" ", 3)
+            names.setdefault(module, set()).add(name)
+    return "\n".join(plain + [f"from {module} import {', '.join(sorted(of))}" for module, of in sorted(names.items())])
 
 
 def confirms(key, spec, timeout=60.0):
