@@ -29,6 +29,10 @@ FOREIGN = {
     r"dlpack/.*": "abi/dlpack.hpp",
     r"Python\.h": "python/api.hpp",
     r"nlohmann/.*": "wire/json.hpp",
+    r"(unsupported/)?Eigen/.*": "adapters/eigen.hpp",
+    r"opencv2/.*": "adapters/opencv.hpp",
+    r"xtensor/.*": "adapters/xtensor.hpp",
+    r"(ATen|c10|torch)/.*": "adapters/torch.hpp",
     r"cuda(_runtime|_runtime_api|_fp16|)?\.h": "cuda/api.hpp",
 }
 # What a foreign header wants defined before it.
@@ -141,6 +145,8 @@ PLANTED = {
     "a layer from the bottom": ("config.hpp", "#include <ferry/base/b.hpp>", "not below it"),
     "DLPack elsewhere": ("base/a.hpp", "#include <dlpack/dlpack.h>", "only abi/dlpack.hpp"),
     "Python elsewhere": ("python/a.hpp", "#include <Python.h>", "only python/api.hpp"),
+    "Eigen elsewhere": ("adapters/a.hpp", "#include <Eigen/Core>", "only adapters/eigen.hpp"),
+    "PyTorch elsewhere": ("adapters/a.hpp", "#include <ATen/ATen.h>", "only adapters/torch.hpp"),
     "CUDA elsewhere": ("cuda/a.hpp", "#include <cuda_runtime.h>", "only cuda/api.hpp"),
     "a costly header": ("base/a.hpp", "#include <memory>", "without saying why"),
     "a foreign macro": ("base/a.hpp", "#define NOT_OURS 1", "only FERRY_"),

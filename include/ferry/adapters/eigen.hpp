@@ -1,0 +1,104 @@
+// ferry: Eigen: matrices, arrays, maps and tensors of either order, without a copy.
+#pragma once
+
+#include <ferry/adapters/shaped.hpp>
+#include <ferry/tensor/typed_view.hpp>
+
+#include <Eigen/Core>
+#include <unsupported/Eigen/CXX11/Tensor>
+
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+
+namespace ferry {
+namespace detail {
+
+/// Rows and columns, or the one dimension of what is a vector at compile time.
+template <class Dense>
+struct eigen_dense {
+    static constexpr int max_rank = 2;
+    static constexpr bool is_flat = false;
+    using scalar = typename Dense::Scalar;
+    static int describe(Dense const& m, std::int64_t* extents, std::int64_t* strides) noexcept {
+        if constexpr (Dense::IsVectorAtCompileTime) {
+            extents[0] = m.size();
+            strides[0] = m.innerStride();
+            return 1;
+        } else {
+            extents[0] = m.rows();
+            extents[1] = m.cols();
+            strides[Dense::IsRowMajor ? 0 : 1] = m.outerStride();
+            strides[Dense::IsRowMajor ? 1 : 0] = m.innerStride();
+            return 2;
+        }
+    }
+    static data_type dtype(Dense const&) noexcept { return dtype_of<scalar>; }
+};
+
+template <class Tensor>
+struct eigen_tensor {
+    static constexpr int max_rank = Tensor::NumDimensions > 0 ? Tensor::NumDimensions : 1;
+    static constexpr bool is_flat = false;
+    static int describe(Tensor const& t, std::int64_t* extents, std::int64_t* strides) noexcept {
+        constexpr int rank = Tensor::NumDimensions;
+        constexpr bool row_major = static_cast<int>(Tensor::Layout) == static_cast<int>(Eigen::RowMajor);
+        std::int64_t step = 1;
+        for (int k = 0; k < rank; ++k) {
+            int const i = row_major ? rank - 1 - k : k;
+            extents[i] = t.dimension(static_cast<std::size_t>(i));
+            strides[i] = step;
+            step = compact_step(step, extents[i]);
+        }
+        return rank;
+    }
+    static data_type dtype(Tensor const&) noexcept { return dtype_of<typename Tensor::Scalar>; }
+};
+
+/// Owns its elements, which may lie inside of it.
+template <class Owner>
+struct eigen_owner {
+    static constexpr bool is_handle = false;
+    static auto* data(Owner& m) noexcept { return m.data(); }
+    static auto const* data(Owner const& m) noexcept { return m.data(); }
+};
+
+/// Refers to elements of somebody else's.
+template <class Map>
+struct eigen_map {
+    static constexpr bool is_handle = true;
+    static auto* data(Map& m) noexcept { return m.data(); }
+    static auto* data(Map const& m) noexcept { return const_cast<Map&>(m).data(); }  // const is the handle's
+};
+
+}  // namespace detail
+
+/// `ferry::shaped{std::move(m)}` owns the matrix, of dynamic or fixed size.
+template <class S, int R, int C, int O, int MR, int MC>
+struct layout_of<Eigen::Matrix<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Matrix<S, R, C, O, MR, MC>>,
+                                                      detail::eigen_owner<Eigen::Matrix<S, R, C, O, MR, MC>> {};
+template <class S, int R, int C, int O, int MR, int MC>
+struct layout_of<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Array<S, R, C, O, MR, MC>>,
+                                                     detail::eigen_owner<Eigen::Array<S, R, C, O, MR, MC>> {};
+template <class S, int N, int O, class I>
+struct layout_of<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
+                                              detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
+/// `ferry::shaped{map}` borrows the elements, which must outlive every tensor made from it. A map of const is read-only (R11).
+template <class M, int A, class S>
+struct layout_of<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>, detail::eigen_map<Eigen::Map<M, A, S>> {};
+
+/// A matrix of somebody else's as Eigen sees one: any strides but negative ones. Borrows the elements.
+/// \throws error  errc::strides (R28)
+template <class T>
+[[nodiscard]] auto to_eigen(typed_view<T, 2> const& v, std::source_location where = std::source_location::current()) {
+    using matrix = Eigen::Matrix<std::remove_cv_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    using strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;
+    using map = Eigen::Map<std::conditional_t<std::is_const_v<T>, matrix const, matrix>, Eigen::Unaligned, strides>;
+    for (int i = 0; i < 2; ++i)
+        if (v.extent(i) > 1 && v.stride(i) < 0)
+            detail::fail(errc::strides, "ferry::to_eigen",
+                         message{"the stride of dimension "} << i << " is " << v.stride(i) << ", and Eigen has no negative ones (R28): ask for a copy", where);
+    return map{v.data(), v.extent(0), v.extent(1), strides{v.stride(0), v.stride(1)}};
+}
+
+}  // namespace ferry

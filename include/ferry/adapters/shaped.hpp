@@ -1,0 +1,95 @@
+// ferry: extents and strides beside arrays of libraries that keep none which ferry could borrow.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/shape.hpp>
+#include <ferry/exchange/array_traits.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace ferry {
+
+/// How the arrays of a library lie; the adapter headers specialise it.
+///
+/// - `max_rank`
+/// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes both, in elements, and gives the rank
+/// - `data_type dtype(Owner const&)`
+/// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
+/// - `is_handle`: whether copies share the elements
+template <class Owner>
+struct layout_of;
+
+/// It has a header in ferry/adapters. Not required: that it can be copied.
+template <class Owner>
+concept laid_out = requires(Owner const& a, std::int64_t* list) {
+    { layout_of<Owner>::describe(a, list, list) } -> std::same_as<int>;
+    { layout_of<Owner>::dtype(a) } -> std::same_as<data_type>;
+};
+
+/// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of other
+/// types, OpenCV counts steps in bytes. Owns the array, or is one more handle to it; move it into to_dlpack, or borrow it.
+/// The array must keep its shape while it is in here; elements may be written. As thread-safe as the array.
+template <laid_out Owner>
+class shaped {
+    using layout = layout_of<Owner>;
+
+   public:
+    /// \throws  what the library's layout cannot say in DLPack
+    explicit shaped(Owner owner) : owner_(std::move(owner)), rank_{layout::describe(owner_, extents_, strides_)} {}
+
+    /// The elements of a one-dimensional container in row-major order under another shape.
+    /// \throws error  errc::shape when it has more or fewer elements;  errc::rank
+    shaped(Owner owner, std::initializer_list<std::int64_t> extents, std::source_location where = std::source_location::current())
+        requires(layout_of<Owner>::is_flat)
+        : shaped{std::move(owner), shape_view{extents.begin(), static_cast<int>(extents.size())}, where} {}
+    shaped(Owner owner, shape_view extents, std::source_location where = std::source_location::current())
+        requires(layout_of<Owner>::is_flat)
+        : owner_(std::move(owner)), rank_{extents.rank()} {
+        layout::describe(owner_, extents_, strides_);
+        std::int64_t count = 0;
+        if (rank_ > layout::max_rank)
+            detail::fail(errc::rank, "ferry::shaped", message{"rank "} << rank_ << " is more than " << layout::max_rank, where);
+        if (!element_count(extents, count) || count != extents_[0])
+            detail::fail(errc::shape, "ferry::shaped",
+                         message{"the container has "} << extents_[0] << " elements and the shape " << count << ": they must be as many", where);
+        for (int i = 0; i < rank_; ++i) extents_[i] = extents[i];
+        fill_compact_strides(extents, strides_);
+    }
+
+    [[nodiscard]] Owner& get() noexcept { return owner_; }
+    [[nodiscard]] Owner const& get() const noexcept { return owner_; }
+
+    [[nodiscard]] tensor_view ferry_view() { return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}}; }
+    [[nodiscard]] tensor_view ferry_view() const { return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}}; }
+
+   private:
+    Owner owner_;
+    std::int64_t extents_[layout::max_rank] = {}, strides_[layout::max_rank] = {};
+    int rank_ = 0;
+};
+
+/// A second handle, where the library's copies are handles.
+template <class Owner>
+    requires(layout_of<Owner>::is_handle && !requires(managed_tensor m) { layout_of<Owner>::adopt(std::move(m)); })
+struct array_traits<shaped<Owner>> {
+    static shaped<Owner> share(shaped<Owner> const& a) { return a; }
+};
+
+/// And both ways, where the library can keep a foreign owner.
+template <class Owner>
+    requires(layout_of<Owner>::is_handle && requires(managed_tensor m) { layout_of<Owner>::adopt(std::move(m)); })
+struct array_traits<shaped<Owner>> {
+    static shaped<Owner> share(shaped<Owner> const& a) { return a; }
+    static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{layout_of<Owner>::adopt(std::move(m))}; }
+    static shaped<Owner> allocate(data_type type, shape_view shape, device where) {
+        return shaped<Owner>{layout_of<Owner>::allocate(type, shape, where)};
+    }
+};
+
+}  // namespace ferry

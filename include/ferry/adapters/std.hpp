@@ -1,0 +1,84 @@
+// ferry: arrays of the standard library. std::array as it is, of any depth; std::vector and std::span as ferry::shaped.
+#pragma once
+
+#include <ferry/adapters/shaped.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>  // the adapter is for it
+
+namespace ferry {
+namespace detail {
+
+/// The element and the extents of arrays of arrays.
+template <class T>
+struct nested {
+    using element = T;
+    static constexpr int rank = 0;
+    static constexpr void write(std::int64_t*) noexcept {}
+};
+template <class T, std::size_t N>
+struct nested<std::array<T, N>> {
+    using element = typename nested<T>::element;
+    static constexpr int rank = nested<T>::rank + 1;
+    static constexpr void write(std::int64_t* out) noexcept {
+        *out = static_cast<std::int64_t>(N);
+        nested<T>::write(out + 1);
+    }
+};
+template <class Array>
+struct static_extents {
+    std::int64_t values[nested<Array>::rank];
+    constexpr static_extents() noexcept : values{} { nested<Array>::write(values); }
+};
+template <class Array>
+inline constexpr static_extents<Array> extents_of{};
+
+template <class Container>
+struct flat_layout {
+    static constexpr int max_rank = 8;
+    static constexpr bool is_flat = true;
+    static int describe(Container const& c, std::int64_t* extents, std::int64_t* strides) noexcept {
+        extents[0] = static_cast<std::int64_t>(c.size());
+        strides[0] = 1;
+        return 1;
+    }
+    static data_type dtype(Container const&) noexcept { return dtype_of<typename Container::value_type>; }
+};
+
+}  // namespace detail
+
+/// std::array, std::array of std::array, …: the extents are in the type, so that the array itself can be exported. It moves
+/// into the tensor with its elements; a const one is read-only (R11).
+template <class T, std::size_t N>
+    requires element<typename detail::nested<T>::element>
+struct array_traits<std::array<T, N>> {
+    using array = std::array<T, N>;
+    using scalar = typename detail::nested<T>::element;
+    static tensor_view view(array& a) { return {reinterpret_cast<scalar*>(a.data()), detail::extents_of<array>.values}; }
+    static tensor_view view(array const& a) { return {reinterpret_cast<scalar const*>(a.data()), detail::extents_of<array>.values}; }
+};
+
+/// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector, so move it on. Not std::vector<bool>.
+template <element T, class Allocator>
+    requires(!std::same_as<T, bool>)
+struct layout_of<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {
+    static constexpr bool is_handle = false;
+    static T* data(std::vector<T, Allocator>& v) noexcept { return v.data(); }
+    static T const* data(std::vector<T, Allocator> const& v) noexcept { return v.data(); }
+};
+
+/// `ferry::shaped{std::span{v}, {2, 3}}`: borrows the elements, which must outlive every tensor made from it: for
+/// ferry::borrow, and for exports whose receiver is done before. A span of const is read-only (R11).
+template <class T, std::size_t N>
+    requires element<std::remove_cv_t<T>>
+struct layout_of<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
+    static constexpr bool is_handle = true;
+    static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
+};
+
+}  // namespace ferry

@@ -1,0 +1,56 @@
+// ferry: xtensor: xarray and xtensor containers as they are, and views of foreign tensors as xtensor expressions.
+#pragma once
+
+#include <ferry/exchange/array_traits.hpp>
+#include <ferry/tensor/typed_view.hpp>
+
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xtensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>  // shapes of expressions
+
+namespace ferry {
+namespace detail {
+
+static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff_t) == sizeof(std::int64_t));
+
+/// xtensor keeps extents as std::size_t, whose values may be read as the signed type of the same width, and strides as
+/// std::ptrdiff_t: both are borrowed as they are.
+template <class Container>
+struct xtensor_traits {
+    static tensor_view view(Container& a) { return view_of(a.data(), a); }
+    static tensor_view view(Container const& a) { return view_of(static_cast<typename Container::value_type const*>(a.data()), a); }
+
+   private:
+    template <class T>
+    static tensor_view view_of(T* data, Container const& a) {
+        auto const rank = static_cast<int>(a.dimension());
+        return {data, shape_view{reinterpret_cast<std::int64_t const*>(a.shape().data()), rank}, strides_view{a.strides().data(), rank}};
+    }
+};
+
+}  // namespace detail
+
+/// They own their elements: move them into to_dlpack, or borrow them. Const ones are read-only (R11).
+template <class EC, xt::layout_type L, class SC, class Tag>
+struct array_traits<xt::xarray_container<EC, L, SC, Tag>> : detail::xtensor_traits<xt::xarray_container<EC, L, SC, Tag>> {};
+template <class EC, std::size_t N, xt::layout_type L, class Tag>
+struct array_traits<xt::xtensor_container<EC, N, L, Tag>> : detail::xtensor_traits<xt::xtensor_container<EC, N, L, Tag>> {};
+
+/// A tensor of somebody else's as an xtensor expression, of any strides. Borrows the elements.
+template <class T, int Rank>
+[[nodiscard]] auto to_xtensor(typed_view<T, Rank> const& v) {
+    std::vector<std::size_t> shape;
+    std::vector<std::ptrdiff_t> strides;
+    for (int i = 0; i < v.rank(); ++i) {
+        shape.push_back(static_cast<std::size_t>(v.extent(i)));
+        strides.push_back(v.stride(i));
+    }
+    return xt::adapt(v.data(), static_cast<std::size_t>(v.size()), xt::no_ownership(), shape, strides);
+}
+
+}  // namespace ferry

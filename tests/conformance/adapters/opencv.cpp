@@ -1,0 +1,69 @@
+// cv::Mat keeps the rules, both ways.
+#include "numbered.hpp"
+
+#include <ferry/adapters/opencv.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
+#include <support/fails.hpp>
+
+#include <opencv2/core.hpp>
+
+#include <cstdint>
+
+namespace {
+
+using mat = ferry::shaped<cv::Mat>;
+
+struct maker {
+    mat operator()(ferry::shape_view s, ferry::data_type type) const {
+        auto m = ferry::layout_of<cv::Mat>::allocate(type, s, ferry::cpu);
+        number(s, [&](auto* i, std::int64_t n) {
+            std::int64_t at = 0;
+            for (int k = 0; k < s.rank(); ++k) at += i[k] * static_cast<std::int64_t>(m.step[k]);
+            ferry::conformance::detail::write_number(type, reinterpret_cast<std::byte*>(m.data) + at, n);
+        });
+        return mat{m};
+    }
+    mat strided(ferry::shape_view s) const {  // part of a larger matrix
+        only(s.rank() == 2 && s[0] * s[1] > 0);  // OpenCV makes (0, 0) of an empty part
+        cv::Mat const large(static_cast<int>(s[0]) + 2, static_cast<int>(s[1]) + 3, CV_32F);
+        cv::Mat part = large(cv::Rect(2, 1, static_cast<int>(s[1]), static_cast<int>(s[0])));
+        number(s, [&](auto* i, std::int64_t n) { part.at<float>(static_cast<int>(i[0]), static_cast<int>(i[1])) = static_cast<float>(n); });
+        return mat{part};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("R24: cv::Mat keeps the rules, both ways") {
+    auto names = of_handles;
+    names.merge(std::set<std::string>{"R53 adopt", "R62 adopt_moved", "R32 allocate_shape", "R62 failed_import"});
+    keeps<mat>(maker{}, names);
+}
+
+TEST_CASE("R24: channels are the last dimension, and come back as channels") {
+    cv::Mat image(4, 5, CV_8UC3);
+    image.at<cv::Vec3b>(2, 3)[1] = 77;
+    {
+        auto t = ferry::to_dlpack(mat{image});
+        CHECK(image.u->refcount == 2);
+        CHECK(t.as<std::uint8_t, 3>()(2, 3, 1) == 77);
+        auto const back = ferry::from_dlpack<mat>(std::move(t));
+        CHECK(back.get().channels() == 3);
+        CHECK(back.get().data == image.data);
+        cv::Mat const another = back.get();  // counts with it
+        CHECK(image.u->refcount == 2);
+        CHECK(another.u->refcount == 2);
+    }
+    CHECK(image.u->refcount == 1);
+}
+
+TEST_CASE("R11, R28: what a cv::Mat cannot be is refused, with the cure") {
+    float values[6] = {};
+    std::int64_t const shape[2] = {2, 3}, column_major[2] = {1, 2}, flat[1] = {6};
+    auto const import = [](ferry::tensor_view v) { return [v] { static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(int{}, v))); }; };
+    support::fails(ferry::errc::strides, import({values, shape, column_major}), {"copy"});
+    support::fails(ferry::errc::read_only, import(ferry::tensor_view{values, shape}.as_read_only()), {"copy"});
+    support::fails(ferry::errc::rank, import({values, flat}), {"2"});
+    mat const nothing{cv::Mat{}};
+    CHECK(ferry::view_of(nothing).is_empty());
+}

@@ -1,0 +1,53 @@
+// std::vector, std::array and std::span keep the rules.
+#include "numbered.hpp"
+
+#include <ferry/adapters/std.hpp>
+#include <support/fails.hpp>
+
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace {
+
+using nested = std::array<std::array<std::int32_t, 3>, 2>;
+
+std::vector<float> counting(ferry::shape_view s) {
+    only(s.rank() > 0);
+    std::vector<float> v(static_cast<std::size_t>(std::accumulate(s.begin(), s.end(), std::int64_t{1}, std::multiplies<>{})));
+    std::iota(v.begin(), v.end(), 1.0f);
+    return v;
+}
+
+}  // namespace
+
+TEST_CASE("R7: a std::vector keeps the rules, in any shape") {
+    keeps<ferry::shaped<std::vector<float>>>([](ferry::shape_view s) { return ferry::shaped{counting(s), s}; }, of_owners);
+}
+
+TEST_CASE("R7: nested std::arrays keep the rules") {
+    struct maker {
+        nested operator()(ferry::shape_view s) const {
+            only(s == shape());
+            return {{{1, 2, 3}, {4, 5, 6}}};
+        }
+        ferry::shape_view shape() const { return ferry::detail::extents_of<nested>.values; }
+    };
+    keeps<nested>(maker{}, of_owners);
+}
+
+TEST_CASE("R11: a std::span keeps the rules, and one of const is read-only") {
+    std::vector<std::vector<float>> alive;
+    keeps<ferry::shaped<std::span<float>>>(
+        [&](ferry::shape_view s) { return ferry::shaped{std::span{alive.emplace_back(counting(s))}, s}; }, of_handles);
+    std::vector<float> const v{1, 2};
+    ferry::shaped lent{std::span{v}};
+    CHECK(ferry::view_of(lent).is_read_only());
+}
+
+TEST_CASE("R32: a shape of another size is refused") {
+    support::fails(ferry::errc::shape, [] { ferry::shaped{std::vector<float>(5), {2, 3}}; }, {"5", "6"});
+    support::fails(ferry::errc::rank, [] { ferry::shaped{std::vector<float>(1), {1, 1, 1, 1, 1, 1, 1, 1, 1}}; });
+}

@@ -1,0 +1,61 @@
+// at::Tensor keeps the rules, both ways.
+#include "numbered.hpp"
+
+#include <ferry/adapters/torch.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
+#include <support/fails.hpp>
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace {
+
+struct maker {
+    at::Tensor operator()(ferry::shape_view s, ferry::data_type type) const {
+        return at::arange(1, count(s) + 1).to(ferry::detail::torch_type_of(type)).reshape({s.data(), s.size()});
+    }
+    at::Tensor strided(ferry::shape_view s) const {
+        only(s.rank() > 1);
+        return at::arange(0, count(s) + 1, at::kFloat).slice(0, 1).reshape({s.data(), s.size()}).transpose(0, 1).contiguous().transpose(0, 1);
+    }
+
+   private:
+    static std::int64_t count(ferry::shape_view s) {
+        std::int64_t n = 1;
+        for (auto const extent : s) n *= extent;
+        return n;
+    }
+};
+
+template <class F>
+void refused(ferry::errc code, F make, char const* cure) {
+    support::fails(code, [&] { static_cast<void>(ferry::to_dlpack(make())); }, {cure});
+}
+
+}  // namespace
+
+TEST_CASE("R24: at::Tensor keeps the rules, both ways") {
+    auto names = of_handles;
+    names.merge(std::set<std::string>{"R25 zero_d", "R53 adopt", "R62 adopt_moved", "R32 allocate_shape", "R62 failed_import"});
+    keeps<at::Tensor>(maker{}, names);
+}
+
+TEST_CASE("R41: what a tensor of PyTorch has beside its elements is refused, with the cure") {
+    using ferry::errc;
+    refused(errc::argument, [] { return at::ones({2}).requires_grad_(); }, "detach()");
+    refused(errc::argument, [] { return at::ones({2}, at::kComplexFloat).conj(); }, "resolve_conj()");
+    refused(errc::argument, [] { return at::imag(at::ones({2}, at::kComplexFloat).conj()); }, "resolve_neg()");
+    refused(errc::argument, [] { return at::ones({2, 2}).to_sparse(); }, "to_dense()");
+    refused(errc::argument, [] { return at::Tensor{}; }, "undefined");
+    refused(errc::dtype, [] { return at::empty({2}, at::kQInt8); }, "uint8");
+}
+
+TEST_CASE("R28: negative strides become an error, and a copy cures it") {
+    float values[3] = {3, 2, 1};
+    std::int64_t const shape[1] = {3}, backwards[1] = {-1};
+    auto const foreign = [&] { return ferry::make_managed(int{}, ferry::tensor_view{values + 2, shape, backwards}); };
+    support::fails(ferry::errc::strides, [&] { static_cast<void>(ferry::from_dlpack<at::Tensor>(foreign())); }, {"R28", "copy"});
+    auto const copy = ferry::from_dlpack<at::Tensor>(foreign(), {.copy = ferry::copy_policy::always});
+    CHECK(copy[0].item<float>() == 1);
+}
