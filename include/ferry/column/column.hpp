@@ -41,6 +41,7 @@ class column {
     /// The column, borrowed, with all that can be read of it.
     [[nodiscard]] column_view view() const& noexcept { return view_; }
     column_view view() const&& FERRY_DELETED("the view would outlive the column: keep the column in a variable");
+    /// For calls that take a view, also of temporaries, as std::string converts to std::string_view: what keeps it keeps a column.
     operator column_view() const& noexcept { return view_; }
 
     [[nodiscard]] column_type const& type() const noexcept { return view_.type(); }

@@ -4,6 +4,8 @@
 #include <ferry/column/detail/value_reader.hpp>
 #include <ferry/column/view.hpp>
 
+#include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -116,6 +118,8 @@ class column_values {
    private:
     [[nodiscard]] static column_view checked(column_view c, std::source_location where) {
         auto const source = c.has_dictionary() ? c.dictionary() : c;
+        if (source.has_dictionary())
+            detail::fail(errc::dtype, detail::values_api, message{"the column's dictionary is dictionary-encoded itself: read dictionary() as a column of its own"}, where);
         if (!detail::value_reader<T>::accepts(source.type()))
             detail::fail(errc::dtype, detail::values_api,
                          message{"the items of a column of format "} << source.name_of_format().c_str() << " are no values of this type: ask for "

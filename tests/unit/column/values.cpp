@@ -188,6 +188,17 @@ TEST_CASE("a dictionary's indices stand for its values, null or not, and indices
     fails(errc::bad_column, [&] { static_cast<void>(v[4]); }, {"dictionary"});
 }
 
+TEST_CASE("a dictionary of dictionaries is not taken for the indices of one") {
+    signed char const indices[] = {1, 0};
+    std::int32_t const numbers[] = {7, 8};
+    column_buffer const ends[] = {{}, {numbers, 8}}, inner[] = {{}, {indices, 2}};
+    column_parts const values{.format = "i", .length = 2, .buffers = ends};
+    column_parts const words{.format = "c", .length = 2, .buffers = inner, .dictionary = &values};
+    auto const c = ferry::make_column({.format = "c", .length = 2, .buffers = inner, .dictionary = &words}, nullptr);
+    fails(errc::dtype, [&] { static_cast<void>(c.values<std::int8_t>()); }, {"dictionary()"});
+    CHECK(*c.dictionary().values<std::int32_t>()[0] == 8);
+}
+
 TEST_CASE("a column of type null gives nulls of any type") {
     auto const c = ferry::make_column({.format = "n", .length = 3}, nullptr);
     CHECK(all<double>(c) == std::vector<std::optional<double>>(3));
