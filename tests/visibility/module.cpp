@@ -1,5 +1,6 @@
 // An extension module with default visibility, as a build without -fvisibility=hidden makes it.
 #include <ferry/python.hpp>
+#include <ferry/python/arrow.hpp>
 #ifdef FERRY_TEST_CUDA
 #include <ferry/cuda.hpp>
 #include <ferry/python/cuda_array_interface.hpp>
@@ -28,9 +29,17 @@ struct wrap {
     PyObject* operator()(shown&&) const { return nullptr; }
 };
 
+struct unwrap_column {
+    ferry::column const* operator()(PyObject*) const { return nullptr; }
+};
+struct wrap_column {
+    PyObject* operator()(ferry::column&&) const { return nullptr; }
+};
+
 extern "C" bool install(PyTypeObject* type) {
 #ifdef FERRY_TEST_CUDA
     if (!ferry::python::install_cuda_array_interface<shown>(type, unwrap{})) return false;
 #endif
+    if (!ferry::python::install_arrow(type, unwrap_column{}, wrap_column{}, ferry::host_back_end{})) return false;
     return ferry::python::install_dlpack<shown>(type, unwrap{}, wrap{}, back_end{});
 }
