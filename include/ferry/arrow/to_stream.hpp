@@ -3,12 +3,12 @@
 
 #include <ferry/abi/arrow.hpp>
 #include <ferry/arrow/detail/owned.hpp>
-#include <ferry/arrow/detail/same_type.hpp>
 #include <ferry/arrow/from_schema.hpp>
 #include <ferry/arrow/to_arrow.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/detail/same_type.hpp>
 
 #include <cerrno>
 #include <cstddef>
@@ -85,7 +85,7 @@ class stream_state {
 /// success. The stream keeps the chunks until it has given them, or is released. Each is shared, not copied.
 ///
 /// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
-/// \throws error  errc::bad_column: a chunk of another type;  not_accessible: one that the host cannot read;  argument: `out` is null;
+/// \throws error  errc::argument: a chunk of another type;  not_accessible: one that the host cannot read; or `out` is null;
 ///                std::bad_alloc
 inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow_stream";

@@ -7,6 +7,7 @@
 #include <ferry/column/detail/fill.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/plan_compaction.hpp>
+#include <ferry/column/detail/same_type.hpp>
 #include <ferry/space/buffer.hpp>
 
 #include <cstddef>
@@ -38,25 +39,11 @@ template <memory_space Space>
     return column_access::make(make_tree(plan, begin, owner, owner->device(), api, where));
 }
 
-/// \throws error  errc::argument
-inline void require_same_type(column_view first, column_view other, column_path const& path, char const* api, std::source_location where) {
-    bool const same = first.format() == other.format() && first.child_count() == other.child_count() && first.has_dictionary() == other.has_dictionary();
-    if (!same)
-        fail(errc::argument, api, message{} << path << ": the chunks are of different types, " << first.name_of_format().c_str() << " and " << other.name_of_format().c_str(), where);
-    for (int i = 0; i < first.child_count(); ++i) {
-        column_path const below{path, first.type().id, i, first.child(i).name()};
-        bool const is_named = first.type().id == type_id::structure || is_union(first.type().id);
-        if (is_named && first.child(i).name() != other.child(i).name()) fail(errc::argument, api, message{} << below << ": its name differs between the chunks", where);
-        require_same_type(first.child(i), other.child(i), below, api, where);
-    }
-    if (first.has_dictionary()) require_same_type(first.dictionary(), other.dictionary(), path.dictionary(), api, where);
-}
-
 template <memory_space Space>
 [[nodiscard]] column concat(std::span<column_view const> chunks, Space space, char const* api, std::source_location where) {
     if (!is_host_accessible(space.device())) fail(errc::device, api, message{"the space has memory on "} << name(space.device().type) << ", which the host cannot write: use to()", where);
     for (auto const& c : chunks) c.require_host(api, where);
-    for (auto const& c : chunks.subspan(1)) require_same_type(chunks[0], c, column_path{chunks[0].name()}, api, where);
+    for (std::size_t i = 1; i < chunks.size(); ++i) type_comparison{i, api, where}.require(chunks[0], chunks[i], column_path{chunks[0].name()});
     host_fetcher fetcher;
     return fill_column(compaction_planner{fetcher, api, where}.run(chunks), std::move(space), api, where);
 }

@@ -148,8 +148,8 @@ TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
     ArrowArrayStream stream{};
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, make("i", 0), nullptr); }, {"null"});
-    fails(errc::bad_column, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); }, {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
-    fails(errc::bad_column, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); }, {"chunk 1", "another name"});
+    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); }, {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
+    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); }, {"chunk 1", "another name"});
     CHECK(!stream.release);
     ferry::to_arrow_stream({}, make("i", 5), &stream);
     auto reader = ferry::from_arrow_stream(&stream);

@@ -15,7 +15,7 @@ namespace ferry::detail {
 /// the values of dictionaries may differ.
 class type_comparison {
    public:
-    /// `chunk` is its number. \throws error  errc::bad_column
+    /// `chunk` is its number. \throws error  errc::argument
     type_comparison(std::uint64_t chunk, char const* api, std::source_location where) noexcept : chunk_{chunk}, api_{api}, where_{where} {}
 
     void require(column_view wanted, column_view c, column_path const& path) const {
@@ -34,7 +34,7 @@ class type_comparison {
 
    private:
     [[noreturn]] FERRY_COLD void refuse(column_path const& path, message const& what) const {
-        fail(errc::bad_column, api_, message{"chunk "} << chunk_ << " is of another type: " << path << ": " << what.c_str(), where_);
+        fail(errc::argument, api_, message{"chunk "} << chunk_ << " is of another type: " << path << ": " << what.c_str(), where_);
     }
 
     std::uint64_t chunk_;
