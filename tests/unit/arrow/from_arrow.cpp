@@ -219,7 +219,7 @@ TEST_CASE("a schema whose callback forgets to mark it is marked all the same") {
 
 TEST_CASE("of a schema that was released nothing but that is read: its name is gone") {
     orders const o;
-    auto const gone = [](arrow_producer& p, ArrowSchema& s) {
+    auto const frees_name = [](arrow_producer& p, ArrowSchema& s) {
         char* const name = new char[]{"gone"};
         s.name = name;
         s.release = nullptr;
@@ -228,8 +228,8 @@ TEST_CASE("of a schema that was released nothing but that is read: its name is g
         fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow_schema(&p.schema)); }, {"released"});
     };
     arrow_producer root{o.root}, child{o.root};
-    gone(root, root.schema);
-    gone(child, price_schema(child));
+    frees_name(root, root.schema);
+    frees_name(child, price_schema(child));
     arrow_producer distant{o.root};
     price_schema(distant).name = "not to be shown";
     price_schema(distant).release = nullptr;
