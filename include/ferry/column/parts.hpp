@@ -53,27 +53,5 @@ class parts_source {
     column_parts const* parts_;
 };
 
-/// A column as the source of another tree, with what a slice makes of its root.
-class view_source {
-   public:
-    explicit view_source(column_view view) noexcept : view_{view} {}
-    [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
-    [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
-    [[nodiscard]] std::string_view metadata() const noexcept { return view_.metadata(); }
-    [[nodiscard]] std::int64_t flags() const noexcept { return view_.flags(); }
-    [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
-    [[nodiscard]] std::int64_t null_count() const noexcept { return view_.known_null_count(); }
-    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
-    [[nodiscard]] std::size_t buffer_count() const noexcept { return view_.buffers().size(); }
-    [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept { return view_.buffers()[i]; }
-    [[nodiscard]] std::size_t child_count() const noexcept { return view_.node().children.size(); }
-    [[nodiscard]] view_source child(std::size_t i) const noexcept { return view_source{view_.node().children[i]}; }
-    [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
-    [[nodiscard]] view_source dictionary() const { return view_source{view_.dictionary()}; }
-
-   private:
-    column_view view_;
-};
-
 }  // namespace detail
 }  // namespace ferry

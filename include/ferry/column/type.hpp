@@ -34,9 +34,6 @@ struct column_type {
     friend constexpr bool operator==(column_type const&, column_type const&) = default;
 };
 
-/// The longest format that is written without a parameter's text.
-inline constexpr std::size_t max_format_size = 32;
-
 namespace detail {
 
 /// Reads a format from its begin on.
@@ -197,11 +194,20 @@ inline constexpr letter letters[] = {
     return out;
 }
 
+/// Which child each type id of a union names, -1 for none, and how many it names. What parse_format has accepted.
+struct union_children {
+    std::array<std::int8_t, 128> child{};
+    int count = 0;
+
+    constexpr explicit union_children(column_type const& t) noexcept {
+        child.fill(-1);
+        detail::format_reader in{t.parameter};
+        for (std::int32_t id = 0; in.take_number(id); static_cast<void>(in.skip(','))) child[static_cast<std::size_t>(id)] = static_cast<std::int8_t>(count++);
+    }
+};
+
 /// Signed and unsigned integers: what indices of a dictionary may be.
 [[nodiscard]] constexpr bool is_integer(type_id id) noexcept { return id >= type_id::int8 && id <= type_id::uint64; }
-[[nodiscard]] constexpr bool is_floating(type_id id) noexcept { return id >= type_id::float16 && id <= type_id::float64; }
-/// Dates, times and what is counted in their units, but intervals: stored as one integer.
-[[nodiscard]] constexpr bool is_temporal(type_id id) noexcept { return id >= type_id::date32 && id <= type_id::duration; }
 [[nodiscard]] constexpr bool is_view(type_id id) noexcept { return id == type_id::binary_view || id == type_id::string_view; }
 [[nodiscard]] constexpr bool is_union(type_id id) noexcept { return id == type_id::dense_union || id == type_id::sparse_union; }
 /// string, large_string, string_view: UTF-8.

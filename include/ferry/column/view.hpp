@@ -118,7 +118,7 @@ class column_view {
     /// Whether nulls are known not to exist without a bit being read.
     [[nodiscard]] bool is_without_nulls() const noexcept {
         if (type().id == type_id::null) return length_ == 0;
-        return validity().is_all_set() || length_ == 0 || is_whole_with(0);
+        return validity().is_all_set() || length_ == 0 || node_->null_count.load(std::memory_order_relaxed) == 0;
     }
     /// The null count if it is known without reading a bit, else -1.
     [[nodiscard]] std::int64_t known_null_count() const noexcept {
@@ -160,9 +160,6 @@ class column_view {
         return one;
     }
     [[nodiscard]] bool is_whole() const noexcept { return offset_ == node_->offset && length_ == node_->length; }
-    [[nodiscard]] bool is_whole_with(std::int64_t nulls) const noexcept {
-        return node_->null_count.load(std::memory_order_relaxed) == nulls && offset_ >= node_->offset && length_ <= node_->length;
-    }
     [[nodiscard]] int index_of(std::string_view name, std::source_location where) const {
         for (int i = 0; i < child_count(); ++i)
             if (node_->children[static_cast<std::size_t>(i)].name == name) return i;

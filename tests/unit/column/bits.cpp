@@ -71,7 +71,7 @@ TEST_CASE("bits are appended behind others") {
                 std::vector<unsigned char> to(n + 1, 0);
                 for (std::int64_t i = 0; i < at; ++i) to[static_cast<std::size_t>(i / 8)] |= static_cast<unsigned char>((i % 3 != 0) << (i % 8));
                 to[n] = 0xA5;
-                ferry::detail::append_bits(from, to.data(), at);
+                ferry::detail::copy_bits(from, to.data(), at);
                 bitmap_view const all{to.data(), 0, at + b.length};
                 bool same = to[n] == 0xA5;
                 for (std::int64_t i = 0; i < std::int64_t(8 * n); ++i) same = same && all[i] == (i < at ? i % 3 != 0 : i < at + b.length && from[i - at]);

@@ -157,19 +157,12 @@ class contents_check {
     }
 
     void check_union() const {
-        std::array<int, 128> child_of;
-        child_of.fill(-1);
-        format_reader ids{c_.type().parameter};
-        std::int32_t id = 0;
-        for (int k = 0; ids.take_number(id); ++k) {
-            child_of[static_cast<std::size_t>(id)] = k;
-            static_cast<void>(ids.skip(','));
-        }
+        union_children const by_id{c_.type()};
         bool const is_dense = c_.type().id == type_id::dense_union;
         std::array<std::int32_t, 128> last{};
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const type = load<std::int8_t>(data(0), at(i));
-            int const child = type < 0 ? -1 : child_of[static_cast<std::size_t>(type)];
+            int const child = type < 0 ? -1 : by_id.child[static_cast<std::size_t>(type)];
             if (child < 0) refuse_item(i, "its type id is none of the union's");
             if (!is_dense) continue;
             auto const place = load<std::int32_t>(data(1), at(i));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/column/bitmap.hpp>
+#include <ferry/space/detail/bits.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -13,79 +14,43 @@ namespace ferry::detail {
 
 static_assert(std::endian::native == std::endian::little, "Arrow's buffers are read as they lie");
 
-/// Up to 64 bits from bit `at` on; the bits above `n` are 0. Reads no byte in which none of them is.
-[[nodiscard]] inline std::uint64_t load_bits(unsigned char const* data, std::int64_t at, std::int64_t n) noexcept {
-    unsigned char const* const p = data + at / 8;
-    int const shift = static_cast<int>(at % 8);
-    auto const bytes = static_cast<std::size_t>(bitmap_bytes(shift + n));
-    std::uint64_t word = 0;
-    std::memcpy(&word, p, std::min<std::size_t>(bytes, 8));
-    word >>= shift;
-    if (bytes > 8) word |= std::uint64_t{p[8]} << (64 - shift);
-    return n < 64 ? word & ((std::uint64_t{1} << n) - 1) : word;
+/// Ones, from bit `at` on.
+inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
+    auto const head = std::min((8 - at % 8) % 8, count), rest = (count - head) % 8;
+    store_bits(to, at, head, ~std::uint64_t{0});
+    std::memset(to + (at + head) / 8, 0xff, static_cast<std::size_t>((count - head) / 8));
+    store_bits(to, at + count - rest, rest, ~std::uint64_t{0});
 }
 
-/// Writes the bits from bit 0 of `to` on, and zeros up to the end of the last byte. The two must not overlap.
-inline void copy_bits(bitmap_view from, unsigned char* to) noexcept {
-    std::int64_t const length = from.length();
-    auto const bytes = static_cast<std::size_t>(bitmap_bytes(length));
-    if (length == 0) return;
-    if (from.is_all_set()) {
-        std::memset(to, 0xff, bytes);
-    } else if (from.offset() % 8 == 0) {
-        std::memcpy(to, from.data() + from.offset() / 8, bytes);
-    } else {
-        using lane [[gnu::vector_size(16)]] = std::uint64_t;
-        int const shift = static_cast<int>(from.offset() % 8);
-        unsigned char const* p = from.data() + from.offset() / 8;
-        std::int64_t i = 0;
-        for (; length - i >= 192; i += 128, p += 16) {  // 24 bytes are read
-            lane low, high;
-            std::memcpy(&low, p, sizeof low);
-            std::memcpy(&high, p + 8, sizeof high);
-            low = low >> shift | high << (64 - shift);
-            std::memcpy(to + i / 8, &low, sizeof low);
-        }
-        for (; i < length; i += 64) {
-            std::int64_t const n = std::min<std::int64_t>(length - i, 64);
-            std::uint64_t const word = load_bits(from.data(), from.offset() + i, n);
-            std::memcpy(to + i / 8, &word, static_cast<std::size_t>(bitmap_bytes(n)));
-        }
-    }
-    if (length % 8 != 0) to[bytes - 1] &= static_cast<unsigned char>((1u << (length % 8)) - 1);
+/// Writes the bits from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte. The two must
+/// not overlap.
+inline void copy_bits(bitmap_view from, unsigned char* to, std::int64_t at = 0) noexcept {
+    auto* const bytes = reinterpret_cast<std::byte*>(to);
+    auto const end = at + from.length();
+    if (from.is_all_set()) set_bits(bytes, at, from.length());
+    else copy_bit_run(bytes, at, reinterpret_cast<std::byte const*>(from.data()), from.offset(), from.length());
+    if (end % 8 != 0) store_bits(bytes, end, 8 - end % 8, 0);
 }
 
-/// Writes them from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte.
-inline void append_bits(bitmap_view from, unsigned char* to, std::int64_t at) noexcept {
-    to += at / 8;
-    int const used = static_cast<int>(at % 8);
-    if (used != 0 && from.length() > 0) {
-        std::int64_t const head = std::min<std::int64_t>(8 - used, from.length());
-        std::uint64_t const bits = from.is_all_set() ? (std::uint64_t{1} << head) - 1 : load_bits(from.data(), from.offset(), head);
-        *to = static_cast<unsigned char>((*to & ((1u << used) - 1)) | bits << used);
-        from = from.slice(head, from.length() - head);
-        ++to;
-    }
-    copy_bits(from, to);
-}
-
-/// A byte of 0 or 1 for each bit.
+/// A byte of 0 or 1 for each bit. For single bits a product is faster than the halving of unpack_row.
 inline void unpack_bits(bitmap_view from, unsigned char* to) noexcept {
+    auto const length = from.length();
     if (from.is_all_set()) {
-        std::memset(to, 1, static_cast<std::size_t>(from.length()));
+        std::memset(to, 1, static_cast<std::size_t>(length));
         return;
     }
+    auto const* const bytes = reinterpret_cast<std::byte const*>(from.data());
     std::int64_t i = 0;
-    for (; from.length() - i >= 64; i += 64) {
-        std::uint64_t bits = load_bits(from.data(), from.offset() + i, 64);
-        for (int byte = 0; byte < 8; ++byte, bits >>= 8) {
+    for (auto at = from.offset(); at % 8 + length - i >= 64; at += 56) {  // seven of the word's bytes, whatever bit they begin at
+        std::uint64_t bits = load_word(bytes + at / 8) >> at % 8;
+        for (int byte = 0; byte < 7; ++byte, bits >>= 8, i += 8) {
             // Eight copies of the byte, of each its own bit, moved to the top by a sum that cannot carry, then down.
             std::uint64_t const own = (bits & 0xff) * 0x0101'0101'0101'0101u & 0x8040'2010'0804'0201u;
             std::uint64_t const flags = (own + 0x7f7f'7f7f'7f7f'7f7fu) >> 7 & 0x0101'0101'0101'0101u;
-            std::memcpy(to + i + 8 * byte, &flags, 8);
+            std::memcpy(to + i, &flags, 8);
         }
     }
-    for (; i < from.length(); ++i) to[i] = from[i];
+    for (; i < length; ++i) to[i] = from[i];
 }
 
 /// A bit for each byte, 1 when it is not 0, from bit 0 of `to` on; zeros up to the end of the last byte.

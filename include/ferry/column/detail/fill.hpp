@@ -62,7 +62,7 @@ class arena_filler {
             case step::bytes:
                 if (j.count != 0) std::memcpy(to(j) + j.at, from(j) + j.begin, static_cast<std::size_t>(j.count));
                 return;
-            case step::bits: append_bits({j.range == nowhere ? nullptr : from(j), j.begin, j.count}, reinterpret_cast<unsigned char*>(to(j)), j.at); return;
+            case step::bits: copy_bits({j.range == nowhere ? nullptr : from(j), j.begin, j.count}, reinterpret_cast<unsigned char*>(to(j)), j.at); return;
             case step::offsets: is_wide ? offsets<std::int64_t>(j) : offsets<std::int32_t>(j); return;
             case step::run_ends: is_wide ? run_ends<std::int64_t>(j) : j.width == 4 ? run_ends<std::int32_t>(j) : run_ends<std::int16_t>(j); return;
             case step::indices: indices(j); return;
@@ -161,10 +161,10 @@ class arena_filler {
     template <class F>
     void for_each_null(fill_job const& j, F f) const {
         auto const valid = validity(j);
-        for (std::int64_t i = 0; i < j.count; i += 64) {
-            auto const n = std::min<std::int64_t>(j.count - i, 64);
-            auto nulls = ~load_bits(valid.data(), i, n);
-            if (n < 64) nulls &= (std::uint64_t{1} << n) - 1;
+        auto const* const bytes = reinterpret_cast<std::byte const*>(valid.data());
+        for (std::int64_t i = 0; i < j.count; i += 56) {
+            auto const n = std::min<std::int64_t>(j.count - i, 56);
+            auto nulls = load_bits(bytes, i, n) ^ low_bits(n);
             for (; nulls != 0; nulls &= nulls - 1) f(i + std::countr_zero(nulls));
         }
     }

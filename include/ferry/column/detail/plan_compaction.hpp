@@ -155,11 +155,7 @@ class compaction_planner : variable_planner {
         std::uint32_t to = 0;
         bool const is_new = add_buffer(bytes_for(w, node(w).length, 4), identify(w, step::dense_union, 4, 1, false, 0), to);
         auto const children = node(w).like->children.size();
-        std::array<std::int64_t, 128> child_of;
-        child_of.fill(-1);
-        format_reader in{node(w).like->type.parameter};
-        std::int32_t id = 0;
-        for (std::int64_t next = 0; in.take_number(id); static_cast<void>(in.skip(','))) child_of[static_cast<std::size_t>(id)] = next++;
+        auto const child_of = union_children{node(w).like->type}.child;
         std::vector<extent> used(w.count * children);
         std::vector<std::int64_t> totals(children);
         std::int64_t done = 0;

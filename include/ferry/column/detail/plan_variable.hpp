@@ -109,12 +109,12 @@ class variable_planner : protected compaction_state {
             auto const valid = validity(p);
             for (std::int64_t k = 0; k < p.length; ++k) {
                 if (!valid[k]) continue;
-                std::int32_t view[4];
-                std::memcpy(view, host(p.ranges[1]) + 16 * (p.skip() + k), sizeof view);
-                auto const buffer = static_cast<std::size_t>(view[2]);
-                if (view[0] < 0 || (view[0] > 12 && (buffer >= data.size() || view[3] < 0)))
-                    refuse(w.node, errc::bad_column, message{"view "} << k << " has " << view[0] << " bytes at " << view[3] << " of buffer " << view[2] << ", and there are " << std::uint64_t{data.size()});
-                if (view[0] > 12) used[buffer].include(view[3], std::int64_t{view[3]} + view[0]);
+                auto const view = load<view_item>(host(p.ranges[1]), p.skip() + k);
+                auto const buffer = static_cast<std::size_t>(view.buffer);
+                bool const is_apart = view.size > view_item::most_inline;
+                if (view.size < 0 || (is_apart && (buffer >= data.size() || view.offset < 0)))
+                    refuse(w.node, errc::bad_column, message{"view "} << k << " has " << view.size << " bytes at " << view.offset << " of buffer " << view.buffer << ", and there are " << std::uint64_t{data.size()});
+                if (is_apart) used[buffer].include(view.offset, std::int64_t{view.offset} + view.size);
             }
             auto const table = plan_.numbers.size();
             for (std::size_t k = 0; k < data.size(); ++k) {

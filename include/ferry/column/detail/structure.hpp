@@ -120,10 +120,10 @@ class structure_check {
         if (c_.length() > 0 && ends.length() == 0) refuse_at(0, message{"there are no runs for "} << c_.length() << " items");
     }
     void check_type_ids() const {
-        int ids = c_.type().parameter.empty() ? 0 : 1;
-        for (char const c : c_.type().parameter) ids += c == ',';
+        int const ids = union_children{c_.type()}.count;
         if (ids != c_.child_count()) refuse(message{"it has "} << c_.child_count() << " children and " << ids << " type ids");
     }
+
     column_view c_;
     column_path path_;
     char const* api_;

@@ -74,7 +74,18 @@ inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, 
         if (shift == 0) {
             std::memcpy(d, s, static_cast<std::size_t>(whole / 8));
         } else {
-            for (std::int64_t i = 0; i < whole / 8; i += 8)
+            std::int64_t i = 0;
+            if constexpr (std::endian::native == std::endian::little) {
+                using lane [[gnu::vector_size(16)]] = std::uint64_t;
+                for (; whole / 8 - i >= 24; i += 16) {  // 24 bytes are read
+                    lane low, high;
+                    std::memcpy(&low, s + i, sizeof low);
+                    std::memcpy(&high, s + i + 8, sizeof high);
+                    low = low >> shift | high << (64 - shift);
+                    std::memcpy(d + i, &low, sizeof low);
+                }
+            }
+            for (; i < whole / 8; i += 8)
                 store_word(d + i, load_word(s + i) >> shift |
                                       std::to_integer<std::uint64_t>(s[i + 8]) << (64 - shift));
         }
