@@ -48,10 +48,7 @@ template <class BackEnd>
             return column_mover<BackEnd, decltype(allocate)>{b, allocate, place, place, on, where}.move(c);
         }
     }
-    message text{"the passed back end makes no handles for memory of "};
-    text << ferry::name(place.type);
-    if (uses_cuda_streams(place.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
-    fail(errc::no_backend, share_api, text, where);
+    fail_no_handles(place, where);
 }
 
 }  // namespace detail

@@ -3,6 +3,7 @@
 #include <ferry/wire/binary.hpp>
 
 #include <support/fails.hpp>
+#include <support/importer.hpp>
 #include <support/ipc.hpp>
 #include <support/sim_ipc.hpp>
 
@@ -28,74 +29,14 @@ using ferry::stream_token;
 using ferry::ipc::attach;
 using ferry::ipc::session;
 using ferry::ipc::share;
+using support::importer;
+using support::line;
 using support::sim_shareable;
 using support::sim_system;
 
 namespace {
 
 constexpr ferry::device gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1};
-
-/// What the two processes say to each other: descriptors and single bytes, in order.
-class line {
-   public:
-    line(int in, int out) : in_{in}, out_{out} {}
-    void tell(char c) const {
-        if (write(out_, &c, 1) != 1) std::abort();
-    }
-    /// Waits for that byte.
-    void hear(char expected) const {
-        char c = 0;
-        if (read(in_, &c, 1) != 1 || c != expected) std::abort();
-    }
-    void send(ferry::wire::descriptor const& d) const {
-        auto const bytes = ferry::wire::to_bytes(d);
-        auto const n = static_cast<std::uint32_t>(bytes.size());
-        if (write(out_, &n, sizeof n) != sizeof n || write(out_, bytes.data(), n) != static_cast<ssize_t>(n)) std::abort();
-    }
-    [[nodiscard]] ferry::wire::descriptor receive() const {
-        std::uint32_t n = 0;
-        if (read(in_, &n, sizeof n) != sizeof n) std::abort();
-        std::vector<std::byte> bytes(n);
-        if (read(in_, bytes.data(), n) != static_cast<ssize_t>(n)) std::abort();
-        return ferry::wire::from_bytes(bytes);
-    }
-
-   private:
-    int in_, out_;
-};
-
-/// Another process. It is forked before this one has any stream: threads do not come along.
-class importer {
-   public:
-    explicit importer(std::function<int(line const&)> body) {
-        if (pipe(down_) != 0 || pipe(up_) != 0) std::abort();
-        pid_ = fork();
-        REQUIRE(pid_ >= 0);
-        if (pid_ != 0) return;
-        alarm(30);
-        int status = 99;
-        try {
-            status = body({down_[0], up_[1]});
-        } catch (...) {
-        }
-        _exit(status);
-    }
-    ~importer() {
-        if (pid_ > 0) kill(), finish();
-        for (int const f : {down_[0], down_[1], up_[0], up_[1]}) close(f);
-    }
-    [[nodiscard]] line talk() const { return {up_[0], down_[1]}; }
-    void kill() const { ::kill(pid_, SIGKILL); }
-    int finish() {
-        int status = 0;
-        waitpid(std::exchange(pid_, 0), &status, 0);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-
-   private:
-    int down_[2], up_[2];
-    pid_t pid_;
-};
 
 /// Four floats on the simulated device, written late on `on`.
 managed_tensor written(sim_system& sim, stream_token on, std::vector<float> const& values, ferry::device where = gpu) {

@@ -5,15 +5,13 @@
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
+#include <support/importer.hpp>
 #include <support/ipc.hpp>
 #include <support/random_columns.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_ipc.hpp>
 
 #include <doctest/doctest.h>
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -197,58 +195,13 @@ TEST_CASE("a pinned column is waited for before the host copies it") {
     CHECK(support::shown(c.view())[3] == "04000000");
 }
 
-namespace {
-
-/// Another process, which takes one descriptor and ends with what `f` makes of it. Forked before this one has any stream:
-/// threads do not come along.
-class importer_process {
-   public:
-    template <class F>
-    explicit importer_process(F f) {
-        REQUIRE(pipe(ends_) == 0);
-        pid_ = fork();
-        REQUIRE(pid_ >= 0);
-        if (pid_ != 0) return;
-        close(ends_[1]);
-        std::vector<std::byte> bytes(1 << 16);
-        ssize_t const n = read(ends_[0], bytes.data(), bytes.size());
-        bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-        int status = 99;
-        try {
-            status = f(ferry::wire::from_bytes(bytes));
-        } catch (...) {  // 99 says so
-        }
-        _exit(status);
-    }
-    importer_process(importer_process const&) = delete;
-    importer_process& operator=(importer_process const&) = delete;
-    ~importer_process() {
-        close(ends_[0]);
-        close(ends_[1]);
-    }
-    /// Its exit status; -1 when it was ended.
-    [[nodiscard]] int attaches(ferry::wire::descriptor const& d) const {
-        auto const bytes = ferry::wire::to_bytes(d);
-        REQUIRE(write(ends_[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-        int status = 0;
-        waitpid(pid_, &status, 0);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    }
-
-   private:
-    int ends_[2] = {-1, -1};
-    pid_t pid_ = -1;
-};
-
-}  // namespace
-
 TEST_CASE("columns on a device are shared by handles, and importers wait for them") {
     auto const c = numbers();
-    importer_process const other{[&](ferry::wire::descriptor const& d) {
+    support::importer other{[&](support::line const& parent) {
         support::sim_system theirs{gpu};
         support::sim_shareable importer{theirs};
         auto const on = theirs.make_stream(device_type::cuda);
-        auto const a = attach_column(d, {.stream = on}, importer);
+        auto const a = attach_column(parent.receive(), {.stream = on}, importer);
         auto const host = a.to(ferry::cpu, theirs, on);
         return a.device() == gpu && support::shown(host.view()) == support::shown(c.view()) ? 0 : 1;
     }};
@@ -260,7 +213,8 @@ TEST_CASE("columns on a device are shared by handles, and importers wait for the
     {
         auto s = share(there, {.session = &own, .ready_on = stream}, b);
         CHECK_FALSE(s.copied());
-        CHECK(other.attaches(s.descriptor()) == 0);
+        other.talk().send(s.descriptor());
+        CHECK(other.finish() == 0);
         s.close();
     }
     support::sim_columns others{sim, gpu, stream};

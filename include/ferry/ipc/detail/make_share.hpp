@@ -151,6 +151,14 @@ void share_exported(share_state& s, segment_name const& name, tensor_view v, cop
     s.data = v.data();
 }
 
+[[noreturn]] FERRY_COLD inline void fail_no_handles(device d, std::source_location where) {
+    message text{"the passed back end makes no handles for memory of "};
+    text << ferry::name(d.type);
+    if (uses_cuda_streams(d.type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
+    else text << ": pass one that does, or share a copy on the host";
+    fail(errc::no_backend, share_api, text, where);
+}
+
 template <class BackEnd>
 [[nodiscard]] std::shared_ptr<share_state> make_share(managed_tensor&& tensor, std::shared_ptr<session_state> session, copy_policy copy,
                                                       stream_token on, BackEnd& b, std::source_location where) {
@@ -187,11 +195,7 @@ template <class BackEnd>
                  message{"the memory is not shared, and a copy is forbidden: allocate it from ferry::ipc::shared_space of the session"}, where);
         share_copied(s, name, v, b, on.on_device(v.device()), where);
     } else {
-        message text{"the passed back end makes no handles for memory of "};
-        text << ferry::name(v.device().type);
-        if (uses_cuda_streams(v.device().type)) text << ": include <ferry/cuda/ipc.hpp> and pass ferry::cuda::shareable";
-        else text << ": pass one that does, or share a copy on the host";
-        fail(errc::no_backend, share_api, text, where);
+        fail_no_handles(v.device(), where);
     }
     if (!s.control().publish(s.id, holder{me, false}))
         fail(errc::out_of_memory, share_api,
