@@ -1,103 +1,360 @@
-"""Builds one small program against ferry in each way that a user would: installed and moved, as a subdirectory, through
-FetchContent, and with a copy of include/. The installed package builds the quickstart too.
+"""Every way to get ferry, each by a consumer project of its own outside of the tree, and what is said when something is missing.
 
-usage: run.py --compiler COMPILER --dlpack INCLUDE_DIR
+usage: run.py --compiler COMPILER --clang COMPILER --dlpack INCLUDE_DIR [--python PYTHON] [NAME...]
+
+A way is a folder of consumers/: its build.sh runs in a copy of it, with main.cpp and CMakeLists.txt from above where it has
+none, and ends with `ferry VERSION` if a program of ferry's has run. It knows FERRY (this tree), DLPACK, CXX, PYTHON and, after
+find_package, PREFIX (an installed ferry that was moved), and leaves what it packaged in RESULT. `// [part]` and `# [part]` mark
+what docs/install.md shows. PYTHON has scikit-build-core and conan beside it. The last line: `N passed, N failed, N skipped`.
 """
 
 import argparse
+import concurrent.futures
+import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
+import zipfile
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-QUICKSTART = SOURCE / "examples" / "quickstart"
-CONSUMER = SOURCE / "tests" / "package" / "consumer"
-
-
-def run(*command):
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}\n{result.stdout}")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = ROOT / "tests" / "package"
+CONSUMERS = HERE / "consumers"
+CMAKE_FILES = {f"ferry-{part}.cmake" for part in ("config", "config-version", "targets", "components", "dlpack")}
 
 
-def build(folder, *options):
-    run("cmake", "-G", "Ninja", "-S", CONSUMER, "-B", folder, *options)
-    run("cmake", "--build", folder)
-    run(folder / "consumer")
+class Failed(Exception):
+    pass
 
 
-def installed(work, options):
-    off = [f"-DFERRY_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "BENCH")]
-    run("cmake", "-G", "Ninja", "-S", SOURCE, "-B", work / "ferry", f"-DCMAKE_INSTALL_PREFIX={work}/first", *off, *options)
-    run("cmake", "--install", work / "ferry")
-    moved = pathlib.Path(shutil.move(work / "first", work / "moved"))
-    for file in moved.rglob("*.cmake"):
-        for path in (SOURCE, work):
-            if str(path) in file.read_text(encoding="utf-8"):
-                raise RuntimeError(f"{file.name} names {path}: the package cannot be moved")
-    headers = {file.relative_to(SOURCE) for file in (SOURCE / "include").rglob("*.?pp")}
-    missing = headers - {file.relative_to(moved) for file in moved.rglob("*.?pp")}
-    if missing:
-        raise RuntimeError(f"not installed: {sorted(map(str, missing))}")
-    build(work / "build", f"-DCMAKE_PREFIX_PATH={moved}", *options)
-    run("cmake", "-G", "Ninja", "-S", QUICKSTART, "-B", work / "quickstart", f"-DCMAKE_PREFIX_PATH={moved}", *options)
-    run("cmake", "--build", work / "quickstart")
-    run(work / "quickstart" / "quickstart")
+def read(path):
+    return pathlib.Path(path).read_text(encoding="utf-8")
 
 
-def as_source(how):
-    def check(work, options):
-        build(work / "build", f"-DFERRY_HOW={how}", f"-DFERRY_SOURCE={SOURCE}", *options)
+def version_of_header():
+    return ".".join(re.findall(r"#define FERRY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", read(ROOT / "include/ferry/version.hpp")))
+
+
+def expect(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+class Package:
+    """What the tests share: where things are, and what the ways left."""
+
+    def __init__(self, arguments, work):
+        self.compiler, self.clang, self.dlpack, self.work = arguments.compiler, arguments.clang, arguments.dlpack, work
+        self.python = os.path.abspath(arguments.python)
+        self.version = version_of_header()
+        nvcc = shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+        tools = os.path.dirname(self.python)
+        self.environment = {
+            **os.environ,
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "FERRY": str(ROOT),
+            "DLPACK": self.dlpack,
+            "CXX": self.compiler,
+            "PYTHON": self.python,
+            "PREFIX": str(self.result("find_package")),
+            "WITH": "cuda;kernels" if nvcc else "",
+            "CMAKE_GENERATOR": "Ninja",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            **({"CUDACXX": nvcc} if nvcc else {}),
+        }
+        for name in ("PIP_FIND_LINKS", "CMAKE_PREFIX_PATH", "PKG_CONFIG_PATH", "PYTHONPATH", "ferry_DIR"):
+            self.environment.pop(name, None)
+
+    def result(self, name):
+        return self.work / "results" / name
+
+    def folder(self, name):
+        return self.work / name
+
+    def run(self, *command, fails=False, env=None, stderr=subprocess.STDOUT, cwd=None):
+        """The output. With `fails` the command must not succeed."""
+        result = subprocess.run(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, text=True, check=False,
+            env=self.environment | (env or {}), cwd=cwd
+        )
+        expect((result.returncode != 0) == fails, f"{' '.join(map(str, command))}: exit {result.returncode}\n{result.stdout}")
+        return result.stdout
+
+    def consumer(self, name):
+        """A copy of a consumer, outside of the tree."""
+        folder = self.folder(name)
+        folder.mkdir(parents=True)
+        for file in ("main.cpp", "CMakeLists.txt"):
+            shutil.copy(CONSUMERS / file, folder)
+        if (CONSUMERS / name).is_dir():
+            shutil.copytree(CONSUMERS / name, folder, dirs_exist_ok=True)
+        return folder
+
+    def build(self, name):
+        folder = self.consumer(name)
+        self.result(name).parent.mkdir(exist_ok=True)
+        output = self.run("bash", "-eu", "-o", "pipefail", "build.sh", cwd=folder, env={"RESULT": str(self.result(name))})
+        return output
+
+
+def way(name):
+    def check(package):
+        output = package.build(name)
+        expect(f"ferry {package.version}" in output.splitlines(), f"no `ferry {package.version}`:\n{output}")
 
     return check
 
 
-def fetched_dlpack(work, options):
-    """Where no DLPack header is to be found the pinned release is fetched; here its source tree stands ready instead."""
-    compiler, dlpack = (option.split("=", 1)[1] for option in options)
-    shutil.copytree(pathlib.Path(dlpack) / "dlpack", work / "release" / "include" / "dlpack")
-    build(work / "build", "-DFERRY_HOW=add_subdirectory", f"-DFERRY_SOURCE={SOURCE}", f"-DCMAKE_CXX_COMPILER={compiler}",
-          "-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", f"-DFETCHCONTENT_SOURCE_DIR_DLPACK={work}/release")
-    if str(work / "release" / "include") not in (work / "build" / "build.ninja").read_text(encoding="utf-8"):
-        raise RuntimeError("another DLPack header than the fetched one was built against")
+def quickstart(package):
+    """Its own output is what it is compared with."""
+    package.build("quickstart")
 
 
-def copied(work, options):
-    shutil.copytree(SOURCE / "include", work / "include")
-    compiler, dlpack = (option.split("=", 1)[1] for option in options)
-    flags = ["-std=c++20", f"-I{work}/include", "-isystem", dlpack]
-    run(compiler, *flags, CONSUMER / "main.cpp", "-o", work / "consumer")
-    run(work / "consumer")
+def python_wheel(package):
+    """A program that asks ferry-config, and an extension module that has the wheel among its build requirements."""
+    lines = package.build("python").splitlines()
+    expect(f"ferry {package.version}" in lines and lines[-1] == "6.0", "\n".join(lines))
 
 
-WAYS = {
-    "find_package from a moved prefix": installed,
-    "add_subdirectory": as_source("add_subdirectory"),
-    "FetchContent": as_source("FetchContent"),
-    "a fetched DLPack": fetched_dlpack,
-    "a copy of include/": copied,
+def components(package):
+    way("components")(package)
+    return None if package.environment["WITH"] else "without cuda and kernels: there is no nvcc"
+
+
+# What a build says when something is missing: the options that take it away, and words that must be in the message. The first
+# word says how ferry comes in. `after_project` is CMake code that runs after project().
+NOWHERE = ["-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", "-DCMAKE_IGNORE_PATH=/usr/include;/usr/local/include"]
+BAD = {
+    "no DLPack": ("package", NOWHERE, "", "no dlpack/dlpack.h was found. Set FERRY_DLPACK_INCLUDE_DIR"),
+    "no DLPack, from source": ("source", [*NOWHERE, "-DFERRY_FETCH_DLPACK=OFF"], "", "set FERRY_FETCH_DLPACK=ON to download it"),
+    "another folder than DLPack's": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR=/"], "", "(/) holds no dlpack/dlpack.h"),
+    "DLPack 0.8": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR={old}"], "", "needs DLPack 1.0 or newer"),
+    "no toolkit": ("package cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda cannot be had: find_package(CUDAToolkit 13.0) found none: install"),
+    "no toolkit, from source": ("source cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda cannot be had"),
+    "no nvcc": ("package kernels", ["{dlpack}"], "", "component kernels cannot be had: {no_nvcc}"),
+    "no Python headers": ("package python", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"], "", "component python cannot be had: {any}install CPython's headers"),
+    "ipc on another system": ("package ipc", ["{dlpack}", "-DCMAKE_SYSTEM_NAME=FreeBSD"], "", "component ipc cannot be had: it is for Linux"),
+    "a component that is none": ("package arow", ["{dlpack}"], "", "there is none of this name; there are ferry, arrow, ipc, cuda, kernels, python"),
+    "an old GCC": ("package", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4.0)", "needs GCC 12 or Clang 16, or newer, and {any}is GNU 11.4.0. Set CMAKE_CXX_COMPILER"),
+    "an old Clang, from source": ("source", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID Clang)\nset(CMAKE_CXX_COMPILER_VERSION 15.0.7)", "is Clang 15.0.7. Set CMAKE_CXX_COMPILER"),
+}
+
+
+def words(text):
+    """CMake breaks lines where it likes."""
+    return re.sub(r"\s+", " ", text)
+
+
+def bad_input(package):
+    """CMake says what is missing, and how to get it."""
+    work = package.folder("bad_input")
+    (work / "old/dlpack").mkdir(parents=True)
+    (work / "old/dlpack/dlpack.h").write_text("#define DLPACK_VERSION 80\n", encoding="utf-8")
+    has_toolkit = bool(package.environment["WITH"])
+    known = {
+        "old": str(work / "old"),
+        "dlpack": f"-DFERRY_DLPACK_INCLUDE_DIR={package.dlpack}",
+        "no_nvcc": "nvcc compiles them: project(... LANGUAGES CXX CUDA)" if has_toolkit else "find_package(CUDAToolkit 13.0)",
+        "any": "{any}",
+    }
+
+    def check(name):
+        how, options, after_project, message = BAD[name]
+        how, *asked = how.split()
+        source = work / name.replace(" ", "_")
+        source.mkdir()
+        come_in = {
+            "package": f"find_package(ferry CONFIG REQUIRED COMPONENTS {' '.join(asked)})",
+            "source": f'set(FERRY_COMPONENTS {" ".join(asked)})\nadd_subdirectory("{ROOT}" ferry)',
+        }[how]
+        (source / "after.cmake").write_text(after_project, encoding="utf-8")
+        (source / "CMakeLists.txt").write_text(
+            f"cmake_minimum_required(VERSION 3.25)\nproject(app LANGUAGES CXX)\n{come_in}\n", encoding="utf-8"
+        )
+        output = package.run(
+            "cmake", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={package.environment['PREFIX']}",
+            f"-DCMAKE_PROJECT_INCLUDE={source}/after.cmake", *(option.format_map(known) for option in options), fails=True
+        )
+        wanted = ".*".join(re.escape(part) for part in words(message.format_map(known)).split("{any}"))
+        expect(re.search(wanted, words(output)), f"{name}: not `{message}` in:\n{output}")
+
+    for name in BAD:
+        check(name)
+
+
+def bad_input_without_cmake(package):
+    """The headers say it themselves."""
+    include = ["-std=c++20", f"-I{ROOT}/include", "-fsyntax-only", "-x", "c++", "-include", "ferry/ferry.hpp", "/dev/null"]
+    dlpack = ["-isystem", package.dlpack]
+    old = package.folder("old_header")
+    (old / "dlpack").mkdir(parents=True)
+    (old / "dlpack/dlpack.h").write_text("#define DLPACK_VERSION 80\n", encoding="utf-8")
+    for compiler, options, message in (
+        (package.compiler, [], "on the include path"),  # there may be an old one in /usr/include
+        (package.compiler, [f"-I{old}"], "needs a DLPack header of version 1.0 or later"),
+        (package.compiler, ["-std=c++17", *dlpack], "needs C++20: compile with -std=c++20"),
+        (package.compiler, ["-U__GNUC__", "-D__GNUC__=11", *dlpack], "choose one, with CMake by CMAKE_CXX_COMPILER"),
+        (package.clang, ["-U__clang_major__", "-D__clang_major__=15", *dlpack], "choose one, with CMake by CMAKE_CXX_COMPILER"),
+    ):
+        output = package.run(compiler, *include[:1], *options, *include[1:], fails=True)
+        expect(message in output, f"{compiler} {options}: not `{message}` in:\n{output}")
+
+
+def headers_in_tree():
+    return {file.relative_to(ROOT / "include").as_posix() for file in (ROOT / "include").rglob("*.*pp")} | {
+        file.relative_to(ROOT / "include").as_posix() for file in (ROOT / "include").rglob("*.cuh")
+    }
+
+
+def contents(package):
+    """Each package has the headers, the CMake files, the licence and nothing else, and names no folder of its making."""
+    sdist = package.folder("sdist")
+    sdist.mkdir()
+    package.run(package.python, "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", sdist, cwd=ROOT)
+    (archive,) = sdist.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(sdist / "tree", filter="data")
+    (source,) = (sdist / "tree").iterdir()
+    wheel = package.folder("wheel")
+    with zipfile.ZipFile(package.result("python")) as file:
+        file.extractall(wheel)
+    info = f"ferry_headers-{package.version}.dist-info"
+
+    cmake = {f"share/cmake/ferry/{name}" for name in CMAKE_FILES}
+    pkgconfig = "share/pkgconfig/ferry.pc"
+    expected = {
+        "find_package": (package.result("find_package"), "include", {*cmake, pkgconfig, "share/licenses/ferry/LICENSE"}),
+        "conan": (package.result("conan"), "include", {*cmake, pkgconfig, "licenses/LICENSE", "conaninfo.txt", "conanmanifest.txt"}),
+        "vcpkg": (package.result("vcpkg"), "include",
+                  {*(f"share/ferry/{name}" for name in (*CMAKE_FILES, "copyright", "usage")), pkgconfig}),
+        "wheel": (wheel, "ferry_headers/include", {
+            *(f"ferry_headers/{name}" for name in (*cmake, "__init__.py", "__main__.py")),
+            *(f"{info}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")),
+        }),
+        "sdist": (source, "include", {
+            "CMakeLists.txt", "LICENSE", "PKG-INFO", "pyproject.toml", "cmake/ferry.pc.in",
+            *(f"cmake/ferry-{part}.cmake" for part in ("config", "components", "dlpack")),
+            *(f"packaging/python/{name}" for name in ("README.md", "ferry_headers/__init__.py", "ferry_headers/__main__.py")),
+        }),
+    }
+    for name, (folder, include, more) in expected.items():
+        wanted = {f"{include}/{header}" for header in headers_in_tree()} | more
+        found = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+        expect(found == wanted, f"{name}: missing {sorted(wanted - found)}, unneeded {sorted(found - wanted)}")
+        for file in found - {f"{include}/{header}" for header in headers_in_tree()}:
+            for path in (str(ROOT), str(package.work)):
+                expect(path not in read(folder / file), f"{name}: {file} names {path}: it cannot be moved")
+    # What is in the sdist is enough for the wheel.
+    package.run(package.python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", sdist, archive)
+    (again,) = sdist.glob("*.whl")
+    with zipfile.ZipFile(again) as one, zipfile.ZipFile(package.result("python")) as other:
+        expect(sorted(one.namelist()) == sorted(other.namelist()), "the wheel of the sdist has other files")
+
+
+def versions(package):
+    """include/ferry/version.hpp says which version this is; whatever else says it says the same."""
+    prefix = package.result("find_package")
+    conan_home = {"CONAN_HOME": str(package.folder("conan-inspect"))}
+    inspected = package.run("conan", "inspect", ROOT, "--format=json", env=conan_home, stderr=subprocess.DEVNULL)
+    with zipfile.ZipFile(package.result("python")) as file:
+        metadata = file.read(f"ferry_headers-{package.version}.dist-info/METADATA").decode()
+    said = {
+        "ferry-config-version.cmake": re.search(r'set\(PACKAGE_VERSION "([^"]+)"\)', read(prefix / "share/cmake/ferry/ferry-config-version.cmake"))[1],
+        "ferry.pc": re.search(r"^Version: (\S+)$", read(prefix / "share/pkgconfig/ferry.pc"), re.M)[1],
+        "ports/ferry/vcpkg.json": json.loads(read(ROOT / "ports/ferry/vcpkg.json"))["version"],
+        "the wheel": re.search(r"^Version: (\S+)$", metadata, re.M)[1],
+        "conanfile.py": json.loads(inspected)["version"],
+    }
+    wrong = {where: version for where, version in said.items() if version != package.version}
+    expect(not wrong, f"include/ferry/version.hpp says {package.version}, and {wrong}")
+    # Literals that nobody compares: the files that build packages have none.
+    for file in ("CMakeLists.txt", "conanfile.py", "pyproject.toml", *(f"cmake/{f.name}" for f in (ROOT / "cmake").iterdir())):
+        expect(package.version not in read(ROOT / file), f"{file} has a version of its own")
+
+
+def headers(task, compiler):
+    def check(package):
+        output = package.run(package.python, HERE / "headers.py", task, getattr(package, compiler), package.dlpack)
+        return "; ".join(line for line in output.splitlines() if line.startswith("left out")) or None
+
+    return check
+
+
+# What is run, what it needs to have run before, and how the table calls it. Those that take long come first.
+CHECKS = {
+    "python": (python_wheel, [], "a Python wheel, and an extension that requires it"),
+    "find_package": (way("find_package"), [], "find_package, from a prefix that was moved"),
+    "one_program": (way("one_program"), ["find_package"], "parts built with other options in one program, with -Werror=odr"),
+    "warnings_clang": (headers("warnings", "clang"), [], "all headers without a warning: Clang, -Weverything"),
+    "warnings_gcc": (headers("warnings", "compiler"), [], "all headers without a warning: GCC"),
+    "components": (components, ["find_package"], "every component, installed and from source"),
+    "conan": (way("conan"), [], "Conan 2"),
+    "vcpkg": (way("vcpkg"), [], "vcpkg's port, as an overlay and by itself"),
+    "copy": (way("copy"), [], "a copy of include/"),
+    "add_subdirectory": (way("add_subdirectory"), [], "add_subdirectory"),
+    "fetch_content": (way("fetch_content"), [], "FetchContent"),
+    "pkg_config": (way("pkg_config"), [], "pkg-config"),
+    "fetched_dlpack": (way("fetched_dlpack"), [], "a fetched DLPack"),
+    "quickstart": (quickstart, ["find_package"], "the quickstart, against the installed package"),
+    "bad_input": (bad_input, ["find_package"], "what is missing is said, by CMake"),
+    "bad_input_without_cmake": (bad_input_without_cmake, [], "what is missing is said, by the headers"),
+    "same_text": (headers("same-text", "compiler"), [], "headers read the same whatever the options"),
+    "contents": (contents, ["find_package", "conan", "vcpkg", "python"], "packages have what they need, and nothing else"),
+    "versions": (versions, ["find_package", "python"], "one version"),
 }
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--clang", default="clang++-19")
     parser.add_argument("--dlpack", required=True)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CHECKS))
     arguments = parser.parse_args()
-    options = [f"-DCMAKE_CXX_COMPILER={arguments.compiler}", f"-DFERRY_DLPACK_INCLUDE_DIR={arguments.dlpack}"]
+    if unknown := set(arguments.names) - set(CHECKS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
+    wanted = set(arguments.names or CHECKS)
+    wanted |= {need for name in wanted for need in CHECKS[name][1]}
 
-    failed = 0
-    for way, check in WAYS.items():
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="ferry-package-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        package = Package(arguments, pathlib.Path(folder).resolve())
+        (package.work / "results").mkdir()
+        futures = {}
+
+        def one(name):
+            check, needs, _ = CHECKS[name]
+            for need in needs:
+                if futures[need].result()[0] != "passed":
+                    return "failed", 0.0, f"{need} failed, which it needs"
+            start = time.monotonic()
             try:
-                check(pathlib.Path(folder), options)
-                print(f"passed: {way}")
-            except RuntimeError as error:
-                failed += 1
-                print(f"failed: {way}\n{error}")
-    sys.exit(failed != 0)
+                result = "passed", check(package)
+            except Failed as failure:
+                result = "failed", str(failure)
+            return result[0], time.monotonic() - start, result[1]
+
+        # What is needed is submitted before who needs it, so that nobody waits for what never starts.
+        for name in sorted(wanted, key=lambda name: (bool(CHECKS[name][1]), list(CHECKS).index(name))):
+            futures[name] = pool.submit(one, name)
+        rows = {name: futures[name].result() for name in CHECKS if name in wanted}
+
+    for name, (result, _, text) in rows.items():
+        if result == "failed":
+            print(f"== {name} failed\n{text}\n")
+    width = max(len(CHECKS[name][2]) for name in rows)
+    for name, (result, seconds, text) in rows.items():
+        print(f"{CHECKS[name][2]:{width}}  {result}  {seconds:5.1f} s  {text or '' if result == 'passed' else name}")
+    results = [result for result, _, _ in rows.values()]
+    left_out = sum(result == "passed" and bool(text) for result, _, text in rows.values())
+    print(f"{results.count('passed')} passed, {results.count('failed')} failed, {left_out} skipped")
+    sys.exit("failed" in results)
 
 
 if __name__ == "__main__":

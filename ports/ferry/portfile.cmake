@@ -1,0 +1,30 @@
+set(VCPKG_BUILD_TYPE release) # header-only
+
+if(EXISTS "${CURRENT_PORT_DIR}/../../include/ferry/version.hpp")
+    # An overlay port in ferry's own tree: the tree is the source.
+    get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../.." ABSOLUTE)
+else()
+    # In a registry: the release. SHA512 is filled in when there is one.
+    vcpkg_from_github(
+        OUT_SOURCE_PATH SOURCE_PATH
+        REPO ferry/ferry
+        REF "v${VERSION}"
+        SHA512 0
+        HEAD_REF main
+    )
+endif()
+
+vcpkg_cmake_configure(
+    SOURCE_PATH "${SOURCE_PATH}"
+    OPTIONS
+        -DFERRY_BUILD_TESTS=OFF
+        -DFERRY_BUILD_EXAMPLES=OFF
+        -DFERRY_BUILD_BENCH=OFF
+        -DFERRY_PYTHON=OFF
+)
+vcpkg_cmake_install()
+vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/ferry)
+vcpkg_fixup_pkgconfig()
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
+file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")

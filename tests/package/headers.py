@@ -1,0 +1,189 @@
+"""Every public header in one translation unit, without SYSTEM: what compilers warn about, and whether options change the text.
+
+usage: headers.py warnings COMPILER DLPACK | headers.py same-text COMPILER DLPACK
+"""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = ROOT / "include"
+
+GCC = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow"]
+# [exceptions]
+# What is left out of -Weverything, and why.
+CLANG = {
+    "c++98-compat": "for code that older standards must compile",
+    "c++98-compat-pedantic": "the same",
+    "c++20-compat": "the same: consteval is a word of C++20",
+    "padded": "a struct with padding is not a mistake",
+    "switch-default": "without a default label the compiler names the enumerator that was forgotten",
+    "switch-enum": "with a default label the others are meant to be one case",
+    "ctad-maybe-unsupported": "deduction by the constructors is what is meant",
+    "weak-vtables": "a header-only library has no file to put a vtable in",
+    "unsafe-buffer-usage": "pointers are what DLPack hands over; they are checked where they come in",
+    "unsafe-buffer-usage-in-container": "the same, for std::span of a pointer and a count",
+    "comma": "two assignments in one case of a switch",
+    "float-equal": "the conformance kit asks for exactly the number that it wrote",
+    "documentation": "a \\throws that only names the error is whole",
+    "exit-time-destructors": "each thread's CUDA events go with it",
+    "disabled-macro-expansion": "macros of CPython and the C library that name themselves",
+    "cast-function-type-strict": "CPython's table of methods has one type for functions of several",
+}
+# [/exceptions]
+
+
+
+def wheel(name, include):
+    """The folder of headers in an installed wheel."""
+    spec = importlib.util.find_spec(name)
+    return [str(pathlib.Path(root, include)) for root in (spec.submodule_search_locations if spec else [])]
+
+
+# Headers of other libraries: what a header of ours includes, and the folders to look in. What is not installed is left out.
+LIBRARIES = {
+    "cuda_runtime_api.h": ["/usr/local/cuda/include"],
+    "thrust/device_vector.h": ["/usr/local/cuda/include/cccl"],
+    "cuda/std/mdspan": ["/usr/local/cuda/include/cccl"],
+    "Python.h": [sysconfig.get_path("include")],
+    "nlohmann/json.hpp": ["/usr/include"],
+    "Eigen/Core": ["/usr/include/eigen3"],
+    "opencv2/core/mat.hpp": ["/usr/include/opencv4"],
+    "xtensor/xarray.hpp": ["/usr/include"],
+    "nanobind/nanobind.h": wheel("nanobind", "include"),
+    "pybind11/pybind11.h": wheel("pybind11", "include"),
+    "ATen/core/Tensor.h": [],  # minutes; the adapter's tests compile it with ferry's own warnings
+}
+NEEDS = {
+    "ferry/cuda": ["cuda_runtime_api.h"],
+    "ferry/cuda/thrust.hpp": ["thrust/device_vector.h"],
+    "ferry/adapters/mdspan_cccl.hpp": ["cuda/std/mdspan"],
+    "ferry/adapters/eigen.hpp": ["Eigen/Core"],
+    "ferry/adapters/opencv.hpp": ["opencv2/core/mat.hpp"],
+    "ferry/adapters/xtensor.hpp": ["xtensor/xarray.hpp"],
+    "ferry/adapters/torch.hpp": ["ATen/core/Tensor.h"],
+    "ferry/wire/json.hpp": ["nlohmann/json.hpp"],
+    "ferry/python": ["Python.h"],
+    "ferry/python/nanobind": ["nanobind/nanobind.h"],
+    "ferry/python/pybind11": ["pybind11/pybind11.h"],
+    "ferry/python/cuda_": ["Python.h", "cuda_runtime_api.h"],
+}
+
+
+def folder_of(library):
+    return next((folder for folder in LIBRARIES[library] if pathlib.Path(folder, library).exists()), None)
+
+
+def sort_headers():
+    """The headers that can be compiled here, Python's first, as CPython asks; and those left out with what they miss."""
+    usable, left_out = [], {}
+    for file in sorted(INCLUDE.rglob("*.hpp")):
+        header = file.relative_to(INCLUDE).as_posix()
+        needed = {library for prefix, libraries in NEEDS.items() if header.startswith(prefix) for library in libraries}
+        missing = sorted(library for library in needed if folder_of(library) is None)
+        if missing:
+            left_out[header] = missing
+        else:
+            usable.append(header)
+    return sorted(usable, key=lambda header: (not header.startswith("ferry/python"), header)), left_out
+
+
+def flags(dlpack):
+    folders = {folder_of(library) for library in LIBRARIES} - {None, "/usr/include"}
+    return ["-std=c++20", f"-I{INCLUDE}", "-isystem", dlpack, *(part for folder in sorted(folders) for part in ("-isystem", folder))]
+
+
+def includes(headers):
+    return "".join(f"#include <{header}>\n" for header in headers)
+
+
+def compile_text(text, *command):
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "all.cpp")
+        source.write_text(text, encoding="utf-8")
+        return subprocess.run([*command, source], capture_output=True, text=True, check=False)
+
+
+def warnings(compiler, dlpack):
+    """Compiles all headers and, with Clang, the examples for what templates do: a warning from a header of ours is an error.
+
+    What GCC says of templates the tests show, which are compiled with these warnings anyway.
+    """
+    headers, left_out = sort_headers()
+    command = [compiler, *flags(dlpack), "-fsyntax-only"]
+    sources = {"all headers": includes(headers)}
+    if "clang" in compiler:
+        for example in [*sorted((ROOT / "examples").glob("*.cpp")), ROOT / "examples/quickstart/main.cpp"]:
+            sources[example.name] = f'#include "{example}"\n'
+        # xtensor before 0.25 has partial specialisations that are ambiguous by the rule that Clang 19 goes by.
+        command += ["-fno-relaxed-template-template-args", "-Wno-deprecated-no-relaxed-template-template-args"]
+        command += ["-Weverything", *(f"-Wno-{name}" for name in CLANG), "-ferror-limit=0"]
+    else:
+        command += GCC
+    failed = False
+    for name, text in sources.items():
+        result = compile_text(text, *command)
+        ours = [line for line in result.stderr.splitlines() if re.match(rf"{re.escape(str(INCLUDE))}/.*(warning|error): ", line)]
+        print(f"{name}: {len(ours)} warnings", *ours, sep="\n")
+        if result.returncode:
+            print(result.stderr)
+        failed = failed or bool(ours) or result.returncode != 0
+    planted = compile_text(f'# 1 "{INCLUDE}/ferry/planted.hpp" 1\ninline char planted(int i) {{ return i; }}\n', *command)
+    if "planted.hpp" not in planted.stderr:
+        sys.exit("a planted conversion went unnoticed")
+    print(f"{len(headers)} headers")
+    if left_out:
+        print("left out for want of a library:", *left_out)
+    return failed
+
+
+def text_of(compiler, dlpack, options, first):
+    """What the preprocessor leaves of the headers that need no library, by file."""
+    core = [header for header in sort_headers()[0] if not any(header.startswith(prefix) for prefix in NEEDS)]
+    result = compile_text(includes([*first, *core]), compiler, *flags(dlpack), *options, "-E")
+    if result.returncode:
+        sys.exit(result.stderr)
+    text, header = {}, None
+    for line in result.stdout.splitlines():
+        if mark := re.match(r'# \d+ "([^"]+)"', line):
+            name = mark[1].removeprefix(f"{INCLUDE}/")
+            header = name if name in core else None
+        elif header and line.strip():
+            text.setdefault(header, []).append(line.strip())
+    return text
+
+
+def same_text(compiler, dlpack):
+    """No header reads differently under another option, or after other headers: then no inline function differs, either."""
+    plain = text_of(compiler, dlpack, [], [])
+    usable = sort_headers()[0]
+    variants = {
+        "NDEBUG, optimised": (["-DNDEBUG", "-O3"], []),
+        "assertions of the library": (["-D_GLIBCXX_ASSERTIONS"], []),
+        "CPython before": ([], ["ferry/python.hpp"]),
+        "position-independent, hidden": (["-fPIC", "-fvisibility=hidden"], []),
+        "CUDA before": ([], ["ferry/cuda.hpp"]),
+    }
+    failed = len(plain) < 100
+    for name, (options, first) in variants.items():
+        if not set(first) <= set(usable):
+            print(f"left out, the library is not here: {name}")
+            continue
+        other = text_of(compiler, dlpack, options, first)
+        differ = [header for header in plain if plain[header] != other.get(header)]
+        print(f"{name}: {len(plain)} headers, {len(differ)} differ", *differ, sep="\n")
+        failed = failed or bool(differ)
+    if text_of(compiler, dlpack, ["-fno-rtti"], []) == plain:
+        sys.exit("the one option that a header asks about went unnoticed")
+    return failed
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in ("warnings", "same-text"):
+        sys.exit(__doc__)
+    sys.exit({"warnings": warnings, "same-text": same_text}[sys.argv[1]](*sys.argv[2:]))
