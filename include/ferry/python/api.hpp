@@ -6,6 +6,8 @@
 #endif
 #include <Python.h>
 
+#include <ferry/config.hpp>
+
 #include <cxxabi.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 #error "ferry does not support free-threaded builds of CPython: build against the default build of the interpreter"
 #endif
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 
 /// Whether the interpreter is gone, or going: then no object may be touched any more (R66).
 [[nodiscard]] inline bool is_finalizing() noexcept {
@@ -48,4 +50,4 @@ decltype(auto) outlive(F&& call) {
 }
 
 }  // namespace detail
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <optional>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 /// Names that are looked up at every call, interned once. Immortal; made with the GIL held.
@@ -181,4 +181,4 @@ struct interned_names {
     }
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -7,7 +7,7 @@
 #include <ferry/python/column_dlpack.hpp>
 #include <ferry/python/install.hpp>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 /// The methods of one column type, as CPython calls them.
@@ -108,4 +108,4 @@ template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
     return true;
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

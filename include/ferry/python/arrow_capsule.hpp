@@ -9,7 +9,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::python::detail {
+namespace ferry::inline v0::python::detail {
 
 template <class T>
 concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> || std::same_as<T, ArrowDeviceArray> ||
@@ -47,11 +47,6 @@ class owned_struct {
     }
 
     [[nodiscard]] T* get() noexcept { return &value_; }
-    /// Gives the struct to whoever owns `to`, which holds nothing.
-    void move_to(T& to) noexcept {
-        to = value_;
-        base_of(value_).release = nullptr;
-    }
 
    private:
     T value_{};
@@ -92,4 +87,4 @@ template <arrow_struct T>
     return static_cast<T*>(PyCapsule_GetPointer(capsule, arrow_capsule_name<T>));
 }
 
-}  // namespace ferry::python::detail
+}  // namespace ferry::inline v0::python::detail

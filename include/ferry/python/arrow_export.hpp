@@ -13,7 +13,7 @@
 
 #include <utility>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 [[nodiscard]] inline PyObject* pair_of(reference first, reference second) {
@@ -82,4 +82,4 @@ inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_
     return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -18,7 +18,7 @@
 #include <memory>
 #include <utility>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 /// The method of an object; of its type, else of its own. A class has none in this sense: its methods are for its instances.
@@ -138,7 +138,8 @@ template <class BackEnd>
 }
 
 /// Lets the error of the host's array protocol through, unless it says that the data cannot go this way, as pyarrow's and ours do
-/// for memory of a device, and there is another way: then it is gone. \throws error_is_set
+/// for memory of a device, and there is another way: then it is gone.
+/// \throws error_is_set  the error as it was
 inline void pass_on_unless_device(PyObject* x) {
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw error_is_set{};
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
@@ -178,4 +179,4 @@ template <class BackEnd = host_back_end const&>
     throw error_is_set{};
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ferry::python::detail {
+namespace ferry::inline v0::python::detail {
 
 /// Waits always, and copies of some size, happen without the GIL: the thread that a stream waits for may need it. Borrows
 /// the back end underneath.
@@ -36,4 +36,4 @@ class yielding {
     BackEnd* underneath_;
 };
 
-}  // namespace ferry::python::detail
+}  // namespace ferry::inline v0::python::detail

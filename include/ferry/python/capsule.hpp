@@ -8,7 +8,7 @@
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 /// The names of R60; CPython keeps the pointers, so they are static.
@@ -69,4 +69,4 @@ template <ferry::detail::managed_struct Raw>
     raise(PyExc_ValueError, "the capsule is not one of DLPack: its name is neither 'dltensor_versioned' nor 'dltensor' (R60)");
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -14,7 +14,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace python::detail {
 
 /// The numbers of a column, as an array with handles to share.
@@ -53,4 +53,4 @@ template <class BackEnd>
 }
 
 }  // namespace python::detail
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 /// Makes a device current for a scope; does nothing where there is no such device.
@@ -38,4 +38,4 @@ struct cuda_back_end : BackEnd {
     [[nodiscard]] std::optional<detail::arrival> fetch_otherwise(PyObject* x) const { return from_cuda_array_interface(x); }
 };
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -10,7 +10,7 @@
 #include <new>
 #include <stdexcept>  // an adapter may throw what its library throws
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 
 /// Thrown where a Python error is set already; carries nothing.
 struct error_is_set {};
@@ -85,4 +85,4 @@ inline void translate_exception() noexcept {
     }
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

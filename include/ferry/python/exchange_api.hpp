@@ -12,7 +12,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::python::detail {
+namespace ferry::inline v0::python::detail {
 
 /// The table of one array type: functions that translate every exception, so that none crosses (R77).
 template <class T, class Unwrap, class Wrap, class BackEnd>
@@ -167,4 +167,4 @@ struct FERRY_HIDDEN exchange_table {
     }
 };
 
-}  // namespace ferry::python::detail
+}  // namespace ferry::inline v0::python::detail

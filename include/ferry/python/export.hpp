@@ -12,7 +12,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry::python::detail {
+namespace ferry::inline v0::python::detail {
 
 /// The arguments of one call of `__dlpack__`, as they came.
 struct export_arguments {
@@ -99,4 +99,4 @@ template <class T, class BackEnd>
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
 }
 
-}  // namespace ferry::python::detail
+}  // namespace ferry::inline v0::python::detail

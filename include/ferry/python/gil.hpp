@@ -3,7 +3,7 @@
 
 #include <ferry/python/api.hpp>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 
 /// Lets other Python threads run until the end of the scope, which must hold the GIL at its start and touch no object. When the
 /// interpreter goes meanwhile, the thread waits for its end (R66).
@@ -20,4 +20,4 @@ class without_gil {
     PyThreadState* state_;
 };
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -5,8 +5,8 @@
 #include <ferry/python/back_end.hpp>
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/error.hpp>
+#include <ferry/python/published.hpp>
 
-#include <ferry/abi/exchange_api.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <concepts>
@@ -14,7 +14,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 namespace detail {
 
 /// A tensor as it came, and the stream on which it is ready: none when the handshake has ordered it already.
@@ -22,58 +22,6 @@ struct arrival {
     managed_tensor tensor;
     std::optional<stream_token> ready_on;
 };
-
-/// Where among the bases of a type, itself first, a name is defined; their number when nowhere.
-[[nodiscard]] inline Py_ssize_t base_that_defines(PyTypeObject* type, PyObject* name) noexcept {
-    PyObject* const bases = type->tp_mro;
-    Py_ssize_t const count = bases != nullptr ? PyTuple_GET_SIZE(bases) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
-#if PY_VERSION_HEX >= 0x030C0000
-        reference const own{PyType_GetDict(base)};
-        PyObject* const dictionary = own.get();
-#else
-        PyObject* const dictionary = base->tp_dict;
-#endif
-        if (dictionary != nullptr && PyDict_Contains(dictionary, name) == 1) return i;
-    }
-    return count;
-}
-
-/// An attribute of an object; nothing when it has none. Other errors go through.
-[[nodiscard]] inline reference find_attribute(PyObject* object, PyObject* name) {
-    reference found{outlive([&] { return PyObject_GetAttr(object, name); })};
-    if (found) return found;
-    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
-    PyErr_Clear();
-    return found;
-}
-
-/// The exchange table of an object's type, in either spelling (R69), in the newest version that we can read (R70), with all
-/// that an import needs (R71); null when there is none. A table that a base published does not speak for a type with a
-/// `__dlpack__` of its own.
-[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
-    auto* const type = Py_TYPE(object);
-    // Most types have no table, and an attribute error costs more than the import: their dictionaries are asked first.
-    auto const newer = base_that_defines(type, names().exchange_api), older = base_that_defines(type, names().exchange_api_1_2);
-    if (PyTuple_GET_SIZE(type->tp_mro) == newer && newer == older) return nullptr;
-    if (base_that_defines(type, names().dlpack) < (newer < older ? newer : older)) return nullptr;
-    void* table = nullptr;
-    reference published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api);
-    if (published) {
-        if (PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) != 0)
-            table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
-    } else {
-        published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api_1_2);
-        if (published && PyLong_CheckExact(published.get()) != 0) table = PyLong_AsVoidPtr(published.get());
-        if (PyErr_Occurred() != nullptr) throw error_is_set{};
-    }
-    auto const* header = static_cast<abi::exchange_api_header const*>(table);
-    while (header != nullptr && header->version.major > version::current.major) header = header->prev_api;
-    if (header == nullptr || header->version.major != version::current.major) return nullptr;
-    auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
-    return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
-}
 
 /// The tensor of an object whose type has a table. R73, R76: no synchronisation happens in there; the tensor is ready on the
 /// producer's current stream. Nothing for objects without a table, and for complex numbers: PyTorch's table passes on the
@@ -130,14 +78,22 @@ struct arrival {
         }
         keyword_names = tuple.get();
     }
+    if (PyObject* const method = plain_producers::known().method_of(Py_TYPE(x))) {
+        Py_INCREF(method);
+        reference const held{method};
+        return reference{outlive([&] { return PyObject_Vectorcall(method, arguments, 1, keyword_names); })};
+    }
     return reference{outlive([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or move
 /// (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other errors, and
-/// any after copy=False, are the producer's and go through (R81).
-[[nodiscard]] inline reference ask(PyObject* x, request const& wish) {
+/// any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data is. A stream of the
+/// wanted device (R48) means nothing to a plain request when the data is elsewhere, and NumPy refuses any.
+[[nodiscard]] inline reference ask(PyObject* x, request const& wish, std::optional<device> at) {
     reference const stream = to_number(wish.stream);
+    bool const is_known_there = !at || (at->type != device_type::cpu && (!wish.stream.names_stream() || orders(wish.stream.family(), at->type)));
+    PyObject* const plain_stream = is_known_there ? stream.get() : nullptr;
     reference dl_device;
     if (wish.device) {
         dl_device = reference{Py_BuildValue("(ii)", static_cast<int>(wish.device->type), static_cast<int>(wish.device->id))};
@@ -152,12 +108,12 @@ struct arrival {
     if (!too_old && !(unable && asked_much)) throw error_is_set{};
     if (copy != nullptr || dl_device) {
         PyErr_Clear();
-        result = call_dlpack(x, true, stream.get(), nullptr, nullptr);
+        result = call_dlpack(x, true, plain_stream, nullptr, nullptr);
         if (result) return result;
         if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
     }
     PyErr_Clear();
-    result = call_dlpack(x, false, stream.get(), nullptr, nullptr);
+    result = call_dlpack(x, false, plain_stream, nullptr, nullptr);
     if (!result) throw error_is_set{};
     return result;
 }
@@ -174,17 +130,10 @@ concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
     { b.fetch_otherwise(x) } -> std::same_as<std::optional<arrival>>;
 };
 
-/// Whether an object has `__dlpack__`: of its type, else of its own, as what forwards its attributes to another object has. A
-/// class has none in the sense of this question: its methods are for its instances.
-[[nodiscard]] inline bool has_dlpack(PyObject* x) {
-    if (find_attribute(reinterpret_cast<PyObject*>(Py_TYPE(x)), names().dlpack)) return true;
-    return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
-}
-
 /// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64). Types with a table and nothing else are
-/// asked by it, and leave what it cannot say to us.
+/// asked by it, and leave what it cannot say to us. `at`: where the producer says its data is, if it was asked.
 template <class BackEnd>
-[[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b) {
+[[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b, std::optional<device> at = {}) {
     if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
     if (!has_dlpack(x)) {
         if (auto got = import_by_table(x, true)) return std::move(*got);
@@ -195,7 +144,7 @@ template <class BackEnd>
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};
     }
-    reference const capsule = ask(x, wish);
+    reference const capsule = ask(x, wish, at);
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
@@ -227,9 +176,10 @@ template <class T, class BackEnd>
             if constexpr (selects_device<BackEnd>) {
                 if (where->type == device_type::cuda) {
                     [[maybe_unused]] auto const current = b.make_current(*where);
-                    return fetch(x, told, b);
+                    return fetch(x, told, b, where);
                 }
             }
+            return fetch(x, told, b, where);
         }
     }
     return fetch(x, told, b);
@@ -251,10 +201,14 @@ template <class T, class BackEnd = host_back_end const&>
     if (wish.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
         ferry::detail::fail(errc::copy_needed, "from_dlpack", message{"copy=False was asked for, and the producer copied (R54)"}, where);
     auto const place = got.tensor.device();
+    if constexpr (std::same_as<T, managed_tensor>) {
+        bool const as_it_comes = !wish.device && wish.copy == copy_policy::if_needed && wish.stream.is_none();
+        if (as_it_comes && place.type == device_type::cpu) return std::move(got.tensor);  // nothing is owed
+    }
     stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(wish, place);
     wish = ferry::detail::with_stream<T>(wish, place);
     detail::yielding patient{b};
     return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, ready, patient, where), where);
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

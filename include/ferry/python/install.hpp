@@ -10,7 +10,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 
 /// A function without state, a lambda without captures: it is made anew wherever a C callback needs it.
 template <class F>
@@ -147,4 +147,4 @@ template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_e
                                  PyCapsule_New(const_cast<abi::exchange_api*>(table), abi::exchange_api_capsule, nullptr));
 }
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace ferry::python {
+namespace ferry::inline v0::python {
 
 /// A strong reference for code that holds the GIL. Move-only.
 class reference {
@@ -60,4 +60,4 @@ class owned_object {
     PyObject* object_;
 };
 
-}  // namespace ferry::python
+}  // namespace ferry::inline v0::python

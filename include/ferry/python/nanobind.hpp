@@ -1,0 +1,257 @@
+// ferry: type casters for nanobind: bound functions take and return tensors of every library that
+// speaks DLPack.
+#pragma once
+
+#include <ferry/python/caster.hpp>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace ferry::inline v0::python::detail {
+
+/// Arguments of type T. What is no refusal is kept until the function is about to be called, and
+/// thrown there: nanobind's casters of containers must not be left by an exception.
+template <class T, class Options> struct nanobind_argument {
+    using Value = T;
+    static constexpr auto Name = nanobind::detail::const_name(signature_of<T>.text);
+    template <class As> using Cast = nanobind::detail::movable_cast_t<As>;
+
+    [[nodiscard]] bool from_python(nanobind::handle from, std::uint32_t flags,
+                                   nanobind::detail::cleanup_list*) noexcept {
+        try {
+            if constexpr (std::same_as<T, managed_tensor>) {
+                if (from.is_none())
+                    return loaded_.value.emplace(), true;  // nb::arg().none(): it holds nothing
+            }
+            if (from.is_none()) return false;
+            // nb::cast, before it asked can_cast.
+            if (!keeps_its_tensor<T> && (flags & nanobind::detail::cast_flags::manual) != 0)
+                return false;
+            return loaded_.load(from.ptr(), (flags & nanobind::detail::cast_flags::convert) != 0);
+        } catch (error_is_set const&) {
+            failure_ = std::make_exception_ptr(nanobind::python_error());
+        } catch (...) {
+            failure_ = std::current_exception();
+        }
+        return true;
+    }
+
+    /// Asked by containers and nb::cast, whose results outlive the caster.
+    template <class As> [[nodiscard]] bool can_cast() const noexcept {
+        static_assert(keeps_its_tensor<T>,
+                      "ferry: a typed_view ends with the call that it is an argument of: "
+                      "containers and nb::cast take ferry::managed_tensor");
+        return failure_ == nullptr;
+    }
+    explicit operator T*() { return &get(); }
+    explicit operator T&() { return get(); }
+    explicit operator T&&() { return std::move(get()); }
+
+   private:
+    [[nodiscard]] T& get() {
+        if (failure_ != nullptr) std::rethrow_exception(failure_);
+        return *loaded_.value;
+    }
+
+    loader<T, Options> loaded_;
+    std::exception_ptr failure_;
+};
+
+/// Results: nothing, with a Python error set, when it cannot be exported.
+template <class Options, class T> [[nodiscard]] nanobind::handle to_nanobind(T&& value) noexcept {
+    try {
+        return to_python<Options>(std::forward<T>(value));
+    } catch (...) {
+        translate_exception();
+        return {};
+    }
+}
+
+/// None, or an argument of type T. Hidden, as what it holds of the library is. The caster of the
+/// argument lives as long as the call, which
+/// nanobind's own does not grant.
+template <class T> struct FERRY_HIDDEN nanobind_optional {
+    using Value = std::optional<T>;
+    using inner = nanobind::detail::make_caster<T>;
+    static constexpr auto Name = inner::Name + nanobind::detail::const_name(" | None");
+    template <class As> using Cast = nanobind::detail::movable_cast_t<As>;
+
+    [[nodiscard]] bool from_python(nanobind::handle from, std::uint32_t flags,
+                                   nanobind::detail::cleanup_list* cleanup) noexcept {
+        is_none_ = from.is_none();
+        return is_none_ || inner_.from_python(from, flags, cleanup);
+    }
+    template <class As> [[nodiscard]] bool can_cast() const noexcept {
+        return inner_.template can_cast<T>();
+    }
+    explicit operator Value*() { return &get(); }
+    explicit operator Value&() { return get(); }
+    explicit operator Value&&() { return std::move(get()); }
+
+   private:
+    [[nodiscard]] Value& get() {
+        if (!is_none_ && !value_) value_.emplace(inner_.operator T&&());
+        return value_;
+    }
+
+    inner inner_;
+    Value value_;
+    bool is_none_ = true;
+};
+
+/// Arrays, both ways.
+template <class T> struct nanobind_array : nanobind_argument<T, options<>> {
+    template <class From>
+    [[nodiscard]] static nanobind::handle from_cpp(From&& value, nanobind::rv_policy,
+                                                   nanobind::detail::cleanup_list*) noexcept {
+        if constexpr (std::is_pointer_v<std::remove_reference_t<From>>) {
+            return value != nullptr ? to_nanobind<options<>>(*value) : nanobind::none().release();
+        } else {
+            return to_nanobind<options<>>(std::forward<From>(value));
+        }
+    }
+};
+
+}  // namespace ferry::inline v0::python::detail
+
+namespace nanobind::detail {
+
+/// A tensor that is the function's own: it may keep it, move it and return it. Lives as long as the
+/// object.
+template <>
+struct type_caster<ferry::managed_tensor>
+    : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
+
+/// A view of the caller's memory, which is imported for the call and released when it ends, also by
+/// an exception.
+template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
+    : ferry::python::detail::nanobind_argument<ferry::typed_view<T, Rank, Access, Layout>,
+                                               ferry::python::detail::options<>> {
+    template <class From> static handle from_cpp(From&&, rv_policy, cleanup_list*) noexcept {
+        static_assert(!std::is_same_v<From, From>,
+                      "ferry: a typed_view owns nothing that could be returned: return the array, "
+                      "or a managed_tensor");
+        return {};
+    }
+};
+
+/// An argument with options.
+template <class T, class... Options> struct type_caster<ferry::python::argument<T, Options...>> {
+    using Value = ferry::python::argument<T, Options...>;
+    using inner =
+        ferry::python::detail::nanobind_argument<T, ferry::python::detail::options<Options...>>;
+    static constexpr auto Name = inner::Name;
+    template <class As> using Cast = movable_cast_t<As>;
+    bool from_python(handle from, std::uint32_t flags, cleanup_list* cleanup) noexcept {
+        return inner_.from_python(from, flags, cleanup);
+    }
+    template <class As> bool can_cast() const noexcept { return inner_.template can_cast<T>(); }
+    explicit operator Value*() { return &get(); }
+    explicit operator Value&() { return get(); }
+    explicit operator Value&&() { return std::move(get()); }
+
+   private:
+    Value& get() {
+        if (!value_) value_.emplace(inner_.operator T&&());
+        return *value_;
+    }
+    inner inner_;
+    std::optional<Value> value_;
+};
+
+/// A result with options.
+template <class T, class... Options> struct type_caster<ferry::python::result<T, Options...>> {
+    static constexpr auto Name = const_name(ferry::python::detail::signature_of<T>.text);
+    static handle from_cpp(ferry::python::result<T, Options...>&& value, rv_policy,
+                           cleanup_list*) noexcept {
+        return ferry::python::detail::to_nanobind<ferry::python::detail::options<Options...>>(
+            std::move(*value));
+    }
+};
+
+/// None, or one of these.
+template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
+    : ferry::python::detail::nanobind_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
+template <class T, class... Options>
+struct type_caster<std::optional<ferry::python::argument<T, Options...>>>
+    : ferry::python::detail::nanobind_optional<ferry::python::argument<T, Options...>> {};
+template <>
+struct type_caster<std::optional<ferry::managed_tensor>>
+    : ferry::python::detail::nanobind_optional<ferry::managed_tensor> {
+    static handle from_cpp(std::optional<ferry::managed_tensor>&& value, rv_policy policy,
+                           cleanup_list* cleanup) noexcept {
+        return value ? make_caster<ferry::managed_tensor>::from_cpp(std::move(*value), policy,
+                                                                    cleanup)
+                     : none().release();
+    }
+};
+
+/// Every array that ferry::array_traits adapts: taken by adopt, returned by view. See
+/// ferry::python::casts_array.
+template <ferry::python::cast_array T>
+struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
+
+}  // namespace nanobind::detail
+
+namespace ferry::inline v0::python {
+namespace detail {
+
+/// One way of nanobind to call a function, with somebody who listens.
+template <int Slot> struct FERRY_HIDDEN nanobind_call {
+    static inline vectorcallfunc original = nullptr;
+    static PyObject* relay(PyObject* self, PyObject* const* arguments, std::size_t flags,
+                           PyObject* keywords) {
+        auto const positional =
+            static_cast<std::uint32_t>(flags);  // above are flags, CPython's and nanobind's
+        return listening([&] { return original(self, arguments, flags, keywords); }, arguments,
+                         positional, keywords);
+    }
+    /// Puts the relay into a slot; a handful of slots are as many as nanobind has ways to call.
+    static void install(vectorcallfunc& slot) noexcept {
+        if constexpr (Slot < 12) {
+            if (slot == &relay) return;
+            if (original == nullptr) original = slot;
+            if (original == slot)
+                slot = &relay;
+            else
+                nanobind_call<Slot + 1>::install(slot);
+        }
+    }
+};
+
+}  // namespace detail
+
+/// Call it last in NB_MODULE. From then on a ferry::error that leaves a bound function is the
+/// Python error that docs/python.md lists, and the TypeError of a call that no overload takes says
+/// of each refused tensor which argument it was and why.
+inline void report_errors(nanobind::module_& module) {
+    nanobind::register_exception_translator([](std::exception_ptr const& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (error const&) {
+            translate_exception();
+        } catch (error_is_set const&) {
+            translate_exception();
+        }
+    });
+    detail::for_each_function(module.ptr(), [](PyObject* function) {
+        auto* const type = Py_TYPE(function);
+        bool const is_bound = std::strstr(type->tp_name, "nb_func") != nullptr ||
+                              std::strstr(type->tp_name, "nb_method") != nullptr;
+        if (!is_bound || type->tp_vectorcall_offset <= 0) return;
+        auto* const slot = reinterpret_cast<char*>(function) + type->tp_vectorcall_offset;
+        detail::nanobind_call<0>::install(*reinterpret_cast<vectorcallfunc*>(slot));
+    });
+}
+
+}  // namespace ferry::inline v0::python

@@ -1,0 +1,259 @@
+// ferry: type casters for pybind11: bound functions take and return tensors of every library that
+// speaks DLPack.
+#pragma once
+
+#include <ferry/python/caster.hpp>
+
+#include <pybind11/pybind11.h>
+
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace ferry::inline v0::python::detail {
+
+/// Arguments of type T.
+template <class T, class Options> struct pybind11_argument {
+    static constexpr auto name = pybind11::detail::const_name(signature_of<T>.text);
+    template <class As> using cast_op_type = pybind11::detail::movable_cast_op_type<As>;
+
+    [[nodiscard]] bool load(pybind11::handle from, bool convert) {
+        if (!from || from.is_none()) return false;
+        try {
+            return loaded_.load(from.ptr(), convert);
+        } catch (error_is_set const&) {
+            throw pybind11::error_already_set();
+        }
+    }
+    operator T*() { return &*loaded_.value; }
+    operator T&() { return *loaded_.value; }
+    operator T&&() && { return std::move(*loaded_.value); }
+
+   private:
+    loader<T, Options> loaded_;
+};
+
+/// Results. \throws pybind11::error_already_set
+template <class Options, class T> [[nodiscard]] pybind11::handle to_pybind11(T&& value) {
+    try {
+        return to_python<Options>(std::forward<T>(value));
+    } catch (...) {
+        translate_exception();
+        throw pybind11::error_already_set();
+    }
+}
+
+/// None, or an argument of type T. Hidden, as what it holds of the library is. The caster of the
+/// argument lives as long as the call, which
+/// pybind11's own does not grant.
+template <class T> struct FERRY_HIDDEN pybind11_optional {
+    using Value = std::optional<T>;
+    using inner = pybind11::detail::make_caster<T>;
+    static constexpr auto name = inner::name + pybind11::detail::const_name(" | None");
+    template <class As> using cast_op_type = pybind11::detail::movable_cast_op_type<As>;
+
+    [[nodiscard]] bool load(pybind11::handle from, bool convert) {
+        value_.reset();
+        if (!from || from.is_none()) return static_cast<bool>(from);
+        if (!inner_.load(from, convert)) return false;
+        value_.emplace(std::move(inner_.operator T&()));
+        return true;
+    }
+    operator Value*() { return &value_; }
+    operator Value&() { return value_; }
+    operator Value&&() && { return std::move(value_); }
+
+   private:
+    inner inner_;
+    Value value_;
+};
+
+/// Arrays, both ways.
+template <class T> struct pybind11_array : pybind11_argument<T, options<>> {
+    template <class From>
+    [[nodiscard]] static pybind11::handle cast(From&& value, pybind11::return_value_policy,
+                                               pybind11::handle) {
+        if constexpr (std::is_pointer_v<std::remove_reference_t<From>>) {
+            return value != nullptr ? to_pybind11<options<>>(*value) : pybind11::none().release();
+        } else {
+            return to_pybind11<options<>>(std::forward<From>(value));
+        }
+    }
+};
+
+}  // namespace ferry::inline v0::python::detail
+
+namespace pybind11::detail {
+
+/// A tensor that is the function's own: it may keep it, move it and return it. Lives as long as the
+/// object.
+template <>
+struct type_caster<ferry::managed_tensor>
+    : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
+
+/// A view of the caller's memory, which is imported for the call and released when it ends, also by
+/// an exception.
+template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
+    : ferry::python::detail::pybind11_argument<ferry::typed_view<T, Rank, Access, Layout>,
+                                               ferry::python::detail::options<>> {
+    template <class From> static handle cast(From&&, return_value_policy, handle) {
+        static_assert(!std::is_same_v<From, From>,
+                      "ferry: a typed_view owns nothing that could be returned: return the array, "
+                      "or a managed_tensor");
+        return {};
+    }
+};
+
+/// pybind11::cast, whose result outlives the caster.
+template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
+    type_caster<ferry::typed_view<T, Rank, Access, Layout>>& caster, handle const&) {
+    static_assert(
+        !std::is_same_v<T, T>,
+        "ferry: a typed_view ends with the call that it is an argument of: containers and "
+        "pybind11::cast take ferry::managed_tensor");
+    return caster;
+}
+
+/// A vector would keep views whose tensors are gone.
+template <class T, int Rank, ferry::access Access, ferry::layout Layout, class Allocator>
+struct type_caster<std::vector<ferry::typed_view<T, Rank, Access, Layout>, Allocator>> {
+    static_assert(
+        !std::is_same_v<T, T>,
+        "ferry: a typed_view ends with the call that it is an argument of: containers and "
+        "pybind11::cast take ferry::managed_tensor");
+};
+
+/// An argument with options.
+template <class T, class... Options> struct type_caster<ferry::python::argument<T, Options...>> {
+    using Value = ferry::python::argument<T, Options...>;
+    using inner =
+        ferry::python::detail::pybind11_argument<T, ferry::python::detail::options<Options...>>;
+    static constexpr auto name = inner::name;
+    template <class As> using cast_op_type = movable_cast_op_type<As>;
+    bool load(handle from, bool convert) {
+        if (!inner_.load(from, convert)) return false;
+        value_.emplace(std::move(inner_.operator T&()));
+        return true;
+    }
+    operator Value*() { return &*value_; }
+    operator Value&() { return *value_; }
+    operator Value&&() && { return std::move(*value_); }
+
+   private:
+    inner inner_;
+    std::optional<Value> value_;
+};
+
+/// A result with options.
+template <class T, class... Options> struct type_caster<ferry::python::result<T, Options...>> {
+    static constexpr auto name = const_name(ferry::python::detail::signature_of<T>.text);
+    static handle cast(ferry::python::result<T, Options...>&& value, return_value_policy, handle) {
+        return ferry::python::detail::to_pybind11<ferry::python::detail::options<Options...>>(
+            std::move(*value));
+    }
+};
+
+/// None, or one of these.
+template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
+    : ferry::python::detail::pybind11_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
+template <class T, class... Options>
+struct type_caster<std::optional<ferry::python::argument<T, Options...>>>
+    : ferry::python::detail::pybind11_optional<ferry::python::argument<T, Options...>> {};
+template <>
+struct type_caster<std::optional<ferry::managed_tensor>>
+    : ferry::python::detail::pybind11_optional<ferry::managed_tensor> {
+    static handle cast(std::optional<ferry::managed_tensor>&& value, return_value_policy policy,
+                       handle parent) {
+        return value ? make_caster<ferry::managed_tensor>::cast(std::move(*value), policy, parent)
+                     : none().release();
+    }
+};
+
+/// Every array that ferry::array_traits adapts: taken by adopt, returned by view. See
+/// ferry::python::casts_array.
+template <ferry::python::cast_array T>
+struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
+
+}  // namespace pybind11::detail
+
+namespace ferry::inline v0::python {
+namespace detail {
+
+/// pybind11's way to call a function, with somebody who listens: since 3.1 with an array of
+/// arguments, before with a tuple.
+struct FERRY_HIDDEN pybind11_call {
+    using with_array = PyObject* (*)(PyObject*, PyObject* const*, std::size_t, PyObject*);
+    static inline with_array original_of_array = nullptr;
+    static inline PyCFunctionWithKeywords original_of_tuple = nullptr;
+
+    static PyObject* relay_array(PyObject* self, PyObject* const* arguments, std::size_t flags,
+                                 PyObject* keywords) {
+        auto const positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
+        return listening([&] { return original_of_array(self, arguments, flags, keywords); },
+                         arguments, positional, keywords);
+    }
+    static PyObject* relay_tuple(PyObject* self, PyObject* arguments, PyObject* keywords) {
+        return listening([&] { return original_of_tuple(self, arguments, keywords); },
+                         PySequence_Fast_ITEMS(arguments),
+                         static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords);
+    }
+    template <class Function>
+    static void swap(PyCFunction& slot, Function& original, Function relay) noexcept {
+        auto const untyped = [](Function f) {
+            return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
+        };
+        if (slot == untyped(relay)) return;
+        if (original == nullptr)
+            original = reinterpret_cast<Function>(reinterpret_cast<void (*)()>(slot));
+        if (untyped(original) == slot) slot = untyped(relay);
+    }
+    static void install(PyMethodDef& method) noexcept {
+        if (method.ml_flags == (METH_FASTCALL | METH_KEYWORDS))
+            swap(method.ml_meth, original_of_array, &relay_array);
+        else if (method.ml_flags == (METH_VARARGS | METH_KEYWORDS))
+            swap(method.ml_meth, original_of_tuple, &relay_tuple);
+    }
+};
+
+}  // namespace detail
+
+/// Call it last in PYBIND11_MODULE. From then on a ferry::error that leaves a bound function is the
+/// Python error that docs/python.md lists, and the TypeError of a call that no overload takes says
+/// of each refused tensor which argument it was and why.
+inline void report_errors(pybind11::module_& module) {
+    pybind11::register_local_exception_translator([](std::exception_ptr thrown) {
+        try {
+            if (thrown) std::rethrow_exception(thrown);
+        } catch (error const&) {
+            translate_exception();
+        } catch (error_is_set const&) {
+            translate_exception();
+        }
+    });
+    detail::for_each_function(module.ptr(), [](PyObject* member) {
+        PyObject* function =
+            PyInstanceMethod_Check(member) != 0 ? PyInstanceMethod_GET_FUNCTION(member) : member;
+        reference static_function;
+        if (Py_IS_TYPE(member, &PyStaticMethod_Type)) {
+            static_function = reference{PyObject_GetAttrString(member, "__func__")};
+            if (!static_function) return PyErr_Clear();
+            function = static_function.get();
+        }
+        if (PyCFunction_Check(function) == 0 || PyCFunction_GET_SELF(function) == nullptr) return;
+        PyObject* const record = PyCFunction_GET_SELF(function);
+        if (PyCapsule_CheckExact(record) == 0 &&
+            std::strstr(Py_TYPE(record)->tp_name, "pybind11") == nullptr)
+            return;
+        detail::pybind11_call::install(*reinterpret_cast<PyCFunctionObject*>(function)->m_ml);
+    });
+}
+
+}  // namespace ferry::inline v0::python
