@@ -11,7 +11,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Rows and columns, or the one dimension of what is a vector at compile time.
@@ -75,17 +75,17 @@ struct eigen_map {
 
 /// `ferry::shaped{std::move(m)}` owns the matrix, of dynamic or fixed size.
 template <class S, int R, int C, int O, int MR, int MC>
-struct layout_of<Eigen::Matrix<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Matrix<S, R, C, O, MR, MC>>,
-                                                      detail::eigen_owner<Eigen::Matrix<S, R, C, O, MR, MC>> {};
+struct shaped_traits<Eigen::Matrix<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Matrix<S, R, C, O, MR, MC>>,
+                                                          detail::eigen_owner<Eigen::Matrix<S, R, C, O, MR, MC>> {};
 template <class S, int R, int C, int O, int MR, int MC>
-struct layout_of<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Array<S, R, C, O, MR, MC>>,
-                                                     detail::eigen_owner<Eigen::Array<S, R, C, O, MR, MC>> {};
+struct shaped_traits<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Array<S, R, C, O, MR, MC>>,
+                                                         detail::eigen_owner<Eigen::Array<S, R, C, O, MR, MC>> {};
 template <class S, int N, int O, class I>
-struct layout_of<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
-                                              detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
+struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
+                                                  detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
 /// `ferry::shaped{map}` borrows the elements, which must outlive every tensor made from it. A map of const is read-only (R11).
 template <class M, int A, class S>
-struct layout_of<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>, detail::eigen_map<Eigen::Map<M, A, S>> {};
+struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>, detail::eigen_map<Eigen::Map<M, A, S>> {};
 
 /// A matrix of somebody else's as Eigen sees one: any strides but negative ones. Borrows the elements.
 /// \throws error  errc::strides (R28)
@@ -101,4 +101,4 @@ template <class T>
     return map{v.data(), v.extent(0), v.extent(1), strides{v.stride(0), v.stride(1)}};
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

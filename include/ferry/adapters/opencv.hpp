@@ -10,7 +10,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Drops a foreign tensor with the last cv::Mat that shares it. Allocates nothing itself.
@@ -53,7 +53,7 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 /// tensors, for which OpenCV has no word, and strides that a matrix cannot have: negative, zero, or an innermost one other
 /// than 1; `{.copy = ferry::copy_policy::always}` is the cure for each.
 template <>
-struct layout_of<cv::Mat> {
+struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
     static constexpr bool is_flat = false, is_handle = true;
 
@@ -127,4 +127,4 @@ struct layout_of<cv::Mat> {
     }
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// How the arrays of a library lie; the adapter headers specialise it.
 ///
@@ -23,13 +23,13 @@ namespace ferry {
 /// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
 /// - `is_handle`: whether copies share the elements
 template <class Owner>
-struct layout_of;
+struct shaped_traits;
 
 /// It has a header in ferry/adapters. Not required: that it can be copied.
 template <class Owner>
 concept laid_out = requires(Owner const& a, std::int64_t* list) {
-    { layout_of<Owner>::describe(a, list, list) } -> std::same_as<int>;
-    { layout_of<Owner>::dtype(a) } -> std::same_as<data_type>;
+    { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;
+    { shaped_traits<Owner>::dtype(a) } -> std::same_as<data_type>;
 };
 
 /// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of other
@@ -37,7 +37,7 @@ concept laid_out = requires(Owner const& a, std::int64_t* list) {
 /// The array must keep its shape while it is in here; elements may be written. As thread-safe as the array.
 template <laid_out Owner>
 class shaped {
-    using layout = layout_of<Owner>;
+    using layout = shaped_traits<Owner>;
 
    public:
     /// \throws  what the library's layout cannot say in DLPack
@@ -46,10 +46,10 @@ class shaped {
     /// The elements of a one-dimensional container in row-major order under another shape.
     /// \throws error  errc::shape when it has more or fewer elements;  errc::rank
     shaped(Owner owner, std::initializer_list<std::int64_t> extents, std::source_location where = std::source_location::current())
-        requires(layout_of<Owner>::is_flat)
+        requires(shaped_traits<Owner>::is_flat)
         : shaped{std::move(owner), shape_view{extents.begin(), static_cast<int>(extents.size())}, where} {}
     shaped(Owner owner, shape_view extents, std::source_location where = std::source_location::current())
-        requires(layout_of<Owner>::is_flat)
+        requires(shaped_traits<Owner>::is_flat)
         : owner_(std::move(owner)), rank_{extents.rank()} {
         layout::describe(owner_, extents_, strides_);
         std::int64_t count = 0;
@@ -76,20 +76,20 @@ class shaped {
 
 /// A second handle, where the library's copies are handles.
 template <class Owner>
-    requires(layout_of<Owner>::is_handle && !requires(managed_tensor m) { layout_of<Owner>::adopt(std::move(m)); })
+    requires(shaped_traits<Owner>::is_handle && !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 
 /// And both ways, where the library can keep a foreign owner.
 template <class Owner>
-    requires(layout_of<Owner>::is_handle && requires(managed_tensor m) { layout_of<Owner>::adopt(std::move(m)); })
+    requires(shaped_traits<Owner>::is_handle && requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
-    static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{layout_of<Owner>::adopt(std::move(m))}; }
+    static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))}; }
     static shaped<Owner> allocate(data_type type, shape_view shape, device where) {
-        return shaped<Owner>{layout_of<Owner>::allocate(type, shape, where)};
+        return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, where)};
     }
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -1,6 +1,7 @@
-// ferry: arrays of the standard library. std::array as it is, of any depth; std::vector and std::span as ferry::shaped.
+// ferry: arrays of the standard library. std::array as it is, of any depth; std::vector, std::span and std::mdspan as ferry::shaped.
 #pragma once
 
+#include <ferry/adapters/mdspan.hpp>
 #include <ferry/adapters/shaped.hpp>
 
 #include <array>
@@ -11,7 +12,7 @@
 #include <type_traits>
 #include <vector>  // the adapter is for it
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// The element and the extents of arrays of arrays.
@@ -66,7 +67,7 @@ struct array_traits<std::array<T, N>> {
 /// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector, so move it on. Not std::vector<bool>.
 template <element T, class Allocator>
     requires(!std::same_as<T, bool>)
-struct layout_of<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {
+struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {
     static constexpr bool is_handle = false;
     static T* data(std::vector<T, Allocator>& v) noexcept { return v.data(); }
     static T const* data(std::vector<T, Allocator> const& v) noexcept { return v.data(); }
@@ -76,9 +77,9 @@ struct layout_of<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T,
 /// ferry::borrow, and for exports whose receiver is done before. A span of const is read-only (R11).
 template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>
-struct layout_of<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
+struct shaped_traits<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
     static constexpr bool is_handle = true;
     static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>  // strides that PyTorch wants for every dimension
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 struct torch_type {
@@ -117,4 +117,4 @@ struct array_traits<at::Tensor> {
     }
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

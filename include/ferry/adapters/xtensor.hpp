@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>  // shapes of expressions
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff_t) == sizeof(std::int64_t));
@@ -53,4 +53,4 @@ template <class T, int Rank>
     return xt::adapt(v.data(), static_cast<std::size_t>(v.size()), xt::no_ownership(), shape, strides);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0
