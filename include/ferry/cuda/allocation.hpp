@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// A whole allocation of one GPU. An interior pointer names the allocation, not the place in it.
 struct allocation {
@@ -82,4 +82,4 @@ namespace detail {
     return a;
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// An event with the address of its handle, which is what `ArrowDeviceArray::sync_event` holds for CUDA: a cudaEvent_t*.
 class arrow_event {
@@ -59,6 +59,7 @@ struct arrow_back_end : system_back_end {
     }
 };
 
+/// The back end to pass where Arrow's device arrays come in or go out.
 inline constexpr arrow_back_end arrow{};
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// One piece of a batch. Pieces of a batch must not overlap.
 struct piece {
@@ -103,4 +103,4 @@ inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::queue_on(b, on, [&] { return stream_token{other}; });
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -4,7 +4,7 @@
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 // Enumerators of the two APIs are the same numbers.
 static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<int>(cudaStreamCaptureStatusActive) &&
@@ -79,4 +79,4 @@ inline void ignore(cudaError_t e) noexcept {
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// The means, in no order.
 enum class means : std::uint8_t {
@@ -162,4 +162,4 @@ inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
     return means::by_host;
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -35,7 +35,7 @@
 #include <thread>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Carries out a plan on memory of the current device, queued on a stream of it: `ferry::cuda::pack`.
 using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
@@ -328,4 +328,4 @@ class copier {
     detail::small_buffers small_;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

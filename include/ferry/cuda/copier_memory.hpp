@@ -12,7 +12,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Ordinary memory in huge pages, pinned memory of a pool, or what `memory` has of the other kinds; released when it dies, on any
 /// thread, before or after the copier that gave it. Pinned memory is lent again at once: work that uses it must be done by then
@@ -42,4 +42,4 @@ class copier_memory {
     any owner_;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

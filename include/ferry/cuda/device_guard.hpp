@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// As `check`, for calls to which a device that does not exist is an invalid value, and whose other values are ferry's own.
 inline void check_device(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
@@ -43,4 +43,4 @@ class device_guard {
     bool changed_ = false;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -9,8 +9,9 @@
 #include <cstring>
 #include <source_location>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
+/// What names a device in every process, as its number does not.
 using device_uuid = std::array<std::uint8_t, 16>;
 
 /// The UUID of a device. Its ordinal means nothing in another process, where CUDA_VISIBLE_DEVICES may differ.
@@ -37,4 +38,4 @@ using device_uuid = std::array<std::uint8_t, 16>;
                         text << " is not among the " << count << " devices of this process: look at CUDA_VISIBLE_DEVICES", where);
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// One interprocess event for all the work on one mapping, whatever streams it is queued on: each of them is joined to a stream
 /// of the mark's own, and the event is recorded there, so that a later record covers all earlier ones, and one handle is
@@ -65,4 +65,4 @@ class done_mark {
     std::optional<stream> joined_;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -7,7 +7,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Finds the entry point of a driver function as CUDA 13.0 has it. \throws error  errc::no_driver
 template <class Function>
@@ -122,4 +122,4 @@ void check_driver(CUresult r, char const* call, Again&& again, std::source_locat
     return found;
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -6,7 +6,7 @@
 
 #include <source_location>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// Errors after which nothing works any more in this process: the context is corrupt or gone.
@@ -92,4 +92,4 @@ inline void check(cudaError_t e, char const* call, std::source_location where = 
     if (e != cudaSuccess) [[unlikely]] detail::fail(e, call, where);
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -10,7 +10,28 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
+
+namespace detail {
+
+/// Whether all that was recorded on an event has run.
+[[nodiscard]] inline bool is_done(cudaEvent_t e) {
+    beside_captures const quietly;
+    cudaError_t const now = cudaEventQuery(e);
+    if (now == cudaErrorNotReady) {
+        ignore(now);
+        return false;
+    }
+    check(now, "cudaEventQuery");
+    return true;
+}
+/// Blocks the host until it has.
+inline void wait(cudaEvent_t e) {
+    beside_captures const quietly;
+    check(cudaEventSynchronize(e), "cudaEventSynchronize");
+}
+
+}  // namespace detail
 
 /// An owned event without timing. Move-only. Belongs to the device that was current when it was made.
 class event {
@@ -31,21 +52,9 @@ class event {
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
     /// Whether all that was recorded has run.
-    [[nodiscard]] bool is_done() const {
-        detail::beside_captures const quietly;
-        cudaError_t const e = cudaEventQuery(handle_);
-        if (e == cudaErrorNotReady) {
-            detail::ignore(e);
-            return false;
-        }
-        check(e, "cudaEventQuery");
-        return true;
-    }
+    [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
     /// Blocks the host.
-    void wait() const {
-        detail::beside_captures const quietly;
-        check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
-    }
+    void wait() const { detail::wait(handle_); }
 
    private:
     cudaEvent_t handle_ = nullptr;
@@ -83,4 +92,4 @@ class event_pool {
     std::vector<event> free_;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

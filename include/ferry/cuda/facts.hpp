@@ -8,7 +8,7 @@
 #include <optional>
 #include <source_location>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Where memory really is, whatever a struct says: cpu for ordinary memory; cuda_host, cuda_managed or cuda with the id of
 /// the device that it belongs to, which exporters of pinned and managed memory leave out (R35).
@@ -31,4 +31,4 @@ namespace ferry::cuda {
     }
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

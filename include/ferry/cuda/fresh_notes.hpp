@@ -1,11 +1,13 @@
 // ferry: which memory was handed out and not written yet.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <array>
 #include <cstddef>
 #include <mutex>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// The latest blocks whose pages nobody has touched. A guess: a wrong one costs speed and nothing else. Thread-safe.
 class fresh_notes {
@@ -28,4 +30,4 @@ class fresh_notes {
     std::size_t next_ = 0;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -12,12 +12,13 @@
 #include <limits>
 #include <new>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
-/// From this size on memory comes in huge pages: below, an allocator that keeps what it has is faster.
-inline constexpr std::size_t huge_from = std::size_t{4} << 20;
+/// From this size on memory comes in huge pages: below, an allocator that keeps what it has is faster (malloc of glibc keeps
+/// blocks of up to 32 MiB).
+inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
 /// Maps `bytes`, a multiple of huge_page, aligned to huge_page. Untouched: the first write of each page makes it.
 [[nodiscard]] inline void* map_huge(std::size_t bytes) {
@@ -48,11 +49,11 @@ inline constexpr std::size_t huge_from = std::size_t{4} << 20;
 
 }  // namespace detail
 
-/// Ordinary host memory that nobody has written yet; from 4 MiB on aligned to 2 MiB and in huge pages where the system has them
+/// Ordinary host memory that nobody has written yet; from 32 MiB on aligned to 2 MiB and in huge pages where the system has them
 /// (`madvise` or `always` in /sys/kernel/mm/transparent_hugepage/enabled), else in small ones: filling it then takes a fifth of
 /// the page faults' time. Memory that is given back goes to the system. Stateless; thread-safe.
 struct fresh_host_space {
-    /// \throws  std::bad_alloc
+    /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         if (bytes < detail::huge_from || alignment > detail::huge_page) return host_space{}.allocate(bytes, alignment);
         if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc{};
@@ -70,4 +71,4 @@ struct fresh_host_space {
     }
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -30,7 +30,7 @@
 #include <variant>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// How CUDA memory is shared. An aggregate whose order of members is frozen.
 struct sharing_options {
@@ -305,4 +305,4 @@ template <class BackEnd>
     requires back_end<BackEnd>
 shareable(BackEnd&) -> shareable<BackEnd>;
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

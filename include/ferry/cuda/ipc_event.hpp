@@ -4,6 +4,7 @@
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/event.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 #include <tuple>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// An event with a handle, of this process or of another one. A wait refers to the record that is the latest when it is queued,
 /// in whichever process: announce a record before the other side may wait for it. Move-only; the exporter's must outlive the
@@ -50,7 +51,9 @@ class ipc_event {
         if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));
     }
 
+    /// \throws error  what the driver reports
     [[nodiscard]] ipc_handle handle() const {
+        device_guard const on{device_id_};  // with another device current some drivers follow a null pointer
         cudaIpcEventHandle_t handle;
         check(cudaIpcGetEventHandle(&handle, handle_), "cudaIpcGetEventHandle");
         ipc_handle out;
@@ -62,21 +65,9 @@ class ipc_event {
     /// Work queued on `s` later runs after what was recorded.
     void make_wait(cudaStream_t s) const { check(cudaStreamWaitEvent(s, handle_, 0), "cudaStreamWaitEvent"); }
     /// Whether all that was recorded has run.
-    [[nodiscard]] bool is_done() const {
-        detail::beside_captures const quietly;
-        cudaError_t const e = cudaEventQuery(handle_);
-        if (e == cudaErrorNotReady) {
-            detail::ignore(e);
-            return false;
-        }
-        check(e, "cudaEventQuery");
-        return true;
-    }
+    [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
     /// Blocks the host.
-    void wait() const {
-        detail::beside_captures const quietly;
-        check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
-    }
+    void wait() const { detail::wait(handle_); }
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
@@ -158,4 +149,4 @@ class ipc_events {
 
 }  // namespace detail
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

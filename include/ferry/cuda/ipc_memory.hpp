@@ -13,7 +13,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// The bytes of a cudaIpcMemHandle_t or cudaIpcEventHandle_t: plain data, which any text may carry.
 using ipc_handle = std::array<std::byte, 64>;
@@ -105,4 +105,4 @@ class ipc_memory {
     std::byte* base_ = nullptr;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

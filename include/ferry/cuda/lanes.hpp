@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// A lane's stream on one device, with an event for each slot. Made with the device current.
 struct gear {
@@ -176,4 +176,4 @@ class lane_team {
     bool stopping_ = false;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Like cuda::std::default_accessor, for device code alone: in host code its access does not compile.
 template <class T>
@@ -23,12 +23,13 @@ struct device_accessor {
     __device__ reference access(data_handle_type p, std::size_t i) const noexcept { return p[i]; }
 };
 
+/// An mdspan of device memory: its elements can be reached on the device only.
 template <class T, std::size_t Rank, class Layout>
 using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t, Rank>, Layout, device_accessor<T>>;
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda
 
-namespace ferry::mdspan_family {
+namespace ferry::inline v0::mdspan_family {
 
 /// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device: an mdspan to pass to kernels. Later
 /// releases of CCCL have a cuda::device_mdspan of their own; write a family with its names to use it.
@@ -39,4 +40,4 @@ struct cuda_device : cccl {
     using device_strided = cuda::device_mdspan<T, Rank, ::cuda::std::layout_stride>;
 };
 
-}  // namespace ferry::mdspan_family
+}  // namespace ferry::inline v0::mdspan_family

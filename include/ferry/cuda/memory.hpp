@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Memory of one device kind, released when it dies, on any thread: at once on the host; on a GPU once the legacy default
 /// stream of its device gets there, so that no release waits. Work on non-blocking streams must be done by then, or ordered
@@ -80,4 +80,4 @@ class memory {
     void* data_ = nullptr;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

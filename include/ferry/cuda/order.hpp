@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// Makes what `to` captures later depend on all that `from` has captured into the same graph. Neither events nor devices take part.
@@ -80,4 +80,4 @@ inline void wait(stream_token on) {
     }
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 template <class Word, class Count, class Offset>
@@ -57,4 +57,4 @@ inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, str
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -7,7 +7,7 @@
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/copy_plan.hpp>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// The kernels of one word size, loaded for every device at once. Stays until the process ends: nobody may unload a kernel that
@@ -70,4 +70,4 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -1,6 +1,8 @@
 // ferry: a memcpy whose stores go past the caches.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Copies `n` bytes that nobody reads soon. A store past the caches does not read its line first, which spares a third of the
 /// traffic of host memory, the limit when several threads copy; on pages that the kernel has just zeroed it loses, since they
@@ -45,4 +47,4 @@ inline void copy_past_caches(void* dst, void const* src, std::size_t n) noexcept
 #endif
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it; told again, nothing happens. Memory of pools
 /// needs leave of its pool, all other memory that of its device. Where it cannot be had, the driver stages copies.
@@ -35,4 +35,4 @@ inline void enable_peer(std::int32_t reader, std::int32_t owner, void const* p) 
     ignore(cudaMemPoolSetAccess(pool, &leave, 1));
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -20,7 +20,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Something that a stream is still making, and what it is made from: both stay until the work has run. Dropped before, it waits.
 /// Move-only; one object as any value.
@@ -116,4 +116,4 @@ template <back_end BackEnd>
     return {std::move(made), std::move(source), std::move(done), on};
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

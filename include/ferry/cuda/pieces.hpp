@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// The largest distance between rows that pitched copies take (cudaDevAttrMaxPitch), the same on every GPU so far.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
@@ -98,4 +98,4 @@ inline void copy_pieces(loop_nest const& p, std::int64_t unit, void* dst, void c
     }
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

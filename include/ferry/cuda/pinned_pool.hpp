@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Pinned memory in blocks of powers of two, kept when it is given back, up to a bound. A space of its own: copies of it are
 /// handles to one pool, which lives as long as any of them or their memory. Thread-safe.
@@ -79,4 +79,4 @@ class pinned_pool {
     std::shared_ptr<shelf> shelf_;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -14,7 +14,7 @@
 #include <limits>
 #include <memory>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// A pool of its own: memory stays with it between uses. Exportable pools can be shared with other processes. Owned by the
 /// handles to it, spaces and memory included. Thread-safe.
@@ -86,4 +86,4 @@ class pool_space {
     stream_ref on_;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

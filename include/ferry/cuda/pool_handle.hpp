@@ -19,7 +19,7 @@
 
 #include <unistd.h>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// The file descriptor by which another process opens a pool; it travels over a Unix socket (SCM_RIGHTS), never as text. The
 /// caller closes it. \throws error  errc::not_exportable for pools that were not made to be shared;  what the driver reports
@@ -116,4 +116,4 @@ class imported_memory {
     void* p_ = nullptr;
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// Holds tensors that queued work still uses (R50) and drops them once it is done: in `poll`, on the thread that calls it, and in
 /// the destructor, which waits. Deleters never run on a thread of CUDA's. Thread-safe but for its end; not movable.
@@ -105,4 +105,4 @@ inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) 
     if (tensor) by.add(on, std::move(tensor));
 }
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Memory whose release would have spoilt a capture: the legacy stream must not be touched while a blocking stream of its
 /// device is captured. It goes back with the next memory of that device.
@@ -59,4 +59,4 @@ inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     }
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -14,7 +14,7 @@
 #include <exception>
 #include <utility>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Two compact buffers on the current device, which is that of the stream `on`. Slabs are rearranged on `on` and travel on a
 /// stream that is made for them, or by lanes, so that no copy waits for another's. Slab i passes through buffer i % 2.
@@ -150,4 +150,4 @@ class slab_line {
     bool is_travelling_ = false;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Blocks of pinned memory of one size, at most so many, pinned when they are first needed and kept: pinning takes a
 /// millisecond per MiB. Thread-safe; outlives what was taken from it.
@@ -95,4 +95,4 @@ class slot_pool {
     std::size_t pinned_ = 0;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -7,7 +7,7 @@
 
 #include <cstddef>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Buffers of two sizes, so that a first small copy does not pin what only a larger one needs, and at most `most` bytes of
 /// both; none when that is less than 2 MiB. Each serves one copy at a time. Thread-safe; outlives what was taken from it.
@@ -36,4 +36,4 @@ class small_buffers {
     slot_pool small_, large_;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

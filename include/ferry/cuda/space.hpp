@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// CUDA gives null, or an error, for 0 bytes; a space gives memory or throws.
@@ -73,4 +73,4 @@ struct managed_space {
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_managed, 0}; }
 };
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <exception>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// The most slots that a lane uses for one job.
 inline constexpr int most_slots = 16;
@@ -126,4 +126,4 @@ void run(staged_job& job, Link& lane) {
     }
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

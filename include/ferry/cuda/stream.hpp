@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// A stream that somebody else owns. Not made from an integer or nullptr, which would be ambiguous (R44): say
 /// `legacy_default()` or `per_thread_default()`. Converts to the token that exchanges take. A value; thread-safe as a pointer.
@@ -114,4 +114,4 @@ auto on_device_of(stream_token t, Function&& f) {
 }
 
 }  // namespace detail
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

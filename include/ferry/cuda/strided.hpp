@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// The bits or bytes that one unit of a plan writes; of the source it reads `unit`.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
@@ -102,4 +102,4 @@ struct slabs {
     return p;
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be pinned or
@@ -89,6 +89,7 @@ struct system_back_end {
     void wait(stream_token on) const { cuda::wait(on); }
 };
 
+/// The back end to pass where nothing needs to be kept: plain copies on the streams that it is given.
 inline constexpr system_back_end system{};
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Memory of the current device, there for work queued on a stream from now, and given back after what is queued there by the
 /// end of the scope. Never blocks.
@@ -30,4 +30,4 @@ class temporary {
     void* p_ = nullptr;
 };
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

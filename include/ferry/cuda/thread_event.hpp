@@ -12,7 +12,7 @@
 #include <mutex>
 #include <vector>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// The event of this thread for the device and the context that are current. An event from before a reset of the device is never touched
 /// again: its handle points to what is gone. No event is destroyed: threads that end leave theirs to others, since after a
@@ -123,4 +123,4 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
     return e;
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

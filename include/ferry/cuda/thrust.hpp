@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-namespace ferry::cuda {
+namespace ferry::inline v0::cuda {
 
 /// A vector of Thrust, recognised by shape: device_vector, host_vector (pinned allocators too), universal_vector,
 /// universal_host_pinned_vector. Not required: that the host can read it.
@@ -118,6 +118,7 @@ template <element T, int Rank>
 [[nodiscard]] thrust::device_ptr<T> device_begin(typed_view<T, Rank, access::device, layout::contiguous> const& v) noexcept {
     return thrust::device_pointer_cast(v.data());
 }
+/// The end of that range: one past its last element.
 template <element T, int Rank>
     requires(!packed_type<T>)
 [[nodiscard]] thrust::device_ptr<T> device_end(typed_view<T, Rank, access::device, layout::contiguous> const& v) noexcept {
@@ -127,7 +128,7 @@ template <element T, int Rank, access Access, layout Layout>
     requires(Access != access::device || Layout != layout::contiguous)
 void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust wants contiguous device elements: ask for as<T, Rank, access::device, layout::contiguous>");
 
-}  // namespace ferry::cuda
+}  // namespace ferry::inline v0::cuda
 
 template <ferry::cuda::thrust_vector Vector>
 struct ferry::array_traits<ferry::cuda::shaped<Vector>> {

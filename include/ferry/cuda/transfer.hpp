@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// The bytes that one side of a plan touches, counted from its first element.
 struct extent_of_bytes {
@@ -149,4 +149,4 @@ inline void transfer(copy_plan const& p, void* dst, device to, void const* src, 
     }
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

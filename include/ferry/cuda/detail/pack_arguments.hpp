@@ -1,10 +1,12 @@
 // ferry: what a pack kernel is told. Needs no CUDA header and no DLPack: the kernels' PTX is made from it alone.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// Division by a number that the host knows, for dividends below 2³¹: a product and a shift instead of twenty instructions.
 struct divisor {
@@ -51,4 +53,4 @@ inline constexpr int pack_threads = 256;
 /// Words that a thread of `gather` has under way at once.
 inline constexpr int gather_depth = 4;
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

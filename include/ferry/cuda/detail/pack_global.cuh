@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 template <class Word, class Count, class Offset>
 __device__ inline void run_gather(pack_arguments const& a) {
@@ -34,4 +34,4 @@ __device__ inline void run_bits(pack_arguments const& a) {
     copy_bit_groups(a, static_cast<std::uint64_t>(blockIdx.x) * pack_threads + threadIdx.x, static_cast<std::uint64_t>(gridDim.x) * pack_threads);
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail

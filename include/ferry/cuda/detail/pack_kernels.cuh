@@ -15,7 +15,7 @@
 #define FERRY_UNROLL(how)
 #endif
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 struct alignas(16) word_16 {
     std::uint64_t low, high;
@@ -213,6 +213,6 @@ FERRY_UNROLL(unroll 1)
     }
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail
 
 #undef FERRY_UNROLL

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace ferry::cuda::detail {
+namespace ferry::inline v0::cuda::detail {
 
 /// A stream that is being captured cannot be asked for its device: that must be the current one.
 /// `kernel_of(job)` gives what cudaLaunchKernel takes: the address of a __global__ function, or a cudaKernel_t.
@@ -39,4 +39,4 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     check(cudaLaunchKernel(kernel_of(job), dim3{job.blocks, 1, 1}, dim3{pack_threads, 1, 1}, parameters, 0, s), "cudaLaunchKernel");
 }
 
-}  // namespace ferry::cuda::detail
+}  // namespace ferry::inline v0::cuda::detail
