@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 template <class Array>
 outcome judge_copy(box<Array>& a, sample const& s) {
@@ -114,4 +114,4 @@ void judge_copies(Make& make, Judge& judge) {
     });
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// Exports as `wish` says: another handle where there are such, else the array itself.
 template <class Array>
@@ -128,4 +128,4 @@ void judge_exports(Make& make, Judge& judge) {
     judge("R15", "legacy_read_only", [&] { return for_each_read_only<Array>(make, judge_legacy<Array>); });
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

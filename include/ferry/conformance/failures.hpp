@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// Host memory whose n-th verb fails.
 struct failing_back_end {
@@ -132,4 +132,4 @@ void judge_failures(Make& make, bool adopts, Judge& judge) {
     });
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

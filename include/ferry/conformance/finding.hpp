@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <exception>
 
-namespace ferry::conformance {
+namespace ferry::inline v0::conformance {
 
+/// What the kit has found of a rule.
 enum class verdict : std::uint8_t { kept, broken, not_applicable };
 
 /// "kept", "broken" or "not applicable".
@@ -77,4 +78,4 @@ class judge {
 };
 
 }  // namespace detail
-}  // namespace ferry::conformance
+}  // namespace ferry::inline v0::conformance

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// Where work on an imported array is pending: a stream that has got the producer's work before it.
 template <class Array>
@@ -120,4 +120,4 @@ void judge_handshake(Judge& judge) {
     judge("R50", "queued_copy", each([](scene& on, box<Array>& a) { return judge_queued_copy(on, a); }));
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

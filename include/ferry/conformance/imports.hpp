@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// Others may rewrite a struct that they handed out, and nobody may write into one that was received (R33).
 template <class Array>
@@ -133,4 +133,4 @@ void judge_imports(Judge& judge) {
     });
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

@@ -6,7 +6,7 @@
 
 #include <concepts>
 
-namespace ferry::conformance {
+namespace ferry::inline v0::conformance {
 
 /// `Array operator()(shape_view)`: an array of that shape whose elements, in row-major order of their indices, are 1, 2, 3, …
 /// (true for bool, real parts for complex). Throws anything where the library has no such array; the rules are then judged on
@@ -51,4 +51,4 @@ concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;
 };
 
-}  // namespace ferry::conformance
+}  // namespace ferry::inline v0::conformance

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 inline outcome judge_shape(tensor_view const& v, sample const& s) {
     message what;
@@ -136,4 +136,4 @@ void judge_metadata(Make& make, Judge& judge) {
     });
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

@@ -10,7 +10,7 @@
 #include <ferry/conformance/maker.hpp>
 #include <ferry/conformance/metadata.hpp>
 
-namespace ferry::conformance {
+namespace ferry::inline v0::conformance {
 
 /// Judges an adapter (ferry::array_traits<Array>, or a member ferry_view) by the rules of the exchange, and hands each finding
 /// to `report`: a callable that takes a `finding const&`. Needs no test framework and works in any.
@@ -45,4 +45,4 @@ summary run(Make&& make, Report&& report) {
     return judge.sum();
 }
 
-}  // namespace ferry::conformance
+}  // namespace ferry::inline v0::conformance

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>  // queues, and memory of any size
 
-namespace ferry::conformance {
+namespace ferry::inline v0::conformance {
 
 /// Device memory of one type, streams, and a back end (ferry::back_end) over both. Nothing that is queued runs before
 /// somebody waits for it, which is the latest that a real device may do: what forgot to wait meets poison, each time and
@@ -146,4 +146,4 @@ class sim_device {
     int reads_after_release_ = 0;
 };
 
-}  // namespace ferry::conformance
+}  // namespace ferry::inline v0::conformance

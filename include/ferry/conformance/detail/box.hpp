@@ -1,10 +1,12 @@
 // ferry: an array whose place turns to poison when it is gone, so that what still points there is noticed.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstddef>
 #include <new>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// What memory holds that nobody has written, or nobody may read any more.
 inline constexpr unsigned char poison = 0xDB;
@@ -42,4 +44,4 @@ class box {
     Array* array_ = nullptr;
 };
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

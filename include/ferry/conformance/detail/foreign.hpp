@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// How the elements of a foreign tensor lie.
 enum class lie : std::uint8_t { compact, null_strides, column_major, backwards, broadcast };
@@ -83,4 +83,4 @@ class foreign {
     alignas(256) std::byte bytes_[1024];
 };
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

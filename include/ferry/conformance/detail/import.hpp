@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// The types and shapes that are offered to an adapter to find out what it takes at all.
 inline constexpr data_type offered_types[] = {dtype_of<float>,        dtype_of<double>,       dtype_of<std::int8_t>,  dtype_of<std::int16_t>,
@@ -90,4 +90,4 @@ outcome for_each_import(taken const& like, extents const (&shapes)[N], F f) {
     return found;
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

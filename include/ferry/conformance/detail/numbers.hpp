@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// Calls f(T{}) with the C++ type of the elements, or of their real part. False where the kit knows none.
 template <class F>
@@ -85,4 +85,4 @@ void for_each_element(tensor_view const& v, F f) {
     return wrong;
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

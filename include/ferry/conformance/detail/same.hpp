@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// Whether host code may look at the elements, and knows how to read them.
 [[nodiscard]] inline bool can_read(tensor_view const& v) {
@@ -50,4 +50,4 @@ namespace ferry::conformance::detail {
     return second;
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

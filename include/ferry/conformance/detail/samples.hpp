@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 struct extents {
     int rank;
@@ -92,4 +92,4 @@ template <class Array, class Make, class F>
     return found;
 }
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail

@@ -7,7 +7,7 @@
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/negotiate.hpp>
 
-namespace ferry::conformance::detail {
+namespace ferry::inline v0::conformance::detail {
 
 /// A tensor of a simulated device, whose elements are still to be written by work on a stream, and its producer.
 class scene {
@@ -48,4 +48,4 @@ class scene {
     sim_device::memory memory_;
 };
 
-}  // namespace ferry::conformance::detail
+}  // namespace ferry::inline v0::conformance::detail
