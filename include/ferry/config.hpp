@@ -5,7 +5,20 @@
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
 #endif
 #if !defined(__GNUC__)
-#error "ferry supports GCC 12 and Clang 16, or newer, on LP64 platforms"
+#error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface of your own"
+#elif defined(__apple_build_version__)
+#if __clang_major__ < 15
+#error "ferry needs Clang 16, which Apple calls 15, or newer: update Xcode"
+#endif
+#elif defined(__clang__)
+#if __clang_major__ < 16
+#error "ferry needs Clang 16 or newer: choose one, with CMake by CMAKE_CXX_COMPILER"
+#endif
+#elif __GNUC__ < 12
+#error "ferry needs GCC 12 or newer: choose one, with CMake by CMAKE_CXX_COMPILER"
+#endif
+#if !defined(__LP64__)
+#error "ferry needs pointers and longs of 64 bits: compile for a 64-bit Unix, without -m32 or -mx32"
 #endif
 
 #include <version>
@@ -36,8 +49,8 @@
 #define FERRY_HAS_RTTI 0
 #endif
 
-// `_Float16` exists as a type (GCC 12 and Clang 15 on x86-64 and AArch64).
-#if defined(__FLT16_MANT_DIG__)
+// `_Float16` exists as a type. GCC 12 has it in C++ on x86-64 alone, though its limits are defined on AArch64, too.
+#if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1
 #else
 #define FERRY_HAS_FLOAT16 0
@@ -55,4 +68,18 @@
 #define FERRY_HAS_STD_MDSPAN 1
 #else
 #define FERRY_HAS_STD_MDSPAN 0
+#endif
+
+// Arrow's buffers are read as they lie: bit 0 of the first byte comes first. Tensors alone need no byte order.
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define FERRY_HAS_COLUMN 1
+#else
+#define FERRY_HAS_COLUMN 0
+#endif
+
+// `ipc/` and `cuda/` go to the kernel for what C++ has no word for: /proc, pidfd, eventfd, credentials of a peer.
+#if defined(__linux__)
+#define FERRY_HAS_IPC 1
+#else
+#define FERRY_HAS_IPC 0
 #endif

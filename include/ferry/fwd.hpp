@@ -1,10 +1,12 @@
 // ferry: forward declarations of the names that users meet.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstdint>
 
 /// Carries tensors and columns between libraries, devices and processes, over DLPack 1.x.
-namespace ferry {
+namespace ferry::inline v0 {
 
 enum class errc : int;
 class error;
@@ -46,4 +48,4 @@ struct request;
 template <class Array>
 struct array_traits;
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -2,6 +2,8 @@
 // header to include, and whoever declared them first is as right. So the macros are here too: what is included later counts on them.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstdint>
 
 extern "C" {
@@ -98,11 +100,11 @@ struct ArrowDeviceArrayStream {
 #endif
 }
 
-namespace ferry::abi {
+namespace ferry::inline v0::abi {
 
 /// Bits of ArrowSchema::flags.
 namespace arrow_flag {
 inline constexpr std::int64_t dictionary_ordered = 1, nullable = 2, map_keys_sorted = 4;
 }  // namespace arrow_flag
 
-}  // namespace ferry::abi
+}  // namespace ferry::inline v0::abi

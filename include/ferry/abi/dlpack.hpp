@@ -2,18 +2,23 @@
 // what an older header lacks is named here. Their structs have one layout (R1).
 #pragma once
 
+#include <ferry/config.hpp>
+
+#if !__has_include(<dlpack/dlpack.h>)
+#error "ferry needs the DLPack header: put the folder that holds dlpack/dlpack.h on the include path; `pip install apache-tvm-ffi` brings one, and `tvm-ffi-config --dlpack-includedir` names it"
+#endif
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
 
 #if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION < 1
-#error "ferry needs a DLPack header of version 1.0 or later; this one predates DLManagedTensorVersioned"
+#error "ferry needs a DLPack header of version 1.0 or later; this one predates DLManagedTensorVersioned: put a newer one first on the include path"
 #endif
 #if DLPACK_MAJOR_VERSION > 1
 #error "ferry speaks DLPack 1.x; this header has another ABI"
 #endif
 
-namespace ferry::abi {
+namespace ferry::inline v0::abi {
 
 /// Device types (R34) by number: headers differ in how many they name.
 namespace device {
@@ -35,4 +40,4 @@ namespace flag {
 inline constexpr std::uint64_t read_only = 1, is_copied = 2, subbyte_padded = 4;
 }  // namespace flag
 
-}  // namespace ferry::abi
+}  // namespace ferry::inline v0::abi

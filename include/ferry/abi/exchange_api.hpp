@@ -3,7 +3,7 @@
 
 #include <ferry/abi/dlpack.hpp>
 
-namespace ferry::abi {
+namespace ferry::inline v0::abi {
 
 /// Stable across versions: check `version.major` first, walk `prev_api` when it is too new (R70).
 struct exchange_api_header {
@@ -22,9 +22,11 @@ struct exchange_api {
     int (*current_work_stream)(DLDeviceType device_type, std::int32_t device_id, void** out);
 };
 
+/// The name of the capsule that holds the table (R69).
 inline constexpr char const* exchange_api_capsule = "dlpack_exchange_api";
+/// Where a type publishes the table (R69).
 inline constexpr char const* exchange_api_attribute = "__dlpack_c_exchange_api__";
 /// The spelling of 1.2: an int that holds the address.
 inline constexpr char const* exchange_api_attribute_1_2 = "__c_dlpack_exchange_api__";
 
-}  // namespace ferry::abi
+}  // namespace ferry::inline v0::abi

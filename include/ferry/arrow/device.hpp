@@ -18,7 +18,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Where an array says that it is. Ids of memory that has none are -1 by convention, and read as 0.
@@ -121,4 +121,4 @@ inline void to_arrow(column const& c, ArrowDeviceArray* out, std::source_locatio
     *out = detail::make_device_array(c.view(), c.owner(), nullptr);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

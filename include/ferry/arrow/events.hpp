@@ -6,7 +6,7 @@
 
 #include <concepts>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// An event that a back end has recorded: movable; `get()` is what `ArrowDeviceArray::sync_event` holds, for CUDA a cudaEvent_t*, and
 /// stays valid until the event dies, on whatever thread.
@@ -28,4 +28,4 @@ concept arrow_event_back_end = requires(B& b, void* event, device d, stream_toke
     { b.record_event(d, on) } -> owned_arrow_event;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -13,7 +13,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// The tree of an import: the foreign array is what keeps its buffers alive.
@@ -63,4 +63,4 @@ inline void release_schema(ArrowSchema* schema) noexcept {
     return made;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// A schema that has passed arrow_check, as the source of a column without items.
@@ -56,4 +56,4 @@ class schema_source {
     return detail::column_access::make(std::move(tree));
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -13,10 +13,11 @@
 #include <cerrno>
 #include <optional>
 #include <source_location>
+#include <string_view>
 #include <utility>
 #include <vector>  // the chunks
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The chunks of an ArrowArrayStream, one after the other. Owns the stream, and the schema that it gave. Move-only; not for two
 /// threads at a time.
@@ -64,10 +65,21 @@ class arrow_reader {
         message text{"the stream failed with "};
         text << result;
         text << (result == EINVAL ? " (EINVAL)" : result == ENOMEM ? " (ENOMEM)" : result == EIO ? " (EIO)" : result == ENOSYS ? " (ENOSYS)" : "");
-        char const* said = stream.get_last_error(&stream);
-        if (said != nullptr && *said != '\0') text << ": ";
-        for (; said != nullptr && *said != '\0'; ++said) text << (*said == '\n' || *said == '\r' ? ' ' : *said);
+        if (char const* const said = stream.get_last_error(&stream); said != nullptr) say(text, said);
         detail::fail(result == EINVAL ? errc::argument : result == ENOMEM ? errc::out_of_memory : errc::driver, api, text, where);
+    }
+
+    /// Of several lines the first and the last one: between them lies, of Python's producers, where the error came from.
+    static void say(message& text, std::string_view said) noexcept {
+        constexpr std::string_view ends = "\r\n";
+        said = said.substr(0, said.find_last_not_of(ends) + 1);
+        if (said.empty()) return;
+        text << ": ";
+        auto const first = said.substr(0, said.find_first_of(ends));
+        for (char const c : first) text << c;
+        if (first.size() == said.size()) return;
+        text << " ... ";
+        for (char const c : said.substr(said.find_last_of(ends) + 1)) text << c;
     }
 
     detail::owned<ArrowArrayStream> stream_;
@@ -87,4 +99,4 @@ class arrow_reader {
     return chunks;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

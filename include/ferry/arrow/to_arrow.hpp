@@ -16,7 +16,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// What stands for the one offset that a column without items should still have.
@@ -109,4 +109,4 @@ inline void to_arrow_schema(column_view c, ArrowSchema* out, std::source_locatio
     *out = made;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

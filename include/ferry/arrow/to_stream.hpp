@@ -19,13 +19,21 @@
 #include <utility>
 #include <vector>  // the chunks
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
-/// A column of the same type that keeps no buffer alive.
-[[nodiscard]] inline column without_items(column_view c) {
+/// What `concat` says of chunks together, for the whole tree.
+inline void merge_flags(ArrowSchema& into, column_view c) {
+    into.flags = merged_flags(into.flags, c.flags());
+    for (int i = 0; i < c.child_count(); ++i) merge_flags(*into.children[i], c.child(i));
+    if (c.has_dictionary()) merge_flags(*into.dictionary, c.dictionary());
+}
+
+/// A column of the same type, with what all chunks may hold, that keeps no buffer alive.
+[[nodiscard]] inline column without_items(column_view type, std::vector<column> const& chunks) {
     owned<ArrowSchema> schema;
-    to_arrow_schema(c, &schema.raw);
+    to_arrow_schema(type, &schema.raw);
+    for (auto const& c : chunks) merge_flags(schema.raw, c);
     return from_arrow_schema(&schema.raw);
 }
 
@@ -82,7 +90,8 @@ class stream_state {
 }  // namespace detail
 
 /// Offers chunks of the type of `type`, of which only the type is used, as an ArrowArrayStream: the way for none. Written only on
-/// success. The stream keeps the chunks until it has given them, or is released. Each is shared, not copied.
+/// success. The stream keeps the chunks until it has given them, or is released. Each is shared, not copied. A field is nullable in the
+/// schema when it is in a chunk.
 ///
 /// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
 /// \throws error  errc::argument: a chunk of another type;  not_accessible: one that the host cannot read; or `out` is null;
@@ -94,17 +103,18 @@ inline void to_arrow_stream(std::vector<column> chunks, column const& type, Arro
         detail::type_comparison{i, api, where}.require(type, chunks[i], detail::column_path{type.name()});
         chunks[i].view().require_host(api, where);
     }
-    auto state = std::make_unique<detail::stream_state>(std::move(chunks), detail::without_items(type));
+    auto all = detail::without_items(type, chunks);
+    auto state = std::make_unique<detail::stream_state>(std::move(chunks), std::move(all));
     ArrowArrayStream made{};
     state.release()->hand_over(made);
     *out = made;
 }
 
-/// Offers chunks of one type; the schema is the first one's. \throws error  errc::argument: no chunks;  as above
+/// Offers chunks of one type; names and metadata are the first one's. \throws error  errc::argument: no chunks;  as above
 inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out, std::source_location where = std::source_location::current()) {
     if (chunks.empty()) detail::fail(errc::argument, "ferry::to_arrow_stream", message{"there are no chunks: pass a column of their type as well"}, where);
     auto const type = chunks.front();
     to_arrow_stream(std::move(chunks), type, out, where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -1,10 +1,12 @@
 // ferry: integer arithmetic that reports overflow instead of wrapping (R32).
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <concepts>
 #include <cstdint>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// `out = a * b`; false when the result does not fit.
 template <std::integral T>
@@ -18,4 +20,4 @@ template <std::integral T>
     return !__builtin_add_overflow(a, b, &out);
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

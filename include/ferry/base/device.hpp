@@ -6,7 +6,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Kinds of memory, numbered as DLPack numbers them (R34). 19 to 21 are in no released header yet.
 enum class device_type : std::int32_t {
@@ -115,4 +115,4 @@ inline constexpr device cpu{device_type::cpu, 0};
     return "unknown";
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// What the bits of an element mean (R16).
 enum class type_code : std::uint8_t {
@@ -134,10 +134,15 @@ struct packed_element {
     std::uint8_t bits;
     friend constexpr bool operator==(packed_element, packed_element) = default;
 };
+/// Signed integers of four bits, packed (R19).
 using int4 = packed_element<type_code::int_, 4>;
+/// Unsigned integers of four bits, packed (R19).
 using uint4 = packed_element<type_code::uint, 4>;
+/// Floats of six bits, three of them mantissa, packed (R18, R19).
 using float6_e2m3fn = packed_element<type_code::float6_e2m3fn, 6>;
+/// Floats of six bits, two of them mantissa, packed (R18, R19).
 using float6_e3m2fn = packed_element<type_code::float6_e3m2fn, 6>;
+/// Floats of four bits, packed (R18, R19).
 using float4_e2m1fn = packed_element<type_code::float4_e2m1fn, 4>;
 
 /// The trait to specialise for a user's type: `static constexpr ferry::data_type value{…};`
@@ -214,4 +219,4 @@ inline constexpr data_type dtype_of = dtype_traits<std::remove_cv_t<T>>::value;
 template <class T>
 concept packed_type = element<T> && is_packed(dtype_of<T>);
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

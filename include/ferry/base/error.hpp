@@ -8,7 +8,7 @@
 #include <exception>
 #include <source_location>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// What went wrong, for code that decides; the message is for people.
 enum class errc : int {
@@ -139,4 +139,4 @@ namespace detail {
 }
 
 }  // namespace detail
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Facts that a producer states about its tensor. Unknown bits are kept out of what ferry writes and ignored where ferry
 /// reads (R14).
@@ -16,14 +16,19 @@ enum class flags : std::uint64_t {
     subbyte_padded = abi::flag::subbyte_padded,  ///< sub-byte elements take a byte each instead of being packed (R13)
 };
 
+/// Bits that either has.
 [[nodiscard]] constexpr flags operator|(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) | static_cast<std::uint64_t>(b)};
 }
+/// Bits that both have.
 [[nodiscard]] constexpr flags operator&(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) & static_cast<std::uint64_t>(b)};
 }
+/// Bits that it has not.
 [[nodiscard]] constexpr flags operator~(flags a) noexcept { return flags{~static_cast<std::uint64_t>(a)}; }
+/// Sets bits.
 constexpr flags& operator|=(flags& a, flags b) noexcept { return a = a | b; }
+/// Keeps no other bits.
 constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
 
 /// Whether `set` contains all bits of `wanted`.
@@ -34,4 +39,4 @@ constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
     return set & (flags::read_only | flags::is_copied | flags::subbyte_padded);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

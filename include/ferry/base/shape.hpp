@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Contiguous 64-bit integers with `data()` and `size()`: std::vector, std::array, std::span, … Not required: iterators.
@@ -138,4 +138,4 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
     return true;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

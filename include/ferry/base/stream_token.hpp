@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Names a stream for the handshake (R43–R46): none, no synchronisation wanted, the legacy default stream, the per-thread
 /// default stream, or a handle; the latter three for one family of devices. Borrows the stream: it stays the consumer's.
@@ -120,4 +120,4 @@ class stream_token {
     return orders(token.family(), type) && !token.is_ambiguous();
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -1,10 +1,12 @@
 // ferry: the version of the protocol, not of the library.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <compare>
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A DLPack version. A different major is a different ABI (R2); a minor only adds enumerators (R3).
 struct version {
@@ -24,4 +26,4 @@ struct version {
 inline constexpr version version::current{1, 3};
 inline constexpr version version::legacy{0, 0};
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -1,10 +1,12 @@
 // ferry: bits in a row, as Arrow has them: the lowest bit of a byte comes first, and the first item may be any bit.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// `length` bits from bit `offset` of `data` on. Borrows. Null data stands for bits that are all 1: a validity without nulls.
 class bitmap_view {
@@ -34,4 +36,4 @@ class bitmap_view {
 /// Bytes that hold so many bits.
 [[nodiscard]] constexpr std::int64_t bitmap_bytes(std::int64_t bits) noexcept { return bits / 8 + (bits % 8 != 0); }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

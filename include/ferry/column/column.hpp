@@ -15,10 +15,13 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 struct column_access;
-}
+/// What `column::to` does; column/to.hpp defines it.
+template <class Where>
+struct column_move;
+}  // namespace detail
 
 /// A column of Arrow's: any type, nested or not, on the host or on a device. A value that shares its buffers: copies, slices
 /// and children cost no copy of data, and each keeps the memory alive alone. Immutable; copies may be used from any thread,
@@ -44,6 +47,7 @@ class column {
     /// For calls that take a view, also of temporaries, as std::string converts to std::string_view: what keeps it keeps a column.
     operator column_view() const& noexcept { return view_; }
 
+    /// Type, format and name are borrowed: they live as long as the column, or a copy of it.
     [[nodiscard]] column_type const& type() const noexcept { return view_.type(); }
     [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
     [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
@@ -78,10 +82,30 @@ class column {
         return column_values<T>{view_, owner_, where};
     }
 
-    /// The column on a device, or in memory of a space: see column/to.hpp, the header that defines this.
+    /// The column on `place`: a device, whose memory comes from the back end, or a memory space. The same column, and no copy,
+    /// when it is there already; else one in one allocation, as `compact` writes it: slices are cut, bits and offsets begin at 0,
+    /// and the type is kept.
+    ///
+    /// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a column that
+    /// came whole from `to` or `compact` is copied as it lies. Of another one on a device the host fetches what it uses: for
+    /// each depth of the tree one wait, and a copy for each of its buffers. Null counts of columns that the host reads, or has
+    /// fetched, are known after.
+    ///
+    /// Needs #include <ferry/column/to.hpp>.
+    ///
+    /// `on`: a stream on which the column is ready. On the host, in pinned and in managed memory the data is there on return. On
+    /// other devices it is there once `on` got so far; nothing blocks where the source is the host or one copy. Without a stream
+    /// nothing may be pending, and the data is there on return. The new column owns its memory, and a column that a queued copy still reads
+    /// lives on in it; finish your own work before you drop it.
+    ///
+    /// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the node's
+    ///                path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
     template <class Where, class BackEnd = host_back_end const&>
         requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) && back_end<std::remove_reference_t<BackEnd>>)
-    [[nodiscard]] column to(Where place, BackEnd&& b = host_only, stream_token on = {}, std::source_location where = std::source_location::current()) const;
+    [[nodiscard]] column to(Where place, BackEnd&& b = host_only, stream_token on = {}, std::source_location where = std::source_location::current()) const {
+        static_assert(requires { sizeof(detail::column_move<Where>); }, "ferry: column::to needs #include <ferry/column/to.hpp>");
+        return detail::column_move<Where>::run(*this, place, b, on, where);
+    }
 
     /// What keeps the buffers alive.
     [[nodiscard]] std::shared_ptr<void const> const& owner() const noexcept { return owner_; }
@@ -119,4 +143,4 @@ struct column_access {
     return detail::column_access::make(std::move(tree));
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>  // one entry for each chunk
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// The tree of a plan whose arena begins at `begin` and belongs to `owner`.
@@ -79,4 +79,4 @@ template <memory_space Space = host_space>
     return detail::concat(views, std::move(space), api, where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

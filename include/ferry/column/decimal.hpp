@@ -1,11 +1,13 @@
 // ferry: the values of decimals and intervals, which C++ has no types for.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// An integer of 32, 64, 128 or 256 bits, as a decimal is stored: two's complement, little-endian; the value is it times
 /// 10^-scale, and the scale is the column's (column_type::scale).
@@ -41,4 +43,4 @@ struct month_day_nano {
     friend constexpr bool operator==(month_day_nano const&, month_day_nano const&) = default;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A column as tensors, each of which keeps what it needs alive alone.
 struct column_tensors {
@@ -105,4 +105,4 @@ template <class BackEnd = host_back_end const&>
     return detail::tensors_of(c, b, on.on_device(c.device()), true, "ferry::to_tensor", where).data;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

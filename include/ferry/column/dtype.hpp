@@ -6,7 +6,7 @@
 
 #include <optional>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The element type of columns whose items are plain numbers: integers, floats, and dates, times and durations, which are
 /// stored as integers. Nothing for all others: bits of a boolean, decimals and intervals are no numbers of DLPack's.
@@ -34,4 +34,4 @@ namespace ferry {
     }
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

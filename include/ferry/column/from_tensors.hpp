@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Arrow's format for an element type; empty when there is none.
@@ -124,4 +124,4 @@ template <class BackEnd = host_back_end const&>
     return make_column({.format = format, .length = length, .null_count = length - set, .buffers = buffers, .flags = validity ? 2 : 0}, std::move(owner), place, where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// What a buffer of a column holds.
 enum class buffer_kind : std::uint8_t {
@@ -21,6 +21,7 @@ enum class buffer_kind : std::uint8_t {
     bytes,     ///< what offsets point into: as long as the last offset says
 };
 
+/// One buffer of a column: what it is for, and how wide its items are.
 struct buffer_layout {
     buffer_kind kind{};
     std::int32_t bits = 0;  ///< for each item
@@ -67,11 +68,12 @@ struct column_layout {
     }
 }
 
+/// The buffers and children that a type has, in Arrow's order.
 [[nodiscard]] constexpr column_layout layout_of(column_type const& t) noexcept {
     using enum buffer_kind;
     constexpr buffer_layout valid{validity, 1};
     switch (t.id) {
-        case type_id::null: return {};
+        case type_id::null: return column_layout{};
         case type_id::string:
         case type_id::binary: return {{valid, {offsets, 32}, {bytes, 8}}, 3};
         case type_id::large_string:
@@ -103,4 +105,4 @@ struct column_layout {
     return true;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

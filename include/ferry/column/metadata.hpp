@@ -12,7 +12,7 @@
 #include <string>  // what the builder writes
 #include <string_view>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// One pair. Keys may repeat; values are bytes, not text.
 struct metadata_entry {
@@ -55,6 +55,7 @@ namespace detail {
 /// The pairs of `column_view::metadata()`, in their order: a range. Borrows the bytes.
 class metadata_view {
    public:
+    /// Forward over the pairs, in their stored order.
     class iterator {
        public:
         using value_type = metadata_entry;
@@ -156,4 +157,4 @@ class metadata_builder {
     std::int32_t pairs_ = 0;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// One node of a column that is to be made. An aggregate whose order is frozen; borrows everything.
 ///
@@ -54,4 +54,4 @@ class parts_source {
 };
 
 }  // namespace detail
-}  // namespace ferry
+}  // namespace ferry::inline v0

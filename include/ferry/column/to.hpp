@@ -20,7 +20,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Memory of an arena, and what a queued copy may still read to fill it.
@@ -116,41 +116,28 @@ class column_mover {
     column_view view_{};
 };
 
+/// See column::to.
+template <class Where>
+struct column_move {
+    template <class BackEnd>
+    [[nodiscard]] static column run(column const& c, Where const& place, BackEnd& b, stream_token on,
+                                    std::source_location where) {
+        constexpr auto api = "ferry::column::to";
+        ferry::device target;
+        if constexpr (memory_space<Where>) target = place.device();
+        else target = place;
+        auto const from = c.device();
+        if (is_same_place(from, target)) return c;
+        require_reach(b, from, api, where);
+        require_reach(b, target, api, where);
+        if (on.is_ambiguous()) fail(errc::stream, api, message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"}, where);
+        auto const allocate = [&](std::size_t bytes) {
+            if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
+            else return b.allocate(target, bytes, on.on_device(target));
+        };
+        return column_mover<BackEnd, decltype(allocate)>{b, allocate, from, target, on, where}.move(c);
+    }
+};
+
 }  // namespace detail
-
-/// The column on `place`: a device, whose memory comes from the back end, or a memory space. The same column, and no copy,
-/// when it is there already; else one in one allocation, as `compact` writes it: slices are cut, bits and offsets begin at 0,
-/// and the type is kept.
-///
-/// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a column that
-/// came whole from `to` or `compact` is copied as it lies. Of another one on a device the host fetches what it uses: for
-/// each depth of the tree one wait, and a copy for each of its buffers. Null counts of columns that the host reads, or has
-/// fetched, are known after.
-///
-/// `on`: a stream on which the column is ready. On the host, in pinned and in managed memory the data is there on return. On
-/// other devices it is there once `on` got so far; nothing blocks where the source is the host or one copy. Without a stream
-/// nothing may be pending, and the data is there on return. The new column owns its memory, and a column that a queued copy still reads
-/// lives on in it; finish your own work before you drop it.
-///
-/// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the node's
-///                path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
-template <class Where, class BackEnd>
-    requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) && back_end<std::remove_reference_t<BackEnd>>)
-column column::to(Where place, BackEnd&& b, stream_token on, std::source_location where) const {
-    constexpr auto api = "ferry::column::to";
-    ferry::device target;
-    if constexpr (memory_space<Where>) target = place.device();
-    else target = place;
-    if (is_same_place(device(), target)) return *this;
-    detail::require_reach(b, device(), api, where);
-    detail::require_reach(b, target, api, where);
-    if (on.is_ambiguous()) detail::fail(errc::stream, api, message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"}, where);
-    auto const from = device();
-    auto const allocate = [&](std::size_t bytes) {
-        if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
-        else return b.allocate(target, bytes, on.on_device(target));
-    };
-    return detail::column_mover<std::remove_reference_t<BackEnd>, decltype(allocate)>{b, allocate, from, target, on, where}.move(*this);
-}
-
-}  // namespace ferry
+}  // namespace ferry::inline v0

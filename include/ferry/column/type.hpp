@@ -2,6 +2,11 @@
 #pragma once
 
 #include <ferry/base/checked.hpp>
+#include <ferry/config.hpp>
+
+#if !FERRY_HAS_COLUMN
+#error "ferry/column and ferry/arrow need a little-endian machine: elsewhere ask FERRY_HAS_COLUMN first, and hand over tensors (ferry/ferry.hpp)"
+#endif
 
 #include <array>
 #include <cstddef>
@@ -9,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Arrow's data types, without their parameters. A dictionary-encoded column has the type of its indices.
 enum class type_id : std::uint8_t {
@@ -20,6 +25,7 @@ enum class type_id : std::uint8_t {
     list, large_list, list_view, large_list_view, fixed_size_list, structure, map, dense_union, sparse_union, run_end_encoded,
 };
 
+/// What a time, a timestamp or a duration counts.
 enum class time_unit : std::uint8_t { second, millisecond, microsecond, nanosecond };
 
 /// A type with its parameters. Borrows the text of time zones and unions from the format that it was parsed from.
@@ -208,11 +214,13 @@ struct union_children {
 
 /// Signed and unsigned integers: what indices of a dictionary may be.
 [[nodiscard]] constexpr bool is_integer(type_id id) noexcept { return id >= type_id::int8 && id <= type_id::uint64; }
+/// binary_view, string_view: short values inside, long ones in buffers of their own.
 [[nodiscard]] constexpr bool is_view(type_id id) noexcept { return id == type_id::binary_view || id == type_id::string_view; }
+/// dense_union, sparse_union.
 [[nodiscard]] constexpr bool is_union(type_id id) noexcept { return id == type_id::dense_union || id == type_id::sparse_union; }
 /// string, large_string, string_view: UTF-8.
 [[nodiscard]] constexpr bool is_text(type_id id) noexcept {
     return id == type_id::string || id == type_id::large_string || id == type_id::string_view;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

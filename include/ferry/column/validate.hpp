@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// How much of a column is checked.
 enum class validation : std::uint8_t {
@@ -32,4 +32,4 @@ inline void validate(column_view c, validation how = validation::structure, std:
     detail::check_contents(c, path, "ferry::validate", where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -15,7 +15,7 @@
 #include <span>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A C++ type that items of columns have: `bool`; the integers and floats, which also give dates, times, durations and months;
 /// every type with a dtype_of of the same bits, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`;
@@ -82,6 +82,7 @@ class column_values {
         return {static_cast<T const*>(begin), static_cast<std::size_t>(size())};
     }
 
+    /// Random access over the items; what it names is read when it is dereferenced.
     class iterator {
        public:
         using iterator_concept = std::random_access_iterator_tag;
@@ -142,4 +143,4 @@ auto column_view::values(std::source_location where) const {
     return column_values<T>{*this, {}, where};
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -15,7 +15,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Bytes of a column's buffer; immutable.
 struct column_buffer {
@@ -172,4 +172,4 @@ class column_view {
     std::int64_t offset_ = 0, length_ = 0;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

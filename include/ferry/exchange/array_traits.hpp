@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The customisation point of an array library: specialise it for the array type. Only `view` is needed, for T& and for
 /// T const& (which yields a read-only tensor); each of the others adds an ability of its own:
@@ -92,4 +92,4 @@ concept tells_current_stream = requires(device d) {
     { array_traits<std::remove_cv_t<Array>>::current_stream(d) } -> std::same_as<stream_token>;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

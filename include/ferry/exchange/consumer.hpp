@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// What from_dlpack<T> can return: a managed_tensor, or an array that adopts one.
 template <class T>
@@ -69,4 +69,4 @@ template <class Consumer>
 }
 
 }  // namespace detail
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// What is left to do once a producer has answered: it may have ignored `copy` and `device`, which then are the consumer's
@@ -116,4 +116,4 @@ template <class Consumer, class Producer>
     return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

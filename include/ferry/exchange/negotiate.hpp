@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Nothing is pending on the data: any stream, and the host, may use it now. For tensors off the host that nobody writes.
 inline constexpr stream_token already_ready = stream_token::no_sync();
@@ -32,6 +32,7 @@ struct producer_facts {
     bool is_describable = true;
 };
 
+/// What becomes of an exchange: the same memory, other memory, or an error.
 enum class action : std::uint8_t { share, copy, refuse };
 
 /// Who waits before the consumer may use the data.
@@ -164,4 +165,4 @@ namespace detail {
     return d;
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -5,7 +5,7 @@
 #include <ferry/exchange/negotiate.hpp>
 #include <ferry/space/back_end.hpp>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Makes work that is queued on `to` later run after all that is queued on `from` now (R43). Equal streams, or a side on
 /// which nothing runs, cost nothing. Does not block the host.
@@ -31,4 +31,4 @@ void settle(decision const& d, stream_token ready_on, BackEnd& b) {
 }
 
 }  // namespace detail
-}  // namespace ferry
+}  // namespace ferry::inline v0

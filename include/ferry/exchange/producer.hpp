@@ -9,7 +9,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A protocol of its own behind which a tensor is asked for by request, a Python object for instance:
 /// `managed_tensor ferry_export(request const&)`. Not required: that it honours the request; from_dlpack makes up for it.
@@ -36,6 +36,7 @@ struct view_of_t {
         return a.ferry_view();
     }
 };
+/// `view_of(array)`: the tensor that an array describes, borrowed, by its array_traits or its member `ferry_view`.
 inline constexpr view_of_t view_of{};
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The `copy` argument of the array API (R53).
 enum class copy_policy : std::uint8_t {
@@ -29,4 +29,4 @@ struct request {
     version max_version = version::current;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

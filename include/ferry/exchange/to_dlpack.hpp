@@ -19,7 +19,7 @@
 #include <typeinfo>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 template <class Array>
@@ -250,4 +250,4 @@ template <class Array>
     requires(!std::is_lvalue_reference_v<Array>)
 void borrow(Array&&) FERRY_DELETED("the temporary dies before the callee is done: keep it in a variable, or move it into to_dlpack");
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

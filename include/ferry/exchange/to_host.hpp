@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The tensor of any producer, on the host, ready: shares what the host can read and copies the rest (R39, R48, R53). When
 /// it returns the data is there, whatever stream produced it (D7). A copy is flagged is_copied; its memory comes from the
@@ -46,4 +46,4 @@ managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has 
     return to_dlpack(std::move(tensor), request{.device = cpu}, host_only, {}, where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -15,7 +15,7 @@
 #include <span>
 #include <type_traits>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// How to attach. An aggregate whose order of members is frozen.
 struct attach_options {
@@ -59,4 +59,4 @@ template <class BackEnd>
     return ipc::attach(from, attach_options{}, b, where);
 }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -19,7 +19,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// Attaches a column that another process of this user shares, without a copy: as `attach` does for tensors, with the same
 /// options. Columns, slices and children keep the memory; the last of them lets go of it, on any thread. Read-only: on the
@@ -59,4 +59,4 @@ template <class BackEnd>
     return ipc::attach_column(from, attach_options{}, b, where);
 }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

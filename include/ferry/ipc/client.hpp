@@ -20,8 +20,9 @@
 #include <utility>
 #include <vector>  // descriptors are owned
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
+/// Whom a client trusts, and how long it waits.
 struct client_options {
     std::vector<uid_t> exporters{};           ///< users that are trusted to serve; empty: one's own
     std::chrono::milliseconds timeout{2000};  ///< an exporter that does not answer so long is told as gone
@@ -249,4 +250,4 @@ class client {
     std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
 };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// A process in one word, so that one exchange claims a place for good: 22 bits of number (the most that Linux has), 40 of
 /// start time, and whether it lives in a pid namespace other than the exporter's, where nobody can tell whether it lives.
@@ -185,4 +185,4 @@ class control_page {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(control_page) <= 16384);
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>  // lists of what is read and held
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// What the owner of the buffers should know.
 struct event {
@@ -358,4 +358,4 @@ class exporter {
 };
 
 }  // namespace protocol
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

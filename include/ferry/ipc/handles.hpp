@@ -13,10 +13,11 @@
 #include <optional>
 #include <span>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// The bytes of an event's handle, in descriptors and in control pages.
 inline constexpr std::size_t event_handle_bytes = 64;
+/// A handle of an event, as its driver fills it.
 using event_handle = std::array<std::byte, event_handle_bytes>;
 
 /// What is needed to open memory beside its description.
@@ -86,4 +87,4 @@ concept handle_back_end =
         { b.open_memory(m, o) } -> opened_memory;
     };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>  // lists of what is read and held
 
-namespace ferry::ipc::protocol {
+namespace ferry::inline v0::ipc::protocol {
 
 /// What an importer reads and holds, and what it has asked for.
 ///
@@ -21,6 +21,7 @@ namespace ferry::ipc::protocol {
 /// once, so that a request may be forgotten at any time.
 class importer {
    public:
+    /// What an importer holds: by number, of which buffer, in which of its generations.
     struct lease {
         std::uint64_t id, buffer, generation;
         bool operator==(lease const&) const = default;
@@ -101,7 +102,6 @@ class importer {
     [[nodiscard]] bool is_closing() const noexcept { return closing_; }
     /// Why the exporter hangs up, if it said so.
     [[nodiscard]] std::optional<reason> refused_because() const noexcept { return refused_; }
-    [[nodiscard]] bool waits_for(std::uint64_t request) const noexcept { return asked_.contains(request); }
     [[nodiscard]] std::vector<message> take_orders() { return std::exchange(orders_, {}); }
 
     bool operator==(importer const&) const = default;
@@ -160,4 +160,4 @@ class importer {
     std::vector<message> orders_;
 };
 
-}  // namespace ferry::ipc::protocol
+}  // namespace ferry::inline v0::ipc::protocol

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// Listens at a path. The socket goes with its end, unless another process ends it (a forked child) or another socket took its place.
 class listener {
@@ -100,4 +100,4 @@ class listener {
     ino_t inode_ = 0;
 };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

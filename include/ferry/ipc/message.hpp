@@ -1,4 +1,5 @@
 // ferry: what exporter and importers of the lifetime protocol say to each other: structs <-> bytes, no I/O.
+// length: one struct for each message, and their coding beside them.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -16,7 +17,7 @@
 #include <variant>
 #include <vector>  // descriptors are owned by their message
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// Milliseconds of a clock that never goes back. All pure parts are told the time.
 using instant = std::uint64_t;
@@ -118,17 +119,20 @@ struct granted {
     }
     bool operator==(granted const&) const = default;
 };
+/// The answer to what is not granted.
 struct refused {
     std::uint64_t request = 0;
     reason why = reason::not_published;
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.why); }
     bool operator==(refused const&) const = default;
 };
+/// The answer to what needs no more than a yes.
 struct done {
     std::uint64_t request = 0;
     static constexpr void fields(auto& m, auto& f) { f(m.request); }
     bool operator==(done const&) const = default;
 };
+/// The answer to `list`.
 struct listing {
     std::uint64_t request = 0;
     bool more = false;
@@ -136,6 +140,7 @@ struct listing {
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.more, m.entries); }
     bool operator==(listing const&) const = default;
 };
+/// The answer to `count`.
 struct counted {
     std::uint64_t request = 0;
     statistics counts;
@@ -160,7 +165,9 @@ struct closing {
 /// The position of a type in this list is its number on the wire: append only.
 using message = std::variant<attach, acknowledge, release, ping, list, drop, count, granted, refused, done, listing, counted, withdrawn, closing>;
 
+/// Bounds in bytes: of a whole message, of a name, of a descriptor and of a done handle.
 inline constexpr std::size_t max_message = 65536, max_name = 200, max_descriptor = 60000, max_done = 256;
+/// The most files that a message may carry, and the version of these messages.
 inline constexpr std::uint8_t max_fds = 8, version = 1;
 
 /// 1 to 200 bytes, none of them a control character: what may be published.
@@ -297,4 +304,4 @@ struct reader {
 }
 
 }  // namespace protocol
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

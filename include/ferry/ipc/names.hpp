@@ -15,7 +15,7 @@
 #include <string>  // names live as long as what they name
 #include <string_view>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// `/ferry-<uid>-<pid namespace>-<pid>-<start time>-<id>`, all decimal: a file in /dev/shm.
 struct segment_name {
@@ -29,6 +29,7 @@ struct segment_name {
 /// Where POSIX shared memory lives on Linux, for glibc and musl alike. Without shm_open, old glibc needs no librt.
 inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
+/// The name of the segment in the file system, from its parts.
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
     auto const text = message{"/ferry-"} << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.start_time << '-' << n.id;
     return text.c_str();
@@ -88,4 +89,4 @@ inline std::size_t sweep(wire::origin const& me) noexcept {
     return removed;
 }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

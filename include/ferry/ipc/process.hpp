@@ -19,7 +19,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 namespace detail {
 
 using ferry::detail::fail;
@@ -126,4 +126,4 @@ class process_watch {
     unique_fd pidfd_;
 };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

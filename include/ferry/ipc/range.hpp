@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// The smallest range of bytes that holds all elements of a tensor, wherever its strides lead. Borrows.
 struct byte_range {
@@ -35,4 +35,4 @@ struct byte_range {
     return {static_cast<std::byte*>(v.data()) + below, static_cast<std::size_t>(above - below), -below};
 }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

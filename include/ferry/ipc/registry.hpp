@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>  // descriptors are owned
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// A name and what stands behind it. The descriptor is opaque here: bytes of ferry::wire, or of anybody.
 struct publication {
@@ -120,4 +120,4 @@ class registry {
     names names_;
 };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -29,8 +29,9 @@
 #include <utility>
 #include <vector>  // lists of buffers and events
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
+/// Whom a server lets in, and what it bounds.
 struct server_options {
     std::vector<uid_t> allow{};  ///< users that may attach; empty: the exporter's own. Root is no exception
     mode_t mode = 0600;          ///< of the socket; 0660 for other users in its group, who must be able to reach its directory, too
@@ -375,4 +376,4 @@ class server {
     std::vector<std::byte> incoming_ = std::vector<std::byte>(protocol::max_message);
 };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

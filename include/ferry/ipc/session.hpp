@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>  // tensors outlive the session that attached them
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 namespace detail {
 struct session_access;
@@ -68,4 +68,4 @@ struct session_access {
 };
 
 }  // namespace detail
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// How to share. An aggregate whose order of members is frozen.
 struct share_options {
@@ -73,4 +73,4 @@ template <class Tensor, class... Rest>
     requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
 shared share(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

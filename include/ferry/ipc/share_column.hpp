@@ -25,7 +25,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 namespace detail {
 
 /// The column in one allocation that can be shared where it lies.
@@ -106,4 +106,4 @@ inline ferry::column shared::column(std::source_location where) const {
     return detail::column_of(std::get<wire::node>(state_->description.root), static_cast<std::byte const*>(v.data()), static_cast<std::size_t>(v.nbytes()), state_, v.device(), api, where);
 }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -16,7 +16,7 @@
 #include <utility>
 #include <variant>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 namespace detail {
 struct share_access;
@@ -49,7 +49,7 @@ class shared {
     [[nodiscard]] tensor_view view() const& noexcept { return state_->view(); }
     tensor_view view() const&& FERRY_DELETED("the view would outlive the share: keep the share in a variable");
     /// The same as a tensor that keeps the memory, closed or not.
-    /// \throws std::bad_alloc
+    /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] managed_tensor tensor() const {
         return make_managed(std::shared_ptr<detail::share_state>{state_}, [](auto& s) { return s->view(); });
     }
@@ -109,4 +109,4 @@ class shared {
     std::shared_ptr<detail::share_state> state_;
 };
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -21,8 +21,9 @@
 #include <string>  // see names.hpp
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
+/// How a segment is mapped: writing into one that is mapped read-only faults.
 enum class access_mode : std::uint8_t { read_only, read_write };
 
 namespace detail {
@@ -199,4 +200,4 @@ class segment {
 /// Removes a name. What is mapped stays mapped.
 inline void remove_name(std::string const& name) noexcept { ::unlink(detail::path_of(name).c_str()); }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <vector>  // messages are owned
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// Where exporters of this user meet their importers: `$XDG_RUNTIME_DIR/ferry`, else `/tmp/ferry-<uid>`. Not made here.
 [[nodiscard]] inline std::string socket_directory() {
@@ -41,11 +41,15 @@ struct peer {
     unique_fd process;  ///< a pidfd: readable once the process has exited
 };
 
+/// A Unix socket that keeps messages apart, closes on exec and does not block.
+/// \throws error  when the system has none to give
 inline unique_fd make(char const* api) {
     unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!fd) fail_system(api, "socket");
     return fd;
 }
+/// The address of a socket at a path.
+/// \throws error  errc::argument when the path is too long for one
 inline sockaddr_un address(std::string const& path, char const* api) {
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
@@ -147,4 +151,4 @@ struct received {
 }
 
 }  // namespace socket
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

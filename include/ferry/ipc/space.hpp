@@ -12,7 +12,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// A memory space of the host in which every allocation is a segment of its own: tensors in it are shared without a copy, by
 /// shares of the same session. Allocating costs some system calls and at least five pages: for tensors, not for small things.
@@ -51,4 +51,4 @@ class shared_space {
 
 static_assert(memory_space<shared_space>);
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

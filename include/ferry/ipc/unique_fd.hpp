@@ -2,9 +2,10 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/config.hpp>
 
-#if !defined(__linux__)
-#error "ferry: <ferry/ipc/…> needs Linux: /proc, pidfd, /dev/shm, and credentials of a socket's peer"
+#if !FERRY_HAS_IPC
+#error "ferry/ipc needs Linux (/proc, pidfd, /dev/shm): elsewhere ask FERRY_HAS_IPC first, and copy through ferry/wire and a channel of your own"
 #endif
 
 #include <cerrno>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ferry::ipc {
+namespace ferry::inline v0::ipc {
 
 /// Closes it in the end. Move-only; −1 is none.
 class unique_fd {
@@ -64,4 +65,4 @@ class unique_fd {
     ferry::detail::fail(code, api, ferry::message{} << what << ": " << ::strerror_r(number, text, sizeof text) << cure);
 }
 
-}  // namespace ferry::ipc
+}  // namespace ferry::inline v0::ipc

@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Memory that a back end has allocated: movable, gives its address, and releases itself on any thread, at any time.
 template <class M>
@@ -109,4 +109,4 @@ void require_reach(BackEnd& b, device d, char const* api, std::source_location w
 }
 
 }  // namespace detail
-}  // namespace ferry
+}  // namespace ferry::inline v0

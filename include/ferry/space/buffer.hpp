@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Memory of a space, given back when the buffer dies, on whatever thread. Move-only. A buffer of 0 bytes asks the space
 /// for nothing and its data is null.
@@ -46,4 +46,4 @@ class buffer {
     std::size_t alignment_;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Copies the elements of `src` into `dst`, whatever the strides; shapes and data types must agree. Returns the bytes of
 /// the elements. The data is in `dst` on return, and source and destination must not overlap.
@@ -36,4 +36,4 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
     return dst.nbytes();
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

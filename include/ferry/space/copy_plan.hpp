@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The form of a copy, from the cheapest means to the most general.
 enum class copy_kind : std::uint8_t {
@@ -148,4 +148,4 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     return detail::plan_copy(dst, src, count);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

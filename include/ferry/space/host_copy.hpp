@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 // Apart from the one-memcpy case, so that callers inline only that.
@@ -46,4 +46,4 @@ inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noex
     }
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// What is left of two layouts of one shape once nothing in it is arbitrary: dimensions of extent 1
 /// are gone, destination strides are positive and descend, and neighbours that both layouts step
@@ -128,4 +128,4 @@ struct loop_nest {
     }
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

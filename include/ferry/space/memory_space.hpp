@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A source of memory of one device: `allocate(bytes, alignment)` returns memory or throws, `deallocate` takes it back with
 /// the same numbers, `device()` says where the memory lives. Copies of a space are handles to the same memory, and the
@@ -64,4 +64,4 @@ class resource_space {
     ferry::device where_;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

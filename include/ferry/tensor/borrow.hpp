@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A DLPack struct that lends somebody's tensor to a callee. It owns nothing and has no deleter (R5), so the callee must
 /// not keep it: the object stays where it was made, cannot be moved or released, and allocates nothing (D1).
@@ -49,4 +49,4 @@ class borrowed_tensor {
     std::int64_t metadata_[2 * max_rank];  // no initialiser: only 2 · rank values are ever used
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

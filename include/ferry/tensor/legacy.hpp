@@ -7,7 +7,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// Owns a legacy struct.
@@ -62,4 +62,4 @@ inline DLManagedTensor* managed_tensor::release_legacy(std::source_location wher
                                              version::legacy, api, where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

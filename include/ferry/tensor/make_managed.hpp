@@ -15,7 +15,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// The two structs that travel.
@@ -199,4 +199,4 @@ template <std::move_constructible Owner>
 template <class Owner, class... Rest>
 managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes its owner over: std::move it in, or move a copy");
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

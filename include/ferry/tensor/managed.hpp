@@ -9,7 +9,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 struct trusted;
 }
@@ -110,4 +110,4 @@ class managed_tensor {
     return managed_tensor{raw};
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

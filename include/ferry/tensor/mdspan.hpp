@@ -16,7 +16,7 @@
 #include <mdspan>
 #endif
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// Implementations of mdspan. A family is a struct with two alias templates, `contiguous<T, Rank>` (layout_right) and
 /// `strided<T, Rank>` (layout_stride), both over std::int64_t extents that are dynamic; write one for an mdspan of your own.
@@ -144,4 +144,4 @@ void to_mdspan(typed_view<T, Rank, access::device, Layout> const&) FERRY_DELETED
 template <class Family = mdspan_family::standard, packed_type T, int Rank, access Access, layout Layout>
 void to_mdspan(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("packed elements have no address: index the typed_view");
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

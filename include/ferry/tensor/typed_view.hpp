@@ -11,7 +11,7 @@
 #include <span>  // span() is the point of layout::contiguous
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// The rank of a view that learns it at run time.
 inline constexpr int dynamic_rank = -1;
@@ -216,4 +216,4 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
     return typed_view<T, Rank, Access, Layout>{v};
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

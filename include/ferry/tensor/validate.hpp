@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry {
+namespace ferry::inline v0 {
 namespace detail {
 
 /// R2: a struct of another major version may be touched nowhere but at `version` and `deleter`.
@@ -160,4 +160,4 @@ inline void detail::check_managed(DLManagedTensorVersioned const* t, char const*
     ferry::validate(t->dl_tensor, known(flags{t->flags}), api, where);
 }
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ferry {
+namespace ferry::inline v0 {
 
 /// A tensor that somebody else owns: data, device, data type, shape, strides, flags. A regular value of fixed size that
 /// allocates nothing; it borrows data, shape and strides, which must outlive it (R7). Copying is thread-safe as for any value.
@@ -133,4 +133,4 @@ class tensor_view {
     ferry::flags flags_ = ferry::flags::none;
 };
 
-}  // namespace ferry
+}  // namespace ferry::inline v0

@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>  // what to_bytes returns
 
-namespace ferry::wire {
+namespace ferry::inline v0::wire {
 namespace detail {
 
 /// What a payload is. `tensor` or `column` is the root; `child` and `dictionary` appear in nodes alone, which consist of records.
@@ -201,4 +201,4 @@ inline void take_fields(reader in, node& n) {
     return d;
 }
 
-}  // namespace ferry::wire
+}  // namespace ferry::inline v0::wire

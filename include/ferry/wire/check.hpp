@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>  // as in the descriptor
 
-namespace ferry::wire {
+namespace ferry::inline v0::wire {
 
 /// How deep a column's tree may be: nodes from the root to a leaf.
 inline constexpr int max_depth = 64;
@@ -139,4 +139,4 @@ inline void check(descriptor const& d, std::source_location where = std::source_
     detail::check(d, {"ferry::wire::check", where});
 }
 
-}  // namespace ferry::wire
+}  // namespace ferry::inline v0::wire

@@ -1,12 +1,14 @@
 // ferry: CRC-32C (Castagnoli), the checksum of a descriptor.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace ferry::wire {
+namespace ferry::inline v0::wire {
 namespace detail {
 
 using crc_tables = std::array<std::array<std::uint32_t, 256>, 8>;
@@ -49,4 +51,4 @@ inline constexpr crc_tables crc_table = make_crc_tables();
     return ~c;
 }
 
-}  // namespace ferry::wire
+}  // namespace ferry::inline v0::wire

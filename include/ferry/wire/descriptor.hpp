@@ -14,7 +14,7 @@
 #include <vector>  // as above
 
 /// The descriptor of shared memory and its two forms on the wire, bytes and JSON. Pure functions.
-namespace ferry::wire {
+namespace ferry::inline v0::wire {
 
 /// How an allocation is opened. An alias is none of these but a way to attach: the origin is oneself.
 enum class memory_kind : std::uint8_t {
@@ -31,6 +31,7 @@ enum class memory_kind : std::uint8_t {
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
+/// A device's name in every process.
 using uuid = std::array<std::uint8_t, 16>;
 
 /// Who exports: a process, told apart from a later one with its number.
@@ -101,6 +102,7 @@ struct node {
 
 /// The version of the format: what this ferry writes. A reader takes every minor of its major.
 inline constexpr std::uint16_t major_version = 1;
+/// Grows when something is added that older readers may skip.
 inline constexpr std::uint16_t minor_version = 0;
 
 /// A tree of buffers, of which a tensor is the one-leaf case, and the memory that they lie in.
@@ -114,4 +116,4 @@ struct descriptor {
     friend bool operator==(descriptor const&, descriptor const&) = default;
 };
 
-}  // namespace ferry::wire
+}  // namespace ferry::inline v0::wire

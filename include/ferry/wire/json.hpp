@@ -22,7 +22,7 @@
 #include <variant>
 #include <vector>  // as in the descriptor
 
-namespace ferry::wire {
+namespace ferry::inline v0::wire {
 namespace detail {
 
 using json = nlohmann::json;  // objects sort their keys by bytes, which is by code point
@@ -266,4 +266,4 @@ class json_value {
     return d;
 }
 
-}  // namespace ferry::wire
+}  // namespace ferry::inline v0::wire

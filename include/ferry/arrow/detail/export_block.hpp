@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// The head of the allocation. Behind it lie the structs but the root's, which is the caller's, then the pointers to children,
 /// then what else the structs point to. Each struct that is not released holds a reference, so that each may be moved out of its
@@ -50,7 +50,7 @@ struct export_block {
 template <class Struct>
 class export_memory {
    public:
-    /// \throws std::bad_alloc
+    /// \throws std::bad_alloc  when there is no memory
     export_memory(std::size_t structs, std::size_t children, std::size_t more_bytes, std::shared_ptr<void const> owner) {
         static_assert(sizeof(export_block<Struct>) % alignof(Struct) == 0 && alignof(Struct) == alignof(void*));
         auto* const memory = static_cast<unsigned char*>(
@@ -104,4 +104,4 @@ struct export_size {
     }
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -1,9 +1,11 @@
 // ferry: a struct of Arrow's that is released when it dies.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <utility>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Move-only. Released is null in `raw.release`, as in a struct that never held anything.
 template <class Struct>
@@ -21,4 +23,4 @@ struct owned {
     }
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

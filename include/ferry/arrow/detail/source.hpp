@@ -16,7 +16,7 @@
 #include <source_location>
 #include <string_view>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 [[nodiscard]] inline std::string_view text_of(char const* text) noexcept { return text != nullptr ? std::string_view{text} : std::string_view{}; }
 /// For messages before a check: nothing but `release` may be read of a schema that has been released.
@@ -158,4 +158,4 @@ class arrow_check {
     column_size size_{};
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>  // as many nodes as the column has
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Every buffer begins at a multiple of this, and is padded with zeros to one: what Arrow recommends.
 inline constexpr std::int64_t arena_alignment = 64;
@@ -128,4 +128,4 @@ class planned_source {
     std::byte const* begin_;
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

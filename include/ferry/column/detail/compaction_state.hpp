@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Its rules are the planner's: see plan_compaction.hpp.
 class compaction_state {
@@ -191,4 +191,4 @@ class compaction_state {
     identity identity_{};
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -17,7 +17,7 @@
 #include <cstring>
 #include <source_location>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// The checks of one node whose structure holds and whose memory the host can read.
 class contents_check {
@@ -240,4 +240,4 @@ inline void check_contents(column_view c, column_path const& path, char const* a
     if (c.has_dictionary()) check_contents(c.dictionary(), path.dictionary(), api, where);
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -10,9 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
-
-static_assert(std::endian::native == std::endian::little, "Arrow's buffers are read as they lie");
+namespace ferry::inline v0::detail {
 
 /// Ones, from bit `at` on.
 inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcept {
@@ -69,4 +67,4 @@ inline void pack_bits(unsigned char const* from, std::int64_t length, unsigned c
     to[i / 8] = static_cast<unsigned char>(last);
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of x86-64 is not
 /// among them, and a table of bytes is ten times slower.
@@ -17,17 +17,17 @@ class bit_counter {
     static constexpr std::int64_t step = 256;
 
     void add(unsigned char const* p) noexcept {
-        lane const eights = add_eight(p), more = add_eight(p + step / 2);
-        lane const carry = add_two(eights_, eights, more);
+        auto const eights = add_eight(p), more = add_eight(p + step / 2);
+        auto const carry = add_two(eights_, eights, more);
         sixteens_ += ones_of(carry);
     }
     [[nodiscard]] std::int64_t total() const noexcept {
-        lane const sum = sixteens_ * 16 + ones_of(eights_) * 8 + ones_of(fours_) * 4 + ones_of(twos_) * 2 + ones_of(units_);
+        auto const sum = sixteens_ * 16 + ones_of(eights_) * 8 + ones_of(fours_) * 4 + ones_of(twos_) * 2 + ones_of(units_);
         return static_cast<std::int64_t>(sum[0] + sum[1]);
     }
 
    private:
-    using lane [[gnu::vector_size(16)]] = std::uint64_t;
+    using lane [[gnu::vector_size(16)]] = std::uint64_t;  // `lane const` loses its size in nvcc, `auto const` does not
 
     [[nodiscard]] static lane load(unsigned char const* p) noexcept {
         lane l;
@@ -36,12 +36,12 @@ class bit_counter {
     }
     /// A full adder for each bit: `sum` plus two more, and what is carried.
     [[nodiscard]] static lane add_two(lane& sum, lane b, lane c) noexcept {
-        lane const a = sum, either = a ^ b;
+        auto const a = sum, either = a ^ b;
         sum = either ^ c;
         return (a & b) | (either & c);
     }
     [[nodiscard]] lane add_four(unsigned char const* p) noexcept {
-        lane const a = add_two(units_, load(p), load(p + 16)), b = add_two(units_, load(p + 32), load(p + 48));
+        auto const a = add_two(units_, load(p), load(p + 16)), b = add_two(units_, load(p + 32), load(p + 48));
         return add_two(twos_, a, b);
     }
     [[nodiscard]] lane add_eight(unsigned char const* p) noexcept {
@@ -82,4 +82,4 @@ class bit_counter {
     return count;
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

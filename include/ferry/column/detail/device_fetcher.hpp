@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// So many bytes, side by side.
 [[nodiscard]] constexpr copy_plan plan_bytes(std::int64_t bytes) noexcept {
@@ -96,4 +96,4 @@ class device_fetcher final : public range_fetcher {
     std::vector<buffer<host_space>> staging_;
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -15,7 +15,7 @@
 #include <source_location>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 template <class T>
 void store(std::byte* to, std::int64_t i, T value) noexcept {
@@ -83,7 +83,7 @@ class arena_filler {
         auto const* in = from(j) + j.begin * static_cast<std::int64_t>(sizeof(T));
         auto* const out = to(j) + j.at * static_cast<std::int64_t>(sizeof(T));
         T before = load<T>(in, 0);
-        bool shrinks = false;
+        bool shrinks = before != j.subtract;  // the plan has seen another first one
         for (std::int64_t i = 0; i < j.count; ++i) {
             T const value = load<T>(in, i);
             shrinks |= value < before;
@@ -206,4 +206,4 @@ class arena_filler {
     std::source_location where_;
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

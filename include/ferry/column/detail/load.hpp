@@ -8,8 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Element `i` of a row of `T`. Arrow asks for alignment and C Data cannot promise it: foreign slices of files lie anywhere.
 template <class T>
@@ -50,7 +51,9 @@ constexpr decltype(auto) with_integer(type_id id, F f) {
 [[nodiscard]] inline std::int64_t load_index(void const* data, std::int64_t i, type_id id) noexcept {
     return with_integer(id, [&]<class T>(T) -> std::int64_t {
         T const value = load<T>(data, i);
-        return value < T{} || static_cast<std::uint64_t>(value) > INT64_MAX ? -1 : static_cast<std::int64_t>(value);
+        return std::in_range<std::int64_t>(value) && std::cmp_greater_equal(value, 0)
+                   ? static_cast<std::int64_t>(value)
+                   : -1;
     });
 }
 
@@ -65,4 +68,4 @@ struct view_item {
 };
 static_assert(sizeof(view_item) == 16);
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

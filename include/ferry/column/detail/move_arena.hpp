@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// The part of its arena that a whole column takes; nothing when it is a slice, or when nobody knows.
 struct arena_part {
@@ -76,4 +76,4 @@ class moved_source {
     std::byte const* to_;
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

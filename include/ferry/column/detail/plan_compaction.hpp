@@ -7,6 +7,7 @@
 #include <ferry/column/detail/compaction_state.hpp>
 #include <ferry/column/detail/fill.hpp>
 #include <ferry/column/detail/plan_variable.hpp>
+#include <ferry/column/detail/same_type.hpp>
 #include <ferry/column/detail/unify.hpp>
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 #include <utility>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for a
 /// depth; the rest is named in `ranges`.
@@ -50,8 +51,7 @@ class compaction_planner : variable_planner {
         node(w).flags = node(w).like->flags;
         for (std::size_t i = 0; i < w.count; ++i) {
             if (!checked_add(node(w).length, at(w, i).length, node(w).length)) refuse(w.node, errc::overflow, message{"its length overflows"});
-            auto const flags = at(w, i).node->flags;
-            node(w).flags = (node(w).flags & (flags | 2)) | (flags & 2);  // nullable if one is; ordered and sorted if all are
+            node(w).flags = merged_flags(node(w).flags, at(w, i).node->flags);
         }
         if (type.id == type_id::null) node(w).null_count = node(w).length;
         if (layout.has_validity()) add_validity(w);
@@ -251,4 +251,4 @@ inline bool compacted_values::operator==(compacted_values const& other) const no
     return true;  // what is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a buffer
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>  // see compaction.hpp
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 class variable_planner : protected compaction_state {
    protected:
@@ -92,7 +92,7 @@ class variable_planner : protected compaction_state {
                 j.add = total;
             }
             done += p.length;
-            total += spans_[i].length();
+            if (!checked_add(total, spans_[i].length(), total)) refuse(w.node, errc::overflow, message{"its views overflow"});
             require_at_most(w, total, most_of(width), "items");
         }
         add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
@@ -141,4 +141,4 @@ class variable_planner : protected compaction_state {
     }
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -1,6 +1,7 @@
 // ferry: whether two columns may be chunks of one.
 #pragma once
 
+#include <ferry/abi/arrow.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/type.hpp>
@@ -9,17 +10,22 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
-/// Compares formats, the number of children, names where they tell children apart, and what has a dictionary. Flags, metadata and
-/// the values of dictionaries may differ.
+/// The flags of chunks together: nullable if one is, ordered and sorted if all are.
+[[nodiscard]] constexpr std::int64_t merged_flags(std::int64_t a, std::int64_t b) noexcept {
+    return (a & b) | ((a | b) & abi::arrow_flag::nullable);
+}
+
+/// Compares types (`d:9,2` and `d:9,2,128` are one), the number of children, names where they tell children apart, and what has
+/// a dictionary. Flags, metadata and the values of dictionaries may differ.
 class type_comparison {
    public:
     /// `chunk` is its number. \throws error  errc::argument
     type_comparison(std::uint64_t chunk, char const* api, std::source_location where) noexcept : chunk_{chunk}, api_{api}, where_{where} {}
 
     void require(column_view wanted, column_view c, column_path const& path) const {
-        if (c.format() != wanted.format()) refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not " << wanted.name_of_format().c_str());
+        if (c.type() != wanted.type()) refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not " << wanted.name_of_format().c_str());
         if (c.child_count() != wanted.child_count()) refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
         bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
         for (int i = 0; i < c.child_count(); ++i) {
@@ -42,4 +48,4 @@ class type_comparison {
     std::source_location where_;
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

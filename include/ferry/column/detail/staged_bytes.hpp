@@ -13,7 +13,7 @@
 #include <source_location>
 #include <utility>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Bytes of any device where the host reads them, finished: themselves, or a copy.
 class staged_bytes {
@@ -68,4 +68,4 @@ template <class BackEnd, class Fill, class Own>
     return made;
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

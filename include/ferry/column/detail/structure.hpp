@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// The checks of one node, with what they need for a message.
 class structure_check {
@@ -140,4 +140,4 @@ inline void check_structure(column_view c, column_path const& path, char const* 
     if (c.has_dictionary()) check_structure(c.dictionary(), path.dictionary(), api, where);
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -4,6 +4,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/column/detail/path.hpp>
 #include <ferry/column/detail/structure.hpp>
+#include <ferry/column/metadata.hpp>
 #include <ferry/column/view.hpp>
 
 #include <algorithm>
@@ -13,8 +14,9 @@
 #include <source_location>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Nodes from the root to a leaf at most; what refers to itself ends there.
 inline constexpr int max_column_depth = 64;
@@ -54,7 +56,16 @@ void measure(Source const& from, column_size& out, int depth, column_path const&
         fail(errc::bad_column, api, message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes", where);
     out.buffers += from.buffer_count();
     out.text += from.format().size() + from.name().size() + from.metadata().size();
+    // An ArrowSchema's texts end at the first NUL.
+    for (auto const& [what, text] : {std::pair{"format", std::string_view{from.format()}}, std::pair{"name", std::string_view{from.name()}}})
+        if (auto const at = text.find('\0'); at != text.npos)
+            fail(errc::bad_column, api, message{} << path << ": byte " << std::uint64_t{at} << " of its " << what << " is NUL, where a schema would end it", where);
     auto const type = parse_or_fail(from.format(), path, api, where);
+    // An ArrowSchema does not say how long its metadata is: what does not hold would be read beyond its end by whoever imports it.
+    std::string_view const metadata = from.metadata();
+    if (std::size_t size = 0; !metadata.empty() && !measure_metadata(metadata.data(), metadata.data() + metadata.size(), size))
+        fail(errc::bad_column, api,
+             message{} << path << ": its metadata's " << std::uint64_t{metadata.size()} << " bytes end before its pairs do, or a number is negative", where);
     for (std::size_t i = 0; i < children; ++i) {
         auto const child = from.child(i);
         measure(child, out, depth + 1, column_path{path, type.id, static_cast<int>(i), child.name()}, api, where);
@@ -137,4 +148,4 @@ void build(column_tree& tree, Source const& from, device on, char const* api, st
     fill(tree, from, size, on, path, api, where);
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>  // one entry for each chunk
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// What a column on the host holds, however it is stored: its compaction. Names and metadata do not count.
 class compacted_values {
@@ -66,4 +66,4 @@ struct unified {
     return u;
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -1,10 +1,12 @@
 // ferry: whether bytes are UTF-8.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Whether `size` bytes are well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF (RFC 3629).
 [[nodiscard]] inline bool is_utf8(unsigned char const* p, std::int64_t size) noexcept {
@@ -32,4 +34,4 @@ namespace ferry::detail {
     return true;
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 inline constexpr char const* values_api = "ferry::column::values";
 
@@ -67,7 +67,8 @@ inline constexpr char const* values_api = "ferry::column::values";
 template <class T>
 class fixed_reader {
    public:
-    explicit fixed_reader(column_view c) noexcept : data_{c.buffers()[1].data}, offset_{c.offset()} {}
+    /// The offset of no items may be anything.
+    explicit fixed_reader(column_view c) noexcept : data_{c.length() != 0 ? c.buffers()[1].data : nullptr}, offset_{c.offset()} {}
     [[nodiscard]] T read(std::int64_t i) const noexcept { return load<T>(data_, offset_ + i); }
     [[nodiscard]] void const* begin() const noexcept {
         return data_ == nullptr ? nullptr : static_cast<std::byte const*>(data_) + offset_ * static_cast<std::int64_t>(sizeof(T));
@@ -209,4 +210,4 @@ class value_reader<column_view> {
     column_view c_;
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

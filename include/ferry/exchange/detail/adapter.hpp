@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 template <class T>
 concept specialised = requires { sizeof(array_traits<T>); };
@@ -83,4 +83,4 @@ consteval bool is_adapted() {
     return false;
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

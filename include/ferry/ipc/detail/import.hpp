@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace ferry::ipc::detail {
+namespace ferry::inline v0::ipc::detail {
 
 /// opened_memory, whatever its type.
 struct opened {
@@ -179,4 +179,4 @@ class import_cache {
     std::unordered_map<std::string, list::iterator> by_key_;
 };
 
-}  // namespace ferry::ipc::detail
+}  // namespace ferry::inline v0::ipc::detail

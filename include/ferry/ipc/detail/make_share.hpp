@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>  // of a descriptor
 
-namespace ferry::ipc::detail {
+namespace ferry::inline v0::ipc::detail {
 
 struct share_access {
     [[nodiscard]] static shared wrap(std::shared_ptr<share_state> state) noexcept { return shared{std::move(state)}; }
@@ -208,4 +208,4 @@ template <class BackEnd>
     return made;
 }
 
-}  // namespace ferry::ipc::detail
+}  // namespace ferry::inline v0::ipc::detail

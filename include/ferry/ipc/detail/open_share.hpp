@@ -17,7 +17,7 @@
 #include <string>  // see region.hpp
 #include <utility>
 
-namespace ferry::ipc::detail {
+namespace ferry::inline v0::ipc::detail {
 
 inline constexpr char const* attach_api = "ferry::ipc::attach";
 
@@ -138,9 +138,12 @@ template <class BackEnd>
     auto const name = check_origin(d, m, me, where);
     if (d.from == me) {
         if (auto const own = session->find(name.id)) return alias(own, d, on, where);
-        if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none)
+        if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
+            auto const control = segment::open(m.name, 0, m.id, access_mode::read_write, where);
+            if (!control.control().is_open(name.id)) fail_gone(m, "this process has closed it", where);
             fail(errc::same_process, attach_api,
                  message{"this process shares the memory itself, and handles open in other processes only: pass the session that shared it"}, where);
+        }
     }
 
     bool const is_read_only = has(t.flags, flags::read_only);
@@ -169,4 +172,4 @@ template <class BackEnd>
     return make_managed(std::move(hold), view_of(t, m.length == 0 ? nullptr : begin + t.byte_offset, place), flags::none, version::current, where);
 }
 
-}  // namespace ferry::ipc::detail
+}  // namespace ferry::inline v0::ipc::detail

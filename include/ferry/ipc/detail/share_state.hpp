@@ -12,7 +12,7 @@
 #include <string>  // see region.hpp
 #include <utility>
 
-namespace ferry::ipc::detail {
+namespace ferry::inline v0::ipc::detail {
 
 /// exported_memory, whatever its type.
 struct exporting {
@@ -71,4 +71,4 @@ struct share_state {
     }
 };
 
-}  // namespace ferry::ipc::detail
+}  // namespace ferry::inline v0::ipc::detail

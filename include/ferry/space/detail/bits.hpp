@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// What moves for each index: `count` bits, followed by `zeros` bits that the destination clears.
 struct bit_unit {
@@ -158,4 +158,4 @@ inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst,
     });
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 constexpr message& operator<<(message& out, shape_view shape) noexcept {
     out << "(";
@@ -99,4 +99,4 @@ constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src
     return count;
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -10,16 +10,16 @@
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Rows that one pass takes when rows are so short that looping down the columns is cheaper; bounds
 /// the memory in flight.
 inline constexpr std::int64_t rows_per_pass = 512;
 
-template <class Piece>
-void copy_strided(Piece piece, std::int64_t count, std::byte* __restrict dst,
-                  std::int64_t dst_stride, std::byte const* __restrict src,
-                  std::int64_t src_stride) noexcept {
+/// Strides are numbers, or constants of them.
+template <class Piece, class DstStride, class SrcStride>
+void copy_strided(Piece piece, std::int64_t count, std::byte* __restrict dst, DstStride dst_stride,
+                  std::byte const* __restrict src, SrcStride src_stride) noexcept {
     for (std::int64_t i = 0; i < count; ++i) piece(dst + i * dst_stride, src + i * src_stride);
 }
 
@@ -105,4 +105,4 @@ inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst,
     });
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Calls `body(dst, src)` with the distances from the first elements, once for every index of all
 /// but the `inner` last dimensions.
@@ -56,4 +56,4 @@ struct plane {
     }
 };
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

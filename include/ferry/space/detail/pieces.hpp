@@ -1,11 +1,13 @@
 // ferry: moving one unit of known size, as cheaply as its size allows.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Bytes that move through one register. Loads and stores go through memcpy: no alignment and no
 /// type is assumed (R31).
@@ -57,4 +59,4 @@ void with_piece(std::int64_t size, Body const& body) noexcept {
     return body(long_piece{n});
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

@@ -2,11 +2,13 @@
 // AArch64 has them.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-namespace ferry::detail {
+namespace ferry::inline v0::detail {
 
 /// Reorders registers by literal indices: nvcc passes on no shuffle whose indices are a pack.
 template <std::size_t Size> struct shuffle;
@@ -115,4 +117,4 @@ template <std::size_t Size>
     for (int i = 0; i < n; ++i) simd::store(dst + i * dst_row, rows[i]);
 }
 
-}  // namespace ferry::detail
+}  // namespace ferry::inline v0::detail

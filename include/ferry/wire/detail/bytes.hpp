@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>  // as above
 
-namespace ferry::wire::detail {
+namespace ferry::inline v0::wire::detail {
 
 class writer {
    public:
@@ -105,4 +105,4 @@ class reader {
     std::size_t at_;
 };
 
-}  // namespace ferry::wire::detail
+}  // namespace ferry::inline v0::wire::detail

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>  // as above
 
-namespace ferry::wire::detail {
+namespace ferry::inline v0::wire::detail {
 
 [[nodiscard]] constexpr int hex_digit(char c) noexcept {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -75,4 +75,4 @@ template <std::integral T>
     return true;
 }
 
-}  // namespace ferry::wire::detail
+}  // namespace ferry::inline v0::wire::detail

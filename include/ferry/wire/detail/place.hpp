@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <source_location>
 
-namespace ferry::wire::detail {
+namespace ferry::inline v0::wire::detail {
 
 /// One step of a path: a key, or an index where there is none. A list on the stack, from the innermost outwards.
 struct place {
@@ -55,4 +55,4 @@ struct caller {
     }
 };
 
-}  // namespace ferry::wire::detail
+}  // namespace ferry::inline v0::wire::detail

@@ -1,9 +1,11 @@
 // ferry: the strings of a descriptor.
 #pragma once
 
+#include <ferry/config.hpp>
+
 #include <string_view>
 
-namespace ferry::wire::detail {
+namespace ferry::inline v0::wire::detail {
 
 /// Whether a string is UTF-8 (RFC 3629: shortest forms, no surrogates) without a zero byte, which C strings cannot hold.
 [[nodiscard]] constexpr bool is_utf8(std::string_view text) noexcept {
@@ -40,4 +42,4 @@ namespace ferry::wire::detail {
     return true;
 }
 
-}  // namespace ferry::wire::detail
+}  // namespace ferry::inline v0::wire::detail
