@@ -87,6 +87,18 @@ void let_go(Struct& s) {
     s.release = nullptr;
 }
 
+/// What is not there at all.
+template <class F>
+void refuses_null(F f) {
+    try {
+        f();
+        HOLDS(false);
+    } catch (ferry::error const& e) {
+        saw(e.code());
+        HOLDS(e.code() == ferry::errc::argument);
+    }
+}
+
 /// The same types, names, flags and metadata.
 inline bool same_type(ferry::column_view a, ferry::column_view b) {
     if (a.format() != b.format() || a.name() != b.name() || a.metadata() != b.metadata() || a.flags() != b.flags() || a.child_count() != b.child_count() ||

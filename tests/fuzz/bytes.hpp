@@ -1,6 +1,8 @@
 // Turns a fuzzer's bytes into values, from the front, so that a seed can be read and written by hand. Zeros when they run out.
 #pragma once
 
+#include <ferry/base/error.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -33,11 +35,37 @@ class bytes {
     std::uint8_t const* end_;
 };
 
+/// Small numbers mostly, the ends of the range often, anything sometimes.
+[[nodiscard]] inline std::int64_t number(bytes& in) noexcept {
+    std::int64_t const n = in.take<std::int8_t>();
+    switch (n) {
+        case 127: return in.take<std::int64_t>();
+        case 126: return INT64_MAX - in.take<std::uint8_t>();
+        case -127: return INT64_MIN + in.take<std::uint8_t>();
+        case 125: return std::int64_t{1} << in.below(63);
+        case -126: return -(std::int64_t{1} << in.below(63));
+        default: return n;
+    }
+}
+
 /// What must hold whatever the bytes are. Aborts, which the fuzzer reports with its input.
 inline void check(bool holds, char const* what) noexcept {
     if (holds) return;
     std::fprintf(stderr, "does not hold: %s\n", what);
     std::abort();
+}
+
+/// Remembers a code that ferry came to. Where FERRY_FUZZ_ERRORS is set the process says at its end which ones there were.
+inline void saw(ferry::errc code) noexcept {
+    static std::uint64_t seen = 0;
+    static bool const at_end = std::getenv("FERRY_FUZZ_ERRORS") != nullptr && std::atexit([] {
+        std::fprintf(stderr, "errc:");
+        for (unsigned i = 0; i < 64; ++i)
+            if ((seen >> i & 1) != 0) std::fprintf(stderr, " %s", ferry::name(ferry::errc{static_cast<int>(i)}));
+        std::fprintf(stderr, "\n");
+    }) == 0;
+    static_cast<void>(at_end);
+    seen |= std::uint64_t{1} << static_cast<unsigned>(code);
 }
 
 }  // namespace fuzz

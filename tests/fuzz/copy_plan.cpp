@@ -98,6 +98,64 @@ void copy_by_bits(std::uint8_t* to, side const& d, std::uint8_t const* from, sid
     }
 }
 
+/// What makes two views impossible to copy is refused by its name, whatever else they are; nothing reads through them.
+void refuse(fuzz::bytes& in, ferry::tensor_view dst, ferry::tensor_view src, list const& shape) {
+    auto wanted = ferry::errc::ok;
+    list other = shape, strides(shape.size(), 0);
+    std::int64_t count = 1;
+    for (auto const n : shape) count *= n;
+    auto const last = shape.empty() ? 0 : in.below(static_cast<unsigned>(shape.size()));
+    switch (in.below(8)) {
+        case 0: return;
+        case 1:
+            if (shape.empty()) return;
+            ++other[last];
+            wanted = ferry::errc::shape;
+            src = {src.data(), src.dtype(), other, {}, ferry::cpu, src.flags()};
+            break;
+        case 2:
+            wanted = ferry::errc::dtype;
+            src = {src.data(), {ferry::type_code::bool_, 8}, src.shape(), src.strides(), ferry::cpu, src.flags()};
+            break;
+        case 3:
+            wanted = ferry::errc::read_only;
+            dst = {dst.data(), dst.dtype(), dst.shape(), dst.strides(), ferry::cpu, dst.flags() | ferry::flags::read_only};
+            break;
+        case 4:
+            if (shape.empty() || shape[last] < 2 || count == 0) return;
+            wanted = ferry::errc::strides;
+            strides.assign(dst.strides().data(), dst.strides().data() + shape.size());
+            strides[last] = 0;
+            dst = {dst.data(), dst.dtype(), dst.shape(), strides, ferry::cpu, dst.flags()};
+            break;
+        case 5:
+            if (count == 0) return;
+            wanted = ferry::errc::overflow;
+            other.push_back(INT64_MAX);
+            other.push_back(INT64_MAX);
+            dst = {dst.data(), dst.dtype(), other, {}, ferry::cpu, dst.flags()};
+            src = {src.data(), src.dtype(), other, {}, ferry::cpu, src.flags()};
+            break;
+        case 6:
+            if (count == 0) return;
+            wanted = ferry::errc::null_data;
+            src = {static_cast<void*>(nullptr), src.dtype(), src.shape(), src.strides(), ferry::cpu, src.flags()};
+            break;
+        default:
+            if (count == 0) return;
+            wanted = ferry::errc::strides;
+            strides.push_back(1);
+            src = {src.data(), src.dtype(), src.shape(), strides, ferry::cpu, src.flags()};
+    }
+    try {
+        static_cast<void>(ferry::make_copy_plan(dst, src));
+        HOLDS(false);
+    } catch (ferry::error const& e) {
+        fuzz::saw(e.code());
+        HOLDS(e.code() == wanted);
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
@@ -149,6 +207,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     auto* const from = count != 0 ? s.data() : nullptr;
     ferry::tensor_view const dst{to, type, shape, d.strides, ferry::cpu, flags_of(d)};
     ferry::tensor_view const src{from, type, shape, s.strides, ferry::cpu, flags_of(s)};
+    refuse(in, dst, src, shape);
     auto const plan = ferry::make_copy_plan(dst, src);
 
     HOLDS((plan.kind == ferry::copy_kind::empty) == (count == 0));

@@ -96,6 +96,7 @@ stream_token meant(ferry::request const& wish, ferry::device to) {
 void check(ferry::producer_facts const& facts, ferry::request const& wish) {
     auto const d = negotiate(facts, wish);
     HOLDS(d == negotiate(facts, wish));
+    fuzz::saw(d.reason);
 
     // A refusal says why and what would do; nothing else does.
     bool const refused = d.act == action::refuse;

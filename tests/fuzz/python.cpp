@@ -81,7 +81,8 @@ struct slot {
         } catch (py::error_is_set const&) {
             HOLDS(!fresh && PyErr_ExceptionMatches(PyExc_ValueError) != 0);
             PyErr_Clear();
-        } catch (ferry::error const&) {
+        } catch (ferry::error const& e) {
+            fuzz::saw(e.code());
             HOLDS(fresh && !is_sound && PyErr_Occurred() == nullptr);
             HOLDS(from->deleted == 1);  // R62: taken, so released
             holds = content::used;

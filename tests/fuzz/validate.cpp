@@ -29,19 +29,6 @@ struct tensor_spec {
     bool has_deleter;
 };
 
-/// Small numbers mostly, the ends of the range often, anything sometimes.
-std::int64_t number(fuzz::bytes& in) {
-    std::int64_t const n = in.take<std::int8_t>();
-    switch (n) {
-        case 127: return in.take<std::int64_t>();
-        case 126: return INT64_MAX - in.take<std::uint8_t>();
-        case -127: return INT64_MIN + in.take<std::uint8_t>();
-        case 125: return std::int64_t{1} << in.below(63);
-        case -126: return -(std::int64_t{1} << in.below(63));
-        default: return n;
-    }
-}
-
 tensor_spec read(fuzz::bytes& in) {
     tensor_spec s{};
     auto const mode = in.take<std::uint8_t>();
@@ -195,6 +182,35 @@ void compare(ferry::tensor_view const& v, tensor_spec const& s, truth const& is)
     HOLDS(v.is_contiguous() == (compact || is.count == 0));
 }
 
+/// Whether what a view for writing refuses is so, and what it lets through is not.
+template <class T, ferry::layout Layout>
+void write_all(ferry::managed_tensor const& tensor, tensor_spec const& s) {
+    auto const v = tensor.view();
+    bool repeats = false;
+    for (int i = 0; i < v.rank(); ++i) repeats = repeats || (!v.is_empty() && v.extent(i) > 1 && v.stride(i) == 0);
+    auto const type = static_cast<int>(s.t.device.device_type);
+    bool const is_host = type == 1 || type == 3 || type == 11 || type == 13;
+    bool const is_aligned = v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) == 0;
+    try {
+        auto const view = tensor.as<T, 2, ferry::access::host, Layout>();
+        HOLDS(v.dtype() == ferry::dtype_of<T> && v.rank() == 2 && !tensor.is_read_only() && !repeats && is_host && is_aligned);
+        HOLDS(Layout == ferry::layout::strided || v.is_contiguous());
+        static_cast<void>(view.at(s.t.shape[0], 0));
+        HOLDS(false);  // one past the end
+    } catch (ferry::error const& e) {
+        fuzz::saw(e.code());
+        switch (e.code()) {
+            case ferry::errc::dtype: HOLDS(v.dtype() != ferry::dtype_of<T>); break;
+            case ferry::errc::rank: HOLDS(v.rank() != 2); break;
+            case ferry::errc::read_only: HOLDS(tensor.is_read_only()); break;
+            case ferry::errc::strides: HOLDS(repeats || (Layout == ferry::layout::contiguous && !v.is_contiguous())); break;
+            case ferry::errc::not_accessible: HOLDS(!is_host); break;
+            case ferry::errc::alignment: HOLDS(!is_aligned); break;
+            default: HOLDS(e.code() == ferry::errc::out_of_range);
+        }
+    }
+}
+
 struct nothing {
     std::unique_ptr<int> moved = std::make_unique<int>(0);
 };
@@ -209,9 +225,14 @@ void pass_on(ferry::managed_tensor const& tensor, tensor_spec const& s, truth co
         if (is.count != 0) HOLDS(again.view().stride(i) == tensor.view().stride(i));
     }
     HOLDS(again.view().data() == (is.count == 0 ? nullptr : tensor.view().data()));
-    if (s.t.ndim > ferry::borrowed_tensor::max_rank) return;
-    ferry::borrowed_tensor const loan{tensor.view()};
-    HOLDS(loan.view().size() == is.count && loan.view().is_read_only() == tensor.is_read_only());
+    try {
+        ferry::borrowed_tensor const loan{tensor.view()};
+        HOLDS(s.t.ndim <= ferry::borrowed_tensor::max_rank);
+        HOLDS(loan.view().size() == is.count && loan.view().is_read_only() == tensor.is_read_only());
+    } catch (ferry::error const& e) {
+        fuzz::saw(e.code());
+        HOLDS(e.code() == ferry::errc::rank && s.t.ndim > ferry::borrowed_tensor::max_rank);
+    }
 }
 
 void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& is, bool readable, unsigned end) {
@@ -226,12 +247,23 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
         read_all<ferry::uint4>(tensor);
         read_all<ferry::float6_e2m3fn>(tensor);
     }
+    write_all<float, ferry::layout::strided>(tensor, s);
+    write_all<std::int16_t, ferry::layout::contiguous>(tensor, s);
     // Strides are counted in bits: beyond that, who had none may have too many once they are written out.
     wide const bits = wide{s.t.dtype.bits} * s.t.dtype.lanes;
     if (is.count * (s.padded ? (bits + 7) / 8 * 8 : bits) <= most) pass_on(tensor, s, is);
     switch (end) {  // however it ends, one call
         case 0: break;
-        case 1: tensor = {}; break;
+        case 1:
+            tensor = {};
+            try {
+                static_cast<void>(tensor.as<float const>());
+                HOLDS(false);
+            } catch (ferry::error const& e) {
+                fuzz::saw(e.code());
+                HOLDS(e.code() == ferry::errc::consumed);
+            }
+            break;
         case 2: {
             auto moved = std::move(tensor);
             break;
@@ -246,7 +278,8 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
                 auto* const raw = tensor.release_legacy();
                 HOLDS((s.flag_bits & 5) == 0 && !tensor);
                 raw->deleter(raw);
-            } catch (ferry::error const&) {
+            } catch (ferry::error const& e) {
+                fuzz::saw(e.code());
                 HOLDS(tensor && (s.legacy || (s.flag_bits & 5) != 0));
             }
     }
@@ -256,6 +289,17 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     fuzz::bytes in{data, size};
+    if (size < 2) {  // no struct at all
+        try {
+            if (size == 0) static_cast<void>(ferry::from_dlpack(static_cast<DLManagedTensor*>(nullptr)));
+            else static_cast<void>(ferry::from_dlpack(static_cast<DLManagedTensorVersioned*>(nullptr)));
+            HOLDS(false);
+        } catch (ferry::error const& e) {
+            fuzz::saw(e.code());
+            HOLDS(e.code() == ferry::errc::null_struct);
+        }
+        return 0;
+    }
     auto s = read(in);
     auto const end = in.below(5);
     auto is = truth_of(s);
@@ -287,6 +331,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
             accepted(ferry::from_dlpack(raw), s, is, readable, end);
         }
     } catch (ferry::error const& e) {
+        fuzz::saw(e.code());
         if (is.accepted) std::fprintf(stderr, "%s\n", e.what());
         HOLDS(!is.accepted);
         HOLDS(e.code() != ferry::errc::ok && std::strlen(e.what()) > 20);

@@ -111,6 +111,7 @@ void decode(std::span<std::byte const> bytes, std::size_t times, F decoder) {
         HOLDS(allocated - before <= times * bytes.size() + 16'384);
         sound(d);
     } catch (ferry::error const& e) {
+        fuzz::saw(e.code());
         HOLDS(allocated - before <= times * bytes.size() + 16'384);
         HOLDS(e.code() == ferry::errc::bad_descriptor && std::strlen(e.what()) > 30);
     }

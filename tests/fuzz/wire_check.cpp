@@ -6,18 +6,6 @@ namespace {
 
 using namespace ferry::wire;
 
-/// Small numbers mostly, the ends of the range often, anything sometimes.
-std::int64_t number(fuzz::bytes& in) {
-    std::int64_t const n = in.take<std::int8_t>();
-    switch (n) {
-        case 127: return in.take<std::int64_t>();
-        case 126: return INT64_MAX - in.take<std::uint8_t>();
-        case -127: return INT64_MIN + in.take<std::uint8_t>();
-        case 125: return std::int64_t{1} << in.below(63);
-        case -126: return -(std::int64_t{1} << in.below(63));
-        default: return n;
-    }
-}
 std::uint64_t size(fuzz::bytes& in) { return static_cast<std::uint64_t>(number(in)); }
 
 bool fits_63_bits(tensor const& t) {  // what the oracle leaves to the check: bits, which it counts in 63
@@ -87,6 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
     try {
         check(d);
     } catch (ferry::error const& e) {
+        fuzz::saw(e.code());
         HOLDS(!expected && e.code() == ferry::errc::bad_descriptor);
         bool written = true;
         try {
