@@ -2,6 +2,8 @@
 
 import gc
 import os
+import pathlib
+import sys
 
 os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")  # a kernel loaded behind a closed gate would wait for it
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -9,6 +11,8 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 import pytest
 
 import minitensor as mt
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 def pytest_report_header():

@@ -1,5 +1,7 @@
+#include <ferry/cuda/attach_handle.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/exchange/to_host.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/gate.hpp>
@@ -121,6 +123,19 @@ class aside {
     std::thread thread_;
 };
 
+[[nodiscard]] std::vector<std::byte> bytes_of(ferry::managed_tensor const& on_host) {
+    auto const* const p = static_cast<std::byte const*>(on_host.view().data());
+    return {p, p + on_host.view().nbytes()};
+}
+
+/// The floats behind a handle, on the host.
+[[nodiscard]] ferry::managed_tensor floats_at(ferry::cuda::ipc_handle const& handle, std::uint64_t offset, std::int64_t count, std::int64_t step) {
+    std::int64_t const shape[] = {count}, strides[] = {step};
+    ferry::device const where{ferry::device_type::cuda, 0};
+    return ferry::to_host(ferry::cuda::attach_handle(handle, offset, {static_cast<void*>(nullptr), ferry::dtype_of<float>, shape, strides, where}),
+                          ferry::cuda::system, ferry::already_ready);
+}
+
 /// What the importer has open.
 struct state {
     ferry::cuda::shareable<> back_end;
@@ -194,17 +209,23 @@ struct state {
                 if (!own) start(0);
                 tensor = ferry::ipc::attach(ferry::wire::from_bytes(payload), {.session = &session, .stream = on()}, back_end);
                 return {std::byte{tensor.view().is_read_only()}};
-            case elements: {
-                auto const near = ferry::to_dlpack(ferry::managed_tensor{std::move(tensor)}, {.device = ferry::cpu, .stream = {}}, back_end, on());
-                auto const* const p = static_cast<std::byte const*>(near.view().data());
-                return {p, p + near.view().nbytes()};
-            }
+            case elements: return bytes_of(ferry::to_dlpack(ferry::managed_tensor{std::move(tensor)}, {.device = ferry::cpu, .stream = {}}, back_end, on()));
             case copy_later:
                 bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes()));
                 return {};
             case drop: tensor = {}; return {};
             case drop_later: later.start([this] { tensor = {}; }); return {};
             case is_gone: return {std::byte{later.has_ended()}};
+            case look: {
+                ferry::cuda::ipc_handle handle{};
+                std::uint64_t offset = 0;
+                std::int64_t count = 0, step = 0;
+                std::memcpy(handle.data(), payload.data(), sizeof handle);
+                std::memcpy(&offset, payload.data() + sizeof handle, sizeof offset);
+                std::memcpy(&count, payload.data() + sizeof handle + sizeof offset, sizeof count);
+                std::memcpy(&step, payload.data() + sizeof handle + 2 * sizeof offset, sizeof step);
+                return bytes_of(floats_at(handle, offset, count, step));
+            }
         }
         throw std::logic_error{"an unknown order"};
     }
@@ -235,6 +256,31 @@ int serve_as_importer(int socket) {
     return 0;
 }
 
+int look_at(char const* handle, char const* offset, char const* count, char const* pool) {
+    ferry::cuda::ipc_handle bytes{};
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        unsigned byte = 0;
+        if (std::sscanf(handle + 2 * i, "%2x", &byte) != 1) return 2;
+        bytes[i] = static_cast<std::byte>(byte);
+    }
+    auto const n = std::strtoll(count, nullptr, 10);
+    auto const begin = std::strtoull(offset, nullptr, 10);
+    try {
+        auto const found = [&] {
+            if (pool == nullptr) return floats_at(bytes, begin, n, 1);
+            ferry::cuda::imported_memory memory{ferry::cuda::imported_pool{std::atoi(pool), 0}, bytes};
+            std::int64_t const shape[] = {n};
+            ferry::tensor_view const view{memory.data() + begin, ferry::dtype_of<float>, shape, {}, {ferry::device_type::cuda, 0}};
+            return ferry::to_host(ferry::make_managed(std::move(memory), view), ferry::cuda::system, ferry::already_ready);
+        }();
+        for (std::int64_t i = 0; i < n; ++i) std::printf("%g ", static_cast<double>(static_cast<float const*>(found.view().data())[i]));
+    } catch (ferry::error const& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return 1;
+    }
+    return 0;
+}
+
 importer::importer() {
     int both[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM, 0, both) != 0) throw std::runtime_error{"socketpair"};
@@ -252,23 +298,36 @@ importer::importer() {
 
 importer::~importer() {
     ::close(socket_);
-    for (int i = 0; i < 500; ++i) {
-        if (::waitpid(pid_, nullptr, WNOHANG) != 0) return;
-        ::usleep(10'000);
-    }
-    kill();
+    if (pid_ >= 0 && !wait()) kill();
 }
 
 void importer::kill() {
     ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
+    ::waitpid(std::exchange(pid_, -1), &status_, 0);
+}
+
+bool importer::wait() {
+    for (int i = 0; i < 500; ++i) {
+        if (::waitpid(pid_, &status_, WNOHANG) != 0) {
+            pid_ = -1;
+            return true;
+        }
+        ::usleep(10'000);
+    }
+    return false;
+}
+
+std::string importer::ending() {
+    if (pid_ >= 0 && !wait()) return "it closed its socket, and runs";
+    if (WIFSIGNALED(status_)) return std::string{"signal "} + strsignal(WTERMSIG(status_));
+    return "exit status " + std::to_string(WEXITSTATUS(status_));
 }
 
 answer importer::tell(order_of_work what, std::span<std::byte const> payload) {
     std::uint32_t code = 0;
     answer a;
     if (!send_message(socket_, static_cast<std::uint32_t>(what), payload) || !receive_message(socket_, code, a.bytes))
-        throw std::runtime_error{"the importer is gone"};
+        throw std::runtime_error{"the importer is gone: " + ending()};
     a.code = static_cast<ferry::errc>(code);
     return a;
 }

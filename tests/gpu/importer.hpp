@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <sys/types.h>
@@ -31,6 +32,7 @@ enum class order_of_work : std::uint32_t {
     drop,       ///< drops the tensor
     drop_later, ///< drops the tensor on another thread, and comes back
     is_gone,    ///< whether that thread has ended: one byte
+    look,       ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
 };
 
 struct answer {
@@ -52,11 +54,18 @@ class importer {
     [[nodiscard]] bool passes(int file);  ///< gives it a file of this process; it knows it by the number that `open` then takes
 
    private:
-    int socket_ = -1;
-    pid_t pid_ = -1;
+    bool wait();           ///< whether it has ended after five seconds
+    std::string ending();  ///< how it ended
+
+    int socket_ = -1, status_ = 0;
+    pid_t pid_ = -1;  // -1: it has ended
 };
 
 /// The importer's side: serves a socket until it is closed. Returns the exit status.
 int serve_as_importer(int socket);
+
+/// Prints floats that another program shares by a bare handle, said in hexadecimal: of cudaMalloc, or with the number of an open file, of
+/// that pool. Returns the exit status.
+int look_at(char const* handle, char const* offset, char const* count, char const* pool);
 
 }  // namespace support

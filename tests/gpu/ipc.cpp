@@ -1,4 +1,5 @@
 // Handles between two processes: this one exports, the program started again imports.
+#include <ferry/cuda/attach_handle.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pool.hpp>
@@ -40,6 +41,20 @@ bool is_all(std::vector<std::byte> const& bytes, unsigned char value, std::size_
 int number_of(answer const& a) { return a.bytes.size() == 1 ? static_cast<int>(a.bytes[0]) : -1; }
 
 std::string text_of(answer const& a) { return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()}; }
+
+/// Pins memory that dies later: what is freed while it is pinned spoils what is allocated there next.
+class pinned_for_now {
+   public:
+    explicit pinned_for_now(std::vector<std::byte>& bytes) : begin_{bytes.data()} {
+        must(cudaHostRegister(begin_, bytes.size(), cudaHostRegisterDefault));
+    }
+    pinned_for_now(pinned_for_now const&) = delete;
+    pinned_for_now& operator=(pinned_for_now const&) = delete;
+    ~pinned_for_now() { static_cast<void>(cudaHostUnregister(begin_)); }
+
+   private:
+    std::byte* begin_;
+};
 
 ferry::buffer<cuda::device_space> cuda_malloc(std::size_t bytes) { return ferry::buffer<cuda::device_space>{bytes, cuda::device_space{0}}; }
 
@@ -89,12 +104,11 @@ TEST_CASE("ipc: what the importer writes is there for the exporter once its done
     CHECK(!exported.is_done(done_event));
     CHECK(exported.order_after(done_event, s.token()));  // queued, and nothing blocks
     std::vector<std::byte> host(2 * mib);
-    must(cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault));
+    pinned_for_now const pinned{host};
     must(cudaMemcpyAsync(host.data(), memory.data(), host.size(), cudaMemcpyDeviceToHost, s.get()));
     CHECK(!s.is_idle());
     REQUIRE(other.tell(release).code == errc::ok);
     s.finish();
-    must(cudaHostUnregister(host.data()));
     CHECK(is_all(host, 9, 2 * mib));
     CHECK(exported.is_done(done_event));
     CHECK(exported.order_after(done_event, {}));
@@ -110,7 +124,7 @@ TEST_CASE("ipc: the last mark stands for the work of every stream that was marke
     importer other;
     auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, s.token());
     std::vector<std::byte> host(2 * mib);
-    must(cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault));
+    pinned_for_now const pinned{host};
     REQUIRE(other.open(described(exported.description())).code == errc::ok);
     REQUIRE(other.tell(hold).code == errc::ok);
     std::byte const nine[] = {std::byte{9}};
@@ -128,7 +142,6 @@ TEST_CASE("ipc: the last mark stands for the work of every stream that was marke
     CHECK(!s.is_idle());
     REQUIRE(other.tell(release).code == errc::ok);
     s.finish();
-    must(cudaHostUnregister(host.data()));
     CHECK(is_all(host, 9, 2 * mib));
     CHECK(exported.is_done(done_event));
 }
@@ -350,6 +363,70 @@ TEST_CASE("ipc: events are used again, so that many shares need few") {
     }
 }
 
+TEST_CASE("ipc: memory is shared and opened whichever device is current") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 4, 2 * mib);
+    cuda::shareable back_end;
+    test_stream s;
+    must(cudaSetDevice(1));
+    auto const exported = [&] {
+        struct back {
+            ~back() { static_cast<void>(cudaSetDevice(0)); }
+        } const later;
+        return back_end.export_memory(range(memory.data(), 0, mib), gpu, s.token());
+    }();
+    CHECK(exported.description().ready.size() == 64);
+    importer other;
+    auto const opened = other.open(described(exported.description()));
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    CHECK(other.tell(receive).code == errc::ok);
+    CHECK(is_all(other.tell(finish).bytes, 4, mib));
+}
+
+TEST_CASE("ipc: a bare handle is opened as a tensor, and never beyond its allocation") {
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 0, 2 * mib);
+    auto const handle = cuda::handle_of_allocation(cuda::allocation_of(memory.data()));
+    auto const ask = [&](std::uint64_t offset, std::int64_t count, std::int64_t step) {
+        importer other;
+        std::vector<std::byte> payload(sizeof handle + 3 * sizeof offset);
+        std::memcpy(payload.data(), handle.data(), sizeof handle);
+        std::memcpy(payload.data() + sizeof handle, &offset, sizeof offset);
+        std::memcpy(payload.data() + sizeof handle + sizeof offset, &count, sizeof count);
+        std::memcpy(payload.data() + sizeof handle + 2 * sizeof offset, &step, sizeof step);
+        return other.tell(look, payload);
+    };
+    std::vector<float> values(1024);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    must(cudaMemcpy(static_cast<std::byte*>(memory.data()) + 4096, values.data(), 4096, cudaMemcpyDefault));
+    auto const forwards = ask(4096, 1024, 1);
+    REQUIRE_MESSAGE(forwards.code == errc::ok, text_of(forwards));
+    REQUIRE(forwards.bytes.size() == 4096);
+    CHECK(std::memcmp(forwards.bytes.data(), values.data(), 4096) == 0);
+    auto const backwards = ask(4096 + 1023 * 4, 342, -3);
+    REQUIRE_MESSAGE(backwards.code == errc::ok, text_of(backwards));
+    REQUIRE(backwards.bytes.size() == 342 * sizeof(float));
+    for (std::size_t i = 0; i < 342; ++i) {
+        float x = 0;
+        std::memcpy(&x, backwards.bytes.data() + i * sizeof x, sizeof x);
+        CHECK(x == values[1023 - 3 * i]);
+    }
+    CHECK(ask(2 * mib - 4, 1, 1).code == errc::ok);
+    CHECK(ask(2 * mib, 0, 1).code == errc::ok);
+    CHECK(ask(2 * mib - 4, 2, 1).code == errc::out_of_range);
+    CHECK(ask(2 * mib + 4, 1, 1).code == errc::out_of_range);
+    CHECK(ask(std::uint64_t{1} << 63, 1, 1).code == errc::out_of_range);
+    CHECK(ask(0, 2, -1).code == errc::out_of_range);
+    CHECK(ask(0, 2, 2 * mib / 4).code == errc::out_of_range);
+    CHECK(ask(0, std::int64_t{1} << 62, 1).code != errc::ok);  // its size cannot be counted
+    float near = 0;
+    fails(errc::device, [&] { return cuda::attach_handle(handle, 0, ferry::tensor_view{&near, {}}); }, {"cpu"});
+}
+
 TEST_CASE("ipc: another GPU opens it too") {
     if (gpus() < 2) {
         MESSAGE("SKIPPED: needs two GPUs");
@@ -368,7 +445,7 @@ TEST_CASE("ipc: another GPU opens it too") {
     // Its work there is done for a stream here: the event is of this GPU.
     load_kernels();
     std::vector<std::byte> host(mib);
-    must(cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault));
+    pinned_for_now const pinned{host};
     REQUIRE(other.tell(hold).code == errc::ok);
     std::byte const nine[] = {std::byte{9}};
     REQUIRE(other.tell(overwrite, nine).code == errc::ok);
@@ -382,6 +459,5 @@ TEST_CASE("ipc: another GPU opens it too") {
     CHECK(!s.is_idle());
     REQUIRE(other.tell(release).code == errc::ok);
     s.finish();
-    must(cudaHostUnregister(host.data()));
     CHECK(is_all(host, 9, mib));
 }

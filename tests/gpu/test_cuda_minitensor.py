@@ -1,5 +1,8 @@
 """minitensor on a GPU: kinds of memory, values, streams, and who waits for whom."""
 
+import pathlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -155,3 +158,10 @@ def test_memory_is_released_after_its_last_use():
     del u, others
     mt.synchronize()
     assert mt.live_bytes() == before
+
+
+def test_the_tour_does_what_the_page_says():
+    """examples/minitensor/tour.py, with its part of a GPU."""
+    tour = pathlib.Path(__file__).resolve().parents[2] / "examples" / "minitensor" / "tour.py"
+    done = subprocess.run([sys.executable, str(tour)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -21,16 +21,6 @@ bool alone() {
 }
 
 /// Makes a device current for the test's own calls.
-struct on_device {
-    int before = 0;
-    explicit on_device(int id) {
-        must(cudaGetDevice(&before));
-        must(cudaSetDevice(id));
-    }
-    on_device(on_device const&) = delete;
-    ~on_device() { static_cast<void>(cudaSetDevice(before)); }
-};
-
 gpu_array make_on(int id, stream_token ready_on, std::vector<std::int64_t> shape) {
     on_device const there{id};
     return make_array({device_type::cuda, id}, ready_on, std::move(shape));

@@ -100,9 +100,27 @@ inline void fill(void* p, unsigned char value, std::size_t bytes) {
     return a;
 }
 
-/// What is there now, by a stream that waits for no other.
+/// Another device is current for a scope.
+class on_device {
+   public:
+    explicit on_device(int id) {
+        must(cudaGetDevice(&before_));
+        must(cudaSetDevice(id));
+    }
+    on_device(on_device const&) = delete;
+    on_device& operator=(on_device const&) = delete;
+    ~on_device() { static_cast<void>(cudaSetDevice(before_)); }
+
+   private:
+    int before_ = 0;
+};
+
+/// What is there now, by a stream of its device that waits for no other: memory of a pool may be closed to other devices.
 [[nodiscard]] inline std::vector<float> read(void const* p, std::size_t n) {
     std::vector<float> values(n);
+    cudaPointerAttributes facts{};
+    must(cudaPointerGetAttributes(&facts, p), "cudaPointerGetAttributes");
+    on_device const there{facts.type == cudaMemoryTypeDevice ? facts.device : 0};
     test_stream const s;
     must(cudaMemcpyAsync(values.data(), p, n * sizeof(float), cudaMemcpyDefault, s.get()), "cudaMemcpyAsync");
     s.finish();

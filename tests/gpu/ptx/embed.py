@@ -23,7 +23,7 @@ HEAD = """\
 // nvcc {release}
 #pragma once
 
-namespace ferry::cuda::detail {{
+namespace ferry::inline v0::cuda::detail {{
 """
 
 
@@ -49,7 +49,7 @@ def header(nvcc):
         pieces = [
             f'\ninline constexpr char pack_ptx_{word}[] = R"ptx({ptx(nvcc, word, folder)})ptx";\n' for word in WORDS
         ]
-    return HEAD.format(release=release(nvcc)) + "".join(pieces) + "\n}  // namespace ferry::cuda::detail\n"
+    return HEAD.format(release=release(nvcc)) + "".join(pieces) + "\n}  // namespace ferry::inline v0::cuda::detail\n"
 
 
 def main():

@@ -1,0 +1,46 @@
+// What the documentation shows of a real device.
+#include <gpu/world.hpp>
+
+#include <cstdint>
+#include <utility>
+
+using namespace support;
+
+TEST_CASE(
+    "docs: a tensor of a device comes to the host plainly, by lanes, and behind the caller's "
+    "back") {
+    test_stream const s;
+    auto const array = make_array(gpu, s.token(), {1 << 20});
+
+    // [system]
+    ferry::managed_tensor const plain =
+        ferry::to_host(array, ferry::cuda::system);  // finished, whatever stream produced it
+    float const first = plain.as<float const, 1>()(0);
+    // [/system]
+    CHECK(first == 1.0f);
+
+    // [copier]
+    ferry::cuda::copier
+        copier;  // one for a program: threads and pinned slots come with the first copy and stay
+    ferry::managed_tensor const fast = ferry::to_host(array, copier);
+    // [/copier]
+    CHECK(is_iota_on_host(fast.view()));
+
+    auto const ready_on = s.token();
+    // [bare]
+    ferry::managed_tensor tensor = ferry::to_dlpack(array);
+    // A tensor names no stream: say where its data is ready.
+    ferry::managed_tensor const host = ferry::to_host(std::move(tensor), copier, ready_on);
+    // [/bare]
+    CHECK(is_iota_on_host(host.view()));
+
+    // [async]
+    constexpr ferry::device pinned_memory{ferry::device_type::cuda_host};
+    auto pending =
+        ferry::cuda::copy_async(ferry::to_dlpack(array), pinned_memory, copier, ready_on);
+    // … the host goes on, and so may the stream …
+    ferry::managed_tensor const done = pending.get();  // waits for this copy alone
+    // [/async]
+    CHECK(is_iota_on_host(done.view()));
+    CHECK(left_no_error());
+}
