@@ -1,5 +1,4 @@
 // expect: streams are not integers
-#if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/stream.hpp>
 
 auto made() {
@@ -9,6 +8,3 @@ auto made() {
     return ferry::cuda::stream_ref::legacy_default();
 #endif
 }
-#elif defined(FERRY_COMPILE_FAIL)
-#error "SKIPPED, no CUDA headers: streams are not integers"
-#endif

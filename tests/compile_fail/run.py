@@ -1,7 +1,8 @@
 """Compiles one file twice: with FERRY_COMPILE_FAIL it must fail and say what the file expects; without it must compile.
 
 usage: run.py FILE COMPILER [FLAG...]
-The file's first lines are `// expect: REGEX`; every one of them must match what the compiler says.
+The file's first lines are `// expect: REGEX`; every one of them must match what the compiler says. A line `// with: FLAG...`
+after them gives flags to the first of the two; then the first error must be what the first line expects.
 """
 
 import re
@@ -27,10 +28,17 @@ def expectations(text):
     return found
 
 
+def first_error(output):
+    return next((line for line in output.splitlines() if "error:" in line), "")
+
+
 def main():
     source, *command = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
-        expected = expectations(file.read())
+        text = file.read()
+    expected = expectations(text)
+    given = re.search(r"^// with: (.*)", text, re.MULTILINE)
+    flags = given[1].split() if given else []
     if not expected:
         sys.exit(f"{source}: the first line must be `// expect: REGEX`")
 
@@ -38,10 +46,12 @@ def main():
     code, output = compile_file(source, command)
     if code != 0:
         failures.append(f"the twin (without FERRY_COMPILE_FAIL) does not compile:\n{output}")
-    code, output = compile_file(source, [*command, "-DFERRY_COMPILE_FAIL"])
+    code, output = compile_file(source, [*command, *flags, "-DFERRY_COMPILE_FAIL"])
     if code == 0:
         failures.append("compiles with FERRY_COMPILE_FAIL, and must not")
     else:
+        if flags and not re.search(expected[0], first := first_error(output)):
+            failures.append(f"the first error is another one: {first}")
         missing = [pattern for pattern in expected if not re.search(pattern, output)]
         failures += [f"the compiler did not say: {pattern}" for pattern in missing]
         if missing:

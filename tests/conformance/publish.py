@@ -1,22 +1,27 @@
 """Writes docs/conformance.md: runs every rule on every library that is installed here, and each break once more by itself.
 
-usage: publish.py            from an environment with the libraries and with dlpack-conformance installed
+usage: publish.py [--gpu]    from an environment with the libraries and with dlpack-conformance installed
+
+--gpu writes docs/conformance-gpu.md instead: the handshake, and what a struct says of memory of a GPU. It needs one.
 """
 
 import datetime
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 
 LIBRARIES = ["numpy", "torch", "jax", "tvm_ffi", "pyarrow", "array_api_strict", "minitensor"]
-TARGET = pathlib.Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+ON_GPU = ["torch-cuda", "cupy", "jax-cuda", "cuda-core", "minitensor-cuda"]
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 HEAD = """# Which library keeps which rule
 
 `python tests/conformance/publish.py` made this page on {date}, on {system} with Python {python}, and without a GPU. Every break was
 seen twice: by the command, and by the script that `dlpack-conformance --reproduce RULE:LIBRARY` prints, which needs nothing but
 the library.
 
+<!-- run by: tests/conformance/tests/test_command.py -->
 ```sh
 pip install ./tests/conformance
 dlpack-conformance numpy torch jax tvm_ffi pyarrow array_api_strict minitensor
@@ -38,15 +43,32 @@ process of its own. What crashes or hangs there is run once more alone, and what
 """
 
 
+GPU_HEAD = """# Which library keeps which rule on a GPU
+
+`python tests/conformance/publish.py --gpu` made this page on {date}, on {system} with Python {python} and a CUDA device. It looks at the
+handshake, by gates that hold a stream back, and at what structs and signatures say; [conformance.md](conformance.md) has the other rules, on
+the host, and what the words mean. Every break was seen twice: by the command, and by the script that
+`dlpack-conformance --reproduce RULE:LIBRARY` prints.
+
+"""
+
+
 def main():
-    command = [sys.executable, "-m", "dlpack_conformance", "--verify", "--markdown", *LIBRARIES]
+    on_gpu = sys.argv[1:] == ["--gpu"]
+    if sys.argv[1:] and not on_gpu:
+        sys.exit(__doc__)
+    command = [sys.executable, "-m", "dlpack_conformance", "--verify", "--markdown", *(ON_GPU if on_gpu else LIBRARIES)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode == 2:
         sys.exit("something failed, and nothing was written:\n" + done.stdout)
+    text = done.stdout
+    if on_gpu:  # most rules are looked at on the host only
+        text = "\n".join(line for line in text.splitlines() if not re.fullmatch(r"\| R\d+ \|[^|]*\|( *\|)+", line)) + "\n"
     date = datetime.date.today().isoformat()
     system = f"{platform.system()} {platform.machine()}"
-    TARGET.write_text(HEAD.format(date=date, system=system, python=platform.python_version()) + done.stdout, encoding="utf-8")
-    print(f"wrote docs/{TARGET.name}")
+    target = DOCS / ("conformance-gpu.md" if on_gpu else "conformance.md")
+    target.write_text((GPU_HEAD if on_gpu else HEAD).format(date=date, system=system, python=platform.python_version()) + text, encoding="utf-8")
+    print(f"wrote docs/{target.name}")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,18 @@
-"""Holds the documentation to the code: blocks are copies of compiled files, links lead somewhere, every error is explained.
+"""Holds the documentation to the code: blocks are copies of files that run, links lead somewhere, every error is explained.
 
 usage: check.py [--fix | --self-test]
 
-A block of C++, CMake or Python names its source in the line before it, a whole file or a marked part of one:
+A block names its source in the line before it, a whole file or a marked part of one:
 
     <!-- from: examples/quickstart/main.cpp [receive] -->
 
 The part lies between the lines `// [receive]` and `// [/receive]` (`#` instead of `//` outside C++); its indentation is
-taken off. --fix writes the blocks anew from their sources.
+taken off. --fix writes the blocks anew from their sources. A block of commands may say instead what runs it:
+
+    <!-- run by: tests/docs/five_minutes.py -->
+
+That script names the document, whose blocks it runs, or has each of the commands itself. What neither compiles nor runs is
+`text`: output, a picture in letters, a sketch.
 """
 
 import argparse
@@ -17,11 +22,15 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMPILED = {"cpp", "c++", "cmake", "python", "py"}
+DATA = {"text"}
+COMMANDS = {"sh", "bash"}
 MARK = re.compile(r"^\s*(?://|#)\s*\[/?[a-z][a-z_-]*\]\s*$")
 BLOCK = re.compile(
-    r"(?:^<!-- from: (?P<path>\S+?)(?: \[(?P<part>[^\]]+)\])? -->\n)?^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$", re.M | re.S
+    r"(?:^<!-- (?:from: (?P<path>\S+?)(?: \[(?P<part>[^\]]+)\])?|run by: (?P<runner>\S+)) -->\n)?"
+    r"^```(?P<language>[^\n]*)\n(?P<code>.*?)^```$",
+    re.M | re.S,
 )
+TOCTREE = "{toctree}"  # Sphinx's own
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -46,9 +55,13 @@ def check_blocks(document, text, read):
     def renewed(block):
         where = f"{document}:{text[: block.start()].count(chr(10)) + 1}"
         path, part, code = block["path"], block["part"], block["code"]
+        language = block["language"].strip()
+        if block["runner"] is not None:
+            errors.extend(f"{where}: {e}" for e in not_run(document, language, code, block["runner"], read))
+            return block[0]
         if path is None:
-            if block["language"].strip() in COMPILED:
-                errors.append(f"{where}: a {block['language']} block without `<!-- from: FILE [part] -->` before it")
+            if language not in DATA and language != TOCTREE:
+                errors.append(f"{where}: a block of {language or 'no language'} without `<!-- from: FILE [part] -->` before it")
             return block[0]
         try:
             source = part_of(read(path), part)
@@ -61,6 +74,26 @@ def check_blocks(document, text, read):
         return f"{head}{source}```"
 
     return BLOCK.sub(renewed, text), errors
+
+
+def commands_of(code):
+    """The commands of a block, one each, without comments, and with one space where there were several."""
+    whole = re.sub(r"\\\n", " ", re.sub(r"(?m)(^|\s)#.*$", "", code))
+    return [" ".join(line.split()) for line in whole.splitlines() if line.strip()]
+
+
+def not_run(document, language, code, runner, read):
+    """Why it cannot be that the script runs the block."""
+    if language not in COMMANDS:
+        return [f"a block of {language or 'no language'} is from a file, not run by {runner}"]
+    try:
+        script = read(runner)
+    except OSError as error:
+        return [f"{runner}: {error}"]
+    if f'"{document}"' in script:  # it reads the page itself
+        return []
+    known = " ".join(commands_of(script))  # comments run nothing
+    return [f"{runner} runs no `{command}`" for command in commands_of(code) if command not in known and command != f"bash {runner}"]
 
 
 def check_links(document, text):
@@ -87,6 +120,18 @@ def check_codes(header, text):
         yield f"docs/errors.md: there is no errc::{code}"
 
 
+def check_figures(text, read):
+    """What the README has measured stands on the page that it names: each number of the table, as it is written there."""
+    rows = re.findall(r"^\|[^|\n]*\|([^|\n]*\|[^|\n]*)\| \[[^\]]*\]\(([^)#]+)[^)]*\) \|$", text, re.M)
+    if not rows:
+        yield "README.md: no figure with a source"
+    for figures, page in rows:
+        known = set(re.findall(r"\d+(?:\.\d+)?", read(page)))
+        for number in re.findall(r"\d+(?:\.\d+)?", figures):
+            if number not in known:
+                yield f"README.md: {number} is not on {page}"
+
+
 def check_adapter(code):
     """The adapter that the README shows is what it says: at most 20 lines, none wider than 100 columns."""
     lines = code.splitlines()
@@ -97,7 +142,7 @@ def check_adapter(code):
 
 def check(fix):
     errors = []
-    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("README.md"))]
     for document in documents:
         text = document.read_text(encoding="utf-8")
         name = document.relative_to(ROOT)
@@ -111,6 +156,7 @@ def check(fix):
     header = (ROOT / "include/ferry/base/error.hpp").read_text(encoding="utf-8")
     errors += check_codes(header, (ROOT / "docs/errors.md").read_text(encoding="utf-8"))
     errors += check_rules((ROOT / "tests/rules/rules.txt").read_text(), (ROOT / "docs/rules.md").read_text(encoding="utf-8"))
+    errors += check_figures((ROOT / "README.md").read_text(encoding="utf-8"), lambda page: (ROOT / page).read_text(encoding="utf-8"))
     errors += check_adapter((ROOT / "examples/minitensor/minitensor_ferry.hpp").read_text(encoding="utf-8"))
     print(*errors, sep="\n", end="\n" if errors else "")
     print(f"{len(documents)} documents, {len(errors)} errors")
@@ -126,12 +172,23 @@ def self_test():
     for bad in (good.replace("int c", "int d"), good.replace("[y]", "[z]"), good[good.index("```") :]):
         assert len(check_blocks("d", bad, read)[1]) == 1, bad
     assert check_blocks("d", good.replace("int c", "int d"), read)[0] == good
-    assert check_blocks("d", "```sh\nls\n```\n", read)[1] == []
+    assert check_blocks("d", "```text\nls\n```\n", read)[1] == []
+    for language in ("sh", "cpp", "python", ""):
+        assert len(check_blocks("d", f"```{language}\nls\n```\n", read)[1]) == 1, language
+    scripts = {"a.sh": "set -e\nmake  all \\\n    there\n", "b.py": 'PAGES = ["d"]', "c.sh": "# d has it\nls  # make all there\n"}.__getitem__
+    commands = "<!-- run by: {} -->\n```sh\nmake all there  # all\n{}```\n"
+    for runner, more, wrong in (("a.sh", "", 0), ("a.sh", "ls\n", 1), ("b.py", "ls\n", 0), ("c.sh", "", 1)):
+        assert len(check_blocks("d", commands.format(runner, more), scripts)[1]) == wrong, (runner, more)
+    assert len(check_blocks("d", commands.format("a.sh", "").replace("```sh", "```cpp"), scripts)[1]) == 1
     header = "enum class errc : int {\n    ok = 0,\n    version,  ///< a\n};"
     assert list(check_codes(header, "| `version` | x |\n")) == []
     assert len(list(check_codes(header, "| `other` | x |\n"))) == 2
     assert list(check_rules("R1 host\nR2 info\n", "| R1 | B |\n| R2 | P |\n")) == []
     assert len(list(check_rules("R1 host\n", "| R2 | P |\n"))) == 2
+    figure = "| a 1 | 26 ns | 1.5 x | [p](p.md#x) |\n"
+    assert list(check_figures(figure, {"p.md": "| 26 ns | 1.5 |"}.__getitem__)) == []
+    assert len(list(check_figures(figure, {"p.md": "| 27 ns | 1.52 |"}.__getitem__))) == 2
+    assert len(list(check_figures("", None))) == 1
     assert list(check_adapter("x" * 100 + "\n")) == []
     assert len(list(check_adapter("x" * 101 + "\n" * 20))) == 1
     assert len(list(check_adapter("\n" * 21))) == 1

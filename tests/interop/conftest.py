@@ -1,11 +1,15 @@
 """What every test here must leave as it was: minitensor's memory, and Python's error indicator."""
 
 import gc
+import pathlib
+import sys
 
 import pytest
 from forge import error_is_set
 
 import minitensor as mt
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 @pytest.fixture(autouse=True)

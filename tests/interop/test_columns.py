@@ -119,6 +119,28 @@ def test_a_null_count_that_nobody_said_is_counted():
     assert [sliced[i:].null_count for i in range(6)] == [2, 2, 1, 1, 0, 0]
 
 
+def test_of_metadata_with_one_key_the_first_counts():
+    pairs = [(b"k", b"1"), (b"other", b""), (b"k", b"2")]
+    parts = [len(pairs).to_bytes(4, "little")] + [len(part).to_bytes(4, "little") + part for pair in pairs for part in pair]
+    forged = Forged(Tree(Node(metadata=b"".join(parts))))
+    c = mt.Column.from_arrow(forged)
+    assert c.metadata == {b"k": b"1", b"other": b""} == pa.KeyValueMetadata(pairs).to_dict()
+    assert pa.Field._import_from_c_capsule(c.__arrow_c_schema__()).metadata == c.metadata
+
+
+def test_an_error_of_a_python_producer_is_said_without_its_traceback():
+    def deep(n):
+        return deep(n - 1) if n else {}["no such key"]
+
+    def batches():
+        yield pa.record_batch([[1]], names=["x"])
+        deep(9)
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("x", pa.int64())]), batches())
+    with pytest.raises(ValueError, match=r"Traceback \(most recent call last\): \.\.\. KeyError: 'no such key'$"):
+        mt.Column.from_arrow(reader)
+
+
 def test_metadata_travels_as_it_is():
     pairs = {b"ARROW:extension:name": b"mine", b"ARROW:extension:metadata": b"\0\1", b"k\0": b""}
     schema = pa.schema([pa.field("x", pa.int8())], metadata=pairs)

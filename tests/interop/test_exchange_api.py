@@ -512,3 +512,33 @@ def test_R73_R74_torchs_own_table_takes_our_tensors_and_gives_its_own():
     del x
     t = given(out.value)
     assert t.data_ptr == address and t.tolist() == VALUES and not t.readonly
+
+
+def test_R69_a_type_that_changes_is_looked_at_again():
+    """What was seen of a type is remembered until the type, or one of its bases, is another."""
+
+    class Base:
+        def __dlpack__(self, **keywords):
+            return first.__dlpack__(**keywords)
+
+    class Derived(Base):
+        pass
+
+    first, second = mt.arange(2), mt.arange(3)
+    for kind in (Base, Derived):
+        assert mt.from_dlpack(kind()).tolist() == mt.from_dlpack(kind()).tolist() == [0, 1]
+    Base.__dlpack__ = lambda self, **keywords: second.__dlpack__(**keywords)
+    for kind in (Base, Derived):
+        assert mt.from_dlpack(kind()).tolist() == mt.from_dlpack(kind()).tolist() == [0, 1, 2]
+    Base.__dlpack_c_exchange_api__ = mt.Tensor.__dlpack_c_exchange_api__
+    for kind in (Base, Derived):
+        with pytest.raises(TypeError, match="publishes this exchange table"):
+            mt.from_dlpack(kind())
+    del Base.__dlpack_c_exchange_api__
+    assert mt.from_dlpack(Derived()).tolist() == [0, 1, 2]
+    del Base.__dlpack__
+    with pytest.raises(TypeError, match="has none"):
+        mt.from_dlpack(Derived())
+    instance = Base()
+    instance.__dlpack__ = first.__dlpack__
+    assert mt.from_dlpack(instance).tolist() == [0, 1]

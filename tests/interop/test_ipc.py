@@ -6,17 +6,15 @@ import json
 import os
 import signal
 import struct
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
+from other_process import Process, elsewhere
 
 import minitensor as mt
 
 VALUES = [[0, 1, 2], [3, 4, 5]]
-BEGIN = "import sys, json, time, os, signal\nimport minitensor as mt\nread = lambda: bytes.fromhex(sys.stdin.readline())\n"
 
 
 def segments(pid=None):
@@ -31,41 +29,6 @@ def no_segment_is_left_behind():
     gc.collect()
     assert set(segments()) <= before
 
-
-class Process:
-    """An unrelated Python process: told lines, and asked for lines."""
-
-    def __init__(self, code):
-        self.popen = subprocess.Popen([sys.executable, "-c", BEGIN + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.pid = self.popen.pid
-
-    def tell(self, line=""):
-        self.popen.stdin.write(line + "\n")
-        self.popen.stdin.flush()
-
-    def hear(self):
-        line = self.popen.stdout.readline()
-        assert line, f"the process ended with {self.popen.wait(10)}"
-        return line.rstrip("\n")
-
-    def end(self, status=0):
-        self.popen.stdin.close()
-        assert self.popen.wait(20) == status
-        self.popen.stdout.close()
-
-    def kill(self):
-        self.popen.kill()
-        self.end(-signal.SIGKILL)
-
-
-def elsewhere(code, *lines):
-    """What a process prints that is told these lines."""
-    process = Process(code)
-    for line in lines:
-        process.tell(line)
-    heard = process.hear()
-    process.end()
-    return heard
 
 
 LOOK = "t = mt.ipc_attach(read())\nprint(json.dumps([t.tolist(), list(t.shape), t.readonly, t.dtype, t.copied]))"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from layouts import LAYOUTS
 
 import minitensor as mt
 
@@ -21,16 +22,6 @@ def test_the_reader_has_at_most_sixty_lines_and_no_ferry():
     text = READER.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 60
     assert "minitensor" not in text
-
-
-LAYOUTS = {
-    "whole": lambda t: t,
-    "slice": lambda t: t[1:3],
-    "stepped": lambda t: t[::2, 1::3],
-    "transposed": lambda t: t.T,
-    "reversed": lambda t: t[::-1, ::-2],
-    "one element": lambda t: t[2, 3],
-}
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])

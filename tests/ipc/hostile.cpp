@@ -195,12 +195,7 @@ TEST_CASE("IPC: another user is refused, by the directory or by the list" * doct
     }
 }
 
-TEST_CASE("IPC: garbage, cut and endless messages end their connection and nobody else's") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    s.start();
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_running_server, "IPC: garbage, cut and endless messages end their connection and nobody else's") {
     client good{here.path()};
     good.ping();
     int const fds = support::count_of("fd");
@@ -242,12 +237,7 @@ TEST_CASE("IPC: file descriptors that come with a good message are closed") {
     CHECK(support::count_of("fd") == fds + 1);  // the gift itself
 }
 
-TEST_CASE("IPC: who asks and does not read is not listened to, costs little, and holds up nobody") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    s.start();
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_running_server, "IPC: who asks and does not read is not listened to, costs little, and holds up nobody") {
     auto const deaf = connect_raw(here.path());
     auto const question = protocol::to_bytes(protocol::list{1, ""});
     std::size_t sent = 0;
@@ -300,11 +290,7 @@ TEST_CASE("IPC: a server without file descriptors turns importers away, does not
     CHECK(exporter.wait() == 0);
 }
 
-TEST_CASE("IPC: an importer without file descriptors is told so, and gives the grant back") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_server, "IPC: an importer without file descriptors is told so, and gives the grant back") {
     process importer{[&](talk with) {
         client c{here.path()};
         c.ping();

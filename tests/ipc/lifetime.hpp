@@ -75,6 +75,25 @@ inline std::uint64_t publish(server& s, std::uint64_t buffer, memory const& m) {
     int const fd = m.fd.get();
     return s.publish("frame", buffer, some, std::span{&fd, 1});
 }
+
+/// A server that has published one frame, buffer 1; the test serves.
+struct a_server {
+    place here;
+    memory frame;
+    server s{here.path()};
+    a_server() { publish(s, 1, frame); }
+};
+/// The same, served by a thread of its own since before.
+struct a_running_server {
+    place here;
+    memory frame;
+    server s{here.path()};
+    a_running_server() {
+        s.start();
+        publish(s, 1, frame);
+    }
+};
+
 /// Serves until it is so, or for too long.
 template <class F>
 [[nodiscard]] bool serve_until(server& s, F is_so) {

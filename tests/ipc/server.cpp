@@ -286,11 +286,7 @@ TEST_CASE("IPC: a client closes within 2 s though a stopped exporter takes nothi
     CHECK(steady_clock::now() - begin < milliseconds{2500});
 }
 
-TEST_CASE("IPC: close waits for importers, no longer than 2 s, and goes on to learn of their end") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_server, "IPC: close waits for importers, no longer than 2 s, and goes on to learn of their end") {
     process importer{[&](talk with) {
         client c{here.path()};
         auto g = c.attach("frame", {.patience = milliseconds{10'000}});
@@ -317,11 +313,7 @@ TEST_CASE("IPC: close waits for importers, no longer than 2 s, and goes on to le
     CHECK(s.close());
 }
 
-TEST_CASE("IPC: close returns as soon as importers have released") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_server, "IPC: close returns as soon as importers have released") {
     process importer{[&](talk) {
         client c{here.path()};
         auto g = c.attach("frame", {.patience = milliseconds{10'000}});
@@ -337,11 +329,7 @@ TEST_CASE("IPC: close returns as soon as importers have released") {
     CHECK(importer.wait() == 0);
 }
 
-TEST_CASE("IPC: an importer's forked child keeps the buffer until it is gone, too") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_server, "IPC: an importer's forked child keeps the buffer until it is gone, too") {
     process importer{[&](talk with) {
         client c{here.path()};
         auto g = c.attach("frame", {.patience = milliseconds{10'000}});
@@ -364,12 +352,7 @@ TEST_CASE("IPC: an importer's forked child keeps the buffer until it is gone, to
     CHECK(serve_until_told(s, event::what::freeable));
 }
 
-TEST_CASE("IPC: a client that is dropped in a forked child gives nothing back") {
-    place here;
-    memory frame;
-    server s{here.path()};
-    s.start();
-    publish(s, 1, frame);
+TEST_CASE_FIXTURE(a_running_server, "IPC: a client that is dropped in a forked child gives nothing back") {
     client c{here.path()};
     auto const g = c.attach("frame");
     REQUIRE(g);
@@ -453,13 +436,8 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     CHECK(s.close());
 }
 
-TEST_CASE("IPC: many rounds of attach and close leave no file descriptor, mapping or thread") {
-    place here;
-    memory frame;
+TEST_CASE_FIXTURE(a_running_server, "IPC: many rounds of attach and close leave no file descriptor, mapping or thread") {
     auto const rounds = environment("FERRY_IPC_ROUNDS", 1000);
-    server s{here.path()};
-    s.start();
-    publish(s, 1, frame);
     int fds = 0, threads = 0, mappings = 0;
     for (long i = 0; i < rounds; ++i) {
         {

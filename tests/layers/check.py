@@ -12,7 +12,7 @@ INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
 # A header includes only its own folder and the folders before it. Back ends come last and never include each other.
 CORE = ["abi", "base", "tensor", "space", "exchange", "column", "wire", "arrow", "ipc", "adapters", "conformance"]
-BACK_ENDS = ["cuda", "python", "ucx"]
+BACK_ENDS = ["cuda", "python"]
 # Headers beside the folders: what they may include.
 BOTTOM = {"version.hpp", "config.hpp", "fwd.hpp"}
 UMBRELLAS = {
@@ -33,18 +33,30 @@ FOREIGN = {
     r"opencv2/.*": "adapters/opencv.hpp",
     r"xtensor/.*": "adapters/xtensor.hpp",
     r"(ATen|c10|torch)/.*": "adapters/torch.hpp",
+    r"nanobind/.*": "python/nanobind.hpp",
+    r"pybind11/.*": "python/pybind11.hpp",
     r"cuda(_runtime|_runtime_api|_fp16|)?\.h": "cuda/api.hpp",
 }
 # What a foreign header wants defined before it.
 ASKED_FOR = {("python/api.hpp", "PY_SSIZE_T_CLEAN")}
 # What a specification wants defined by whoever declares its structs: the first one wins.
 ASKED_FOR_ALL = {"abi/arrow.hpp": "ARROW_"}
+# The core is portable: but for foreign headers it includes those of C++ alone, whose names have no `.h`.
+SYSTEM = {"ipc"}
 # Standard headers whose cost a core header must justify on the same line.
 COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}
 COMPILER_TEST = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b.*\b(__GNUC__|__clang__|_MSC_VER|__cplusplus|__cpp_\w+)")
 DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)")
 INCLUDES = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"](.*)')
+NAMESPACE = re.compile(r"^\s*namespace ferry\b(?! *=)(.*)")
 LONG, TOO_LONG = 150, 300
+
+
+def epoch(root):
+    """The inline namespace of this version's binary interface: its name follows the major version."""
+    version = root / "version.hpp"
+    text = version.read_text(encoding="utf-8") if version.is_file() else "#define FERRY_VERSION_MAJOR 0"
+    return "v" + re.search(r"#define FERRY_VERSION_MAJOR (\d+)", text)[1]
 
 
 def layer(path):
@@ -69,7 +81,9 @@ def may_include(includer, included):
     return own in CORE and other in CORE and CORE.index(other) < CORE.index(own)
 
 
-def check_line(path, line):
+def check_line(path, line, inline):
+    if (match := NAMESPACE.match(line)) and not re.match(rf"::inline {inline}\b", match[1]):
+        yield f"opens ferry without its binary interface: write `namespace ferry::inline {inline}`"
     if match := DEFINE.match(line):
         if not match[1].startswith(("FERRY_", ASKED_FOR_ALL.get(path, "FERRY_"))) and (path, match[1]) not in ASKED_FOR:
             yield f"defines {match[1]}: only FERRY_ macros"
@@ -84,11 +98,14 @@ def check_line(path, line):
     for pattern, owner in FOREIGN.items():
         if re.fullmatch(pattern, target) and path != owner:
             yield f"includes <{target}>: only {owner} does"
+    known = any(re.fullmatch(pattern, target) for pattern in FOREIGN)
+    if target.endswith(".h") and layer(path) in set(CORE) - SYSTEM - {"adapters"} and not known:
+        yield f"includes <{target}>: the core has no system of its own, only ipc/ and back ends do"
     if target in COSTLY and layer(path) not in BACK_ENDS and not re.search(r"//\s*\S+", rest):
         yield f"includes <{target}> without saying why on the same line"
 
 
-def check_header(path, text):
+def check_header(path, text, inline):
     lines = text.splitlines()
     known = layer(path) in CORE + BACK_ENDS or path in BOTTOM or path in UMBRELLAS
     if not known:
@@ -98,7 +115,7 @@ def check_header(path, text):
     if len(lines) > TOO_LONG and not any("// length:" in line for line in lines[:5]):
         yield f"{path}: {len(lines)} lines, and no `// length: why` in the first five"
     for number, line in enumerate(lines, 1):
-        for problem in check_line(path, line):
+        for problem in check_line(path, line, inline):
             yield f"{path}:{number}: {problem}"
 
 
@@ -121,12 +138,14 @@ def cycles(graph):
 
 def check_tree(include):
     root = include / "ferry"
-    graph, problems, warnings = {}, [], []
+    graph, problems, warnings, inline = {}, [], [], epoch(root)
     for file in sorted([*root.rglob("*.hpp"), *root.rglob("*.cuh")]):
         path, text = file.relative_to(root).as_posix(), file.read_text(encoding="utf-8")
-        problems += check_header(path, text)
+        problems += check_header(path, text, inline)
         found = [match[1] for match in map(INCLUDES.match, text.splitlines()) if match]
         graph[path] = [target.removeprefix("ferry/") for target in found if target.startswith("ferry/")]
+        if not graph[path] and path not in {"version.hpp", "config.hpp"} and "// length: generated" not in text:
+            problems.append(f"{path}: without <ferry/config.hpp>, which says first what compiler is too old")
         for target in graph[path]:
             if not (root / target).is_file():
                 problems.append(f"{path}: includes <ferry/{target}>, which does not exist")
@@ -147,10 +166,19 @@ PLANTED = {
     "Python elsewhere": ("python/a.hpp", "#include <Python.h>", "only python/api.hpp"),
     "Eigen elsewhere": ("adapters/a.hpp", "#include <Eigen/Core>", "only adapters/eigen.hpp"),
     "PyTorch elsewhere": ("adapters/a.hpp", "#include <ATen/ATen.h>", "only adapters/torch.hpp"),
+    "nanobind elsewhere": ("python/a.hpp", "#include <nanobind/nanobind.h>", "only python/nanobind.hpp"),
+    "pybind11 elsewhere": ("python/a.hpp", "#include <pybind11/stl.h>", "only python/pybind11.hpp"),
     "CUDA elsewhere": ("cuda/a.hpp", "#include <cuda_runtime.h>", "only cuda/api.hpp"),
     "a costly header": ("base/a.hpp", "#include <memory>", "without saying why"),
+    "a system's header": ("space/a.hpp", "#include <sys/mman.h>", "the core has no system"),
+    "a header of C": ("conformance/a.hpp", "#include <string.h>", "the core has no system"),
+    "no config": ("base/a.hpp", "#include <cstdint>", "without <ferry/config.hpp>"),
     "a foreign macro": ("base/a.hpp", "#define NOT_OURS 1", "only FERRY_"),
     "a compiler test": ("base/a.hpp", "#if defined(__clang__)", "only config.hpp"),
+    "a name outside the binary interface": ("base/a.hpp", "namespace ferry {", "write `namespace ferry::inline v0`"),
+    "a layer outside of it": ("cuda/a.hpp", "namespace ferry::cuda {", "write `namespace ferry::inline v0`"),
+    "an old binary interface": ("base/a.hpp", "namespace ferry::inline v00::cuda {", "write `namespace ferry::inline v0`"),
+    "a new major version": ("version.hpp", "#define FERRY_VERSION_MAJOR 1\nnamespace ferry::inline v0 {", "inline v1`"),
     "an unknown folder": ("misc/a.hpp", "", "not in a folder"),
     "a missing header": ("base/a.hpp", "#include <ferry/base/none.hpp>", "does not exist"),
     "a long header": ("base/a.hpp", "\n" * TOO_LONG, "lines, and no"),
@@ -158,12 +186,14 @@ PLANTED = {
 }
 ALLOWED = {
     "base/a.hpp": "#include <ferry/config.hpp>\n#include <atomic> // reference counts cross threads",
+    "ipc/a.hpp": "#include <ferry/config.hpp>\n#include <unistd.h>",
+    "base/b.hpp": "#include <ferry/config.hpp>\nnamespace ferry::inline v0::detail {\nusing namespace ferry::wire;",
     "config.hpp": "#if defined(__GNUC__)\n#endif\n#define FERRY_X 1",
     "python/cuda_a.hpp": "#include <ferry/cuda/b.hpp>",
     "cuda/b.hpp": "#include <ferry/base/a.hpp>\n#include <memory>",
-    "abi/dlpack.hpp": "#include <dlpack/dlpack.h>",
-    "python/api.hpp": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>",
-    "tensor/long.hpp": "// length: a table\n" + "\n" * TOO_LONG,
+    "abi/dlpack.hpp": "#include <ferry/config.hpp>\n#include <dlpack/dlpack.h>",
+    "python/api.hpp": "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n#include <ferry/config.hpp>",
+    "tensor/long.hpp": "// length: a table\n#include <ferry/config.hpp>" + "\n" * TOO_LONG,
     "ferry.hpp": "#include <ferry/base/a.hpp>",
 }
 

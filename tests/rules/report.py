@@ -17,7 +17,7 @@ import sys
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 HEADERS = TESTS.parent / "include" / "ferry"
 NAMED = re.compile(r"(?<![A-Za-z0-9])R(\d+)(?:\s*(?:-|–|to|\.\.)\s*R?(\d+))?(?![A-Za-z0-9])")
-TEST_CASE = re.compile(r'^[ \t]*TEST_CASE\w*\(\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+)', re.MULTILINE)
+TEST_CASE = re.compile(r'^[ \t]*TEST_CASE\w*\(\s*(?:\w+,\s*)?((?:"(?:[^"\\\n]|\\.)*"\s*)+)', re.MULTILINE)
 TOP = re.compile(r"(?:[ \t]*//.*\n)*")
 SHORT = 3
 
@@ -108,6 +108,7 @@ def self_test():
 
     case = '// R1\nTEST_CASE("R2: one, "\n          "R3: two") {}  // R4\n// TEST_CASE("R5")\nSUBCASE("R6") CHECK("R7");\n'
     assert rules_of("unit/a.cpp", case) == {"R2", "R3"}
+    assert rules_of("unit/a.cpp", 'TEST_CASE_FIXTURE(a_server, "R8") {}') == {"R8"}
     assert rules_of("unit/a.cpp", 'TEST_CASE_TEMPLATE("R8 \\"and\\" R9", T, int, long) {}') == {"R8", "R9"}
     test = '"""R1"""\n# R2\ndef test_R3_x():\n    """R4, R5-R6"""\n    x = "R7"\ndef helper_R8():\n    """R9"""\n'
     assert rules_of("interop/a.py", test) == {"R3", "R4"}

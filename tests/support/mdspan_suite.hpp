@@ -1,6 +1,9 @@
 // What holds of to_mdspan over every implementation of the standard's mdspan.
 #pragma once
 
+#include <ferry/adapters/mdspan.hpp>
+#include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/tensor/borrow.hpp>
 #include <ferry/tensor/mdspan.hpp>
 
 #include <doctest/doctest.h>
@@ -46,6 +49,33 @@ void normalises_size_1() {
     std::int64_t const want[] = {12, 4, 4, 1, 1};
     for (std::size_t i = 0; i < 5; ++i) CHECK(m.stride(i) == want[i]);
     CHECK(m.is_exhaustive());
+}
+
+/// Where there is an adapter for it: what an mdspan says is exported, and comes back as an equal one.
+template <class Family>
+void is_an_array() {
+    int data[24] = {};
+    for (int i = 0; i < 24; ++i) data[i] = i;
+    std::int64_t const shape[] = {2, 3, 4}, strides[] = {1, 2, 6};
+    auto const right = ferry::to_mdspan<Family>(ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
+    ferry::shaped const rows{right};
+    auto const loan = ferry::borrow(rows);
+    CHECK(loan.view().is_read_only());  // R11
+    CHECK(loan.view().is_contiguous());
+    CHECK(loan.view().data() == data);
+
+    auto const turned = ferry::to_mdspan<Family>(ferry::as<int, 3>(ferry::tensor_view{data, shape, strides}));
+    ferry::managed_tensor const tensor = ferry::to_dlpack(ferry::shaped{turned});
+    auto const back = ferry::to_mdspan<Family>(tensor.as<int, 3>());
+    CHECK(back.data_handle() == data);
+    CHECK(back.extents() == turned.extents());
+    CHECK(back.mapping() == turned.mapping());
+    CHECK(back.mapping()(1, 2, 3) == 1 + 4 + 18);
+
+    float x = 5;
+    ferry::shaped const scalar{ferry::to_mdspan<Family>(ferry::as<float, 0>(ferry::tensor_view{&x, {}}))};
+    CHECK(ferry::view_of(scalar).rank() == 0);
+    CHECK(ferry::view_of(scalar).data() == &x);
 }
 
 }  // namespace mdspan_suite

@@ -14,6 +14,11 @@
 
 namespace support {
 
+// … and those of an exchange.
+using ferry::copy_policy;
+using ferry::managed_tensor;
+using ferry::request;
+
 /// Floats in memory of their own; copies of the array are handles to the same memory.
 struct sim_array {
     std::shared_ptr<sim_memory> memory;

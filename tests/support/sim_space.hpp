@@ -29,6 +29,13 @@
 
 namespace support {
 
+// What tests of a device speak of all the time.
+using ferry::device;
+using ferry::device_type;
+using ferry::errc;
+using ferry::stream_token;
+using ferry::tensor_view;
+
 /// What unwritten memory holds; as a float −1.2e17, as an integer no small number.
 inline constexpr unsigned char poison = 0xDB;
 

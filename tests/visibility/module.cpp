@@ -1,6 +1,7 @@
 // An extension module with default visibility, as a build without -fvisibility=hidden makes it.
 #include <ferry/python.hpp>
 #include <ferry/python/arrow.hpp>
+#include <ferry/python/caster.hpp>
 #ifdef FERRY_TEST_CUDA
 #include <ferry/cuda.hpp>
 #include <ferry/python/cuda_array_interface.hpp>
@@ -35,6 +36,12 @@ struct unwrap_column {
 struct wrap_column {
     PyObject* operator()(ferry::column&&) const { return nullptr; }
 };
+
+extern "C" PyObject* pass(PyObject* tensor) {
+    ferry::python::detail::loader<ferry::managed_tensor, ferry::python::detail::options<>> argument;
+    if (!argument.load(tensor, true)) return nullptr;
+    return ferry::python::detail::to_python<ferry::python::detail::options<>>(std::move(*argument.value));
+}
 
 extern "C" bool install(PyTypeObject* type) {
 #ifdef FERRY_TEST_CUDA

@@ -15,7 +15,7 @@ using mat = ferry::shaped<cv::Mat>;
 
 struct maker {
     mat operator()(ferry::shape_view s, ferry::data_type type) const {
-        auto m = ferry::layout_of<cv::Mat>::allocate(type, s, ferry::cpu);
+        auto m = ferry::shaped_traits<cv::Mat>::allocate(type, s, ferry::cpu);
         number(s, [&](auto* i, std::int64_t n) {
             std::int64_t at = 0;
             for (int k = 0; k < s.rank(); ++k) at += i[k] * static_cast<std::int64_t>(m.step[k]);

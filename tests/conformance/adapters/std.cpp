@@ -47,6 +47,35 @@ TEST_CASE("R11: a std::span keeps the rules, and one of const is read-only") {
     CHECK(ferry::view_of(lent).is_read_only());
 }
 
+#if FERRY_HAS_STD_MDSPAN
+TEST_CASE("R11: a std::mdspan keeps the rules, in any layout with strides, and one of const is read-only") {
+    std::vector<std::vector<float>> alive;
+    auto const extents = [](ferry::shape_view s) {
+        only(s.rank() == 2);
+        return std::dextents<int, 2>{static_cast<int>(s[0]), static_cast<int>(s[1])};
+    };
+    using right = std::mdspan<float, std::dextents<int, 2>>;
+    keeps<ferry::shaped<right>>([&](ferry::shape_view s) { return ferry::shaped{right{alive.emplace_back(counting(s)).data(), extents(s)}}; }, of_handles);
+    using left = std::mdspan<float, std::dextents<int, 2>, std::layout_left>;
+    keeps<ferry::shaped<left>>(
+        [&](ferry::shape_view s) {
+            left const m{alive.emplace_back(counting(s)).data(), extents(s)};
+            float n = 0;
+            for (int i = 0; i < m.extent(0); ++i)
+                for (int k = 0; k < m.extent(1); ++k) m[i, k] = ++n;
+            return ferry::shaped{m};
+        },
+        of_handles);
+    std::vector<float> const v(6);
+    ferry::shaped lent{std::mdspan{v.data(), 2, 3}};
+    CHECK(ferry::view_of(lent).is_read_only());
+    CHECK(ferry::view_of(lent).extent(1) == 3);
+    using huge = std::mdspan<char, std::dextents<std::uint64_t, 2>, std::layout_stride>;
+    std::array<std::uint64_t, 2> const far{std::uint64_t{1} << 63, 1};
+    support::fails(ferry::errc::overflow, [&] { ferry::shaped{huge{nullptr, {std::dextents<std::uint64_t, 2>{1, 1}, far}}}; }, {"63 bits"});
+}
+#endif
+
 TEST_CASE("R32: a shape of another size is refused") {
     support::fails(ferry::errc::shape, [] { ferry::shaped{std::vector<float>(5), {2, 3}}; }, {"5", "6"});
     support::fails(ferry::errc::rank, [] { ferry::shaped{std::vector<float>(1), {1, 1, 1, 1, 1, 1, 1, 1, 1}}; });

@@ -6,6 +6,7 @@ import inspect
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -183,3 +184,18 @@ def test_the_published_row_is_what_is_found(library):
     assert {rule: found[rule] for rule in published()[heading]} == published()[heading]
     if library == "minitensor":
         assert not {"broken", "departs", "failed"} & set(found.values())
+
+
+def test_the_commands_of_the_page_run(tmp_path):
+    """Those of docs/conformance.md, each as it stands there."""
+    page = (ROOT / "docs/conformance.md").read_text(encoding="utf-8")
+    said = [line.split("#")[0].strip() for line in re.search(r"```sh\n(.*?)```", page, re.S)[1].splitlines()]
+    assert said[0] == "pip install ./tests/conformance"  # so it came here
+    (tmp_path / "my_library.py").write_text(
+        "from dlpack_conformance.plugins.numpy_arrays import NumPy\n\n\nclass Mine(NumPy):\n    name = 'mine'\n", encoding="utf-8"
+    )
+    for line in said[1:]:
+        name, *arguments = shlex.split(line)
+        assert name == "dlpack-conformance"
+        done = command(*arguments, cwd=tmp_path)
+        assert done.returncode in (0, 1) and done.stdout, f"{line}: {done.stderr}"

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,13 @@ column make(char const* format, std::int64_t length, std::shared_ptr<void const>
     column_parts const child{.format = format, .name = name, .length = length, .buffers = five};
     column_buffer const none[1]{};
     return ferry::make_column({.format = "+s", .name = "t", .length = length, .buffers = none, .children = {&child, 1}}, std::move(owner));
+}
+
+/// One decimal; 128 bits are meant where the format does not say.
+column decimals(char const* format) {
+    static std::int64_t const one[2] = {1, 0};
+    column_buffer const buffers[2] = {{}, {one, sizeof one}};
+    return ferry::make_column({.format = format, .length = 1, .buffers = buffers}, nullptr);
 }
 
 /// Gives so many chunks, then fails with a code, or ends when that is 0.
@@ -112,6 +120,29 @@ TEST_CASE("a stream whose schema cannot be had stays the caller's") {
     fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow_stream(&q.stream)); }, {"callback"});
 }
 
+TEST_CASE("of an error of several lines the first and the last are said") {
+    producer p{0, EIO};
+    p.text = "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'\n\n";
+    auto reader = ferry::from_arrow_stream(&p.stream);
+    std::string said;
+    try {
+        static_cast<void>(reader.next());
+    } catch (ferry::error const& e) {
+        said = e.what();
+    }
+    CHECK(said.find(": Key error: 'b'. Detail: Traceback (most recent call last): ... KeyError: 'b'") != std::string::npos);
+    CHECK(said.find("line 7") == std::string::npos);
+}
+
+TEST_CASE("an error of one line, or of none, is said as it is") {
+    for (auto const* const text : {"at the end\r\n", "at the end", ""}) {
+        producer p{0, EIO};
+        p.text = text;
+        auto reader = ferry::from_arrow_stream(&p.stream);
+        fails(errc::driver, [&] { static_cast<void>(reader.next()); }, {*text != '\0' ? "(EIO): at the end" : "(EIO)"});
+    }
+}
+
 TEST_CASE("a chunk that does not hold is refused, and released") {
     static support::arrow_producer* bad = nullptr;
     column_buffer const none[1]{};
@@ -144,6 +175,20 @@ TEST_CASE("chunks go out as a stream and come back, each kept until its consumer
     CHECK(!reader.next());
 }
 
+TEST_CASE("a stream's schema says what all of its chunks may hold") {
+    auto const items = [](std::int64_t flags) {
+        column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five, .flags = flags};
+        column_buffer const none[1]{};
+        return ferry::make_column({.format = "+s", .length = 5, .buffers = none, .children = {&child, 1}, .flags = 0}, nullptr);
+    };
+    ArrowArrayStream stream{};
+    ferry::to_arrow_stream({items(0), items(2), items(0)}, &stream);
+    auto reader = ferry::from_arrow_stream(&stream);
+    CHECK(!reader.type().view().is_nullable());
+    CHECK(reader.type().view().child(0).is_nullable());
+    CHECK(reader.next()->view().child(0).is_nullable());
+}
+
 TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
     ArrowArrayStream stream{};
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
@@ -151,6 +196,9 @@ TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
     fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); }, {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); }, {"chunk 1", "another name"});
     CHECK(!stream.release);
+    ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,2,128")}, &stream);
+    CHECK(ferry::from_arrow_stream(&stream).next()->format() == "d:9,2");
+    fails(errc::argument, [&] { ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,3")}, &stream); }, {"chunk 1", "`d:9,3`, not `d:9,2`"});
     ferry::to_arrow_stream({}, make("i", 5), &stream);
     auto reader = ferry::from_arrow_stream(&stream);
     CHECK(reader.type().format() == "+s");

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 using ferry::column;
@@ -70,4 +71,23 @@ TEST_CASE("a structure that does not hold is refused with the node's path") {
     fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 9, .buffers = small}, nullptr)); },
           {"validity buffer holds 1 bytes, needs 2"});
     fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "q", .length = 9, .buffers = small}, nullptr)); }, {"`q`"});
+}
+
+TEST_CASE("formats and names with a NUL within are refused: their schema would end there") {
+    using namespace std::string_view_literals;
+    auto const make = [](std::string_view format, std::string_view name) {
+        return ferry::make_column({.format = format, .name = name, .length = 5, .buffers = five}, nullptr);
+    };
+    fails(errc::bad_column, [&] { static_cast<void>(make("i"sv, "pri\0ce"sv)); }, {"byte 3 of its name is NUL"});
+    fails(errc::bad_column, [&] { static_cast<void>(make("tsu:UTC\0evil"sv, "x"sv)); }, {"x: byte 7 of its format is NUL"});
+}
+
+TEST_CASE("metadata that does not hold is refused: whoever gets its schema could not see where it ends") {
+    using namespace std::string_view_literals;
+    for (auto const bytes : {"abc"sv, "\1\0\0\0"sv, "\1\0\0\0\1\0\0\0a\x7f\0\0\0b"sv, "\xff\xff\xff\xff"sv}) {
+        column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = five, .metadata = bytes};
+        column_buffer const none[] = {{}};
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = {&item, 1}}, nullptr)); },
+              {"t.x: its metadata's"});
+    }
 }

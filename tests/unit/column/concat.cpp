@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 using ferry::column;
@@ -226,6 +227,25 @@ TEST_CASE("offsets that lie end in an error, not beyond the buffers") {
         } catch (ferry::error const& e) {
             CHECK(e.code() == errc::bad_column);
         }
+    }
+}
+
+TEST_CASE("offsets that another process changes after they were checked end in an error, not beyond the buffers") {
+    /// Memory whose allocation, which lies between the two reads, writes into the source.
+    struct writing_space : ferry::host_space {
+        std::int32_t *at, value;
+        [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = ferry::default_alignment) const {
+            *at = value;
+            return ferry::host_space::allocate(bytes, alignment);
+        }
+    };
+    unsigned char const second[] = {0b10};
+    std::vector<char> const text(300, 'x');
+    for (auto const& [i, value] : {std::pair{0, -100'000}, {0, 99}, {1, 99}, {1, 301}, {2, 299}, {2, 1 << 30}}) {
+        std::int32_t offsets[] = {100, 200, 300};
+        column_buffer const buffers[] = {{second, 1}, {offsets, 12}, {text.data(), 300}};
+        auto const c = ferry::make_column({.format = "u", .length = 2, .buffers = buffers}, nullptr);
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(c, writing_space{{}, &offsets[i], value})); }, {"do not grow"});
     }
 }
 

@@ -254,6 +254,24 @@ TEST_CASE("offsets that lie on a device end in an error, and everything is relea
     CHECK(w.sim.live_bytes() == live);
 }
 
+TEST_CASE("a fetch that fails waits for the copies before it, whose target it gives back") {
+    world w;
+    support::sim_columns others{w.sim, gpu, w.stream};
+    std::int32_t const items[] = {1, 2};
+    column_buffer const buffers[] = {{"\1", 1}, {items, sizeof items}};
+    auto const there = others.put(ferry::make_column({.format = "i", .length = 2, .buffers = buffers}, nullptr));
+    w.sim.finish(w.stream);
+    auto gate = w.sim.close(w.stream);
+    std::thread opens{[&] {
+        w.sim.until_host_waits();
+        gate.open();
+    }};
+    w.sim.fail_at(verb::copy, 2);
+    fails(errc::driver, [&] { static_cast<void>(there.to(ferry::cpu, w.sim, w.stream)); }, {"injected"});
+    CHECK(w.sim.calls(verb::wait) == 1);
+    opens.join();
+}
+
 TEST_CASE("whatever call fails, everything is released") {
     auto const c = frame(30);
     for (auto const which : {verb::allocate, verb::copy, verb::wait})

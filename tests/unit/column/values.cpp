@@ -221,3 +221,11 @@ TEST_CASE("items off the host are not read") {
     fails(errc::not_accessible, [&] { static_cast<void>(c.values<std::int32_t>()); }, {"cuda:1"});
     fails(errc::not_accessible, [&] { static_cast<void>(c.null_count()); }, {"cuda:1"});
 }
+
+TEST_CASE("no items lie nowhere, whatever the offset") {
+    std::int32_t const value = 1;
+    column_buffer const buffers[] = {{}, {&value, -1}};
+    auto const c = ferry::make_column({.format = "i", .length = 0, .offset = (std::int64_t{1} << 60) - 1, .buffers = buffers}, nullptr);
+    CHECK(c.values<std::int32_t>().span().empty());
+    CHECK(c.values<std::int32_t>().begin() == c.values<std::int32_t>().end());
+}

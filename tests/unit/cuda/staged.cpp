@@ -154,12 +154,12 @@ TEST_CASE("stores past the caches write what memcpy writes, and nothing around i
             }
 }
 
-TEST_CASE("fresh host memory is aligned to huge pages from 4 MiB on, writable to its end, and known as untouched") {
+TEST_CASE("fresh host memory is aligned to huge pages from 32 MiB on, writable to its end, and known as untouched") {
     ferry::cuda::fresh_host_space const space;
-    for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{4} << 20) - 1, std::size_t{4} << 20, (std::size_t{6} << 20) + 5}) {
+    for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{32} << 20) - 1, std::size_t{32} << 20, (std::size_t{34} << 20) + 5}) {
         auto* const p = static_cast<unsigned char*>(space.allocate(bytes));
         CHECK(reinterpret_cast<std::uintptr_t>(p) % ferry::default_alignment == 0);
-        bool const huge = bytes >= std::size_t{4} << 20;
+        bool const huge = bytes >= std::size_t{32} << 20;
         if (huge) {
             CHECK(reinterpret_cast<std::uintptr_t>(p) % (std::size_t{2} << 20) == 0);
             bool const before = ferry::cuda::detail::is_untouched(p, bytes);

@@ -14,13 +14,6 @@
 namespace {
 
 using namespace support;
-using ferry::copy_policy;
-using ferry::device;
-using ferry::device_type;
-using ferry::errc;
-using ferry::managed_tensor;
-using ferry::request;
-using ferry::stream_token;
 
 constexpr device gpu{device_type::cuda}, gpu1{device_type::cuda, 1}, extension{device_type::ext_dev};
 

@@ -17,10 +17,6 @@
 namespace {
 
 using namespace support;
-using ferry::copy_policy;
-using ferry::errc;
-using ferry::managed_tensor;
-using ferry::tensor_view;
 
 int live_arrays = 0;
 

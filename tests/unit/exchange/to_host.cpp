@@ -14,10 +14,6 @@
 namespace {
 
 using namespace support;
-using ferry::device;
-using ferry::device_type;
-using ferry::errc;
-using ferry::stream_token;
 
 /// A user's resource, which derives from nothing.
 struct counting_resource {

@@ -50,6 +50,14 @@ managed_tensor written(sim_system& sim, stream_token on, std::vector<float> cons
         return ferry::tensor_view{o.memory.data(), ferry::dtype_of<float>, {o.shape}, {}, where};
     });
 }
+/// Queues a copy of the tensor's memory, and keeps what it goes to.
+support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor const& t, stream_token on) {
+    auto copy = sim.make_memory(t.device(), 16);
+    std::int64_t const shape[] = {4};
+    ferry::tensor_view const to{copy.data(), ferry::dtype_of<float>, {shape}, {}, t.device()};
+    b.copy(ferry::make_copy_plan(to, t.view()), copy.data(), t.device(), t.view().data(), t.device(), on);
+    return copy;
+}
 
 /// What the device holds, read on a stream.
 std::vector<float> read_on(sim_shareable& b, managed_tensor const& t, stream_token on) {
@@ -114,10 +122,7 @@ TEST_CASE("an exporter writes again after what importers have queued, and not be
         parent.tell('a');
         parent.hear('h');
         auto gate = sim.close(mine);
-        auto copy = sim.make_memory(gpu, 16);
-        std::int64_t const shape[] = {4};
-        ferry::tensor_view const to{copy.data(), ferry::dtype_of<float>, {shape}, {}, gpu};
-        b.copy(ferry::make_copy_plan(to, a.view()), copy.data(), gpu, a.view().data(), gpu, mine);  // queued, and held
+        auto const copy = copy_later(sim, b, a, mine);  // queued, and held
         a = {};
         parent.tell('d');
         parent.hear('w');
@@ -153,15 +158,6 @@ TEST_CASE("an exporter writes again after what importers have queued, and not be
 namespace {
 
 using support::sim_fault;
-
-/// Queues a copy of the tensor's memory, and keeps what it goes to.
-support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor const& t, stream_token on) {
-    auto copy = sim.make_memory(t.device(), 16);
-    std::int64_t const shape[] = {4};
-    ferry::tensor_view const to{copy.data(), ferry::dtype_of<float>, {shape}, {}, t.device()};
-    b.copy(ferry::make_copy_plan(to, t.view()), copy.data(), t.device(), t.view().data(), t.device(), on);
-    return copy;
-}
 
 /// Queues other values for a share's memory on a stream, and looks whether they are written within some time.
 bool is_overwritten_within(std::chrono::milliseconds limit, sim_system& sim, stream_token on, std::shared_ptr<support::sim_block> const& block) {
@@ -461,6 +457,10 @@ TEST_CASE("memory without a handle is copied into some that has one, or refused 
     auto const a = attach(s.descriptor(), {.session = &own}, b);
     CHECK(a.view().data() == s.view().data());  // an alias: a handle does not open where it was made
     support::fails(errc::same_process, [&] { static_cast<void>(attach(s.descriptor(), b)); });
+    auto const descriptor = s.descriptor();
+    s.close();
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(descriptor, b)); });
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(descriptor, {.session = &own}, b)); });
 }
 
 TEST_CASE("slices travel as offsets into their allocation, and each device is opened once") {

@@ -152,6 +152,7 @@ TEST_CASE("descriptors of columns that lie are refused before anything is read")
     refused(errc::bad_column, [](auto&, node& n) { n.format = "q"; }, "`q`");
     refused(errc::bad_column, [](auto&, node& n) { n.format = "g"; }, "needs 32");
     refused(errc::bad_column, [](auto&, node& n) { n.children.push_back(n); }, "1 children");
+    refused(errc::bad_column, [](auto&, node& n) { n.metadata.resize(13); }, "x: its metadata's 13 bytes");
     auto overlapping = s.descriptor();
     auto& n = std::get<node>(overlapping.root);
     n = {.format = "+s", .length = 2, .buffers = {{}}, .children = {n, n}};

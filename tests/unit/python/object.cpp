@@ -67,10 +67,9 @@ TEST_CASE("R65: many threads release their owners at once") {
     std::optional<owned_object> owners[8];
     for (auto& owner : owners) owner.emplace(owned_object::share(list.get()));
     PyThreadState* const state = PyEval_SaveThread();
-    {
-        std::jthread threads[8];
-        for (int i = 0; i < 8; ++i) threads[i] = std::jthread{[&owners, i] { owners[i].reset(); }};
-    }
+    std::thread threads[8];
+    for (int i = 0; i < 8; ++i) threads[i] = std::thread{[&owners, i] { owners[i].reset(); }};
+    for (auto& thread : threads) thread.join();
     PyEval_RestoreThread(state);
     CHECK(Py_REFCNT(list.get()) == 1);
 }

@@ -9,11 +9,6 @@
 namespace {
 
 using namespace support;
-using ferry::device;
-using ferry::device_type;
-using ferry::errc;
-using ferry::stream_token;
-using ferry::tensor_view;
 
 constexpr std::int64_t six[] = {2, 3};
 

@@ -12,11 +12,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#if __has_include(<mdspan/mdspan.hpp>)
-#include <ferry/adapters/mdspan_kokkos.hpp>
-#define HAS_KOKKOS_MDSPAN
-#endif
-
 namespace tiny {
 
 struct layout_right {};
@@ -158,24 +153,15 @@ TEST_CASE("to_mdspan gives device elements only to a family with device accessor
     CHECK(right.extents.extents[1] == 3);
 }
 
-TEST_CASE("to_mdspan over std::mdspan is the default") {
 #if FERRY_HAS_STD_MDSPAN
+TEST_CASE("to_mdspan over std::mdspan is the default") {
     mdspan_suite::shares_elements<ferry::mdspan_family::standard>();
     mdspan_suite::takes_rank_0_and_empty<ferry::mdspan_family::standard>();
     mdspan_suite::normalises_size_1<ferry::mdspan_family::standard>();
+    mdspan_suite::is_an_array<ferry::mdspan_family::standard>();
     int data[6] = {};
     std::int64_t const shape[] = {2, 3};
     auto const m = ferry::to_mdspan(ferry::as<int, 2, access::host, layout::contiguous>(tensor_view{data, shape}));
     static_assert(std::is_same_v<decltype(m), std::mdspan<int, std::dextents<std::int64_t, 2>> const>);
-#else
-    MESSAGE("no std::mdspan here");
-#endif
-}
-
-#ifdef HAS_KOKKOS_MDSPAN
-TEST_CASE("to_mdspan over Kokkos::mdspan") {
-    mdspan_suite::shares_elements<ferry::mdspan_family::kokkos>();
-    mdspan_suite::takes_rank_0_and_empty<ferry::mdspan_family::kokkos>();
-    mdspan_suite::normalises_size_1<ferry::mdspan_family::kokkos>();
 }
 #endif

@@ -16,5 +16,8 @@ TEST_CASE("R25, R26: to_mdspan over cuda::std::mdspan takes rank 0 and empty ten
 TEST_CASE("R27: to_mdspan over cuda::std::mdspan normalises the stride of a dimension of extent 1") {
     mdspan_suite::normalises_size_1<ferry::mdspan_family::cccl>();
 }
+TEST_CASE("R11: a cuda::std::mdspan is exported as it lies, and comes back") {
+    mdspan_suite::is_an_array<ferry::mdspan_family::cccl>();
+}
 
 #endif

@@ -422,8 +422,9 @@ def all_keywords_are_accepted(library):
 @case("R52", "producer", "array API: the parameters of __dlpack__ are keyword-only")
 def positions_are_a_type_error(library):
     library.said = "x.__dlpack__(None)"
+    x = library.array()
     try:
-        library.array().__dlpack__(None)
+        x.__dlpack__(None)
     except TypeError:
         return
     except Exception as error:

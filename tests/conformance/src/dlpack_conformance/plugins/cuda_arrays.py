@@ -109,6 +109,8 @@ class MinitensorCuda(OnCuda):
         n = math.prod(shape)
         if len(shape) == 1:
             return self.m.arange(n, dtype, "cuda")
+        if n == 0:
+            return self.m.empty(shape, dtype, "cuda")
         nested = list(range(n))
         for extent in reversed(shape[1:]):
             nested = [nested[i : i + extent] for i in range(0, len(nested), extent)]

@@ -1,0 +1,5 @@
+// expect: ferry/cuda needs Linux: elsewhere pass a back end of your own
+// with: -U__linux__
+#if defined(FERRY_COMPILE_FAIL) || __has_include(<cuda_runtime_api.h>)
+#include <ferry/cuda/api.hpp>
+#endif

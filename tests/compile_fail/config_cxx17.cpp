@@ -1,0 +1,3 @@
+// expect: ferry needs C\+\+20: compile with -std=c\+\+20
+// with: -std=c++17
+#include <ferry/ferry.hpp>

@@ -1,0 +1,154 @@
+"""Holds docs/compatibility.md to what it speaks of: the lanes of tests/run, the macros of the headers, what is deprecated.
+
+usage: compatibility.py [--fix | --self-test]
+
+The matrix between `<!-- matrix -->` and `<!-- /matrix -->` is written by --fix, out of the lanes and the presets that they name. Where
+CI is set, the compilers must also be of the versions that the page says.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/compatibility.md"
+# What a command without a version in its name is in CI.
+VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
+RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "older_dlpack", "nvcc_tests", "tests/gpu/headers", "cross"}
+LANE = re.compile(r"^ *(?:\[[^]]*\] \|\| )?lane (\S+) (\S+)((?:.*\\\n)*.*)$", re.M)
+MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
+MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
+DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)
+TERM = re.compile(r'"[^"]*; goes in (\d+)\.(\d+)"')
+
+
+def preset(presets, name, key):
+    """A cache variable of a preset, or of the one that it inherits from."""
+    found = next(p for p in presets["configurePresets"] if p["name"] == name)
+    return found.get("cacheVariables", {}).get(key) or preset(presets, found["inherits"], key)
+
+
+def compiler_name(command):
+    if command in VERSIONS:
+        return "{} {}".format(*VERSIONS[command])
+    return re.sub(r"^clang\+\+-", "Clang ", command)
+
+
+def parts(rest):
+    named = re.findall(r"(?<=unit_)\w+", rest)
+    every = "every header" if "$each_header" in rest else "all headers in one program"
+    return f"{every}, static checks, tests of {', '.join(named)}"
+
+
+def row(lane, run, rest, presets):
+    """One line of the matrix, of a lane that compiles."""
+    words = rest.split()
+    standard = (re.findall(r"CMAKE_CXX_STANDARD=(\d+)", rest) or ["20"])[0]
+    library = "libc++ 19" if "$libcxx" in rest else "libstdc++ 12"
+    if run == "tests/gpu/headers":
+        command, what = "nvcc", "every CUDA header, the umbrellas"
+    elif run == "nvcc_tests":
+        command, what = "nvcc", "CUDA tests: built for a GPU, run as far as they need none"
+    elif run == "cross":
+        command, what = "g++", "run by QEMU: AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
+    elif run == "older_dlpack":
+        command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), f"the DLPack header of version {words[0]}"
+    else:
+        command = (re.findall(r"CMAKE_CXX_COMPILER=(\S+)", rest) or [preset(presets, words[1], "CMAKE_CXX_COMPILER")])[0]
+        what = {"cxx_all": "everything", "cxx_unit": "unit tests"}.get(run) or parts(rest)
+        if run == "cxx_all" and "$each_header" in rest:
+            what += ", every header alone"
+    return f"| {lane} | {compiler_name(command)} | {library} | C++{standard} | {what} |"
+
+
+def matrix(script, presets):
+    rows = [row(name, run.strip('"'), rest, presets) for name, run, rest in LANE.findall(script) if run.strip('"') in RUNS]
+    return "\n".join(["| lane | compiler | standard library | language | what |", "|---|---|---|---|---|", *rows, ""])
+
+
+def check_macros(headers, page):
+    """What the headers define for users to ask has a row, and no row is of anything else."""
+    defined, rows = {m for text in headers.values() for m in MACRO.findall(text)}, set(re.findall(r"^\| `(FERRY_\w+)", page, re.M))
+    yield from (f"{PAGE.name}: {macro} has no row" for macro in sorted(defined - rows))
+    yield from (f"{PAGE.name}: no header defines {macro}" for macro in sorted(rows - defined))
+
+
+def check_deprecated(headers, version):
+    """What is deprecated says what to write instead and in which version it goes, and is gone by then."""
+    for path, text in headers.items():
+        for said in DEPRECATED.findall(text):
+            term = TERM.search(said)
+            if not term:
+                yield f'{path}: write [[deprecated("use ...; goes in X.Y")]]'
+            elif (int(term[1]), int(term[2])) <= version:
+                yield f"{path}: should have gone in {term[1]}.{term[2]}: {said}"
+
+
+def check_compilers():
+    for command, (name, version) in VERSIONS.items():
+        try:
+            text = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+        except FileNotFoundError:
+            continue  # the lane says so
+        if not re.search(rf"(?:release|\)) {version}\.", text):
+            yield f"{PAGE.name} says {name} {version}, and {command} is: {text.splitlines()[0]}"
+
+
+def check(fix):
+    page = PAGE.read_text(encoding="utf-8")
+    headers = {
+        f.relative_to(ROOT).as_posix(): f.read_text(encoding="utf-8")
+        for f in sorted((ROOT / "include").rglob("*.*pp")) + sorted((ROOT / "include").rglob("*.cuh"))
+    }
+    fresh = matrix((ROOT / "tests/run").read_text(encoding="utf-8"), json.loads((ROOT / "CMakePresets.json").read_text()))
+    if fix:
+        page = MATRIX.sub(lambda _: fresh, page)
+        PAGE.write_text(page, encoding="utf-8")
+    errors = [] if MATRIX.findall(page) == [fresh] else [f"{PAGE.name}: the matrix is not what tests/run does: compatibility.py --fix"]
+    numbers = re.findall(r"#define FERRY_VERSION_M\w+ (\d+)", headers["include/ferry/version.hpp"])
+    errors += [*check_macros(headers, page), *check_deprecated(headers, tuple(map(int, numbers)))]
+    if os.environ.get("CI"):
+        errors += check_compilers()
+    print(*errors, sep="\n", end="\n" if errors else "")
+    print(f"{fresh.count(chr(10)) - 2} lanes, {len(errors)} errors")
+    return bool(errors)
+
+
+def self_test():
+    presets = {"configurePresets": [
+        {"name": "base", "cacheVariables": {}},
+        {"name": "dev", "inherits": "base", "cacheVariables": {"CMAKE_CXX_COMPILER": "g++"}},
+        {"name": "clang", "inherits": "base", "cacheVariables": {"CMAKE_CXX_COMPILER": "clang++-19"}},
+        {"name": "asan", "inherits": "clang", "cacheVariables": {}},
+    ]}  # fmt: skip
+    script = (
+        'lane dev cxx_all dev dev "all $each_header"\n    lane a cxx_unit a asan\n    [ -n "$x" ] || lane n tests/gpu/headers "$nvcc"\n'
+        '    lane l cxx_parts l clang "$each_header unit_base" \\\n        "$libcxx" -DCMAKE_CXX_STANDARD=23\n    lane docs documentation\n'
+        "    lane 16 cxx_unit 16 clang -DCMAKE_CXX_COMPILER=clang++-16\n    lane old older_dlpack 1.0 a==1\n"
+    )
+    assert matrix(script, presets).splitlines()[2:] == [
+        "| dev | GCC 12 | libstdc++ 12 | C++20 | everything, every header alone |",
+        "| a | Clang 19 | libstdc++ 12 | C++20 | unit tests |",
+        "| n | nvcc 13 | libstdc++ 12 | C++20 | every CUDA header, the umbrellas |",
+        "| l | Clang 19 | libc++ 19 | C++23 | every header, static checks, tests of base |",
+        "| 16 | Clang 16 | libstdc++ 12 | C++20 | unit tests |",
+        "| old | GCC 12 | libstdc++ 12 | C++20 | the DLPack header of version 1.0 |",
+    ], matrix(script, presets)
+    header = {"a.hpp": "#define FERRY_HAS_X 1\n#define FERRY_COLD\n#  define FERRY_VERSION 3\n"}
+    assert not list(check_macros(header, "| `FERRY_HAS_X` | x |\n| `FERRY_VERSION` | x |\n"))
+    assert len(list(check_macros(header, "| `FERRY_HAS_Y` | x |\n"))) == 3
+    for text, wrong in (
+        ('[[deprecated("use g; goes in 0.3")]] void f();', False),
+        ('[[deprecated("use g; goes in 0.2")]] void f();', True),
+        ('[[deprecated("use g")]] void f();', True),
+        ("[[deprecated]] void f();", True),
+    ):
+        assert bool(list(check_deprecated({"a.hpp": text}, (0, 2)))) == wrong, text
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(self_test() if sys.argv[1:] == ["--self-test"] else check(sys.argv[1:] == ["--fix"]))

@@ -1,0 +1,14 @@
+"""What minitensor's README.md shows."""
+
+import pathlib
+import subprocess
+import sys
+
+TOUR = pathlib.Path(__file__).resolve().parents[2] / "examples" / "minitensor" / "tour.py"
+
+
+def test_the_tour_does_what_the_page_says():
+    """examples/minitensor/tour.py: part by part."""
+    done = subprocess.run([sys.executable, str(TOUR)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "as README.md says\n"

@@ -1,0 +1,208 @@
+// Forged `__cuda_array_interface__` over host memory: columns take the mask as validity, and say it again.
+#include "interpreter.hpp"
+
+#include <ferry/python/column_array_interface.hpp>
+
+#include <ferry/column/from_tensors.hpp>
+#include <ferry/column/validate.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace {
+
+namespace py = ferry::python;
+using py::reference;
+
+std::int32_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+bool flags[] = {true, false, true, true, true, true, true, true, true, false};
+unsigned char bits[] = {0xfd, 0x01};  // the same
+
+/// An object of Python's that has the interface `text`, an expression over the addresses `numbers`, `flags` and `bits`.
+reference forged(std::string const& text) {
+    support::start_python();
+    reference const scope{PyDict_New()};
+    auto const put = [&](char const* name, void const* p) {
+        reference const n{PyLong_FromVoidPtr(const_cast<void*>(p))};
+        PyDict_SetItemString(scope.get(), name, n.get());
+    };
+    put("numbers", numbers), put("flags", flags), put("bits", bits);
+    std::string const source =
+        "import types, __main__\n"
+        "def of(typestr, data, **more):\n"
+        "    return types.SimpleNamespace(__cuda_array_interface__={'version': 3, 'shape': (10,), 'typestr': typestr, 'data': (data, False), **more})\n"
+        "x = " + text + "\n";
+    reference const done{PyRun_String(source.c_str(), Py_file_input, scope.get(), scope.get())};
+    REQUIRE(done);
+    return reference{Py_NewRef(PyDict_GetItemString(scope.get(), "x"))};
+}
+
+int located = 0, waited = 0;
+struct waiting : ferry::host_back_end {
+    void wait(ferry::stream_token) const noexcept { ++waited; }
+};
+ferry::device on_the_host(void const*) {
+    ++located;
+    return ferry::cpu;
+}
+
+ferry::column column_of(std::string const& text) {
+    waiting const b;
+    auto c = py::detail::column_of_array(forged(text).get(), on_the_host, b, {});
+    REQUIRE(c);
+    ferry::validate(*c, ferry::validation::full);
+    return *c;
+}
+
+std::string refusal(std::string const& text, PyObject* type) {
+    waiting const b;
+    try {
+        static_cast<void>(py::detail::column_of_array(forged(text).get(), on_the_host, b, {}));
+        FAIL_CHECK("taken");
+        return "";
+    } catch (py::error_is_set const&) {
+        return support::taken_error(type);
+    }
+}
+
+ferry::errc code(std::string const& text) {
+    waiting const b;
+    try {
+        static_cast<void>(py::detail::column_of_array(forged(text).get(), on_the_host, b, {}));
+        return ferry::errc::ok;
+    } catch (ferry::error const& e) {
+        return e.code();
+    }
+}
+
+void check_items(ferry::column const& c) {
+    CHECK(c.length() == 10);
+    CHECK(c.null_count() == 2);
+    for (std::int64_t i = 0; auto const item : c.values<std::int32_t>()) {
+        CHECK(item.has_value() == flags[i]);
+        if (item) CHECK(*item == numbers[i]);
+        ++i;
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a mask of bits is shared as validity") {
+    auto const c = column_of("of('<i4', numbers, mask=of('<t1', bits))");
+    CHECK(c.view().buffers()[0].data == bits);
+    CHECK(c.view().buffers()[1].data == numbers);
+    CHECK(c.view().known_null_count() == -1);  // nothing was read
+    check_items(c);
+}
+
+TEST_CASE("a mask of bools or bytes is packed; the numbers are shared") {
+    for (auto const* type : {"|b1", "|u1", "|i1"}) {
+        auto const c = column_of(std::string{"of('<i4', numbers, mask=of('"} + type + "', flags))");
+        CHECK(c.view().buffers()[1].data == numbers);
+        CHECK(c.view().buffers()[0].data != static_cast<void*>(flags));
+        check_items(c);
+    }
+}
+
+TEST_CASE("without a mask there are no nulls, and strided numbers are copied") {
+    CHECK(column_of("of('<i4', numbers)").null_count() == 0);
+    auto const c = column_of("of('<i4', numbers, shape=(5,), strides=(8,), mask=of('<t1', bits, shape=(5,)))");
+    CHECK(c.view().buffers()[1].data != static_cast<void*>(numbers));
+    CHECK(c.null_count() == 1);
+    for (std::int64_t i = 0; auto const item : c.values<std::int32_t>()) {
+        if (item) CHECK(*item == numbers[2 * i]);
+        ++i;
+    }
+    CHECK(column_of("of('|b1', flags, mask=of('|b1', flags))").null_count() == 2);
+    CHECK(column_of("of('<i4', 0, shape=(0,), mask=of('<t1', 0, shape=(0,)))").length() == 0);
+}
+
+TEST_CASE("objects without the interface are nobody's, and those of nobody are kept") {
+    waiting const b;
+    CHECK(!py::detail::column_of_array(forged("types.SimpleNamespace()").get(), on_the_host, b, {}));
+    auto const x = forged("of('<i4', numbers, mask=of('<t1', bits))");
+    auto const before = Py_REFCNT(x.get());
+    {
+        auto const c = py::detail::column_of_array(x.get(), on_the_host, b, {});
+        CHECK(Py_REFCNT(x.get()) == before + 1);
+    }
+    CHECK(Py_REFCNT(x.get()) == before);
+}
+
+TEST_CASE("work that is pending on the streams of numbers and mask is waited for") {
+    waited = 0;
+    column_of("of('<i4', numbers, mask=of('<t1', bits))");
+    CHECK(waited == 0);
+    column_of("of('<i4', numbers, stream=1, mask=of('<t1', bits, stream=7))");
+    CHECK(waited == 2);
+    column_of("of('<i4', numbers, mask=of('|b1', flags, version=1))");  // which had no word for it: the legacy default stream
+    CHECK(waited == 3);
+}
+
+TEST_CASE("masks that say nothing of the numbers are refused") {
+    CHECK(refusal("of('<i4', numbers, mask=of('<i4', numbers))", PyExc_BufferError).find("'<t1'") != std::string::npos);
+    CHECK(refusal("of('<i4', numbers, mask=of('|b1', flags, mask=of('|b1', flags)))", PyExc_BufferError).find("mask has a mask") != std::string::npos);
+    CHECK(refusal("of('|b1', flags, mask=of('<t1', bits))", PyExc_BufferError).find("'|b1'") != std::string::npos);
+    CHECK(refusal("of('<i4', numbers, mask=3)", PyExc_ValueError).find("no __cuda_array_interface__") != std::string::npos);
+    CHECK(refusal("of('<i4', numbers, mask=of('<t1', bits, strides=(1,)))", PyExc_BufferError).find("strides") != std::string::npos);
+    CHECK(refusal("of('<t1', bits)", PyExc_BufferError).find("typestr") != std::string::npos);  // only masks are of bits
+    CHECK(refusal("of('<i4', numbers, mask=of('<t2', bits))", PyExc_BufferError).find("<t2") != std::string::npos);
+    CHECK(code("of('<i4', numbers, mask=of('<t1', bits, shape=(9,)))") == ferry::errc::shape);
+    CHECK(code("of('<i4', numbers, mask=of('<t1', 0))") == ferry::errc::null_data);  // not a column without nulls
+    CHECK(code("of('<i4', numbers, mask=of('|b1', 0))") == ferry::errc::null_data);
+    CHECK(code("of('<i4', numbers, shape=(2, 5), mask=of('|b1', flags, shape=(2, 5)))") == ferry::errc::rank);
+    CHECK(code("of('<i4', numbers, shape=(2, 5), mask=of('<t1', bits, shape=(2, 5)))") == ferry::errc::rank);
+    CHECK(code("of('<c8', numbers, shape=(5,), mask=of('<t1', bits, shape=(5,)))") == ferry::errc::dtype);
+}
+
+TEST_CASE("elements and mask must lie in one place") {
+    waiting const b;
+    auto const x = forged("of('<i4', numbers, mask=of('<t1', bits))");
+    auto const apart = [](void const* p) { return ferry::device{p == bits ? ferry::device_type::cuda : ferry::device_type::cuda_managed, 0}; };
+    CHECK_THROWS_WITH_AS(static_cast<void>(py::detail::column_of_array(x.get(), apart, b, {})), doctest::Contains("different devices"), ferry::error);
+}
+
+TEST_CASE("a column says its validity as a mask that keeps it, and takes it back") {
+    auto const c = column_of("of('<i4', numbers, mask=of('<t1', bits))");
+    reference const owner{PyList_New(0)};
+    auto const before = Py_REFCNT(owner.get());
+    reference facts{py::detail::describe_column(c, ferry::stream_token::cuda_legacy_default(), owner.get())};
+    REQUIRE(facts);
+    CHECK(Py_REFCNT(owner.get()) == before + 1);  // by the mask
+    reference const holder{forged("types.SimpleNamespace()")};
+    REQUIRE(PyObject_SetAttrString(holder.get(), "__cuda_array_interface__", facts.get()) == 0);
+    waiting const b;
+    auto const back = py::detail::column_of_array(holder.get(), on_the_host, b, {});
+    REQUIRE(back);
+    check_items(*back);
+    CHECK(back->view().buffers()[0].data == bits);
+
+    auto const slice = c.slice(8, 2);  // begins with a byte
+    facts = reference{py::detail::describe_column(slice, ferry::already_ready, owner.get())};
+    REQUIRE(PyObject_SetAttrString(holder.get(), "__cuda_array_interface__", facts.get()) == 0);
+    auto const part = py::detail::column_of_array(holder.get(), on_the_host, b, {});
+    REQUIRE(part);
+    CHECK(part->length() == 2);
+    CHECK(part->null_count() == 1);
+    CHECK(part->view().buffers()[0].data == bits + 1);
+    CHECK(PyDict_GetItemString(facts.get(), "stream") == Py_None);
+}
+
+TEST_CASE("what the interface cannot say is no attribute") {
+    reference const owner{PyList_New(0)};
+    auto const refused = [&](ferry::column const& c) {
+        try {
+            static_cast<void>(py::detail::describe_column(c, ferry::already_ready, owner.get()));
+            FAIL_CHECK("said");
+            return std::string{};
+        } catch (py::error_is_set const&) {
+            return support::taken_error(PyExc_AttributeError);
+        }
+    };
+    auto const c = column_of("of('<i4', numbers, mask=of('<t1', bits))");
+    CHECK(refused(c.slice(1, 4)).find("within a byte") != std::string::npos);
+    CHECK(refused(column_of("of('|b1', flags)")).find("only numbers") != std::string::npos);
+    CHECK(refused(ferry::column{}).find("only numbers") != std::string::npos);
+    reference const without{py::detail::describe_column(column_of("of('<i4', numbers)").slice(1, 4), ferry::already_ready, owner.get())};
+    CHECK(PyDict_GetItemString(without.get(), "mask") == Py_None);
+}
