@@ -1,9 +1,10 @@
-"""All benches that need no device, in one table. Called by bench/run, which builds what is measured.
+"""All benches that need no device, in one table and one picture. Called by bench/run, which builds what is measured.
 
-usage: report.py <folder of the programs> [--quick] [--json FILE] [--write]
+usage: report.py <folder of the programs> [--quick] [--json FILE] [--picture FILE] [--write]
 
-A ratio is ours over the peer's, in the same run; host copies alone are given the other way round, as throughputs. Rows without
-a budget inform. Exits with 1 when a budget does not hold.
+A ratio is ours over the peer's, in the same run; host copies alone are given the other way round, as throughputs. Where there is a
+spread it is the quartiles of the ratios of neighbours in time. Rows without a budget inform. Exits with 1 when a budget does not
+hold.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"
+PAGE = HERE.parent / "docs" / "performance.md"  # and beside it performance.json, the figures, and performance.png, drawn from them
 
 # One sentence for a row that does not hold, by the start of its name.
 WHY = {
@@ -30,8 +31,8 @@ WHY = {
 }
 
 
-def row(section, what, ours, against, peer, ratio, budget="", holds=None, above_ns=None):
-    return dict(section=section, what=what, ours=ours, against=against, peer=peer, ratio=ratio, budget=budget, holds=holds, above_ns=above_ns)
+def row(section, what, ours, against, peer, ratio, budget="", holds=None, above_ns=None, spread=None):
+    return dict(section=section, what=what, ours=ours, against=against, peer=peer, ratio=ratio, budget=budget, holds=holds, above_ns=above_ns, spread=spread)
 
 
 def spoken(seconds):
@@ -103,6 +104,12 @@ def python(quick):
                   r["above_ns"] if "above" in r["budget"] else None)  # fmt: skip
 
 
+def casters(programs, quick):
+    command = [sys.executable, HERE / "casters" / "bench.py", programs.parent / "casters", "--json", *(["--rounds", "21"] if quick else [])]
+    for r in json.loads(run(command)):
+        yield row("Arguments of bound functions", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"], r["budget"], r["holds"])
+
+
 def include_cost(quick):
     for r in json.loads(run([sys.executable, HERE / "include_cost.py", "--json", "--rounds", "3" if quick else "11"])):
         yield row("Compile time", r["what"], spoken(r["ours"]), r["against"], spoken(r["peer"]), r["ratio"], r["budget"], r["holds"])
@@ -144,6 +151,17 @@ def frames(quick):
         yield row("Frames between two Python processes", r["what"], spoken(r["ns"] * 1e-9), r["against"], spoken(r["against_ns"] * 1e-9), r["ratio"])
 
 
+def side_by_side(programs, quick, raw):
+    """`raw` gets the rows in seconds, for the picture."""
+    raw += json.loads(run([sys.executable, HERE / "side_by_side" / "peers.py", programs, *(["--quick"] if quick else [])]))
+    ours = {}
+    for r in raw:
+        own = ours.setdefault((r["group"], r["what"]), r)  # the first one
+        if own is not r:
+            yield row(f"Side by side: {r['group']}", f"{own['who']}: {r['what']}", spoken(own["seconds"]), r["who"], spoken(r["seconds"]), r["ratio"],
+                      spread=r["ratio_quartiles"])  # fmt: skip
+
+
 def versions():
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
     yield "Date", datetime.date.today().isoformat()
@@ -155,7 +173,7 @@ def versions():
         except (FileNotFoundError, IndexError):
             pass
     yield "Python", platform.python_version()
-    for package in ("numpy", "torch", "apache-tvm-ffi", "jax", "pyarrow", "nanoarrow"):
+    for package in ("numpy", "torch", "apache-tvm-ffi", "jax", "nanobind", "pybind11", "pyarrow", "nanoarrow"):
         try:
             yield package, importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
@@ -165,24 +183,34 @@ def versions():
 def cells(r):
     verdict = {None: "", True: "yes", False: "no"}[r["holds"]]
     ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if r["above_ns"] is None else f"{r['above_ns']:+.0f} ns"
+    if r["spread"]:
+        ratio += " ({:.2f}–{:.2f})".format(*r["spread"])
     return [r["what"], r["ours"], r["against"], r["peer"], ratio, r["budget"], verdict]
 
 
-def page(rows):
+def page(rows, facts):
     out = [
         "# Performance",
         "",
         "Written by `bench/run --write`. Each row compares what was measured side by side in one run, by turns, so its ratio means",
-        "more than its times, which belong to the machine below. Rows without a budget inform.",
+        "more than its times, which belong to the machine below; in brackets, the quartiles of the ratio. Rows without a budget inform.",
+        "The figures are in [performance.json](performance.json).",
+        "",
+        "![ferry's speed over its peers'](images/ratios.svg)",
+        "",
+        "To see it on a machine of yours: `bench/run --write` builds what is measured, brings the peers into `build/venv` and writes this "
+        "page (a quarter of an hour; `--quick` for a first look); `docs/site/draw.py` draws the picture from it. "
+        "[cuda.md](cuda.md) has what needs a GPU, [ipc.md](ipc.md#what-it-costs) what was measured between processes.",
         "",
     ]
-    out += [f"- {name}: {value}" for name, value in versions()]
+    out += [f"- {name}: {value}" for name, value in facts]
+    out += ["", "![ferry and its peers side by side](performance.png)"]
     section = None
     for r in rows:
         if r["section"] != section:
             section = r["section"]
             out += ["", f"## {section}", "", "| what | ours | against | peer | ratio | budget | holds |", "|---|---|---|---|---|---|---|"]
-        out.append("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |")
+        out.append(("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |").replace("<", "\\<"))
     missed = [r for r in rows if r["holds"] is False]
     if missed:
         out += ["", "## Where a budget does not hold", ""]
@@ -197,22 +225,32 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
     parser.add_argument("--json", metavar="FILE", help="write the rows there as well")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--picture", metavar="FILE", help="draw the peers side by side there, with matplotlib")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and performance.png")
     arguments = parser.parse_args()
-    rows, section = [], None
-    for part in (exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
+    rows, raw, section = [], [], None
+    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]
-                print(f"\n{section}\n{'what':<52} {'ours':>8}  {'against':<44} {'peer':>8} {'ratio':>7}  {'budget':<15} holds")
+                print(f"\n{section}\n{'what':<52} {'ours':>8}  {'against':<44} {'peer':>8} {'ratio':>16}  {'budget':<15} holds")
             what, ours, against, peer, ratio, budget, verdict = cells(r)
-            print(f"{what:<52} {ours:>8}  {against:<44} {peer:>8} {ratio:>7}  {budget:<15} {verdict}".rstrip(), flush=True)
+            print(f"{what:<52} {ours:>8}  {against:<44} {peer:>8} {ratio:>16}  {budget:<15} {verdict}".rstrip(), flush=True)
             rows.append(r)
+    facts = list(versions())
+    figures = json.dumps({"facts": facts, "rows": rows, "side by side": raw}, indent=1) + "\n"
     if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=1) + "\n")
+        pathlib.Path(arguments.json).write_text(figures)
+    pictures = [arguments.picture] if arguments.picture else []
     if arguments.write:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page(rows))
+        PAGE.write_text(page(rows, facts))
+        PAGE.with_suffix(".json").write_text(figures)
+        pictures.append(str(PAGE.with_suffix(".png")))
+    for picture in pictures:
+        draw = [sys.executable, HERE / "side_by_side" / "draw.py", picture]
+        subprocess.run([str(part) for part in draw], input=figures, text=True, check=True)
+    if arguments.write:
+        subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=True)  # what it draws from the page
     missed = sum(r["holds"] is False for r in rows)
     print(f"\n{sum(r['holds'] is True for r in rows)} budgets hold, {missed} do not")
     sys.exit(missed != 0)
