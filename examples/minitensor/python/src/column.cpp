@@ -57,7 +57,8 @@ nb::tuple children(column const& c) {
 nb::dict metadata(column const& c) {
     auto const all = checked(PyDict_New());
     for (auto const& [key, value] : ferry::metadata_view{c.view().metadata()}) {
-        if (PyDict_SetItem(all.ptr(), bytes(key).ptr(), bytes(value).ptr()) != 0) throw nb::python_error{};
+        // The first of several with one key, as metadata_view::find and pyarrow have it.
+        if (PyDict_SetDefault(all.ptr(), bytes(key).ptr(), bytes(value).ptr()) == nullptr) throw nb::python_error{};
     }
     return nb::borrow<nb::dict>(all);
 }
@@ -108,7 +109,7 @@ void define_columns(nb::module_& m) {
                      "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
                      "The values that the indices stand for, or None.")
-        .def_prop_ro("metadata", &metadata, "What the schema says of the column: a dict of bytes.")
+        .def_prop_ro("metadata", &metadata, "What the schema says of the column: a dict of bytes, of keys that repeat the first.")
         .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
         .def_prop_ro("nullable", [](column const& c) { return c.view().is_nullable(); }, "Whether the schema allows nulls.")
         .def_prop_ro("length", [](column const& c) { return c.length(); }, "The number of items.")

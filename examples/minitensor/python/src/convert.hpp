@@ -3,6 +3,8 @@
 
 #include <minitensor/minitensor.hpp>
 
+#include <ferry/fwd.hpp>
+
 #include <nanobind/nanobind.h>
 
 #include <cstdint>
@@ -10,10 +12,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-namespace ferry {
-class column;
-}
 
 namespace mt::python {
 

@@ -101,7 +101,11 @@ ferry::wire::descriptor descriptor_from(nb::handle source) {
 /// Where to open it; nothing: where it is.
 std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle wanted) {
     if (wanted.is_none()) return {};
-    auto const where = normalised(to_device(wanted));
+    auto const asked = to_device(wanted);
+    if (int const count = device_count(); asked.type == device::cuda && count > 0 && asked.id >= count) {
+        throw std::invalid_argument{mt::name(asked) + " is no device here: CUDA has " + std::to_string(count)};
+    }
+    auto const where = normalised(asked);
     auto const type = d.memories.empty() ? ferry::device_type::cpu : d.memories[0].type;
     if (where.type != static_cast<int>(type)) {
         throw std::invalid_argument{"shared memory of " + std::string{ferry::name(type)} + " cannot be opened on " +

@@ -1,0 +1,72 @@
+// What exchanges decide: share, copy or refuse, and who waits, for the cases that one meets.
+// docs/protocol.md shows it.
+#include <ferry/ferry.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+
+namespace {
+
+constexpr ferry::device gpu{ferry::device_type::cuda, 0};
+constexpr ferry::device managed{ferry::device_type::cuda_managed, 0};
+
+struct asked {
+    char const* words;
+    std::optional<ferry::device> device;
+    ferry::version newest = ferry::version::current;
+};
+
+char const* how(ferry::decision const& d) {
+    if (d.act == ferry::action::refuse) return ferry::name(d.reason);
+    switch (d.how) {
+        case ferry::wait::none: return "nobody waits";
+        case ferry::wait::order: return "streams are ordered";
+        case ferry::wait::host: return "host waits";
+    }
+    return "";
+}
+
+}  // namespace
+
+int main() {
+    struct producer {
+        char const* words;
+        ferry::device where;
+        ferry::flags bits = ferry::flags::none;
+        bool has_share = true;
+    };
+    constexpr producer producers[] = {
+        {"host memory", ferry::cpu},
+        {"host memory, read-only", ferry::cpu, ferry::flags::read_only},
+        {"host memory, no share()", ferry::cpu, ferry::flags::none, false},
+        {"managed memory", managed},
+        {"GPU memory", gpu},
+    };
+    constexpr asked wishes[] = {
+        {"where it is", {}},
+        {"on the host", ferry::cpu},
+        {"on the GPU", gpu},
+        {"where it is, legacy struct", {}, ferry::version::legacy},
+    };
+    constexpr char const* policies[] = {"if_needed", "always", "never"};
+
+    for (auto const& p : producers)
+        for (auto const& w : wishes)
+            for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always,
+                                    ferry::copy_policy::never}) {
+                ferry::producer_facts facts{
+                    .where = p.where, .bits = p.bits, .type = ferry::dtype_of<float>};
+                facts.ready_on = p.where.type == ferry::device_type::cpu
+                                     ? ferry::already_ready
+                                     : ferry::stream_token::from_cuda_handle(0x1000);
+                facts.is_shareable = p.has_share;
+                ferry::request const wish{
+                    .device = w.device, .copy = copy, .max_version = w.newest};
+                ferry::decision const d = ferry::negotiate(facts, wish);
+                constexpr char const* acts[] = {"share", "copy", "refuse"};
+                std::printf("%s; %s; %s; %s; %s\n", p.words, w.words,
+                            policies[static_cast<int>(copy)], acts[static_cast<int>(d.act)],
+                            how(d));
+            }
+}

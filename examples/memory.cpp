@@ -1,0 +1,79 @@
+// Memory from where you say: a std::pmr resource, and a space of your own.
+#include <ferry/ferry.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory_resource>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace {
+
+struct samples {
+    std::vector<float> values{1, 2, 3, 4, 5, 6};
+    std::int64_t extents[2] = {2, 3};
+
+    ferry::tensor_view ferry_view() { return {values.data(), {extents}}; }
+    ferry::tensor_view ferry_view() const { return {values.data(), {extents}}; }
+};
+
+// [space]
+// Memory that is counted. Copies of a space are handles to the same memory; the deleter of a tensor
+// keeps one.
+class counted_space {
+   public:
+    explicit counted_space(std::atomic<std::size_t>& bytes) noexcept : bytes_{&bytes} {}
+
+    void* allocate(std::size_t bytes, std::size_t alignment) {
+        void* const p = ::operator new(bytes, std::align_val_t{alignment});
+        *bytes_ += bytes;
+        return p;
+    }
+    void deallocate(void* p, std::size_t bytes, std::size_t alignment) noexcept {
+        *bytes_ -= bytes;
+        ::operator delete(p, std::align_val_t{alignment});
+    }
+    [[nodiscard]] ferry::device device() const noexcept { return ferry::cpu; }
+
+   private:
+    std::atomic<std::size_t>* bytes_;
+};
+static_assert(ferry::memory_space<counted_space>);
+// [/space]
+
+}  // namespace
+
+int main() {
+    samples const mine;
+
+    // [pmr]
+    // Any resource with allocate and deallocate, such as std::pmr's; it must outlive what is made
+    // from it.
+    std::pmr::monotonic_buffer_resource arena;
+    ferry::resource_space in_arena{arena};
+    auto const copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always},
+                                       ferry::allocating_from{in_arena});
+    // [/pmr]
+
+    // [use]
+    std::atomic<std::size_t> bytes = 0;
+    {
+        ferry::allocating_from const counted{counted_space{bytes}};
+        auto const t = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always}, counted);
+        std::printf("%zu bytes while it lives\n", bytes.load());
+    }
+    std::printf("%zu bytes afterwards\n", bytes.load());
+    // [/use]
+
+    // [fill]
+    // A tensor of memory that you fill: the buffer moves in and is given back by the deleter.
+    ferry::buffer<counted_space> memory{6 * sizeof(float), counted_space{bytes}};
+    std::int64_t const shape[] = {2, 3};
+    ferry::tensor_view const view{static_cast<float*>(memory.data()), {shape}};
+    ferry::managed_tensor const owned = ferry::make_managed(std::move(memory), view);
+    // [/fill]
+    return copy.is_copied() && bytes == 24 && owned.as<float, 2>().extent(1) == 3 ? 0 : 1;
+}

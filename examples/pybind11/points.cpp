@@ -1,0 +1,96 @@
+// Clouds of points from the arrays of every Python library that speaks DLPack.
+#include <ferry/python/pybind11.hpp>
+
+#include <pybind11/stl.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace {
+
+// [cloud]
+// An array of ours that keeps any tensor of points: it adopts what comes, and is shared on its way out.
+struct cloud {
+    std::shared_ptr<ferry::managed_tensor> points;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<cloud> {
+    static tensor_view view(cloud const& c) { return c.points->view(); }
+    static cloud share(cloud const& c) { return c; }
+    static cloud adopt(managed_tensor m) {
+        if (m.rank() != 2) throw std::invalid_argument{"points are rows of a matrix"};
+        return {std::make_shared<managed_tensor>(std::move(m))};
+    }
+};
+// [/cloud]
+
+namespace {
+
+using points = ferry::typed_view<double const, 2>;
+using point = ferry::typed_view<double const, 1>;
+
+double squared(points all, std::int64_t i, point to) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < to.extent(0); ++k) sum += (all(i, k) - to(k)) * (all(i, k) - to(k));
+    return sum;
+}
+
+// [nearest]
+// The index of the row next to a point. Other threads of Python run meanwhile: see the call guard below.
+std::int64_t nearest(points all, point to) {
+    if (all.extent(1) != to.extent(0)) throw std::invalid_argument{"the point has another number of coordinates"};
+    std::int64_t best = -1;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < all.extent(0); ++i)
+        if (auto const d = squared(all, i, to); d < least) least = d, best = i;
+    return best;
+}
+// [/nearest]
+
+// Moves the points so that their mean is the origin.
+void centre(ferry::typed_view<double, 2> all) {
+    for (std::int64_t k = 0; k < all.extent(1); ++k) {
+        double mean = 0;
+        for (std::int64_t i = 0; i < all.extent(0); ++i) mean += all(i, k) / static_cast<double>(all.extent(0));
+        for (std::int64_t i = 0; i < all.extent(0); ++i) all(i, k) -= mean;
+    }
+}
+
+// The mean length of the rows, weighted.
+double radius(points all, std::optional<point> weights) {
+    double sum = 0, total = 0;
+    for (std::int64_t i = 0; i < all.extent(0); ++i) {
+        double length = 0;
+        for (std::int64_t k = 0; k < all.extent(1); ++k) length += all(i, k) * all(i, k);
+        auto const w = weights ? weights->at(i) : 1.0;
+        sum += w * std::sqrt(length);
+        total += w;
+    }
+    return sum / total;
+}
+
+}  // namespace
+
+// [module]
+PYBIND11_MODULE(points, m) {
+    m.def("nearest", &nearest, py::arg("points"), py::arg("to"), py::call_guard<py::gil_scoped_release>());
+    m.def("centre", &centre, py::arg("points"));
+    m.def("radius", &radius, py::arg("points"), py::arg("weights") = py::none());
+    m.def("keep", [](cloud c) { return c; }, py::arg("points"));
+    m.def("describe", [](ferry::typed_view<float const, 2>) { return "floats"; }, py::arg("points"));
+    m.def("describe", [](points) { return "doubles"; }, py::arg("points"));
+    m.def("describe", [](cloud const&) { return "something else in rows"; }, py::arg("points"));
+    ferry::python::report_errors(m);
+}
+// [/module]

@@ -1,0 +1,35 @@
+#include <ferry/column.hpp>
+#include <ferry/ipc.hpp>
+#include <ferry/wire/binary.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+#include <vector>
+
+// Buffers of yours: three readings, the second of which is missing.
+struct readings {
+    std::vector<float> celsius{20.5f, 0.0f, 21.25f};
+    unsigned char is_valid[1] = {0b101};  // a bit for each item, the lowest first
+};
+
+int main(int, char** arguments) {
+    std::filesystem::path const path = arguments[1];
+    auto const r = std::make_shared<readings const>();
+    ferry::column_buffer const buffers[] = {{r->is_valid, 1}, {r->celsius.data(), 12}};
+    ferry::column const c =
+        ferry::make_column({.format = "f", .name = "celsius", .length = 3, .buffers = buffers}, r);
+
+    ferry::ipc::shared const shared =
+        ferry::ipc::share(c);  // ordinary memory is copied once, into shared memory
+    auto const bytes =
+        ferry::wire::to_bytes(shared.descriptor());  // what lies where, in some hundred bytes
+    std::ofstream{path.string() + ".part", std::ios::binary}.write(
+        reinterpret_cast<char const*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::filesystem::rename(path.string() + ".part", path);  // whole, once it is there
+
+    while (std::filesystem::exists(path))
+        std::this_thread::sleep_for(std::chrono::milliseconds{20});
+}  // closes the share: new attaches are refused, and who has attached keeps what is there
