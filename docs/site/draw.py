@@ -1,0 +1,241 @@
+"""Draws the pictures of docs/images, which suit light and dark: draw.py [--check]
+
+decisions.svg comes from decisions.txt, which examples/decisions.cpp must print; the plots from the tables and figures that the
+benches write. --check fails when a diagram is not what this script draws.
+"""
+
+import json
+import math
+import pathlib
+import re
+import sys
+
+DOCS = pathlib.Path(__file__).resolve().parents[1]
+IMAGES = DOCS / "images"
+# In the site the theme's variables say what is light; as a picture of its own, the reader's system does.
+STYLE = """<style>
+.ferry-drawing { --ink: #1f2328; --soft: #6e7781; --line: #d0d7de; --paper: #f6f8fa; --good: #1a7f37; --mid: #9a6700; --bad: #cf222e; --blue: #0969da; }
+@media (prefers-color-scheme: dark) { .ferry-drawing { --ink: #e6edf3; --soft: #8d96a0; --line: #3d444d; --paper: #1c2128; --good: #3fb950; --mid: #d29922; --bad: #f85149; --blue: #4493f8; } }
+body[data-theme="light"] .ferry-drawing { --ink: #1f2328; --soft: #6e7781; --line: #d0d7de; --paper: #f6f8fa; --good: #1a7f37; --mid: #9a6700; --bad: #cf222e; --blue: #0969da; }
+body[data-theme="dark"] .ferry-drawing { --ink: #e6edf3; --soft: #8d96a0; --line: #3d444d; --paper: #1c2128; --good: #3fb950; --mid: #d29922; --bad: #f85149; --blue: #4493f8; }
+.ferry-drawing text { font: 13px system-ui, sans-serif; fill: var(--ink); }
+.ferry-drawing .soft { fill: var(--soft); font-size: 11px; }
+.ferry-drawing .head { font-weight: 600; }
+.ferry-drawing .mid { text-anchor: middle; }
+.ferry-drawing .end { text-anchor: end; }
+.ferry-drawing .line { stroke: var(--line); fill: none; }
+.ferry-drawing .box { stroke: var(--line); fill: var(--paper); }
+.ferry-drawing .good { stroke: var(--good); fill: var(--good); fill-opacity: 0.18; }
+.ferry-drawing .copy { stroke: var(--mid); fill: var(--mid); fill-opacity: 0.18; }
+.ferry-drawing .bad { stroke: var(--bad); fill: var(--bad); fill-opacity: 0.16; }
+.ferry-drawing .blue { stroke: var(--blue); fill: var(--blue); fill-opacity: 0.18; }
+.ferry-drawing .arrow { stroke: var(--blue); fill: none; stroke-width: 2; }
+.ferry-drawing .tip { fill: var(--blue); }
+.ferry-drawing .wait { stroke: var(--mid); stroke-width: 2; stroke-dasharray: 4 3; fill: none; }
+</style>"""
+
+
+class Drawing:
+    def __init__(self, width, height, title):
+        self.parts = []
+        self.head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">\n<title>{title}</title>\n'
+
+    def add(self, text):
+        self.parts.append(text)
+
+    def text(self, x, y, words, kind=""):
+        words = str(words).replace("&", "&amp;").replace("<", "&lt;")
+        self.add(f'<text x="{x:g}" y="{y:g}" class="{kind}">{words}</text>')
+
+    def box(self, x, y, width, height, kind="box", words="", round_by=4):
+        self.add(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{round_by}" class="{kind}"/>')
+        if words:
+            self.text(x + width / 2, y + height / 2 + 4.5, words, "mid")
+
+    def line(self, x1, y1, x2, y2, kind="line"):
+        self.add(f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" class="{kind}"/>')
+
+    def arrow(self, x1, y1, x2, y2):
+        angle = math.atan2(y2 - y1, x2 - x1)
+        points = [(x2, y2)] + [(x2 - 9 * math.cos(angle + s), y2 - 9 * math.sin(angle + s)) for s in (0.4, -0.4)]
+        self.line(x1, y1, x2 - 6 * math.cos(angle), y2 - 6 * math.sin(angle), "arrow")
+        self.add('<path class="tip" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + 'Z"/>')
+
+    def svg(self):
+        return self.head + STYLE + '\n<g class="ferry-drawing">\n' + "\n".join(self.parts) + "\n</g>\n</svg>\n"
+
+
+def waits():
+    """Who waits for whom: four cases, each with the producer's stream, the consumer's and the host."""
+    d = Drawing(860, 560, "Who waits for whom")
+    cases = [
+        ("One stream for both", "nobody waits: the stream keeps the order", None),
+        ("Two streams", "the consumer's stream waits; the host goes on", "order"),
+        ("Wanted on the host", "the host waits: on return the data is there", "host"),
+        ("no_sync", "nobody waits: the consumer has said that it will", "none"),
+    ]
+    for i, (title, words, how) in enumerate(cases):
+        x, y = (i % 2) * 435, (i // 2) * 285
+        d.text(x + 8, y + 24, title, "head")
+        d.text(x + 8, y + 42, words, "soft")
+        lanes = ["producer's stream", "consumer's stream", "host"]
+        for n, lane in enumerate(lanes):
+            top = y + 62 + n * 68
+            d.text(x + 8, top + 26, lane.split()[0], "")
+            if " " in lane:
+                d.text(x + 8, top + 41, "stream", "soft")
+            d.line(x + 8, top + 50, x + 415, top + 50)
+        p, c, h = (y + 66 + n * 68 for n in range(3))
+        d.box(x + 92, h + 4, 74, 30, "blue", "exchange")
+        d.box(x + 92, p + 4, 110, 30, "box", "writes")
+        if how is None:
+            d.box(x + 212, p + 4, 110, 30, "good", "reads")
+        elif how == "order":
+            d.box(x + 212, c + 4, 110, 30, "good", "reads")
+            d.arrow(x + 203, p + 34, x + 213, c + 3)
+            d.line(x + 92, c + 19, x + 206, c + 19, "wait")
+            d.text(x + 222, p + 24, "event", "soft")
+        elif how == "host":
+            d.box(x + 212, p + 4, 60, 30, "copy", "copy")
+            d.line(x + 168, h + 19, x + 278, h + 19, "wait")
+            d.arrow(x + 273, p + 34, x + 283, h + 3)
+            d.box(x + 284, h + 4, 110, 30, "good", "reads")
+        else:
+            d.box(x + 172, c + 4, 122, 30, "bad", "reads too soon")
+            d.text(x + 302, c + 24, "unless it waits itself", "soft")
+        if how != "host":
+            d.box(x + 172, h + 4, 140, 30, "box", "goes on at once")
+    return d.svg()
+
+
+def owners():
+    """Who owns what, when: from the export to the deleter."""
+    d = Drawing(860, 330, "Who owns what, when")
+    steps = [(190, "to_dlpack"), (330, "release"), (470, "from_dlpack"), (640, "last use"), (770, "deleter")]
+    for x, words in steps:
+        d.line(x, 34, x, 300)
+        d.text(x, 24, words, "mid head")
+    rows = [
+        ("elements", [(110, 780, "good", "stay where they are; alive until the last owner goes")]),
+        ("the array", [(110, 395, "box", "one owner; may go at any time")]),
+        ("managed_tensor", [(190, 330, "blue", "the producer's side")]),
+        ("the struct, raw", [(330, 470, "copy", "owes one deleter")]),
+        ("managed_tensor", [(470, 770, "blue", "the consumer's side: checked, sole owner")]),
+    ]
+    for n, (name, bars) in enumerate(rows):
+        y = 50 + n * 50
+        d.text(8, y + 21, name)
+        for begin, end, kind, words in bars:
+            d.box(begin, y, end - begin, 32, kind, words)
+    d.text(110, 320, "A refused struct: its deleter has run once before from_dlpack throws. A borrow ends with the call and owns nothing.", "soft")
+    return d.svg()
+
+
+def decisions():
+    """The matrix, as examples/decisions.cpp prints it: two requests above two others."""
+    rows = [line.split("; ") for line in (IMAGES / "decisions.txt").read_text(encoding="utf-8").splitlines()]
+    producers, wishes, policies = (list(dict.fromkeys(row[i] for row in rows)) for i in range(3))
+    left, cell, tall, at_once = 150, 94, 46, 2
+    half = 62 + tall * len(producers)
+    d = Drawing(left + cell * at_once * len(policies) + 8, half * (len(wishes) // at_once) + 24, "Share, copy or refuse")
+    short = {"nobody waits": "", "streams are ordered": "streams wait"}
+    for w, wish in enumerate(wishes):
+        x, top = left + w % at_once * cell * len(policies), w // at_once * half
+        d.text(x + cell * len(policies) / 2, top + 20, wish.split(", ")[-1] if "legacy" in wish else f"wanted {wish}", "mid head")
+        d.line(x, top + 8, x, top + half - 6)
+        for p, policy in enumerate(policies):
+            d.text(x + cell * p + cell / 2, top + 42, policy, "mid soft")
+        for n, producer in enumerate(producers):
+            y = top + 54 + n * tall
+            for k, part in enumerate(producer.split(", ") if w % at_once == 0 else []):
+                d.text(8, y + (24 if "," not in producer else 18) + 16 * k, part, "" if k == 0 else "soft")
+            for _, _, policy, act, how in (row for row in rows if row[:2] == [producer, wish]):
+                left_of = x + policies.index(policy) * cell
+                d.box(left_of + 3, y + 3, cell - 6, tall - 8, {"share": "good", "copy": "copy", "refuse": "bad"}[act])
+                below = short.get(how, how)
+                d.text(left_of + cell / 2, y + (19 if below else 26), act, "mid")
+                if below:
+                    d.text(left_of + cell / 2, y + 34, below.replace("_", " "), "mid soft")
+    d.text(left, half * (len(wishes) // at_once) + 14, "Printed by examples/decisions.cpp, which asks ferry::negotiate. The consumer names no stream.", "soft")
+    return d.svg()
+
+
+def ratios():
+    """The rows of performance.md that have a budget: how far each is from the peer."""
+    text = (DOCS / "performance.md").read_text(encoding="utf-8").replace("\\<", "<")
+    rows = re.findall(r"^\| ([^|]+) \| [^|]* \| ([^|]+) \| [^|]* \| ([\d.]+) \| [^|]*\d[^|]* × \| (yes|no) \|$", text, re.M)
+    copies = text[text.index("## Copies on the host") :]
+    rows = [(what, peer, float(ratio), holds, f"| {what} |" in copies) for what, peer, ratio, holds in rows if "planned" not in what]
+    d = Drawing(860, 70 + 30 * len(rows), "Measured against a peer in the same run")
+    middle, scale = 620, 56  # where both are as fast; pixels for each doubling
+    d.text(middle - 10, 22, "slower", "end soft")
+    d.text(middle + 10, 22, "faster than the peer", "soft")
+    for n, (what, peer, ratio, holds, is_rate) in enumerate(rows):
+        y = 34 + 30 * n
+        speed = ratio if is_rate else 1 / ratio
+        reach = max(-2.2, min(3.4, math.log2(speed))) * scale
+        d.text(middle - 130, y + 18, f"{what}, {peer}"[:80], "end soft")
+        d.box(min(middle, middle + reach), y + 4, max(abs(reach), 1.5), 20, "good" if holds == "yes" else "bad", "", 2)
+        d.text(middle + reach + (6 if reach >= 0 else -6), y + 18, f"{speed:.2g}×", "soft" if reach >= 0 else "soft end")
+    d.line(middle, 28, middle, 40 + 30 * len(rows), "line")
+    d.text(8, 58 + 30 * len(rows), "Speed over the peer's, logarithmic. Green: the budget of the table holds. Red: it does not.", "soft")
+    return d.svg()
+
+
+def rates():
+    """Device to host over sizes, from cuda.json."""
+    rows = json.loads((DOCS / "cuda.json").read_text(encoding="utf-8"))
+    lines = {}
+    for row in rows:
+        if row["bytes"] and row["peer"] in ("cudaMemcpy", "pinned link") and row["what"] == "device to host, touched pageable":
+            lines.setdefault("ferry, touched pageable", {})[row["bytes"]] = row["bytes"] / row["seconds"] / 1e9
+            name = {"cudaMemcpy": "cudaMemcpy, touched pageable", "pinned link": "the pinned link"}[row["peer"]]
+            lines.setdefault(name, {})[row["bytes"]] = row["bytes"] / row["peer_seconds"] / 1e9
+        if row["what"] == "to_host, fresh memory, 16 lanes":
+            lines.setdefault("to_host, fresh memory, 16 lanes", {})[row["bytes"]] = row["bytes"] / row["seconds"] / 1e9
+    d = Drawing(860, 400, "Device to host: rate over size")
+    left, top, wide, tall = 56, 20, 560, 320
+    sizes = sorted({b for line in lines.values() for b in line})
+    low, high = math.log2(sizes[0]), math.log2(sizes[-1])
+
+    def at(size, rate):
+        return left + (math.log2(size) - low) / (high - low) * wide, top + tall - rate / 60 * tall
+
+    for rate in range(0, 61, 10):
+        _, y = at(sizes[0], rate)
+        d.line(left, y, left + wide, y)
+        d.text(left - 8, y + 4, rate, "end soft")
+    for power in range(12, 33, 4):
+        x, _ = at(2**power, 0)
+        d.text(x, top + tall + 20, f"{2 ** (power % 10)} {'KiB MiB GiB'.split()[power // 10 - 1]}", "mid soft")
+    d.text(left, top - 6, "GB/s", "soft")
+    colours = {"ferry, touched pageable": "--blue", "cudaMemcpy, touched pageable": "--bad", "the pinned link": "--soft", "to_host, fresh memory, 16 lanes": "--good"}
+    ends = []
+    for name, line in sorted(lines.items(), key=lambda item: -item[1][max(item[1])]):
+        points = [at(size, rate) for size, rate in sorted(line.items())]
+        d.add(f'<path d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in points)}" style="fill: none; stroke-width: 2; stroke: var({colours[name]})"/>')
+        y = max(points[-1][1], ends[-1] + 18 if ends else 0)
+        ends.append(y)
+        d.add(f'<text x="{left + wide + 12}" y="{y + 4:.1f}" style="fill: var({colours[name]})">{name}</text>')
+    d.text(left, 392, "One NVIDIA H200, PCIe 5; docs/cuda.json, written by bench/cuda/run.", "soft")
+    return d.svg()
+
+
+DIAGRAMS = {"waits": waits, "owners": owners, "decisions": decisions}
+PLOTS = {"ratios": ratios, "rates": rates}
+
+
+def main():
+    wrong = 0
+    for name, draw in (DIAGRAMS | PLOTS).items():
+        path, fresh = IMAGES / f"{name}.svg", draw()
+        if "--check" not in sys.argv:
+            path.write_text(fresh, encoding="utf-8")
+        elif name in DIAGRAMS and path.read_text(encoding="utf-8") != fresh:
+            print(f"{path.relative_to(DOCS.parent)} is not what docs/site/draw.py draws: run it")
+            wrong += 1
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
