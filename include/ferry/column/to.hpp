@@ -37,15 +37,15 @@ class column_mover {
     column_mover(BackEnd& b, Allocate allocate, device from, device to, stream_token on, std::source_location where)
         : b_{b}, allocate_{std::move(allocate)}, from_{from}, to_{to}, on_{on.on_device(is_host_accessible(to) ? from : to)}, where_{where} {}
 
-    [[nodiscard]] column move(column const& c) {
+    [[nodiscard]] column move(column const& c, slices how = slices::apart) {
         if (auto const part = arena_part::of(c.view()); part.bytes != 0) return move_arena(c, part);
         if (is_host_accessible(from_)) {
             settle_before_reading();
             host_fetcher fetcher;
-            return write(compaction_planner{fetcher, api, where_}.run(view_of(c)));
+            return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));
         }
         device_fetcher<BackEnd> fetcher{b_, from_, on_, c.view().node().arena};
-        return write(compaction_planner{fetcher, api, where_}.run(view_of(c)));  // the fetcher keeps what was fetched
+        return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));  // the fetcher keeps what was fetched
     }
 
    private:

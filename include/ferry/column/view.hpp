@@ -38,7 +38,7 @@ struct column_node {
     std::span<column_buffer const> buffers{};
     std::span<column_node const> children{};
     column_node const* dictionary = nullptr;
-    std::span<std::byte const> arena{};  // one allocation with all buffers of the tree and no offset in it; empty: nobody knows
+    std::span<std::byte const> arena{};  // one allocation with all buffers of the tree; empty: nobody knows
 };
 
 }  // namespace detail

@@ -40,12 +40,12 @@ template <class BackEnd>
         }
         auto const view = c.view();
         host_fetcher fetcher;
-        return fill_column(compaction_planner{fetcher, share_api, where}.run({&view, 1}), shared_space{session}, share_api, where);
+        return fill_column(compaction_planner{fetcher, share_api, where}.run({&view, 1}, slices::together), shared_space{session}, share_api, where);
     }
     if constexpr (handle_back_end<BackEnd>) {
         if (b.exports(place)) {
             auto const allocate = [&](std::size_t bytes) { return b.allocate_exportable(place, bytes, on); };
-            return column_mover<BackEnd, decltype(allocate)>{b, allocate, place, place, on, where}.move(c);
+            return column_mover<BackEnd, decltype(allocate)>{b, allocate, place, place, on, where}.move(c, slices::together);
         }
     }
     fail_no_handles(place, where);
@@ -54,7 +54,9 @@ template <class BackEnd>
 }  // namespace detail
 
 /// Shares a column, any tree of it, with other processes of this user: one memory with each buffer once, and a descriptor
-/// that says format, names, metadata and where the buffers lie. `attach_column` takes it.
+/// that says format, names, metadata and where the buffers lie. `attach_column` takes it. Of nodes that are slices of one
+/// memory, what they have in common is there once, and they have offsets into it; only values under different validity are
+/// copied for each, for those of nulls are zero.
 ///
 /// A column that came whole from `compact`, `to`, `attach_column` or a share is shared where it lies when its memory can be;
 /// any other is copied, compacted on the way: on the host straight into a segment (mode 0600 in /dev/shm), on a device into

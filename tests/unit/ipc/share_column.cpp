@@ -105,6 +105,25 @@ TEST_CASE("what children share is in the memory once") {
     CHECK(s.descriptor().memories[0].length == 20032);
 }
 
+TEST_CASE("what slices have in common is in the memory once, and is attached and shared again so") {
+    auto const x = numbers(std::vector<std::int32_t>(5000, 7));
+    column_buffer const none[] = {{}};
+    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 4999, .buffers = x.view().buffers()}, {.format = "i", .name = "b", .length = 4999, .offset = 1, .buffers = x.view().buffers()}};
+    session own, other;
+    auto const s = share(ferry::make_column({.format = "+s", .length = 4999, .buffers = none, .children = children}, x.owner()), {.session = &own});
+    auto const& root = std::get<node>(s.descriptor().root);
+    CHECK(root.children[0].buffers[1] == root.children[1].buffers[1]);
+    CHECK(root.children[1].offset == 1);
+    CHECK(s.descriptor().memories[0].length == 20032);
+    auto const attached = attach_column(s.descriptor(), {.session = &other});
+    CHECK(support::shown(attached) == support::shown(s.column()));
+    auto const onward = share(attached, {.session = &other, .copy = copy_policy::never});
+    CHECK(support::shown(onward.column()) == support::shown(attached));
+    auto const field = share(attached.child("b"), {.session = &other});  // its items begin within a buffer
+    CHECK(field.copied());
+    CHECK(support::shown(field.column()) == support::shown(attached.child("b")));
+}
+
 TEST_CASE("what is shared, attached or allocated in shared memory is shared again without a copy") {
     session own;
     auto const first = share(numbers(), {.session = &own});

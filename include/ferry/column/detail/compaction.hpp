@@ -71,6 +71,12 @@ struct fill_job {
     std::size_t table = 0;           ///< where its part of `numbers` begins
 };
 
+/// What becomes of nodes that are slices of one memory.
+enum class slices : std::uint8_t {
+    apart,     ///< each gets a copy of its own, and every offset is 0
+    together,  ///< what they have in common is there once; they have offsets into it. What is found shared is read twice
+};
+
 struct planned_buffer {
     std::int64_t bytes = -1;    ///< -1: absent
     std::int64_t offset = -1;   ///< in the arena
@@ -79,13 +85,14 @@ struct planned_buffer {
 
 struct planned_node {
     column_node const* like = nullptr;  ///< whose format, name and metadata it has
-    std::int64_t flags = 0, length = 0, null_count = 0;
+    std::int64_t flags = 0, length = 0, null_count = 0, offset = 0;
     std::uint32_t first_buffer = 0, buffers = 0, first_child = 0, children = 0, dictionary = nowhere;
     std::uint32_t parent = nowhere;
     int place = 0;  ///< among its parent's children; -1: its dictionary
+    std::uint32_t slice_of = nowhere;  ///< the node whose buffers and children it has
 };
 
-/// The plan: nodes with the root first, children of one node side by side; every offset of theirs is 0.
+/// The plan: nodes with the root first, children of one node side by side. Only slices that were kept together have offsets.
 struct compaction {
     std::vector<planned_node> nodes{};
     std::vector<planned_buffer> buffers{};
@@ -110,7 +117,7 @@ class planned_source {
     [[nodiscard]] std::int64_t flags() const noexcept { return self().flags; }
     [[nodiscard]] std::int64_t length() const noexcept { return self().length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return self().null_count; }
-    [[nodiscard]] std::int64_t offset() const noexcept { return 0; }
+    [[nodiscard]] std::int64_t offset() const noexcept { return self().offset; }
     [[nodiscard]] std::size_t buffer_count() const noexcept { return self().buffers; }
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
         auto const& b = plan_->buffer(self().first_buffer + static_cast<std::uint32_t>(i));

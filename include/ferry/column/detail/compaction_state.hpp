@@ -61,10 +61,12 @@ class compaction_state {
         if (p.length == 0) return;
         auto const& n = *p.node;
         auto const layout = layout_of(n.type);
+        bool const is_own = n.offset <= p.offset && p.offset + p.length <= n.offset + n.length;  // what slices share may be more
+        bool const has_no_nulls = is_own && n.null_count.load(std::memory_order_relaxed) == 0;
         for (int i = 0; i < layout.buffer_count; ++i) {
             auto const kind = layout.buffers[i].kind;
             auto const* const data = n.buffers[static_cast<std::size_t>(i)].data;
-            if (kind == buffer_kind::bytes || (kind == buffer_kind::validity && (data == nullptr || n.null_count.load(std::memory_order_relaxed) == 0))) continue;
+            if (kind == buffer_kind::bytes || (kind == buffer_kind::validity && (data == nullptr || has_no_nulls))) continue;
             std::int64_t begin = 0, end = 0;
             if (!needed_bytes(n.type, layout.buffers[i], p.offset + p.length, end)) refuse(p, message{"its size overflows"});
             static_cast<void>(needed_bytes(n.type, {kind == buffer_kind::offsets ? buffer_kind::starts : kind, layout.buffers[i].bits}, p.offset - p.skip(), begin));

@@ -58,7 +58,7 @@ class moved_source {
     [[nodiscard]] std::int64_t flags() const noexcept { return view_.flags(); }
     [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
     [[nodiscard]] std::int64_t null_count() const noexcept { return view_.known_null_count(); }
-    [[nodiscard]] std::int64_t offset() const noexcept { return 0; }
+    [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
     [[nodiscard]] std::size_t buffer_count() const noexcept { return view_.buffers().size(); }
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
         auto const b = view_.buffers()[i];

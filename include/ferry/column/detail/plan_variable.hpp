@@ -6,9 +6,12 @@
 #include <ferry/column/detail/compaction_state.hpp>
 #include <ferry/column/detail/load.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>  // an order of addresses
+#include <span>
 #include <vector>  // see compaction.hpp
 
 namespace ferry::inline v0::detail {
@@ -101,6 +104,7 @@ class variable_planner : protected compaction_state {
         std::uint32_t to = 0;
         static_cast<void>(add_buffer(bytes_for(w, node(w).length, 16), nullptr, to));
         std::vector<std::int64_t> lengths;
+        auto const first_use = uses_.size();
         std::int64_t done = 0;
         for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i) {
             auto const& p = at(w, i);
@@ -124,9 +128,8 @@ class variable_planner : protected compaction_state {
                 auto const there = data[k].bytes >= 0 ? data[k].bytes : load<std::int64_t>(host(p.ranges[3]), static_cast<std::int64_t>(k));
                 if (u.end > there || data[k].data == nullptr)
                     refuse(w.node, errc::bad_column, message{"views reach to byte "} << u.end << " of data buffer " << std::uint64_t{k} << ", which holds " << there);
-                identity const same{static_cast<std::uint64_t>(step::bytes), reinterpret_cast<std::uintptr_t>(data[k].data), static_cast<std::uint64_t>(u.begin), static_cast<std::uint64_t>(u.end)};
-                std::uint32_t bytes = 0;
-                if (add_buffer(u.length(), &same, bytes)) add_copy(bytes, data[k].data, u, 0);
+                uses_.push_back({static_cast<std::byte const*>(data[k].data), u, static_cast<std::uint32_t>(plan_.buffers.size()), plan_.numbers.size() - 1, lengths.size()});
+                plan_.buffers.push_back({.bytes = u.length()});
                 lengths.push_back(u.length());
             }
             if (p.length == 0) continue;
@@ -137,8 +140,38 @@ class variable_planner : protected compaction_state {
         std::uint32_t last = 0;
         static_cast<void>(add_buffer(8 * static_cast<std::int64_t>(lengths.size()), nullptr, last));
         plan_.jobs.push_back({.kind = step::numbers, .buffer = last, .count = static_cast<std::int64_t>(lengths.size()), .table = plan_.numbers.size()});
+        for (auto i = first_use; i < uses_.size(); ++i) uses_[i].length += plan_.numbers.size();
         plan_.numbers.insert(plan_.numbers.end(), lengths.begin(), lengths.end());
     }
+    /// Plans the data that views point to: what several use together, once.
+    void add_data() {
+        std::ranges::sort(uses_, [](data_use const& a, data_use const& b) { return a.data != b.data ? std::less<>{}(a.data, b.data) : a.used.begin < b.used.begin; });
+        for (auto first = uses_.begin(); first != uses_.end();) {
+            extent all = first->used;
+            auto end = first + 1;
+            for (; end != uses_.end() && end->data == first->data && end->used.begin < all.end; ++end) all.include(end->used.begin, end->used.end);
+            for (auto const& use : std::span{first, end}) {
+                plan_.buffers[use.buffer] = {.bytes = all.length(), .same = use.buffer == first->buffer ? nowhere : first->buffer};
+                plan_.numbers[use.begin] = all.begin;
+                plan_.numbers[use.length] = all.length();
+            }
+            add_copy(first->buffer, first->data, all, 0);
+            first = end;
+        }
+        uses_.clear();
+    }
+
+    void drop_data() noexcept { uses_.clear(); }
+
+   private:
+    /// Data of one buffer that a node's views point to, and the numbers that say so.
+    struct data_use {
+        std::byte const* data;
+        extent used;
+        std::uint32_t buffer;
+        std::size_t begin, length;
+    };
+    std::vector<data_use> uses_{};
 };
 
 }  // namespace ferry::inline v0::detail

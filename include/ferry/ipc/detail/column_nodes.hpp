@@ -76,7 +76,7 @@ class node_source {
     ferry::detail::build(*tree, node_source{node, begin}, on, api, where);
     auto const is_compact = [&](ferry::detail::column_node const& n) {
         auto const is_aligned = [&](column_buffer const& b) { return b.bytes == 0 || (static_cast<std::byte const*>(b.data) - begin) % ferry::detail::arena_alignment == 0; };
-        return n.offset == 0 && std::ranges::all_of(n.buffers, is_aligned);
+        return std::ranges::all_of(n.buffers, is_aligned);
     };
     auto const* const nodes = tree->nodes;
     if (begin != nullptr && bytes % ferry::detail::arena_alignment == 0 && std::all_of(nodes, nodes + tree->node_count, is_compact))
