@@ -454,7 +454,10 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: many rounds of attach and close leave 
             fds = support::count_of("fd"), threads = support::count_of("task"), mappings = support::count_of("map_files");
         }
     }
-    REQUIRE(soon([&] { return s.counts().clients == 0; }));
+    bool const are_gone = soon([&] { return s.counts().clients == 0; });
+    auto const left = s.counts();
+    INFO(left.clients, " clients, ", left.leases, " leases, ", left.waiting, " waiting, ", left.violations, " violations; buffers held: ", s.held().size());
+    REQUIRE(are_gone);
     CHECK(s.held().empty());
     CHECK(support::count_of("fd") == fds);
     CHECK(support::count_of("task") == threads);

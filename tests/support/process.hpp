@@ -87,12 +87,13 @@ class process {
     bool waited_ = false;
 };
 
-/// Asks until it is so, or for too long.
+/// Asks until it is so, or for too long, and often: a machine that stood still has given nobody time.
 template <class F>
 [[nodiscard]] bool soon(F is_so) {
     auto const until = std::chrono::steady_clock::now() + patience;
-    while (!is_so()) {
-        if (std::chrono::steady_clock::now() > until) return false;
+    constexpr int often = 2000;
+    for (int asked = 0; !is_so(); ++asked) {
+        if (asked > often && std::chrono::steady_clock::now() > until) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
     return true;

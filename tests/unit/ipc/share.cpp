@@ -38,6 +38,21 @@ using support::values;
 
 namespace {
 
+int claims_that_fail = 0;
+
+}  // namespace
+
+/// The system's own, but for those that fail as if another program had just taken the room.
+extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
+    if (claims_that_fail > 0) return --claims_that_fail, ENOSPC;
+    for (;;) {
+        if (::fallocate(fd, 0, offset, length) == 0) return 0;
+        if (errno != EINTR) return errno;
+    }
+}
+
+namespace {
+
 std::string path(ferry::ipc::shared const& s) { return "/dev/shm" + s.descriptor().memories[0].name; }
 
 std::vector<std::int64_t> list(ferry::shape_view s) { return {s.begin(), s.end()}; }
@@ -312,6 +327,16 @@ TEST_CASE("a full /dev/shm is an error and leaves nothing behind") {
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX / 2)); });
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX)); });
     CHECK(support::segments(getpid()).empty());
+}
+
+TEST_CASE("room that is gone when it is claimed is an error and leaves nothing behind") {
+    session own;
+    ferry::ipc::shared_space space{own};
+    claims_that_fail = 1;
+    support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(80'000)); }, {"/dev/shm", "room"});
+    CHECK(claims_that_fail == 0);
+    CHECK(support::segments(getpid()).empty());
+    space.deallocate(space.allocate(80'000), 80'000);
 }
 
 TEST_CASE("a /dev/shm that fills up never ends in SIGBUS" * doctest::skip(lacks_small_shm())) {
