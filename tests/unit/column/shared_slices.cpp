@@ -64,18 +64,23 @@ column packed(column_view v, slices how) {
 }
 std::size_t size(column const& c) { return c.view().node().arena.size(); }
 
-/// What was packed moves as it is, and a part of it is packed on a device as on the host.
+/// What was packed loses its slices as it moves, or moves as it is; a part of it is packed on a device as on the host.
 void check_on_a_device(column const& c, column const& together) {
     ferry::device const gpu{ferry::device_type::cuda, 0};
     support::sim_system sim{gpu};
     auto const stream = sim.make_stream(gpu.type);
-    auto const moved = together.to(gpu, sim, stream);
+    auto const allocate = [&](std::size_t bytes) { return sim.allocate(gpu, bytes, stream); };
+    auto const move = [&](column const& from, ferry::device at) {
+        return ferry::detail::column_mover<support::sim_system, decltype(allocate)>{sim, allocate, at, gpu, stream, std::source_location::current()}.move(from, slices::together);
+    };
+    auto const cut = together.to(gpu, sim, stream);
+    CHECK(ferry::detail::has_no_slices(cut.view().node()));
+    CHECK(shown(cut.to(ferry::cpu, sim, stream)) == shown(c.view()));
+    auto const moved = move(together, ferry::cpu);
     CHECK(size(moved) <= size(together));
     CHECK(shown(moved.to(ferry::cpu, sim, stream)) == shown(c.view()));
     auto const part = c.length() / 3, rest = c.length() - part;
-    auto const allocate = [&](std::size_t bytes) { return sim.allocate(gpu, bytes, stream); };
-    ferry::detail::column_mover<support::sim_system, decltype(allocate)> mover{sim, allocate, gpu, gpu, stream, std::source_location::current()};
-    auto const made = mover.move(moved.slice(part, rest), slices::together);
+    auto const made = move(moved.slice(part, rest), gpu);
     CHECK(size(made) == size(packed(together.slice(part, rest), slices::together)));
     CHECK(shown(made.to(ferry::cpu, sim, stream)) == shown(c.slice(part, rest)));
     CHECK(sim.races() == 0);
@@ -149,6 +154,44 @@ TEST_CASE("columns of different types share what they name, and slices that do n
     CHECK(size(packed(apart.view(), slices::together)) == 16000);
     auto const side_by_side = ferry::make_column(store.rows({store.of(numbers.slice(0, 1000), "a"), store.of(numbers.slice(1000, 1000), "b")}), nullptr);
     CHECK(packed(side_by_side.view(), slices::together).child("b").offset() == 0);
+}
+
+TEST_CASE("slices are found however many structs hold one, each with other fields beside it") {
+    std::vector<std::int64_t> const times(1100, 7);
+    std::vector<std::vector<std::int8_t>> own;
+    for (std::int8_t i = 0; i < 100; ++i) own.emplace_back(1000, i);
+    column_buffer const buffers[] = {{}, {times.data(), 8800}};
+    auto const all = ferry::make_column({.format = "l", .length = 1100, .buffers = buffers}, nullptr);
+    parts_store store;
+    std::vector<column> values;
+    for (auto const& v : own) {
+        column_buffer const mine[] = {{}, {v.data(), 1000}};
+        values.push_back(ferry::make_column({.format = "c", .length = 1000, .buffers = mine}, nullptr));
+    }
+    std::vector<column_parts> fields;
+    for (std::int64_t i = 0; i < 100; ++i)
+        fields.push_back(store.rows({store.of(all.slice(i, 1000), "time"), store.of(values[static_cast<std::size_t>(i)].view(), "value")}, "s"));
+    auto const c = ferry::make_column(store.rows(fields), nullptr);
+    auto const made = packed(c.view(), slices::together);
+    CHECK(shown(made.view()) == shown(c.view()));
+    CHECK(size(made) == 8832 + 100 * 1024);  // 1099 times
+}
+
+TEST_CASE("text and binary share slices of one memory") {
+    std::string const text(999, 'x');
+    std::vector<std::int32_t> offsets;
+    for (std::int32_t i = 0; i < 1000; ++i) offsets.push_back(i);
+    column_buffer const buffers[] = {{}, {offsets.data(), 4000}, {text.data(), 999}};
+    auto const whole = ferry::make_column({.format = "u", .length = 999, .buffers = buffers}, nullptr);
+    parts_store store;
+    auto bytes = store.of(whole.slice(99, 900), "bytes");
+    bytes.format = "z";
+    auto const c = ferry::make_column(store.rows({store.of(whole.slice(0, 900), "text"), bytes}), nullptr);
+    auto const made = packed(c.view(), slices::together);
+    CHECK(shown(made.view()) == shown(c.view()));
+    CHECK(made.view().child("bytes").format() == "z");
+    CHECK(made.view().child("bytes").offset() == 99);
+    CHECK(size(made) == 4032 + 1024);
 }
 
 TEST_CASE("slices with nulls of their own are copied, for nulls are zero") {

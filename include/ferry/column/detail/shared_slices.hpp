@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>  // an order of addresses
-#include <span>
+#include <functional>  // a hash of formats
+#include <string_view>
 #include <utility>
 #include <vector>  // as many nodes as the column has
 
@@ -24,32 +24,82 @@ struct stored_items {
     [[nodiscard]] bool contains(stored_items const& o) const noexcept { return begin <= o.begin && o.end <= end; }
 };
 
+/// How items lie in the buffers of a node without children: types with the same number differ in their names alone. 0: ask the format.
+[[nodiscard]] inline std::int64_t item_layout(column_node const& n) noexcept {
+    if (!n.children.empty() || n.dictionary != nullptr) return 0;
+    switch (n.type.id) {
+        case type_id::string:
+        case type_id::binary: return -1;
+        case type_id::large_string:
+        case type_id::large_binary: return -2;
+        case type_id::string_view:
+        case type_id::binary_view: return -3;
+        default: return item_bits(n.type);
+    }
+}
+
 /// Whether items of the same number are the same bytes in both nodes, however many each has.
 [[nodiscard]] inline bool has_same_items(column_node const& a, column_node const& b) noexcept {
-    auto const is_plain = [](column_node const& n) { return n.children.empty() && n.dictionary == nullptr && item_bits(n.type) > 0; };
-    bool same = a.format == b.format || (is_plain(a) && is_plain(b) && item_bits(a.type) == item_bits(b.type));
+    bool same = a.format == b.format || (item_layout(a) != 0 && item_layout(a) == item_layout(b));
     same = same && std::ranges::equal(a.buffers, b.buffers, {}, &column_buffer::data, &column_buffer::data) && a.children.size() == b.children.size() &&
            (a.dictionary == nullptr) == (b.dictionary == nullptr);
     for (std::size_t i = 0; same && i < a.children.size(); ++i) same = has_same_storage(a.children[i], b.children[i]);
     return same && (a.dictionary == nullptr || has_same_storage(*a.dictionary, *b.dictionary));
 }
 
+/// A number that nodes with the same items have in common, and others hardly ever; 0 for those that name no memory.
+class items_key {
+   public:
+    [[nodiscard]] static std::uint64_t of(column_node const& n) noexcept {
+        items_key k;
+        k.add(n, false);
+        return k.has_data_ ? k.value_ | 1 : 0;
+    }
+
+   private:
+    void add(std::uint64_t x) noexcept {
+        value_ = (value_ ^ x) * 0x9e37'79b9'7f4a'7c15U;
+        value_ ^= value_ >> 32;
+    }
+    void add(column_node const& n, bool is_whole) noexcept {
+        auto const layout = is_whole ? 0 : item_layout(n);
+        add(layout != 0 ? static_cast<std::uint64_t>(layout) : std::hash<std::string_view>{}(n.format));
+        if (is_whole) add(static_cast<std::uint64_t>(n.offset)), add(static_cast<std::uint64_t>(n.length));
+        for (auto const& b : n.buffers) {
+            add(reinterpret_cast<std::uintptr_t>(b.data));
+            has_data_ = has_data_ || b.data != nullptr;
+        }
+        for (auto const& child : n.children) add(child, true);
+        if (n.dictionary != nullptr) add(*n.dictionary, true);
+    }
+
+    std::uint64_t value_ = 0;
+    bool has_data_ = false;
+};
+
 /// Finds slices that overlap. Takes the nodes of a tree, and then says for each which larger part of its memory it lies in.
 class shared_slices {
    public:
     void note(stored_items const& items) {
-        if (auto const* const key = first_data(*items.node); key != nullptr) noted_.push_back({key, items});
+        if (auto const key = items_key::of(*items.node); key != 0) noted_.push_back({key, items});
     }
     /// Joins what was noted since the last time. False when that tells nothing new.
     [[nodiscard]] bool find() {
-        std::ranges::sort(noted_, [](entry const& a, entry const& b) {
-            return a.key != b.key ? std::less<>{}(a.key, b.key) : a.items.begin < b.items.begin;
-        });
+        std::ranges::sort(noted_, {}, &entry::place);
         found_.clear();
         bool is_new = false;
         for (auto at = noted_.begin(); at != noted_.end();) {
-            auto const end = std::find_if(at, noted_.end(), [&](entry const& e) { return e.key != at->key; });
-            is_new |= join({at, end});
+            auto all = at->items;
+            bool is_joined = false;
+            auto end = at + 1;
+            for (; end != noted_.end() && end->key == at->key && end->items.begin < all.end && has_same_items(*all.node, *end->items.node); ++end) {
+                is_joined = true;
+                all.is_shared = all.is_shared || end->items.is_shared;
+                if (end->items.end > all.end) all.end = end->items.end, all.node = end->items.node;  // whose children reach so far
+            }
+            is_new |= is_joined;
+            all.is_shared = all.is_shared || is_joined;
+            if (all.is_shared) found_.push_back({at->key, all});
             at = end;
         }
         noted_.clear();
@@ -58,60 +108,22 @@ class shared_slices {
     /// The number of the part that items lie in, from 0; none: -1.
     [[nodiscard]] std::ptrdiff_t part_of(stored_items const& items) const noexcept {
         if (found_.empty()) return -1;
-        auto const* const key = first_data(*items.node);
-        auto const by_key = [](entry const& a, void const* b) { return std::less<>{}(a.key, b); };
-        for (auto i = std::lower_bound(found_.begin(), found_.end(), key, by_key); i != found_.end() && i->key == key; ++i)
-            if (i->items.contains(items) && has_same_items(*i->items.node, *items.node)) return i - found_.begin();
-        return -1;
+        auto const key = items_key::of(*items.node);
+        auto const after = std::ranges::upper_bound(found_, std::pair{key, items.begin}, {}, &entry::place);  // parts of one memory lie one after the other
+        if (after == found_.begin()) return -1;
+        auto const& e = *(after - 1);
+        return e.key == key && e.items.contains(items) && has_same_items(*e.items.node, *items.node) ? after - 1 - found_.begin() : -1;
     }
     [[nodiscard]] stored_items const& part(std::ptrdiff_t i) const noexcept { return found_[static_cast<std::size_t>(i)].items; }
     [[nodiscard]] std::size_t count() const noexcept { return found_.size(); }
 
    private:
     struct entry {
-        void const* key;
+        std::uint64_t key;
         stored_items items;
-    };
-    struct cluster {
-        stored_items items;
-        bool is_new = false;
-    };
-    static constexpr std::size_t most_clusters = 16;  // of nodes that begin with the same buffer and have different ones behind it
 
-    /// The first buffer that is there, by which nodes are told apart.
-    [[nodiscard]] static void const* first_data(column_node const& n) noexcept {
-        for (auto const& b : n.buffers)
-            if (b.data != nullptr) return b.data;
-        for (auto const& child : n.children)
-            if (auto const* const data = first_data(child); data != nullptr) return data;
-        return nullptr;
-    }
-    bool join(std::span<entry const> all) {
-        bool is_new = false;
-        std::vector<cluster> open;
-        auto const close = [&](cluster& c) {
-            if (c.is_new || c.items.is_shared) found_.push_back({all.front().key, c.items}), found_.back().items.is_shared = true;
-            is_new |= c.is_new;
-        };
-        for (auto const& [key, items] : all) {
-            auto const mine = std::ranges::find_if(open, [&](cluster const& c) { return has_same_items(*c.items.node, *items.node); });
-            if (mine == open.end()) {
-                if (open.size() < most_clusters) open.push_back({items});
-                continue;
-            }
-            auto& c = *mine;
-            if (items.begin >= c.items.end) {
-                close(c);
-                c = {items};
-                continue;
-            }
-            c.is_new = true;
-            c.items.is_shared = c.items.is_shared || items.is_shared;
-            if (items.end > c.items.end) c.items.end = items.end, c.items.node = items.node;  // whose children reach so far
-        }
-        for (auto& c : open) close(c);
-        return is_new;
-    }
+        [[nodiscard]] std::pair<std::uint64_t, std::int64_t> place() const noexcept { return {key, items.begin}; }
+    };
 
     std::vector<entry> noted_, found_;
 };
