@@ -87,9 +87,9 @@ class column {
     /// and the type is kept.
     ///
     /// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a column that
-    /// came whole from `to` or `compact` is copied as it lies. Of another one on a device the host fetches what it uses: for
-    /// each depth of the tree one wait, and a copy for each of its buffers. Null counts of columns that the host reads, or has
-    /// fetched, are known after.
+    /// came whole from `to` or `compact` is copied as it lies, and so is an attached one, if nothing in it is a slice. Of another
+    /// one on a device the host fetches what it uses: for each depth of the tree one wait, and a copy for each of its buffers.
+    /// Null counts of columns that the host reads, or has fetched, are known after.
     ///
     /// Needs #include <ferry/column/to.hpp>.
     ///

@@ -38,7 +38,8 @@ class column_mover {
         : b_{b}, allocate_{std::move(allocate)}, from_{from}, to_{to}, on_{on.on_device(is_host_accessible(to) ? from : to)}, where_{where} {}
 
     [[nodiscard]] column move(column const& c, slices how = slices::apart) {
-        if (auto const part = arena_part::of(c.view()); part.bytes != 0) return move_arena(c, part);
+        auto const part = arena_part::of(c.view());
+        if (part.bytes != 0 && (how == slices::together || has_no_slices(c.view().node()))) return move_arena(c, part);
         if (is_host_accessible(from_)) {
             settle_before_reading();
             host_fetcher fetcher;

@@ -1,9 +1,11 @@
 // ferry: moves a column that lies compact in one allocation: by one copy, and without a look at its values.
 #pragma once
 
+#include <ferry/base/checked.hpp>
 #include <ferry/column/column.hpp>
 #include <ferry/column/detail/compaction.hpp>
 #include <ferry/column/detail/tree.hpp>
+#include <ferry/column/layout.hpp>
 #include <ferry/column/parts.hpp>
 
 #include <cstddef>
@@ -47,6 +49,24 @@ struct arena_part {
         }
     };
 };
+
+/// Whether no node names fewer items than its buffers hold, as far as that can be seen without a look at them.
+[[nodiscard]] inline bool has_no_slices(column_node const& n) noexcept {
+    if (n.offset != 0) return false;
+    auto const layout = layout_of(n.type);
+    for (int i = 0; i < layout.buffer_count; ++i) {
+        auto const bytes = n.buffers[static_cast<std::size_t>(i)].bytes;
+        std::int64_t needed = 0;
+        if (bytes > 0 && layout.buffers[i].kind != buffer_kind::bytes && (!needed_bytes(n.type, layout.buffers[i], n.length, needed) || bytes != needed)) return false;
+    }
+    std::int64_t const each = n.type.id == type_id::fixed_size_list ? n.type.width : 1;
+    bool const is_aligned = n.type.id == type_id::structure || n.type.id == type_id::sparse_union || n.type.id == type_id::fixed_size_list;
+    for (auto const& child : n.children) {
+        std::int64_t items = 0;
+        if (!has_no_slices(child) || (is_aligned && (!checked_multiply(n.length, each, items) || child.length != items))) return false;
+    }
+    return n.dictionary == nullptr || has_no_slices(*n.dictionary);
+}
 
 /// A column as the source of a tree whose buffers lie as far from `to` as they did from `from`.
 class moved_source {
