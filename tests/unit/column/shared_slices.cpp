@@ -194,6 +194,26 @@ TEST_CASE("text and binary share slices of one memory") {
     CHECK(size(made) == 4032 + 1024);
 }
 
+TEST_CASE("texts of one memory have it once, with narrow and wide offsets") {
+    std::string const text(999, 'x');
+    std::vector<std::int32_t> narrow;
+    std::vector<std::int64_t> wide;
+    for (std::int32_t i = 0; i < 1000; ++i) narrow.push_back(i), wide.push_back(999 - (999 - i) / 9 * 9);
+    std::vector<unsigned char> const bits(125, 0xfe);
+    column_buffer const first[] = {{}, {narrow.data(), 4000}, {text.data(), 999}}, second[] = {{}, {wide.data(), 8000}, {text.data(), 999}};
+    column_buffer const nulls[] = {{bits.data(), 125}, {narrow.data(), 4000}, {text.data(), 999}};
+    parts_store store;
+    column_parts const a{.format = "u", .name = "a", .length = 999, .buffers = first}, b{.format = "U", .name = "b", .length = 999, .buffers = second};
+    column_parts const with_nulls{.format = "u", .name = "c", .length = 999, .buffers = nulls};
+    auto const c = ferry::make_column(store.rows({a, b, with_nulls}), nullptr);
+    for (auto const how : {slices::together, slices::apart}) {
+        auto const made = packed(c.view(), how);
+        CHECK(shown(made.view()) == shown(c.view()));
+        CHECK(made.view().child("a").buffers()[2].data == made.view().child("b").buffers()[2].data);
+        CHECK(made.view().child("a").buffers()[2].data != made.view().child("c").buffers()[2].data);  // where nulls are zero
+    }
+}
+
 TEST_CASE("slices with nulls of their own are copied, for nulls are zero") {
     std::vector<std::int32_t> const values(1000, 7);
     std::vector<unsigned char> const bits(125, 0x55);

@@ -53,8 +53,11 @@ class variable_planner : protected compaction_state {
         auto const offsets = static_cast<std::uint32_t>(plan_.buffers.size() - 1);
         std::int64_t total = 0;
         for (auto const& s : spans_) total += s.length();
+        auto const* const same = identify(w, step::clear_text, width, 2, true, 1);
+        if (same != nullptr && node(w).null_count == 0)  // the same bytes, wherever each item begins
+            identity_ = {static_cast<std::uint64_t>(step::clear_text) << 40, address(at(w, 0), 2), 0, 0, static_cast<std::uint64_t>(spans_[0].begin), static_cast<std::uint64_t>(spans_[0].end)};
         std::uint32_t to = 0;
-        if (!add_buffer(total, identify(w, step::clear_text, width, 2, true, 1), to) || total == 0) return;
+        if (!add_buffer(total, same, to) || total == 0) return;
         std::int64_t done = 0;
         for (std::size_t i = 0; i < w.count; ++i) {
             auto const s = spans_[i];
