@@ -122,6 +122,13 @@ TEST_CASE("what slices have in common is in the memory once, and is attached and
     auto const field = share(attached.child("b"), {.session = &other});  // its items begin within a buffer
     CHECK(field.copied());
     CHECK(support::shown(field.column()) == support::shown(attached.child("b")));
+    ferry::column_parts const beside[] = {{.format = "i", .name = "a", .length = 3, .buffers = x.view().buffers()}};
+    ferry::column_parts const uneven[] = {{.format = "+s", .name = "few", .length = 3, .buffers = none, .children = beside}, {.format = "+w:1000", .name = "all", .length = 3, .buffers = none, .children = {children, 1}}};
+    auto const both = share(ferry::make_column({.format = "+s", .length = 3, .buffers = none, .children = uneven}, x.owner()));
+    auto const few = attach_column(both.descriptor(), {.session = &other}).child("few");
+    auto const cut = share(few, {.session = &other});  // three items, of a buffer of thousands
+    CHECK(cut.copied());
+    CHECK(cut.descriptor().memories[0].length == 64);
 }
 
 TEST_CASE("what is shared, attached or allocated in shared memory is shared again without a copy") {

@@ -8,6 +8,7 @@
 #include <ferry/column/layout.hpp>
 #include <ferry/column/parts.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,7 +27,7 @@ struct arena_part {
         extent e{static_cast<std::int64_t>(n.arena.size()), 0, 0, n.arena};
         e.include(n);
         auto const bytes = (e.end - e.begin + arena_alignment - 1) / arena_alignment * arena_alignment;
-        // Children share buffers that may lie far away: then a compaction takes less.
+        // Slices need little of their buffers, and those of children may lie far away: then a compaction takes less.
         if (e.used == 0 || bytes > 2 * e.used + 4096) return {};
         return {n.arena.data() + e.begin, bytes};
     }
@@ -37,12 +38,17 @@ struct arena_part {
         std::span<std::byte const> arena;
 
         void include(column_node const& n) noexcept {
-            for (auto const& b : n.buffers) {
+            auto const layout = layout_of(n.type);
+            for (std::size_t i = 0; i < n.buffers.size(); ++i) {
+                auto const& b = n.buffers[i];
                 if (b.data == nullptr || b.bytes <= 0) continue;
                 auto const at = static_cast<std::byte const*>(b.data) - arena.data();
                 begin = at < begin ? at : begin;
                 end = at + b.bytes > end ? at + b.bytes : end;
-                used += (b.bytes + arena_alignment - 1) / arena_alignment * arena_alignment;
+                std::int64_t needed = b.bytes;  // of a slice less than is there
+                bool const is_told = static_cast<int>(i) < layout.buffer_count && layout.buffers[i].kind != buffer_kind::bytes;
+                if (is_told && needed_bytes(n.type, layout.buffers[i], n.offset + n.length, needed)) needed = std::min(needed, b.bytes);
+                used += (needed + arena_alignment - 1) / arena_alignment * arena_alignment;
             }
             for (auto const& child : n.children) include(child);
             if (n.dictionary != nullptr) include(*n.dictionary);
