@@ -10,7 +10,7 @@ that has one: all of them unless some are named; builds with the compiler, its f
 all cores, what a mutant touches. What has not run after N seconds counts as a failure. A mutant's keys:
   name     what it removes
   header   where, below include/ (ferry/…)
-  find     exact text, found once
+  find     text, found once, however it is broken into lines
   replace  what takes its place
   test     the sources below tests/ of which a test must fail (a list); linked with tests/support/*.cpp
   why      what goes wrong for a user when this line is gone
@@ -24,6 +24,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -48,10 +49,11 @@ def apply(mutant, work):
     shutil.copytree(INCLUDE, target)
     header = target / mutant["header"]
     text = header.read_text(encoding="utf-8")
-    found = text.count(mutant["find"])
-    if found != 1:
-        shows_nothing(f"no longer applies: {mutant['header']} holds the text to replace {found} times, not once")
-    header.write_text(text.replace(mutant["find"], mutant["replace"]), encoding="utf-8")
+    found = [m.span() for m in re.finditer(r"\s*".join(map(re.escape, re.sub(r"\s+", "", mutant["find"]))), text)]
+    if len(found) != 1:
+        shows_nothing(f"no longer applies: {mutant['header']} holds the text to replace {len(found)} times, not once")
+    begin, end = found[0]
+    header.write_text(text[:begin] + mutant["replace"] + text[end:], encoding="utf-8")
     return target
 
 

@@ -83,7 +83,9 @@ template <arrow_event_back_end BackEnd>
 }
 template <back_end BackEnd>
     requires(!arrow_event_back_end<BackEnd>)
+// clang-format off
 column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
+// clang-format on
 
 /// Shares a column of any memory, without a copy. Written only on success. When `ready_on` names a stream, what is queued there
 /// now is still going to write the data: the array has an event that comes after it, which lives as long as the array.
@@ -112,7 +114,9 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
 }
 template <back_end BackEnd>
     requires(!arrow_event_back_end<BackEnd>)
+// clang-format off
 void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
+// clang-format on
 
 /// Shares a column whose data is ready, without an event.
 /// \throws error  errc::argument: `out` is null;  std::bad_alloc

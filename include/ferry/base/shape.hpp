@@ -52,7 +52,9 @@ class shape_view : public detail::int64_list {
     constexpr shape_view(Range const& extents) noexcept : int64_list{extents.data(), static_cast<int>(extents.size())} {}
 
     template <std::size_t N>
+    // clang-format off
     shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+    // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
     shape_view(Int...) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
@@ -81,7 +83,9 @@ class strides_view : public detail::int64_list {
     constexpr strides_view(Range const& strides) noexcept : int64_list{strides.data(), static_cast<int>(strides.size())} {}
 
     template <std::size_t N>
+    // clang-format off
     strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+    // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
     strides_view(Int...) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");

@@ -40,9 +40,13 @@ class stream_token {
     [[nodiscard]] static stream_token cuda(Stream* handle) noexcept {
         return from_cuda_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
+    // clang-format off
     static stream_token cuda(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: say cuda_legacy_default() or cuda_per_thread_default()");
+    // clang-format on
     template <std::integral Int>
+    // clang-format off
     static stream_token cuda(Int) FERRY_DELETED("streams are not integers: say cuda_legacy_default(), cuda_per_thread_default() or pass the cudaStream_t");
+    // clang-format on
 
     [[nodiscard]] static constexpr stream_token rocm_default(std::int32_t device_id = 0) noexcept {
         return {kind::legacy_default, device_type::rocm, 0, device_id};

@@ -42,7 +42,7 @@ struct staging {
     int slots;          ///< chunks that a lane has under way
     std::size_t chunk;  ///< bytes
     bool past_caches;   ///< stores on the host leave the caches alone
-    int taper = 1;      ///< into so many the last chunk of each lane is cut: while it is copied out nothing travels any more
+    int taper = 1;      ///< pieces of each lane's last chunk: while it is copied out nothing travels any more
 };
 
 namespace detail {

@@ -1,4 +1,4 @@
-// ferry: the CUDA back end that is fast: it keeps host threads, streams and pinned slots, and chooses the means of each copy.
+// ferry: the fast CUDA back end: it keeps host threads, streams and pinned slots, and chooses the means of each copy.
 // length: one verb per means, and each is a few lines
 #pragma once
 
@@ -48,7 +48,7 @@ struct copier_options {
     std::size_t most_kept = std::size_t{64} << 20;   ///< bytes of pinned results that stay pinned when they are given back
     pack_function pack = nullptr;                    ///< kernels for strided copies, where the program has them
     std::size_t most_small = std::size_t{4} << 20;   ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
-    std::size_t slab_bytes = detail::slab;           ///< of a strided copy that the device rearranges at once; two lie there at most
+    std::size_t slab_bytes = detail::slab;           ///< of a strided copy that the device rearranges at once, twice
 };
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and are pinned

@@ -18,9 +18,13 @@ namespace ferry::inline v0::cuda {
 class stream_ref {
    public:
     stream_ref(cudaStream_t handle) noexcept : handle_{handle} {}
+    // clang-format off
     stream_ref(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: say stream_ref::legacy_default() or per_thread_default()");
+    // clang-format on
     template <std::integral Int>
+    // clang-format off
     stream_ref(Int) FERRY_DELETED("streams are not integers: say stream_ref::legacy_default(), per_thread_default() or pass the cudaStream_t");
+    // clang-format on
 
     [[nodiscard]] static stream_ref legacy_default() noexcept { return {cudaStreamLegacy}; }
     [[nodiscard]] static stream_ref per_thread_default() noexcept { return {cudaStreamPerThread}; }

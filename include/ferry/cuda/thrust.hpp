@@ -126,7 +126,9 @@ template <element T, int Rank>
 }
 template <element T, int Rank, access Access, layout Layout>
     requires(Access != access::device || Layout != layout::contiguous)
+// clang-format off
 void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust wants contiguous device elements: ask for as<T, Rank, access::device, layout::contiguous>");
+// clang-format on
 
 }  // namespace ferry::inline v0::cuda
 

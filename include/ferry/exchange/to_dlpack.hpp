@@ -248,6 +248,8 @@ template <class Array>
 }
 template <class Array>
     requires(!std::is_lvalue_reference_v<Array>)
+// clang-format off
 void borrow(Array&&) FERRY_DELETED("the temporary dies before the callee is done: keep it in a variable, or move it into to_dlpack");
+// clang-format on
 
 }  // namespace ferry::inline v0

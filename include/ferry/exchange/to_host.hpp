@@ -34,7 +34,9 @@ template <class BackEnd>
 
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
+// clang-format off
 managed_tensor to_host(managed_tensor&&, BackEnd&&) FERRY_DELETED("say where the tensor is ready: a stream, or ferry::already_ready when nothing is pending");
+// clang-format on
 template <class Tensor, class... Rest>
     requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
 managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");

@@ -34,7 +34,7 @@ namespace ferry::inline v0::ipc {
 /// Whom a server lets in, and what it bounds.
 struct server_options {
     std::vector<uid_t> allow{};  ///< users that may attach; empty: the exporter's own. Root is no exception
-    mode_t mode = 0600;          ///< of the socket; 0660 for other users in its group, who must be able to reach its directory, too
+    mode_t mode = 0600;          ///< of the socket; 0660 for others of its group, who must be able to reach its directory
     exporter_limits limits{};
 };
 

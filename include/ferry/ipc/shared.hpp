@@ -43,7 +43,9 @@ class shared {
     /// What another process needs: bytes or JSON by ferry::wire. Plain text carries every kind but cuda_pool, whose pool must
     /// come over a socket. Valid as long as this object; not for an empty one.
     [[nodiscard]] wire::descriptor const& descriptor() const& noexcept { return state_->description; }
+    // clang-format off
     wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor dies with the share: keep the share in a variable");
+    // clang-format on
 
     /// The shared memory itself, as the exporter sees it; not for an empty one.
     [[nodiscard]] tensor_view view() const& noexcept { return state_->view(); }

@@ -41,7 +41,9 @@ class borrowed_tensor {
     [[nodiscard]] tensor_view view() const& noexcept { return {raw_.dl_tensor, flags{raw_.flags}}; }
 
     DLTensor const* dltensor() const&& FERRY_DELETED("the loan ends with the expression: keep it in a variable");
+    // clang-format off
     DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the loan ends with the expression: keep it in a variable");
+    // clang-format on
     tensor_view view() const&& FERRY_DELETED("the loan ends with the expression: keep it in a variable");
 
    private:

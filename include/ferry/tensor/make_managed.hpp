@@ -197,6 +197,8 @@ template <std::move_constructible Owner>
 }
 
 template <class Owner, class... Rest>
+// clang-format off
 managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes its owner over: std::move it in, or move a copy");
+// clang-format on
 
 }  // namespace ferry::inline v0

@@ -43,7 +43,9 @@ class managed_tensor {
     /// The tensor, borrowed. The reference is to a member: a move empties what it names. A copy of the view stays valid while
     /// this object, or whatever it is moved into, lives.
     [[nodiscard]] tensor_view const& view() const& noexcept { return view_; }
+    // clang-format off
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: keep the managed_tensor in a variable");
+    // clang-format on
 
     /// The typed view of it; see ferry::as for what is checked.
     /// \throws error  as ferry::as;  errc::consumed when empty

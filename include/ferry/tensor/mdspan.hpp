@@ -140,8 +140,12 @@ template <class Family = mdspan_family::standard, element T, int Rank, access Ac
 
 template <class Family = mdspan_family::standard, element T, int Rank, layout Layout>
     requires(!packed_type<T> && !detail::device_mdspan_family<Family>)
+// clang-format off
 void to_mdspan(typed_view<T, Rank, access::device, Layout> const&) FERRY_DELETED("the host must not dereference these elements: pass a family with device_contiguous and device_strided");
+// clang-format on
 template <class Family = mdspan_family::standard, packed_type T, int Rank, access Access, layout Layout>
+// clang-format off
 void to_mdspan(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("packed elements have no address: index the typed_view");
+// clang-format on
 
 }  // namespace ferry::inline v0

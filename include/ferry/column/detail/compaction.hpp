@@ -74,7 +74,7 @@ struct fill_job {
 /// What becomes of nodes that are slices of one memory.
 enum class slices : std::uint8_t {
     apart,     ///< each gets a copy of its own, and every offset is 0
-    together,  ///< what they have in common is there once; they have offsets into it. What is found shared is read twice
+    together,  ///< what they have in common is there once, with offsets; what is shared is read twice
 };
 
 struct planned_buffer {
