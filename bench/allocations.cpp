@@ -1,5 +1,5 @@
-// How often an exchange allocates: prints a line `<what>: <number>` each. A program of its own, so that counting slows nothing
-// that is timed.
+// How often an exchange allocates: prints a line `<what>: <number>` each. A program of its own, so that counting slows
+// nothing that is timed.
 #include "exchange.hpp"
 
 #include <ferry/ferry.hpp>

@@ -29,8 +29,12 @@ class batch {
     }
     [[nodiscard]] ArrowArray column() const { return arrays_[0]; }
     [[nodiscard]] ArrowSchema column_schema() const { return schemas_[0]; }
-    [[nodiscard]] ArrowArray array() { return {1000, 0, 0, 1, columns, &none_, array_pointers_, nullptr, release, nullptr}; }
-    [[nodiscard]] ArrowSchema schema() { return {"+s", "batch", nullptr, 0, columns, schema_pointers_, nullptr, release, nullptr}; }
+    [[nodiscard]] ArrowArray array() {
+        return {1000, 0, 0, 1, columns, &none_, array_pointers_, nullptr, release, nullptr};
+    }
+    [[nodiscard]] ArrowSchema schema() {
+        return {"+s", "batch", nullptr, 0, columns, schema_pointers_, nullptr, release, nullptr};
+    }
 
    private:
     void const* none_ = nullptr;

@@ -1,5 +1,6 @@
 // Bits of a column against memcpy: counted, re-aligned, unpacked to bytes and packed again.
-// usage: bench_bits [rounds]; prints a line for each: what, seconds, seconds of memcpy for as many bytes, measured by turns
+// usage: bench_bits [rounds]; prints a line for each: what, seconds, seconds of memcpy for as many bytes, measured by
+// turns
 #include <ferry/column/detail/copy_bits.hpp>
 #include <ferry/column/detail/count_bits.hpp>
 
@@ -28,7 +29,8 @@ void measure(char const* what, int rounds, Ours ours, Peer peer) {
         theirs.push_back(seconds(peer));
     }
     for (auto* times : {&mine, &theirs}) std::nth_element(times->begin(), times->begin() + rounds / 2, times->end());
-    std::printf("%s\t%.9f\t%.9f\n", what, mine[static_cast<std::size_t>(rounds / 2)], theirs[static_cast<std::size_t>(rounds / 2)]);
+    std::printf("%s\t%.9f\t%.9f\n", what, mine[static_cast<std::size_t>(rounds / 2)],
+                theirs[static_cast<std::size_t>(rounds / 2)]);
 }
 
 }  // namespace
@@ -43,8 +45,16 @@ int main(int argc, char** argv) {
         std::memcpy(to.data(), from.data(), bytes);
         asm volatile("" ::"r"(to.data()) : "memory");
     };
-    measure("32 MiB of validity, nulls counted", rounds, [&] { count = ferry::detail::count_set({from.data(), 3, bits}); }, copy);
-    measure("32 MiB of validity, moved by 3 bits", rounds, [&] { ferry::detail::copy_bits({from.data(), 3, bits}, to.data()); }, copy);
-    measure("bits unpacked to 32 MiB of booleans", rounds, [&] { ferry::detail::unpack_bits({from.data(), 3, bytes}, flags.data()); }, copy);
-    measure("32 MiB of booleans packed to bits", rounds, [&] { ferry::detail::pack_bits(flags.data(), bytes, to.data()); }, copy);
+    measure(
+        "32 MiB of validity, nulls counted", rounds, [&] { count = ferry::detail::count_set({from.data(), 3, bits}); },
+        copy);
+    measure(
+        "32 MiB of validity, moved by 3 bits", rounds,
+        [&] { ferry::detail::copy_bits({from.data(), 3, bits}, to.data()); }, copy);
+    measure(
+        "bits unpacked to 32 MiB of booleans", rounds,
+        [&] { ferry::detail::unpack_bits({from.data(), 3, bytes}, flags.data()); }, copy);
+    measure(
+        "32 MiB of booleans packed to bits", rounds, [&] { ferry::detail::pack_bits(flags.data(), bytes, to.data()); },
+        copy);
 }

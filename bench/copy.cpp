@@ -40,8 +40,7 @@ struct layouts {
     bool dst_padded = false, src_padded = false;
 
     ferry::tensor_view destination(void* p) const {
-        return {p,   type,       shape,
-                dst, ferry::cpu, dst_padded ? ferry::flags::subbyte_padded : ferry::flags::none};
+        return {p, type, shape, dst, ferry::cpu, dst_padded ? ferry::flags::subbyte_padded : ferry::flags::none};
     }
     ferry::tensor_view source(std::uint8_t* p) const {
         return {p + offset * ferry::bits_per_element(type) / 8,
@@ -116,8 +115,7 @@ void naive(layouts const& l, std::uint8_t* to, std::uint8_t const* from) {
     for (std::int64_t i = 0; i < l.shape[0]; ++i)
         for (std::int64_t j = 0; j < l.shape[1]; ++j)
             for (std::int64_t k = 0; k < l.shape[2]; ++k)
-                dst[i * l.dst[0] + j * l.dst[1] + k * l.dst[2]] =
-                    src[i * l.src[0] + j * l.src[1] + k * l.src[2]];
+                dst[i * l.dst[0] + j * l.dst[1] + k * l.dst[2]] = src[i * l.src[0] + j * l.src[1] + k * l.src[2]];
 }
 
 // Sub-byte elements of 4 bits, either side packed or padded.
@@ -125,19 +123,15 @@ void naive_nibbles(layouts const& l, std::uint8_t* dst, std::uint8_t const* src)
     for (std::int64_t k = 0; k < l.shape[2]; ++k) {
         auto const s = k * l.src[2] + l.offset, d = k * l.dst[2];
         int const value = l.src_padded ? src[s] & 15 : src[s >> 1] >> (s & 1) * 4 & 15;
-        if (l.dst_padded)
-            dst[d] = static_cast<std::uint8_t>(value);
-        else
-            dst[d >> 1] = static_cast<std::uint8_t>((dst[d >> 1] & ~(15 << (d & 1) * 4)) |
-                                                    value << (d & 1) * 4);
+        if (l.dst_padded) dst[d] = static_cast<std::uint8_t>(value);
+        else dst[d >> 1] = static_cast<std::uint8_t>((dst[d >> 1] & ~(15 << (d & 1) * 4)) | value << (d & 1) * 4);
     }
 }
 
 using by_hand = void (*)(layouts const&, std::uint8_t*, std::uint8_t const*);
 
 void strided(std::string const& row, layouts l, by_hand loop) {
-    auto const dst_bytes = static_cast<std::size_t>(l.dst_bytes),
-               src_bytes = static_cast<std::size_t>(l.src_bytes);
+    auto const dst_bytes = static_cast<std::size_t>(l.dst_bytes), src_bytes = static_cast<std::size_t>(l.src_bytes);
     add(row, "memcpy", [=](benchmark::State& state) {
         auto* dst = touched(0, dst_bytes);
         auto* src = touched(1, dst_bytes > src_bytes ? dst_bytes : src_bytes);
@@ -184,8 +178,7 @@ void into_fresh_memory(std::string const& row, layouts l, char const* who, bool 
 
 layouts transposed(std::int64_t n, std::uint8_t bits, std::uint16_t lanes = 1) {
     auto const bytes = n * n * bits * lanes / 8;
-    return {
-        {ferry::type_code::uint, bits, lanes}, {1, n, n}, {0, n, 1}, {0, 1, n}, 0, bytes, bytes};
+    return {{ferry::type_code::uint, bits, lanes}, {1, n, n}, {0, n, 1}, {0, 1, n}, 0, bytes, bytes};
 }
 
 struct pair {
@@ -223,8 +216,7 @@ void register_all() {
     strided("transpose 4096x4096, 2 bytes", transposed(4096, 16), naive<std::uint16_t>);
     strided("transpose 4096x4096, 4 bytes", transposed(4096, 32), naive<std::uint32_t>);
     into_fresh_memory("transpose 4096x4096, 4 bytes", transposed(4096, 32), "fresh", false);
-    into_fresh_memory("transpose 4096x4096, 4 bytes", transposed(4096, 32), "fresh, huge pages",
-                      true);
+    into_fresh_memory("transpose 4096x4096, 4 bytes", transposed(4096, 32), "fresh, huge pages", true);
     strided("transpose 4096x4096, 8 bytes", transposed(4096, 64), naive<std::uint64_t>);
     strided("transpose 2048x2048, 16 bytes", transposed(2048, 64, 2), naive<pair>);
     strided("transpose 1000x1000, 4 bytes", transposed(1000, 32), naive<std::uint32_t>);
@@ -233,33 +225,27 @@ void register_all() {
     constexpr std::int64_t n = 1 << 22;
     ferry::data_type const u8{ferry::type_code::uint, 8}, u32{ferry::type_code::uint, 32},
         u4{ferry::type_code::uint, 4};
-    strided("planes to pixels, 2048x2048x3, 1 byte",
-            {u8, {1, n, 3}, {0, 3, 1}, {0, 1, n}, 0, 3 * n, 3 * n}, naive<std::uint8_t>);
-    strided("pixels to planes, 2048x2048x3, 1 byte",
-            {u8, {1, 3, n}, {0, n, 1}, {0, 1, 3}, 0, 3 * n, 3 * n}, naive<std::uint8_t>);
-    strided("BGR to RGB, 2048x2048, 1 byte",
-            {u8, {1, n, 3}, {0, 3, 1}, {0, 3, -1}, 2, 3 * n, 3 * n}, naive<std::uint8_t>);
-    strided("reversed, 4 Mi of 1 byte", {u8, {1, 1, n}, {0, 0, 1}, {0, 0, -1}, n - 1, n, n},
+    strided("planes to pixels, 2048x2048x3, 1 byte", {u8, {1, n, 3}, {0, 3, 1}, {0, 1, n}, 0, 3 * n, 3 * n},
             naive<std::uint8_t>);
-    strided("reversed, 4 Mi of 4 bytes",
-            {u32, {1, 1, n}, {0, 0, 1}, {0, 0, -1}, n - 1, 4 * n, 4 * n}, naive<std::uint32_t>);
-    strided("every second, 4 Mi of 4 bytes",
-            {u32, {1, 1, n}, {0, 0, 1}, {0, 0, 2}, 0, 4 * n, 8 * n}, naive<std::uint32_t>);
+    strided("pixels to planes, 2048x2048x3, 1 byte", {u8, {1, 3, n}, {0, n, 1}, {0, 1, 3}, 0, 3 * n, 3 * n},
+            naive<std::uint8_t>);
+    strided("BGR to RGB, 2048x2048, 1 byte", {u8, {1, n, 3}, {0, 3, 1}, {0, 3, -1}, 2, 3 * n, 3 * n},
+            naive<std::uint8_t>);
+    strided("reversed, 4 Mi of 1 byte", {u8, {1, 1, n}, {0, 0, 1}, {0, 0, -1}, n - 1, n, n}, naive<std::uint8_t>);
+    strided("reversed, 4 Mi of 4 bytes", {u32, {1, 1, n}, {0, 0, 1}, {0, 0, -1}, n - 1, 4 * n, 4 * n},
+            naive<std::uint32_t>);
+    strided("every second, 4 Mi of 4 bytes", {u32, {1, 1, n}, {0, 0, 1}, {0, 0, 2}, 0, 4 * n, 8 * n},
+            naive<std::uint32_t>);
     strided("cropped, 2048x2048 of 4 bytes from 2056 wide",
-            {u32, {1, 2048, 2048}, {0, 2048, 1}, {0, 2056, 1}, 0, 4 * n, 4 * 2048 * 2056},
+            {u32, {1, 2048, 2048}, {0, 2048, 1}, {0, 2056, 1}, 0, 4 * n, 4 * 2048 * 2056}, naive<std::uint32_t>);
+    strided("cropped, 1 Mi rows of 3 from 4, 4 bytes", {u32, {1, n / 4, 3}, {0, 3, 1}, {0, 4, 1}, 0, 3 * n, 4 * n},
             naive<std::uint32_t>);
-    strided("cropped, 1 Mi rows of 3 from 4, 4 bytes",
-            {u32, {1, n / 4, 3}, {0, 3, 1}, {0, 4, 1}, 0, 3 * n, 4 * n}, naive<std::uint32_t>);
     strided("column repeated, 2048x2048 of 4 bytes",
-            {u32, {1, 2048, 2048}, {0, 2048, 1}, {0, 1, 0}, 0, 4 * n, 4 * 2048},
-            naive<std::uint32_t>);
+            {u32, {1, 2048, 2048}, {0, 2048, 1}, {0, 1, 0}, 0, 4 * n, 4 * 2048}, naive<std::uint32_t>);
     strided("strided row repeated, 2048x2048 of 4 bytes",
-            {u32, {1, 2048, 2048}, {0, 2048, 1}, {0, 0, 2}, 0, 4 * n, 8 * 2048},
-            naive<std::uint32_t>);
-    strided("4 bits unpacked, 4 Mi",
-            {u4, {1, 1, n}, {0, 0, 1}, {0, 0, 1}, 0, n, n / 2, true, false}, naive_nibbles);
-    strided("4 bits packed, 4 Mi", {u4, {1, 1, n}, {0, 0, 1}, {0, 0, 1}, 0, n / 2, n, false, true},
-            naive_nibbles);
+            {u32, {1, 2048, 2048}, {0, 2048, 1}, {0, 0, 2}, 0, 4 * n, 8 * 2048}, naive<std::uint32_t>);
+    strided("4 bits unpacked, 4 Mi", {u4, {1, 1, n}, {0, 0, 1}, {0, 0, 1}, 0, n, n / 2, true, false}, naive_nibbles);
+    strided("4 bits packed, 4 Mi", {u4, {1, 1, n}, {0, 0, 1}, {0, 0, 1}, 0, n / 2, n, false, true}, naive_nibbles);
 }
 
 // Prints Google Benchmark's own table, then each row of ferry's against its peers.
@@ -268,8 +254,7 @@ class ratios : public benchmark::ConsoleReporter {
     void ReportRuns(std::vector<Run> const& runs) override {
         ConsoleReporter::ReportRuns(runs);
         for (auto const& run : runs) {
-            if (run.error_occurred ||
-                (run.run_type == Run::RT_Aggregate) != (run.repetitions > 1) ||
+            if (run.error_occurred || (run.run_type == Run::RT_Aggregate) != (run.repetitions > 1) ||
                 (run.run_type == Run::RT_Aggregate && run.aggregate_name != "median"))
                 continue;
             auto const name = run.run_name.function_name;
@@ -285,8 +270,8 @@ class ratios : public benchmark::ConsoleReporter {
                 for (auto const* peer : {"memcpy", "loop"}) {
                     if (times.count(ours) == 0 || times.count(peer) == 0) continue;
                     double const mine = median(times.at(ours)), theirs = median(times.at(peer));
-                    std::printf("%.3f\t%.4g\t%.4g\t%s: %s, against %s\n", theirs / mine, mine * 1e6,
-                                theirs * 1e6, row.c_str(), ours, peer);
+                    std::printf("%.3f\t%.4g\t%.4g\t%s: %s, against %s\n", theirs / mine, mine * 1e6, theirs * 1e6,
+                                row.c_str(), ours, peer);
                 }
     }
 
@@ -303,9 +288,9 @@ class ratios : public benchmark::ConsoleReporter {
 
 int main(int argc, char** argv) {
     // Defaults first, so that the caller's options win.
-    std::vector<std::string> defaults{
-        argv[0], "--benchmark_repetitions=11", "--benchmark_min_time=0.02",
-        "--benchmark_enable_random_interleaving=true", "--benchmark_report_aggregates_only=true"};
+    std::vector<std::string> defaults{argv[0], "--benchmark_repetitions=11", "--benchmark_min_time=0.02",
+                                      "--benchmark_enable_random_interleaving=true",
+                                      "--benchmark_report_aggregates_only=true"};
     std::vector<char*> arguments;
     for (auto& text : defaults) arguments.push_back(text.data());
     for (int i = 1; i < argc; ++i) arguments.push_back(argv[i]);

@@ -13,7 +13,8 @@ namespace bench {
 inline float elements[2 * 3 * 4 * 5];
 inline constexpr std::int64_t extents[] = {2, 3, 4, 5};
 
-/// The smallest owner that is not trivial: moved in, released once. Its memory lives elsewhere, so that only ferry is timed.
+/// The smallest owner that is not trivial: moved in, released once. Its memory lives elsewhere, so that only ferry is
+/// timed.
 struct owner {
     float* data = nullptr;
     std::int64_t const* shape = nullptr;

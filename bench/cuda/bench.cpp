@@ -72,20 +72,23 @@ std::vector<double> measure(std::vector<job> const& jobs) {
 }
 
 /// A row: ratio is a speed ratio (peer's time / ours) unless `of_times`, when it is ours / peer's.
-void row(char const* what, std::size_t bytes, double ours, char const* peer_name, double peer, double budget, bool of_times = false) {
+void row(char const* what, std::size_t bytes, double ours, char const* peer_name, double peer, double budget,
+         bool of_times = false) {
     double const ratio = of_times ? ours / peer : peer / ours;
     bool const bound = budget > 0, holds = !bound || (of_times ? ratio <= budget : ratio >= budget);
     if (!holds) all_hold = false;
     double const rate = static_cast<double>(bytes) / ours * 1e-9;
     char budget_text[32] = "";
     if (bound) std::snprintf(budget_text, sizeof budget_text, "%s %.2f", of_times ? "<=" : ">=", budget);
-    std::printf("%-44s %10s %12.2f us %7.2f GB/s   %-28s %7.3f  %-8s %s\n", what, bytes != 0 ? size_name(bytes).c_str() : "", ours * 1e6, rate, peer_name, ratio,
-                budget_text, bound ? (holds ? "yes" : "NO") : "");
+    std::printf("%-44s %10s %12.2f us %7.2f GB/s   %-28s %7.3f  %-8s %s\n", what,
+                bytes != 0 ? size_name(bytes).c_str() : "", ours * 1e6, rate, peer_name, ratio, budget_text,
+                bound ? (holds ? "yes" : "NO") : "");
     std::fflush(stdout);
     char text[512];
-    std::snprintf(text, sizeof text,
-                  R"({"what": "%s", "bytes": %zu, "seconds": %.9g, "peer": "%s", "peer_seconds": %.9g, "ratio": %.5g, "budget": %.3g, "of_times": %s, "holds": %s})", what,
-                  bytes, ours, peer_name, peer, ratio, budget, of_times ? "true" : "false", holds ? "true" : "false");
+    std::snprintf(
+        text, sizeof text,
+        R"({"what": "%s", "bytes": %zu, "seconds": %.9g, "peer": "%s", "peer_seconds": %.9g, "ratio": %.5g, "budget": %.3g, "of_times": %s, "holds": %s})",
+        what, bytes, ours, peer_name, peer, ratio, budget, of_times ? "true" : "false", holds ? "true" : "false");
     json.emplace_back(text);
 }
 
@@ -127,17 +130,23 @@ void bench_down(world const& w, cuda::copier& copier, std::size_t bytes) {
     std::int64_t const n = static_cast<std::int64_t>(bytes);
     auto const src = flat(w.device, n, gpu);
     auto const link = [&] { link_now(w, w.pinned_memory, bytes); };
-    auto const t = measure({[&] { ferry::copy(flat(w.touched, n, ferry::cpu), src, copier, w.on); },
-                            [&] { check(cudaMemcpy(w.touched, w.device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy"); }, link,
-                            [&] { ferry::copy(flat(w.pinned_memory, n, pinned), src, copier, w.on); },
-                            [&] {
-                                auto const m = copier.allocate(pinned, bytes <= 256 * mib ? bytes : 1, w.on);
-                                if (bytes <= 256 * mib) ferry::copy(flat(m.data(), n, pinned), src, copier, w.on);
-                            }});
-    row("device to host, touched pageable", bytes, t[0], "cudaMemcpy", t[1], bytes <= mib ? 1.0 : bytes >= 256 * mib ? 2.8 : bytes >= 16 * mib ? 1.6 : 0);
+    auto const t =
+        measure({[&] { ferry::copy(flat(w.touched, n, ferry::cpu), src, copier, w.on); },
+                 [&] { check(cudaMemcpy(w.touched, w.device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy"); }, link,
+                 [&] { ferry::copy(flat(w.pinned_memory, n, pinned), src, copier, w.on); },
+                 [&] {
+                     auto const m = copier.allocate(pinned, bytes <= 256 * mib ? bytes : 1, w.on);
+                     if (bytes <= 256 * mib) ferry::copy(flat(m.data(), n, pinned), src, copier, w.on);
+                 }});
+    row("device to host, touched pageable", bytes, t[0], "cudaMemcpy", t[1],
+        bytes <= mib         ? 1.0
+        : bytes >= 256 * mib ? 2.8
+        : bytes >= 16 * mib  ? 1.6
+                             : 0);
     row("device to host, touched pageable", bytes, t[0], "pinned link", t[2], bytes >= 256 * mib ? 0.88 : 0);
     row("device to host, pinned", bytes, t[3], "pinned link", t[2], bytes >= 16 * mib ? 0.95 : 0);
-    if (bytes <= 256 * mib) row("device to host, pinned from the copier", bytes, t[4], "pinned link", t[2], bytes >= 16 * mib ? 0.95 : 0);
+    if (bytes <= 256 * mib)
+        row("device to host, pinned from the copier", bytes, t[4], "pinned link", t[2], bytes >= 16 * mib ? 0.95 : 0);
 }
 
 void bench_fresh(world const& w, cuda::copier& eight, cuda::copier& sixteen, std::size_t bytes) {
@@ -147,15 +156,17 @@ void bench_fresh(world const& w, cuda::copier& eight, cuda::copier& sixteen, std
         if (tensor.view().data() == nullptr) std::abort();
     };
     bool const large = bytes >= 256 * mib;
-    auto const t = measure({[&] { to_host(eight); }, [&] { to_host(sixteen); }, [&] { link_now(w, w.pinned_memory, bytes); },
-                            [&] {
-                                if (bytes > gib) return;
-                                void* const p = std::malloc(bytes);
-                                check(cudaMemcpy(p, w.device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-                                std::free(p);
-                            }});
+    auto const t =
+        measure({[&] { to_host(eight); }, [&] { to_host(sixteen); }, [&] { link_now(w, w.pinned_memory, bytes); },
+                 [&] {
+                     if (bytes > gib) return;
+                     void* const p = std::malloc(bytes);
+                     check(cudaMemcpy(p, w.device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+                     std::free(p);
+                 }});
     row("to_host, fresh memory, 8 lanes", bytes, t[0], "pinned link", t[2], large ? 0.5 : 0);
-    row("to_host, fresh memory, 16 lanes", bytes, t[1], "pinned link", t[2], large && std::thread::hardware_concurrency() >= 16 ? 0.65 : 0);
+    row("to_host, fresh memory, 16 lanes", bytes, t[1], "pinned link", t[2],
+        large && std::thread::hardware_concurrency() >= 16 ? 0.65 : 0);
     if (bytes <= gib) row("to_host, fresh memory, 8 lanes", bytes, t[0], "malloc + cudaMemcpy", t[3], 0);
 }
 
@@ -173,8 +184,10 @@ void bench_strided(world const& w, cuda::copier& packing, std::size_t bytes) {
     auto const side = static_cast<std::int64_t>(bytes / 4 / 16384);
     std::int64_t const shape[] = {side, 16384}, strides[] = {1, side};
     ferry::data_type const f32{ferry::type_code::float_, 32};
-    ferry::tensor_view const src{w.device, f32, shape, strides, gpu}, dst{w.pinned_memory, f32, shape, {}, pinned}, loose{w.touched, f32, shape, {}, ferry::cpu};
-    auto const t = measure({[&] { ferry::copy(dst, src, packing, w.on); }, [&] { link_now(w, w.pinned_memory, bytes); }, [&] { ferry::copy(loose, src, packing, w.on); }});
+    ferry::tensor_view const src{w.device, f32, shape, strides, gpu}, dst{w.pinned_memory, f32, shape, {}, pinned},
+        loose{w.touched, f32, shape, {}, ferry::cpu};
+    auto const t = measure({[&] { ferry::copy(dst, src, packing, w.on); }, [&] { link_now(w, w.pinned_memory, bytes); },
+                            [&] { ferry::copy(loose, src, packing, w.on); }});
     row("transposed, device to pinned", bytes, t[0], "contiguous, same bytes", t[1], 1.06, true);
     row("transposed, device to touched pageable", bytes, t[2], "contiguous, same bytes", t[1], 0, true);
 }
@@ -189,19 +202,22 @@ void bench_pieces(world const& w, cuda::copier& copier) {
     auto const* const from = static_cast<std::byte const*>(w.device);
     std::vector<cuda::piece> pieces;
     for (std::size_t i = 0; i < count; ++i) pieces.push_back({to + i * size, from + (i * 7919 % count) * pitch, size});
-    auto const t = measure({[&] { ferry::copy(dst, src, copier, w.on); },
-                            [&] {
-                                check(cudaMemcpy2DAsync(to, size, from, pitch, size, count, cudaMemcpyDeviceToHost, w.s), "cudaMemcpy2DAsync");
-                                wait();
-                            },
-                            [&] {
-                                cuda::copy_batch(pieces, w.on);
-                                wait();
-                            },
-                            [&] {
-                                for (auto const& p : pieces) check(cudaMemcpyAsync(p.dst, p.src, p.bytes, cudaMemcpyDeviceToHost, w.s), "cudaMemcpyAsync");
-                                wait();
-                            }});
+    auto const t =
+        measure({[&] { ferry::copy(dst, src, copier, w.on); },
+                 [&] {
+                     check(cudaMemcpy2DAsync(to, size, from, pitch, size, count, cudaMemcpyDeviceToHost, w.s),
+                           "cudaMemcpy2DAsync");
+                     wait();
+                 },
+                 [&] {
+                     cuda::copy_batch(pieces, w.on);
+                     wait();
+                 },
+                 [&] {
+                     for (auto const& p : pieces)
+                         check(cudaMemcpyAsync(p.dst, p.src, p.bytes, cudaMemcpyDeviceToHost, w.s), "cudaMemcpyAsync");
+                     wait();
+                 }});
     row("1000 x 4 KiB, evenly spaced", count * size, t[0], "one pitched copy", t[1], 1.3, true);
     row("1000 x 4 KiB, scattered", count * size, t[2], "a loop of cudaMemcpyAsync", t[3], 3.5);
 }
@@ -217,11 +233,12 @@ void bench_peers(world const& w, cuda::copier& copier, std::size_t bytes) {
     cuda::memory const there{second, bytes, {}};
     std::int64_t const n = static_cast<std::int64_t>(bytes);
     ferry::copy(flat(there.data(), n, second), flat(w.device, n, gpu), copier, w.on);  // enables both
-    auto const t = measure({[&] { ferry::copy(flat(there.data(), n, second), flat(w.device, n, gpu), copier, w.on); },
-                            [&] {
-                                check(cudaMemcpyPeerAsync(there.data(), 1, w.device, 0, bytes, w.s), "cudaMemcpyPeerAsync");
-                                check(cudaStreamSynchronize(w.s), "cudaStreamSynchronize");
-                            }});
+    auto const t =
+        measure({[&] { ferry::copy(flat(there.data(), n, second), flat(w.device, n, gpu), copier, w.on); },
+                 [&] {
+                     check(cudaMemcpyPeerAsync(there.data(), 1, w.device, 0, bytes, w.s), "cudaMemcpyPeerAsync");
+                     check(cudaStreamSynchronize(w.s), "cudaStreamSynchronize");
+                 }});
     row("peer copy", bytes, t[0], "cudaMemcpyPeer, enabled", t[1], 0.95);
 }
 
@@ -233,7 +250,8 @@ void write_json(std::string const& folder) {
         std::exit(2);
     }
     std::fputs("[\n", file);
-    for (std::size_t i = 0; i < json.size(); ++i) std::fprintf(file, "  %s%s\n", json[i].c_str(), i + 1 < json.size() ? "," : "");
+    for (std::size_t i = 0; i < json.size(); ++i)
+        std::fprintf(file, "  %s%s\n", json[i].c_str(), i + 1 < json.size() ? "," : "");
     std::fputs("]\n", file);
     std::fclose(file);
 }
@@ -277,7 +295,8 @@ int main(int argc, char** argv) {
         options.pack = cuda::pack;
         cuda::copier packing{options};
 
-        std::printf("%-44s %10s %15s %12s   %-28s %7s  %-8s %s\n", "what", "bytes", "time", "rate", "against", "ratio", "budget", "holds");
+        std::printf("%-44s %10s %15s %12s   %-28s %7s  %-8s %s\n", "what", "bytes", "time", "rate", "against", "ratio",
+                    "budget", "holds");
         bench_handshake(first.get(), second.get());
         for (auto const n : {4 * kib, 64 * kib, mib, 4 * mib, 16 * mib, 64 * mib, 256 * mib, gib, 4 * gib})
             if (n <= most) bench_down(w, eight, n);

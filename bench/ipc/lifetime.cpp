@@ -1,7 +1,9 @@
-// The latency of a frame from one process to another: through the lifetime protocol, where the bytes stay in shared memory, and
-// through a pipe, which copies them twice. One frame is under way at a time; by turns, in one run. The consumer reads one byte of each page.
+// The latency of a frame from one process to another: through the lifetime protocol, where the bytes stay in shared
+// memory, and through a pipe, which copies them twice. One frame is under way at a time; by turns, in one run. The
+// consumer reads one byte of each page.
 //
-// usage: bench_ipc_lifetime [frames]     prints a line for each case: name, bytes, median µs one way, median µs there and back
+// usage: bench_ipc_lifetime [frames]     prints a line for each case: name, bytes, median µs one way, median µs there
+// and back
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>
 
@@ -37,7 +39,7 @@ std::int64_t touch(std::byte const* frame, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 4096) sum += std::to_integer<int>(frame[i]);
     return sum;
 }
-volatile std::int64_t sink = 0;
+std::int64_t volatile sink = 0;
 
 struct shared_times {
     std::int64_t seen[1 << 20];
@@ -145,7 +147,8 @@ void pipe_copy(std::size_t bytes, int frames, shared_times* times) {
 
 int main(int argc, char** argv) {
     int const frames = std::clamp(argc > 1 ? std::atoi(argv[1]) : 3000, 10, 1 << 20);
-    auto* const times = static_cast<shared_times*>(mmap(nullptr, sizeof(shared_times), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    auto* const times = static_cast<shared_times*>(
+        mmap(nullptr, sizeof(shared_times), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     for (std::size_t const bytes : {std::size_t{4} << 10, std::size_t{256} << 10, std::size_t{4} << 20}) {
         lifetime(bytes, frames, times);
         pipe_copy(bytes, frames, times);

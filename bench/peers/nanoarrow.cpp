@@ -1,5 +1,5 @@
-// nanoarrow's C library, by the same steps: the structure is checked, the array taken over; out go arrays that share its buffers
-// and keep it alive, and a copy of the schema.
+// nanoarrow's C library, by the same steps: the structure is checked, the array taken over; out go arrays that share
+// its buffers and keep it alive, and a copy of the schema.
 #include "../arrow.hpp"
 
 extern "C" {
@@ -30,24 +30,31 @@ int share(ArrowArrayView const& view, shared_array* owner, ArrowArray& out) {
         buffer.data = const_cast<std::uint8_t*>(view.buffer_views[i].data.as_uint8);
         buffer.size_bytes = view.buffer_views[i].size_bytes;
         ++owner->references;
-        buffer.allocator = ArrowBufferDeallocator([](ArrowBufferAllocator* a, std::uint8_t*, std::int64_t) { drop(static_cast<shared_array*>(a->private_data)); }, owner);
+        buffer.allocator =
+            ArrowBufferDeallocator([](ArrowBufferAllocator* a, std::uint8_t*,
+                                      std::int64_t) { drop(static_cast<shared_array*>(a->private_data)); },
+                                   owner);
         NANOARROW_RETURN_NOT_OK(ArrowArraySetBuffer(&out, i, &buffer));
     }
     out.length = view.length, out.null_count = view.null_count, out.offset = view.offset;
-    for (std::int64_t i = 0; i < view.n_children; ++i) NANOARROW_RETURN_NOT_OK(share(*view.children[i], owner, *out.children[i]));
+    for (std::int64_t i = 0; i < view.n_children; ++i)
+        NANOARROW_RETURN_NOT_OK(share(*view.children[i], owner, *out.children[i]));
     return NANOARROW_OK;
 }
 
 bool import_and_export(ArrowArray& array, ArrowSchema& schema) {
     ArrowError error;
     ArrowArrayView view;
-    if (ArrowArrayViewInitFromSchema(&view, &schema, &error) != NANOARROW_OK || ArrowArrayViewSetArray(&view, &array, &error) != NANOARROW_OK) return false;
+    if (ArrowArrayViewInitFromSchema(&view, &schema, &error) != NANOARROW_OK ||
+        ArrowArrayViewSetArray(&view, &array, &error) != NANOARROW_OK)
+        return false;
     auto* const owner = new shared_array;
     ArrowArrayMove(&array, &owner->array);
     ArrowArray out;
     ArrowSchema type;
     if (ArrowArrayInitFromArrayView(&out, &view, &error) != NANOARROW_OK || share(view, owner, out) != NANOARROW_OK ||
-        ArrowArrayFinishBuilding(&out, NANOARROW_VALIDATION_LEVEL_NONE, &error) != NANOARROW_OK || ArrowSchemaDeepCopy(&schema, &type) != NANOARROW_OK)
+        ArrowArrayFinishBuilding(&out, NANOARROW_VALIDATION_LEVEL_NONE, &error) != NANOARROW_OK ||
+        ArrowSchemaDeepCopy(&schema, &type) != NANOARROW_OK)
         return false;
     benchmark::DoNotOptimize(&out);
     benchmark::DoNotOptimize(&type);
@@ -72,7 +79,8 @@ void nanoarrow_import_and_release(benchmark::State& state) {
         ArrowError error;
         ArrowArrayView view;
         ArrowArray taken;
-        if (ArrowArrayViewInitFromSchema(&view, &schema, &error) != NANOARROW_OK || ArrowArrayViewSetArray(&view, &array, &error) != NANOARROW_OK)
+        if (ArrowArrayViewInitFromSchema(&view, &schema, &error) != NANOARROW_OK ||
+            ArrowArrayViewSetArray(&view, &array, &error) != NANOARROW_OK)
             return state.SkipWithError("nanoarrow refuses");
         ArrowArrayMove(&array, &taken);
         benchmark::DoNotOptimize(&view);

@@ -11,7 +11,8 @@ void pyarrow_import_export_release(benchmark::State& state) {
         auto const imported = arrow::ImportArray(&array, &schema);
         ArrowArray out;
         ArrowSchema type;
-        if (!imported.ok() || !arrow::ExportArray(**imported, &out, &type).ok()) return state.SkipWithError("Arrow refuses");
+        if (!imported.ok() || !arrow::ExportArray(**imported, &out, &type).ok())
+            return state.SkipWithError("Arrow refuses");
         benchmark::DoNotOptimize(&out);
         benchmark::DoNotOptimize(&type);
         out.release(&out);

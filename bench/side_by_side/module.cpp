@@ -48,8 +48,8 @@ double nanobind_turns(long n) {
 }
 
 /// Views of two pieces of memory that the caller keeps; strides in elements of `bits`.
-void copy(std::uintptr_t to, std::vector<std::int64_t> const& to_strides, std::uintptr_t from, std::vector<std::int64_t> const& from_strides,
-          std::vector<std::int64_t> const& shape, unsigned bits) {
+void copy(std::uintptr_t to, std::vector<std::int64_t> const& to_strides, std::uintptr_t from,
+          std::vector<std::int64_t> const& from_strides, std::vector<std::int64_t> const& shape, unsigned bits) {
     ferry::data_type const type{ferry::type_code::uint, static_cast<std::uint8_t>(bits)};
     ferry::tensor_view const dst{reinterpret_cast<void*>(to), type, shape, to_strides, ferry::cpu};
     ferry::tensor_view const src{reinterpret_cast<void*>(from), type, shape, from_strides, ferry::cpu};

@@ -13,7 +13,8 @@ template <class F>
 double turns(long n, F&& turn) {
     auto const begin = std::chrono::steady_clock::now();
     for (long i = 0; i < n; ++i) turn();
-    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / static_cast<double>(n);
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() /
+           static_cast<double>(n);
 }
 
 double aten_turns(long n);     // torch.cpp

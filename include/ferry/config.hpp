@@ -5,7 +5,8 @@
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
 #endif
 #if !defined(__GNUC__)
-#error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface of your own"
+#error \
+    "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface of your own"
 #elif defined(__apple_build_version__)
 #if __clang_major__ < 15
 #error "ferry needs Clang 16, which Apple calls 15, or newer: update Xcode"
@@ -23,8 +24,8 @@
 
 #include <version>
 
-// A deleted overload that says what to write instead. Compilers print the declaration, so the sentence shows everywhere;
-// from C++26 on it is the diagnostic itself. Keep name and sentence on one line.
+// A deleted overload that says what to write instead. Compilers print the declaration, so the sentence shows
+// everywhere; from C++26 on it is the diagnostic itself. Keep name and sentence on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
 #else
@@ -34,12 +35,12 @@
 // Error paths stay out of the instruction stream of the paths that succeed.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
-// What holds state for one shared library. Two extension modules may be built with two versions of ferry: without this the
-// loader would give both the variables of the one that it loaded first, whose layout may be another.
+// What holds state for one shared library. Two extension modules may be built with two versions of ferry: without this
+// the loader would give both the variables of the one that it loaded first, whose layout may be another.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
-// Small functions on the path of every exchange: apart they pass structs through memory, and the stores and loads of that
-// cost more than the work.
+// Small functions on the path of every exchange: apart they pass structs through memory, and the stores and loads of
+// that cost more than the work.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
 
 // `typeid` works; without it ferry cannot see that an object is more than its type says.

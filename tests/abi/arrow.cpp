@@ -47,5 +47,6 @@ static_assert(offsetof(ArrowDeviceArrayStream, get_schema) == 8);
 
 // Headers of others that come later find the structs declared, and rely on what their specification puts beside them.
 static_assert(ARROW_FLAG_DICTIONARY_ORDERED == 1 && ARROW_FLAG_NULLABLE == 2 && ARROW_FLAG_MAP_KEYS_SORTED == 4);
-static_assert(ARROW_DEVICE_CPU == 1 && ARROW_DEVICE_CUDA == 2 && ARROW_DEVICE_CUDA_HOST == 3 && ARROW_DEVICE_CUDA_MANAGED == 13);
+static_assert(ARROW_DEVICE_CPU == 1 && ARROW_DEVICE_CUDA == 2 && ARROW_DEVICE_CUDA_HOST == 3 &&
+              ARROW_DEVICE_CUDA_MANAGED == 13);
 static_assert(ferry::abi::arrow_flag::nullable == ARROW_FLAG_NULLABLE);

@@ -34,7 +34,8 @@ static_assert(offsetof(DLManagedTensorVersioned, version) == 0 && offsetof(DLMan
 static_assert(offsetof(DLManagedTensorVersioned, deleter) == 16 && offsetof(DLManagedTensorVersioned, flags) == 24);
 static_assert(offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
 
-static_assert(std::is_standard_layout_v<DLManagedTensorVersioned> && std::is_trivially_copyable_v<DLManagedTensorVersioned>);
+static_assert(std::is_standard_layout_v<DLManagedTensorVersioned> &&
+              std::is_trivially_copyable_v<DLManagedTensorVersioned>);
 static_assert(std::is_standard_layout_v<DLManagedTensor> && std::is_trivially_copyable_v<DLManagedTensor>);
 
 static_assert(std::is_same_v<decltype(DLTensor::ndim), std::int32_t>);

@@ -25,7 +25,7 @@ static_assert(std::is_standard_layout_v<exchange_api> && std::is_trivially_copya
 static_assert(sizeof(exchange_api) == sizeof(DLPackExchangeAPI) && alignof(exchange_api) == alignof(DLPackExchangeAPI));
 static_assert(sizeof(exchange_api_header) == sizeof(DLPackExchangeAPIHeader));
 static_assert(offsetof(exchange_api_header, prev_api) == offsetof(DLPackExchangeAPIHeader, prev_api));
-#define SAME_MEMBER(name)                                                     \
+#define SAME_MEMBER(name)                                                             \
     static_assert(offsetof(exchange_api, name) == offsetof(DLPackExchangeAPI, name)); \
     static_assert(std::is_same_v<decltype(exchange_api::name), decltype(DLPackExchangeAPI::name)>)
 SAME_MEMBER(managed_tensor_allocator);

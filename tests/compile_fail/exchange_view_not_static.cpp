@@ -9,7 +9,9 @@ struct array {
 template <>
 struct ferry::array_traits<array> {
 #ifdef FERRY_COMPILE_FAIL
-    tensor_view view(array& a) { return {&a.value, {}}; }
+    tensor_view view(array& a) {
+        return {&a.value, {}};
+    }
 #else
     static tensor_view view(array& a) { return {&a.value, {}}; }
 #endif

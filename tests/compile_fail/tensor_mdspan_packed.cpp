@@ -7,4 +7,6 @@ using element = ferry::int4;
 #else
 using element = signed char;
 #endif
-auto span(ferry::typed_view<element, 2, ferry::access::host, ferry::layout::contiguous> v) { return ferry::to_mdspan<tiny::family>(v); }
+auto span(ferry::typed_view<element, 2, ferry::access::host, ferry::layout::contiguous> v) {
+    return ferry::to_mdspan<tiny::family>(v);
+}

@@ -1,4 +1,5 @@
-// What the targets of Arrow's interfaces have in common: hostile structs whose memory is exactly as large as they may claim.
+// What the targets of Arrow's interfaces have in common: hostile structs whose memory is exactly as large as they may
+// claim.
 #pragma once
 
 #include "bytes.hpp"
@@ -19,13 +20,17 @@ extern "C" char const* __asan_default_options() { return "detect_stack_use_after
 namespace fuzz {
 
 inline constexpr std::string_view formats[] = {
-    "i", "u", "+l", "+s", "vu", "+m", "+ud:0,1", "+us:4,5", "+r", "+w:2", "+vl", "n", "b", "c", "C", "s", "S", "I", "l", "L", "e", "f", "g", "z", "Z", "U",
-    "vz", "w:3", "w:0", "d:9,2,32", "d:38,2", "d:76,-1,256", "tdD", "tdm", "tts", "ttn", "tsu:UTC", "tDn", "tiM", "tiD", "tin", "+L", "+vL", "+w:0"};
+    "i",   "u",   "+l",  "+s",      "vu",  "+m",  "+ud:0,1", "+us:4,5",  "+r",     "+w:2",        "+vl",
+    "n",   "b",   "c",   "C",       "s",   "S",   "I",       "l",        "L",      "e",           "f",
+    "g",   "z",   "Z",   "U",       "vz",  "w:3", "w:0",     "d:9,2,32", "d:38,2", "d:76,-1,256", "tdD",
+    "tdm", "tts", "ttn", "tsu:UTC", "tDn", "tiM", "tiD",     "tin",      "+L",     "+vL",         "+w:0"};
 
 /// Exactly so many bytes, for AddressSanitizer to guard. Freed with its pool.
 class pool {
    public:
-    [[nodiscard]] unsigned char* take(std::size_t size) { return blocks_.emplace_back(new unsigned char[size]()).get(); }
+    [[nodiscard]] unsigned char* take(std::size_t size) {
+        return blocks_.emplace_back(new unsigned char[size]()).get();
+    }
     template <class T>
     [[nodiscard]] T* take_of(std::size_t count) {
         return reinterpret_cast<T*>(take(count * sizeof(T)));
@@ -101,8 +106,8 @@ void refuses_null(F f) {
 
 /// The same types, names, flags and metadata.
 inline bool same_type(ferry::column_view a, ferry::column_view b) {
-    if (a.format() != b.format() || a.name() != b.name() || a.metadata() != b.metadata() || a.flags() != b.flags() || a.child_count() != b.child_count() ||
-        a.has_dictionary() != b.has_dictionary())
+    if (a.format() != b.format() || a.name() != b.name() || a.metadata() != b.metadata() || a.flags() != b.flags() ||
+        a.child_count() != b.child_count() || a.has_dictionary() != b.has_dictionary())
         return false;
     for (int i = 0; i < a.child_count(); ++i)
         if (!same_type(a.child(i), b.child(i))) return false;

@@ -1,6 +1,6 @@
-// Hostile arrays: what the structs say is arbitrary, and each buffer is exactly as large as type, offset, length and last offset make
-// it. An error that leaves them the caller's, or a column that is counted, sliced, validated, exported, read, compacted and joined
-// without a read out of range.
+// Hostile arrays: what the structs say is arbitrary, and each buffer is exactly as large as type, offset, length and
+// last offset make it. An error that leaves them the caller's, or a column that is counted, sliced, validated,
+// exported, read, compacted and joined without a read out of range.
 #include "arrow.hpp"
 
 #include <ferry/base/error.hpp>
@@ -46,7 +46,11 @@ class tree_maker {
    private:
     std::int64_t number() {
         std::int64_t const n = in_.take<std::int8_t>();
-        return n == -128 ? INT64_MIN : n == 127 ? INT64_MAX : n == 126 ? INT64_MAX - in_.take<std::uint8_t>() : n < -8 ? -n : n;
+        return n == -128  ? INT64_MIN
+               : n == 127 ? INT64_MAX
+               : n == 126 ? INT64_MAX - in_.take<std::uint8_t>()
+               : n < -8   ? -n
+                          : n;
     }
 
     void take_buffers(ArrowArray& a, ferry::column_type const& type, bool has_nulls) {
@@ -106,15 +110,20 @@ class tree_maker {
     void take_children(ArrowArray& a, ArrowSchema& s, ferry::column_type const& type, int depth) {
         using enum ferry::type_id;
         auto const wanted = ferry::layout_of(type).child_count;
-        auto const children = wanted < 0 ? (ferry::is_union(type.id) ? 2U : in_.below(3)) : static_cast<unsigned>(wanted);
+        auto const children =
+            wanted < 0 ? (ferry::is_union(type.id) ? 2U : in_.below(3)) : static_cast<unsigned>(wanted);
         if (children == 0) return;
         a.n_children = s.n_children = children;
         s.children = memory_.take_of<ArrowSchema*>(children), a.children = memory_.take_of<ArrowArray*>(children);
         auto const end = a.offset >= 0 && a.offset < 64 && a.length >= 0 && a.length < 64 ? a.offset + a.length : 1;
         for (unsigned i = 0; i < children; ++i) {
             s.children[i] = memory_.take_of<ArrowSchema>(1), a.children[i] = memory_.take_of<ArrowArray>(1);
-            std::string_view const format = depth > 5 || in_.is_empty() ? "c" : type.id == map ? "+s" : type.id == run_end_encoded && i == 0 ? "s" : "";
-            make(*a.children[i], *s.children[i], type.id == fixed_size_list ? end * type.width : end, depth + 1, format);
+            std::string_view const format = depth > 5 || in_.is_empty()            ? "c"
+                                            : type.id == map                       ? "+s"
+                                            : type.id == run_end_encoded && i == 0 ? "s"
+                                                                                   : "";
+            make(*a.children[i], *s.children[i], type.id == fixed_size_list ? end * type.width : end, depth + 1,
+                 format);
         }
     }
     void spoil(ArrowArray& a, ArrowSchema& s) {
@@ -172,7 +181,8 @@ ferry::errc outcome(F f) {
         return ferry::errc::ok;
     } catch (ferry::error const& e) {
         fuzz::saw(e.code());
-        HOLDS(e.code() == ferry::errc::bad_column || e.code() == ferry::errc::overflow || e.code() == ferry::errc::dtype);
+        HOLDS(e.code() == ferry::errc::bad_column || e.code() == ferry::errc::overflow ||
+              e.code() == ferry::errc::dtype);
         return e.code();
     }
 }
@@ -198,10 +208,13 @@ void use(ferry::column const& c, bool is_whole) {
     for (auto const& part : {c, c.slice(c.length() / 3, c.length() / 2)}) {
         ferry::column copy;
         auto const said = outcome([&] { copy = ferry::compact(part); });
-        HOLDS(said == ferry::errc::ok || !is_whole || said == ferry::errc::overflow);  // views that overlap are more items than their child's
-        if (said == ferry::errc::ok && is_whole) HOLDS(is_valid(copy) && copy.length() == part.length() && copy.null_count() == part.null_count());
+        // Views that overlap are more items than their child's.
+        HOLDS(said == ferry::errc::ok || !is_whole || said == ferry::errc::overflow);
+        if (said == ferry::errc::ok && is_whole)
+            HOLDS(is_valid(copy) && copy.length() == part.length() && copy.null_count() == part.null_count());
         ferry::column const twice[] = {part, part};
-        if (outcome([&] { copy = ferry::concat(twice); }) == ferry::errc::ok && is_whole) HOLDS(is_valid(copy) && copy.length() == 2 * part.length());
+        if (outcome([&] { copy = ferry::concat(twice); }) == ferry::errc::ok && is_whole)
+            HOLDS(is_valid(copy) && copy.length() == 2 * part.length());
     }
 }
 
@@ -234,13 +247,15 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
     } catch (ferry::error const& e) {
         fuzz::saw(e.code());
         HOLDS(e.code() == ferry::errc::bad_column);
-        HOLDS(std::memcmp(&array_before, &array, sizeof array) == 0 && std::memcmp(&schema_before, &schema, sizeof schema) == 0);
+        HOLDS(std::memcmp(&array_before, &array, sizeof array) == 0 &&
+              std::memcmp(&schema_before, &schema, sizeof schema) == 0);
         HOLDS(maker.arrays_released + maker.schemas_released == 0);
         return 0;
     }
     HOLDS(!maker.is_bad && array.release == nullptr && schema.release == nullptr && maker.schemas_released == 1);
     fuzz::goes_round(*c);
-    fuzz::goes_round(c->slice(c->length() / 2, c->length() / 3));  // before nulls are counted, which run ends may not have
+    // Before nulls are counted, which run ends may not have.
+    fuzz::goes_round(c->slice(c->length() / 2, c->length() / 3));
     if (!maker.is_lying) {
         bool const is_whole = is_valid(*c);
         if (c->length() > 2 && is_whole) HOLDS(is_valid(c->slice(1, c->length() - 2)));

@@ -1,5 +1,5 @@
-// Schemas out of arbitrary bytes: formats, names and metadata, and trees that contradict themselves. An error, or a type that goes
-// round unchanged; the schema stays the caller's.
+// Schemas out of arbitrary bytes: formats, names and metadata, and trees that contradict themselves. An error, or a
+// type that goes round unchanged; the schema stays the caller's.
 #include "arrow.hpp"
 
 #include <ferry/base/error.hpp>
@@ -12,7 +12,8 @@ class schema_maker {
 
     void make(ArrowSchema& s, int depth) {
         auto const what = in_.take<std::uint8_t>();
-        s.format = memory_.text(what < 0xe0 ? fuzz::formats[what % std::size(fuzz::formats)] : fuzz::take_text(in_, memory_, 12));
+        s.format = memory_.text(what < 0xe0 ? fuzz::formats[what % std::size(fuzz::formats)]
+                                            : fuzz::take_text(in_, memory_, 12));
         auto const more = in_.take<std::uint8_t>();
         if ((more & 1) != 0) s.name = memory_.text(fuzz::take_text(in_, memory_, 5));
         if ((more & 2) != 0) s.metadata = fuzz::take_metadata(in_, memory_);
@@ -23,7 +24,8 @@ class schema_maker {
         if (children != 0 && depth < 70) {
             s.n_children = children;
             s.children = memory_.take_of<ArrowSchema*>(children);
-            for (unsigned i = 0; i < children; ++i) make(*(s.children[i] = memory_.take_of<ArrowSchema>(1)), in_.is_empty() ? 70 : depth + 1);
+            for (unsigned i = 0; i < children; ++i)
+                make(*(s.children[i] = memory_.take_of<ArrowSchema>(1)), in_.is_empty() ? 70 : depth + 1);
         }
         if ((more & 16) != 0 && depth < 70) make(*(s.dictionary = memory_.take_of<ArrowSchema>(1)), depth + 1);
         fuzz::own(s, released);

@@ -1,4 +1,5 @@
-// Turns a fuzzer's bytes into values, from the front, so that a seed can be read and written by hand. Zeros when they run out.
+// Turns a fuzzer's bytes into values, from the front, so that a seed can be read and written by hand. Zeros when they
+// run out.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -55,15 +56,18 @@ inline void check(bool holds, char const* what) noexcept {
     std::abort();
 }
 
-/// Remembers a code that ferry came to. Where FERRY_FUZZ_ERRORS is set the process says at its end which ones there were.
+/// Remembers a code that ferry came to. Where FERRY_FUZZ_ERRORS is set the process says at its end which ones there
+/// were.
 inline void saw(ferry::errc code) noexcept {
     static std::uint64_t seen = 0;
-    static bool const at_end = std::getenv("FERRY_FUZZ_ERRORS") != nullptr && std::atexit([] {
-        std::fprintf(stderr, "errc:");
-        for (unsigned i = 0; i < 64; ++i)
-            if ((seen >> i & 1) != 0) std::fprintf(stderr, " %s", ferry::name(ferry::errc{static_cast<int>(i)}));
-        std::fprintf(stderr, "\n");
-    }) == 0;
+    static bool const at_end = std::getenv("FERRY_FUZZ_ERRORS") != nullptr &&
+                               std::atexit([] {
+                                   std::fprintf(stderr, "errc:");
+                                   for (unsigned i = 0; i < 64; ++i)
+                                       if ((seen >> i & 1) != 0)
+                                           std::fprintf(stderr, " %s", ferry::name(ferry::errc{static_cast<int>(i)}));
+                                   std::fprintf(stderr, "\n");
+                               }) == 0;
     static_cast<void>(at_end);
     seen |= std::uint64_t{1} << static_cast<unsigned>(code);
 }

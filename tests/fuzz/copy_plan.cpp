@@ -1,5 +1,5 @@
-// Copies of random layouts against a loop over single bits (R13, R19, R26–R29): every byte of the destination is compared, and
-// both sides are heap blocks of their exact size, so that AddressSanitizer sees every access too far.
+// Copies of random layouts against a loop over single bits (R13, R19, R26–R29): every byte of the destination is
+// compared, and both sides are heap blocks of their exact size, so that AddressSanitizer sees every access too far.
 #include "bytes.hpp"
 
 #include <ferry/space/copy_plan.hpp>
@@ -56,7 +56,8 @@ void read_source(fuzz::bytes& in, side& s, list const& shape) {
         s.strides[i] = compact ? step : in.take<std::int8_t>();
         step *= shape[i];
     }
-    if (compact && shape.size() > 1 && in.flip()) std::swap(s.strides[0], s.strides[in.below(static_cast<unsigned>(shape.size()))]);
+    if (compact && shape.size() > 1 && in.flip())
+        std::swap(s.strides[0], s.strides[in.below(static_cast<unsigned>(shape.size()))]);
 }
 
 /// A destination's elements lie apart: dimensions in any order and direction, with gaps.
@@ -65,7 +66,8 @@ void read_destination(fuzz::bytes& in, side& d, list const& shape) {
     std::vector<std::size_t> order(shape.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
     bool const compact = in.flip();
-    for (std::size_t i = order.size(); !compact && i > 1; --i) std::swap(order[i - 1], order[in.below(static_cast<unsigned>(i))]);
+    for (std::size_t i = order.size(); !compact && i > 1; --i)
+        std::swap(order[i - 1], order[in.below(static_cast<unsigned>(i))]);
     std::int64_t step = 1;
     for (auto const i : order) {
         auto const how = compact ? 0u : in.below(8);
@@ -81,8 +83,10 @@ void set_bit(std::uint8_t* base, std::int64_t at, bool value) {
     base[at >> 3] = static_cast<std::uint8_t>(value ? base[at >> 3] | mask : base[at >> 3] & ~mask);
 }
 
-/// One element after the other, one bit after the other; unpacking clears the padding (R13), padded elements move with theirs.
-void copy_by_bits(std::uint8_t* to, side const& d, std::uint8_t const* from, side const& s, list const& shape, std::int64_t bits) {
+/// One element after the other, one bit after the other; unpacking clears the padding (R13), padded elements move with
+/// theirs.
+void copy_by_bits(std::uint8_t* to, side const& d, std::uint8_t const* from, side const& s, list const& shape,
+                  std::int64_t bits) {
     list index(shape.size());
     std::int64_t count = 1;
     for (auto const n : shape) count *= n;
@@ -92,7 +96,8 @@ void copy_by_bits(std::uint8_t* to, side const& d, std::uint8_t const* from, sid
         if (d.unit == s.unit && d.unit % 8 == 0)
             std::memcpy(to + at_d * d.unit / 8, from + at_s * s.unit / 8, static_cast<std::size_t>(d.unit / 8));
         else
-            for (std::int64_t b = 0; b < d.unit; ++b) set_bit(to, at_d * d.unit + b, b < bits && bit(from, at_s * s.unit + b));
+            for (std::int64_t b = 0; b < d.unit; ++b)
+                set_bit(to, at_d * d.unit + b, b < bits && bit(from, at_s * s.unit + b));
         for (std::size_t i = shape.size(); i-- > 0; index[i] = 0)
             if (++index[i] < shape[i]) break;
     }
@@ -119,7 +124,8 @@ void refuse(fuzz::bytes& in, ferry::tensor_view dst, ferry::tensor_view src, lis
             break;
         case 3:
             wanted = ferry::errc::read_only;
-            dst = {dst.data(), dst.dtype(), dst.shape(), dst.strides(), ferry::cpu, dst.flags() | ferry::flags::read_only};
+            dst = {dst.data(),    dst.dtype(), dst.shape(),
+                   dst.strides(), ferry::cpu,  dst.flags() | ferry::flags::read_only};
             break;
         case 4:
             if (shape.empty() || shape[last] < 2 || count == 0) return;
@@ -164,10 +170,11 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
         ferry::type_code code;
         std::uint8_t bits;
         std::uint8_t lanes;
-    } types[] = {{ferry::type_code::uint, 8, 1},   {ferry::type_code::uint, 16, 1},        {ferry::type_code::float_, 32, 1},
-                 {ferry::type_code::float_, 64, 1}, {ferry::type_code::complex, 128, 1},   {ferry::type_code::uint, 4, 1},
-                 {ferry::type_code::float6_e2m3fn, 6, 1}, {ferry::type_code::uint, 1, 1},  {ferry::type_code::uint, 8, 3},
-                 {ferry::type_code::uint, 4, 3},   {ferry::type_code::float_, 64, 9},      {ferry::type_code::uint, 2, 1}};
+    } types[] = {
+        {ferry::type_code::uint, 8, 1},          {ferry::type_code::uint, 16, 1},     {ferry::type_code::float_, 32, 1},
+        {ferry::type_code::float_, 64, 1},       {ferry::type_code::complex, 128, 1}, {ferry::type_code::uint, 4, 1},
+        {ferry::type_code::float6_e2m3fn, 6, 1}, {ferry::type_code::uint, 1, 1},      {ferry::type_code::uint, 8, 3},
+        {ferry::type_code::uint, 4, 3},          {ferry::type_code::float_, 64, 9},   {ferry::type_code::uint, 2, 1}};
     auto const chosen = types[in.below(12)];
     ferry::data_type const type{chosen.code, chosen.bits, chosen.lanes};
     auto const mode = in.take<std::uint8_t>();
@@ -215,6 +222,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     HOLDS(plan.rank >= 0 && plan.rank <= static_cast<int>(shape.size()));
     for (int i = 0; i < plan.rank; ++i) HOLDS(plan.extents[i] >= 2 && plan.dst_strides[i] > 0);
     ferry::copy_on_host(plan, to, from);
-    if (count != 0) HOLDS(std::memcmp(d.memory.get(), expected.get(), d.skew + static_cast<std::size_t>(d.bytes())) == 0);
+    if (count != 0)
+        HOLDS(std::memcmp(d.memory.get(), expected.get(), d.skew + static_cast<std::size_t>(d.bytes())) == 0);
     return 0;
 }

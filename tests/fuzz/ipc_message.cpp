@@ -1,5 +1,5 @@
-// Hostile messages of the lifetime protocol: refused with errc::bad_descriptor, or the same bytes when encoded again. What is accepted
-// goes through both state machines, with time passing, and neither loses count of who reads.
+// Hostile messages of the lifetime protocol: refused with errc::bad_descriptor, or the same bytes when encoded again.
+// What is accepted goes through both state machines, with time passing, and neither loses count of who reads.
 #include "bytes.hpp"
 
 #include <ferry/ipc/protocol.hpp>
@@ -31,7 +31,8 @@ std::optional<protocol::message> decode(std::span<std::byte const> bytes) {
 
 /// The same bytes with the right frame around them, so that the fields are reached.
 std::vector<std::byte> framed(std::span<std::byte const> body, unsigned type) {
-    std::vector<std::byte> out{std::byte{'F'}, std::byte{'I'}, std::byte{protocol::version}, static_cast<std::byte>(type)};
+    std::vector<std::byte> out{std::byte{'F'}, std::byte{'I'}, std::byte{protocol::version},
+                               static_cast<std::byte>(type)};
     for (unsigned i = 0; i < 4; ++i) out.push_back(static_cast<std::byte>((body.size() + 8) >> (8 * i)));
     out.insert(out.end(), body.begin(), body.end());
     return out;

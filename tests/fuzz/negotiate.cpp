@@ -1,5 +1,5 @@
-// The policy of an exchange under arbitrary facts and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): what the rules
-// forbid never comes out, and related questions get related answers.
+// The policy of an exchange under arbitrary facts and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): what the
+// rules forbid never comes out, and related questions get related answers.
 #include "bytes.hpp"
 
 #include <ferry/exchange/negotiate.hpp>
@@ -67,7 +67,9 @@ bool host_reads(device_type t) {  // R39
     auto const n = static_cast<int>(t);
     return n == 1 || n == 3 || n == 11 || n == 13;
 }
-bool takes_cuda(device_type t) { return t == device_type::cuda || t == device_type::cuda_host || t == device_type::cuda_managed; }
+bool takes_cuda(device_type t) {
+    return t == device_type::cuda || t == device_type::cuda_host || t == device_type::cuda_managed;
+}
 bool takes_rocm(device_type t) { return t == device_type::rocm || t == device_type::rocm_host; }
 
 bool belongs(stream_token s, device_type t) {  // R43–R46
@@ -84,8 +86,8 @@ bool usable_as(ferry::device from, ferry::device to) {  // R35, R39, R53
     return from.type == device_type::cuda_managed && to.type == device_type::cuda;
 }
 
-/// The stream that the consumer will use: what it says, or what saying nothing means (R44, R45). Each device has default
-/// streams of its own.
+/// The stream that the consumer will use: what it says, or what saying nothing means (R44, R45). Each device has
+/// default streams of its own.
 stream_token meant(ferry::request const& wish, ferry::device to) {
     if (!wish.stream.is_none()) return wish.stream.on_device(to);
     if (to.type == device_type::cuda) return stream_token::cuda_legacy_default(to.id);
@@ -118,7 +120,8 @@ void check(ferry::producer_facts const& facts, ferry::request const& wish) {
 
     // R53, R54: share or copy.
     bool const legacy = wish.max_version.major == 0;
-    bool const read_only = (static_cast<std::uint64_t>(facts.bits) & 1) != 0, padded = (static_cast<std::uint64_t>(facts.bits) & 4) != 0;
+    bool const read_only = (static_cast<std::uint64_t>(facts.bits) & 1) != 0,
+               padded = (static_cast<std::uint64_t>(facts.bits) & 4) != 0;
     if (d.act == action::share) {
         HOLDS(usable_as(facts.where, d.to));
         HOLDS(wish.copy != copy_policy::always);
@@ -130,7 +133,8 @@ void check(ferry::producer_facts const& facts, ferry::request const& wish) {
         HOLDS(wish.copy != copy_policy::never);
         HOLDS(has(d.bits, flags::is_copied));
         HOLDS(!has(d.bits, flags::read_only));
-        HOLDS(wish.copy == copy_policy::always || !usable_as(facts.where, d.to) || !facts.is_describable || (legacy && (read_only || padded)));
+        HOLDS(wish.copy == copy_policy::always || !usable_as(facts.where, d.to) || !facts.is_describable ||
+              (legacy && (read_only || padded)));
     }
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
     HOLDS((static_cast<std::uint64_t>(d.bits) & ~std::uint64_t{7}) == 0);  // R14
@@ -140,7 +144,8 @@ void check(ferry::producer_facts const& facts, ferry::request const& wish) {
         HOLDS(d.stamp == ferry::version::legacy);
     } else {
         std::uint32_t const needed = padded || static_cast<int>(facts.type.code) >= 7 ? 1 : 0;
-        std::uint32_t const asked = wish.max_version.major > 1 || wish.max_version.minor > 3 ? 3 : wish.max_version.minor;
+        std::uint32_t const asked =
+            wish.max_version.major > 1 || wish.max_version.minor > 3 ? 3 : wish.max_version.minor;
         HOLDS(d.stamp.major == 1);
         HOLDS(d.stamp.minor == (asked > needed ? asked : needed));
     }
@@ -159,12 +164,17 @@ void check(ferry::producer_facts const& facts, ferry::request const& wish) {
         HOLDS(d.on == consumer && d.on != ready);
         HOLDS(belongs(d.on, d.to.type));
     }
-    if (pending && consumer.names_stream() && d.to.type != device_type::cpu && consumer != ready) HOLDS(d.how == wait::order);
-    if (d.act == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu) HOLDS(d.how == wait::none);
+    if (pending && consumer.names_stream() && d.to.type != device_type::cpu && consumer != ready)
+        HOLDS(d.how == wait::order);
+    if (d.act == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu)
+        HOLDS(d.how == wait::none);
     if (d.act == action::share && consumer.is_no_sync() && d.to.type != device_type::cpu) HOLDS(d.how == wait::none);
-    if (facts.where.type == device_type::cpu && d.to.type == device_type::cpu) HOLDS(d.how == wait::none && d.on.is_none());
-    if (d.act == action::copy && d.on.names_stream()) HOLDS(belongs(d.on, d.to.type) || belongs(d.on, facts.where.type));
-    if (d.act == action::copy && pending) HOLDS(facts.ready_on.names_stream() && belongs(facts.ready_on, facts.where.type));
+    if (facts.where.type == device_type::cpu && d.to.type == device_type::cpu)
+        HOLDS(d.how == wait::none && d.on.is_none());
+    if (d.act == action::copy && d.on.names_stream())
+        HOLDS(belongs(d.on, d.to.type) || belongs(d.on, facts.where.type));
+    if (d.act == action::copy && pending)
+        HOLDS(facts.ready_on.names_stream() && belongs(facts.ready_on, facts.where.type));
 }
 
 void relate(ferry::producer_facts const& facts, ferry::request const& wish) {

@@ -1,5 +1,6 @@
-// The Python border in an embedded interpreter: capsules of any name, used in any order (R60–R63, R68), and arguments of any kind
-// (R44–R46, R52, R57, R81). What is refused leaves a Python error behind and the capsule alone; what is taken leaves neither.
+// The Python border in an embedded interpreter: capsules of any name, used in any order (R60–R63, R68), and arguments
+// of any kind (R44–R46, R52, R57, R81). What is refused leaves a Python error behind and the capsule alone; what is
+// taken leaves neither.
 #include "bytes.hpp"
 
 #include <ferry/python.hpp>
@@ -26,7 +27,11 @@ struct producer {
     explicit producer(bool is_sound) {
         static float elements[6];
         DLTensor const t{elements, {kDLCPU, 0}, is_sound ? 2 : -1, {kDLFloat, 32, 1}, shape, nullptr, 0};
-        versioned = {{1, 0}, this, [](DLManagedTensorVersioned* raw) { ++static_cast<producer*>(raw->manager_ctx)->deleted; }, 0, t};
+        versioned = {{1, 0},
+                     this,
+                     [](DLManagedTensorVersioned* raw) { ++static_cast<producer*>(raw->manager_ctx)->deleted; },
+                     0,
+                     t};
         legacy = {t, this, [](DLManagedTensor* raw) { ++static_cast<producer*>(raw->manager_ctx)->deleted; }};
     }
 };
@@ -99,10 +104,13 @@ reference object(fuzz::bytes& in, int depth = 0) {
         case 3:
         case 4: return reference{PyLong_FromLong(in.take<std::int8_t>())};
         case 5: return reference{PyLong_FromLongLong(in.take<std::int64_t>())};
-        case 6: return reference{PyLong_FromString(in.flip() ? "18446744073709551616" : "-9223372036854775809", nullptr, 10)};
+        case 6:
+            return reference{
+                PyLong_FromString(in.flip() ? "18446744073709551616" : "-9223372036854775809", nullptr, 10)};
         case 7: return reference{PyFloat_FromDouble(in.take<std::int8_t>())};
         case 8: {
-            constexpr std::string_view texts[] = {"cpu", "cuda", "cuda:1", "cuda:", "cuda_host", "rocm:99999999999", "", "cpu:0:0", {"cpu\0x", 5}};
+            constexpr std::string_view texts[] = {
+                "cpu", "cuda", "cuda:1", "cuda:", "cuda_host", "rocm:99999999999", "", "cpu:0:0", {"cpu\0x", 5}};
             auto const text = texts[in.below(9)];
             return reference{PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()))};
         }
@@ -125,14 +133,16 @@ void parse(fuzz::bytes& in) {
     reference const stream = object(in), max_version = object(in), dl_device = object(in), copy = object(in);
     auto const type = static_cast<ferry::device_type>(in.below(22));
     try {
-        auto const wish = py::detail::to_request(py::detail::read({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
+        auto const wish = py::detail::to_request(
+            py::detail::read({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
         HOLDS(PyErr_Occurred() == nullptr);
         HOLDS(wish.copy == ferry::copy_policy::if_needed || PyBool_Check(copy.get()) != 0);
         HOLDS(wish.device.has_value() == (dl_device.get() != Py_None));
         auto const target = wish.device ? wish.device->type : type;
         HOLDS(target != ferry::device_type::cpu || !wish.stream.names_stream());
         HOLDS(!uses_cuda_streams(target) || !wish.stream.is_ambiguous());  // R44
-        HOLDS(wish.max_version.is_legacy() || PyTuple_Check(max_version.get()) != 0 || PyList_Check(max_version.get()) != 0);
+        HOLDS(wish.max_version.is_legacy() || PyTuple_Check(max_version.get()) != 0 ||
+              PyList_Check(max_version.get()) != 0);
     } catch (py::error_is_set const&) {
         HOLDS(PyErr_ExceptionMatches(PyExc_ValueError) != 0);
         PyErr_Clear();

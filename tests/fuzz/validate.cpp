@@ -1,6 +1,6 @@
-// Hostile structs at the border (R2, R3, R5, R16–R32, R68): accepted exactly when an oracle in wide integers accepts them,
-// described as it describes them, released once. Lists of extents and strides are heap blocks of their exact length, and so is
-// a struct of another major version, so that AddressSanitizer sees every read too far.
+// Hostile structs at the border (R2, R3, R5, R16–R32, R68): accepted exactly when an oracle in wide integers accepts
+// them, described as it describes them, released once. Lists of extents and strides are heap blocks of their exact
+// length, and so is a struct of another major version, so that AddressSanitizer sees every read too far.
 #include "bytes.hpp"
 
 #include <ferry/ferry.hpp>
@@ -42,7 +42,8 @@ tensor_spec read(fuzz::bytes& in) {
     std::memcpy(&s.t.device.device_type, &type, sizeof type);  // may be no enumerator at all
     s.t.device.device_id = in.take<std::int8_t>();
     s.t.dtype = {in.take<std::uint8_t>(), in.take<std::uint8_t>(), in.take<std::uint8_t>()};
-    if ((mode & 32) == 0) s.t.dtype.code = s.t.dtype.code % 20, s.t.dtype.bits = static_cast<std::uint8_t>((s.t.dtype.bits % 17) * 4);
+    if ((mode & 32) == 0)
+        s.t.dtype.code = s.t.dtype.code % 20, s.t.dtype.bits = static_cast<std::uint8_t>((s.t.dtype.bits % 17) * 4);
     s.t.ndim = in.take<std::int8_t>();
     if (s.t.ndim > 70) s.t.ndim %= 8;
     auto const lists = in.take<std::uint8_t>();
@@ -193,7 +194,8 @@ void write_all(ferry::managed_tensor const& tensor, tensor_spec const& s) {
     bool const is_aligned = v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) == 0;
     try {
         auto const view = tensor.as<T, 2, ferry::access::host, Layout>();
-        HOLDS(v.dtype() == ferry::dtype_of<T> && v.rank() == 2 && !tensor.is_read_only() && !repeats && is_host && is_aligned);
+        HOLDS(v.dtype() == ferry::dtype_of<T> && v.rank() == 2 && !tensor.is_read_only() && !repeats && is_host &&
+              is_aligned);
         HOLDS(Layout == ferry::layout::strided || v.is_contiguous());
         static_cast<void>(view.at(s.t.shape[0], 0));
         HOLDS(false);  // one past the end
@@ -203,7 +205,9 @@ void write_all(ferry::managed_tensor const& tensor, tensor_spec const& s) {
             case ferry::errc::dtype: HOLDS(v.dtype() != ferry::dtype_of<T>); break;
             case ferry::errc::rank: HOLDS(v.rank() != 2); break;
             case ferry::errc::read_only: HOLDS(tensor.is_read_only()); break;
-            case ferry::errc::strides: HOLDS(repeats || (Layout == ferry::layout::contiguous && !v.is_contiguous())); break;
+            case ferry::errc::strides:
+                HOLDS(repeats || (Layout == ferry::layout::contiguous && !v.is_contiguous()));
+                break;
             case ferry::errc::not_accessible: HOLDS(!is_host); break;
             case ferry::errc::alignment: HOLDS(!is_aligned); break;
             default: HOLDS(e.code() == ferry::errc::out_of_range);

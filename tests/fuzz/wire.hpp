@@ -1,4 +1,5 @@
-// What the targets of descriptors have in common: an oracle in wide integers, a budget of memory, and blocks of exact size.
+// What the targets of descriptors have in common: an oracle in wide integers, a budget of memory, and blocks of exact
+// size.
 #pragma once
 
 #include "bytes.hpp"
@@ -25,7 +26,8 @@ using wide = __int128;
 /// Bytes that this thread allocated; a hook of the sanitizer counts them, so that its checks stay.
 inline thread_local std::size_t allocated = 0;
 inline bool const counting = [] {
-    __sanitizer_install_malloc_and_free_hooks([](void const volatile*, std::size_t size) { allocated += size; }, [](void const volatile*) {});
+    __sanitizer_install_malloc_and_free_hooks([](void const volatile*, std::size_t size) { allocated += size; },
+                                              [](void const volatile*) {});
     return true;
 }();
 
@@ -56,7 +58,8 @@ inline bool lies_within(tensor const& t, std::vector<memory> const& memories) {
         step *= t.shape[i];
         if (count > INT64_MAX || step > INT64_MAX) return false;
     }
-    return 8 * wide{t.byte_offset} + lowest * bits >= 0 && 8 * wide{t.byte_offset} + (highest + 1) * bits <= 8 * wide{length};
+    return 8 * wide{t.byte_offset} + lowest * bits >= 0 &&
+           8 * wide{t.byte_offset} + (highest + 1) * bits <= 8 * wide{length};
 }
 
 inline bool lies_within(slice const& s, std::vector<memory> const& memories) {
@@ -65,7 +68,8 @@ inline bool lies_within(slice const& s, std::vector<memory> const& memories) {
 }
 
 inline bool lies_within(node const& n, std::vector<memory> const& memories, int depth) {
-    bool all = depth <= max_depth && n.dictionary.size() <= 1 && n.length >= 0 && n.offset >= 0 && wide{n.length} + n.offset <= INT64_MAX;
+    bool all = depth <= max_depth && n.dictionary.size() <= 1 && n.length >= 0 && n.offset >= 0 &&
+               wide{n.length} + n.offset <= INT64_MAX;
     for (auto const& b : n.buffers) all = all && lies_within(b, memories);
     for (auto const& child : n.children) all = all && lies_within(child, memories, depth + 1);
     for (auto const& child : n.dictionary) all = all && lies_within(child, memories, depth + 1);
@@ -99,8 +103,8 @@ inline void sound(ferry::wire::descriptor d) {
     HOLDS(to_json(from_bytes(bytes)) == text && to_bytes(from_json(text)) == bytes);
 }
 
-/// Decodes some bytes out of a block of exactly their size; what comes out is sound, what throws is a bad descriptor, and the
-/// memory that it took is no more than `times` the input.
+/// Decodes some bytes out of a block of exactly their size; what comes out is sound, what throws is a bad descriptor,
+/// and the memory that it took is no more than `times` the input.
 template <class F>
 void decode(std::span<std::byte const> bytes, std::size_t times, F decoder) {
     std::unique_ptr<std::byte[]> const exact{new std::byte[bytes.size()]};

@@ -1,5 +1,5 @@
-// Descriptors as bytes from a stranger. The checksum is no hurdle for one: unless the first byte is 0 the right one is appended, and
-// before it, where the first byte is even, the head that every document begins with.
+// Descriptors as bytes from a stranger. The checksum is no hurdle for one: unless the first byte is 0 the right one is
+// appended, and before it, where the first byte is even, the head that every document begins with.
 #include "wire.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
@@ -7,7 +7,8 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     auto const mode = data[0];
     std::vector<std::byte> bytes;
     if (mode % 2 == 0 && mode != 0)
-        for (unsigned const c : {'F' + 0u, 'R' + 0u, 'Y' + 0u, 'D' + 0u, 1u, 0u, mode / 2u % 8, 0u}) bytes.push_back(static_cast<std::byte>(c));
+        for (unsigned const c : {'F' + 0u, 'R' + 0u, 'Y' + 0u, 'D' + 0u, 1u, 0u, mode / 2u % 8, 0u})
+            bytes.push_back(static_cast<std::byte>(c));
     for (std::size_t i = 1; i < size; ++i) bytes.push_back(std::byte{data[i]});
     if (mode != 0) {
         auto const crc = ferry::wire::crc32c(bytes);

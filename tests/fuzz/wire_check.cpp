@@ -1,5 +1,5 @@
-// Descriptors out of arbitrary numbers: a tensor passes the check exactly when an oracle in wide integers says that all of it lies
-// in its memory; what passes goes through both forms unchanged, and what does not is not written.
+// Descriptors out of arbitrary numbers: a tensor passes the check exactly when an oracle in wide integers says that all
+// of it lies in its memory; what passes goes through both forms unchanged, and what does not is not written.
 #include "wire.hpp"
 
 namespace {
@@ -29,8 +29,13 @@ bool fits_63_bits(tensor const& t) {  // what the oracle leaves to the check: bi
 
 memory take_memory(fuzz::bytes& in) {
     bool const cuda = in.flip();
-    memory m{.kind = cuda ? memory_kind::cuda_legacy : memory_kind::host_shared, .type = cuda ? ferry::device_type::cuda : ferry::device_type::cpu,
-             .id = size(in), .allocation = size(in), .offset = size(in), .length = size(in), .name = "/f"};
+    memory m{.kind = cuda ? memory_kind::cuda_legacy : memory_kind::host_shared,
+             .type = cuda ? ferry::device_type::cuda : ferry::device_type::cpu,
+             .id = size(in),
+             .allocation = size(in),
+             .offset = size(in),
+             .length = size(in),
+             .name = "/f"};
     if (cuda) m.device[0] = 1, m.handle.resize(handle_size), m.ready.resize(in.flip() ? handle_size : 0);
     return m;
 }
@@ -39,7 +44,8 @@ node take_node(fuzz::bytes& in, int depth) {
     node n{.format = "i", .length = number(in), .null_count = -1, .offset = number(in), .flags = number(in)};
     for (auto k = in.below(4); k > 0; --k) n.buffers.push_back({in.below(3), size(in), size(in)});
     if (in.flip()) n.buffers.emplace_back();
-    for (auto k = in.below(3); k > 0 && depth < 70 && !in.is_empty(); --k) n.children.push_back(take_node(in, depth + 1));
+    for (auto k = in.below(3); k > 0 && depth < 70 && !in.is_empty(); --k)
+        n.children.push_back(take_node(in, depth + 1));
     if (in.flip() && depth < 70) n.dictionary.push_back(take_node(in, depth + 1));
     return n;
 }
@@ -57,8 +63,9 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
         d.root = take_node(in, 1);
     } else {
         tensor t{.memory = in.below(3)};
-        constexpr ferry::data_type types[] = {{ferry::type_code::float_, 32}, {ferry::type_code::int_, 4}, {ferry::type_code::float6_e2m3fn, 6},
-                                              {ferry::type_code::uint, 8}, {ferry::type_code::complex, 128}, {ferry::type_code::float_, 64, 65535}};
+        constexpr ferry::data_type types[] = {
+            {ferry::type_code::float_, 32}, {ferry::type_code::int_, 4},      {ferry::type_code::float6_e2m3fn, 6},
+            {ferry::type_code::uint, 8},    {ferry::type_code::complex, 128}, {ferry::type_code::float_, 64, 65535}};
         t.dtype = types[in.below(6)];
         t.flags = ferry::known(ferry::flags{in.below(8)});
         t.byte_offset = number(in);

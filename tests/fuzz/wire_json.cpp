@@ -1,4 +1,5 @@
-// Descriptors as JSON from a stranger. The checksum is no hurdle for one: a document that parses is read once more with the right one.
+// Descriptors as JSON from a stranger. The checksum is no hurdle for one: a document that parses is read once more with
+// the right one.
 #include "wire.hpp"
 
 #include <string>

@@ -18,11 +18,13 @@ constexpr std::int64_t many = 1000;
 
 /// A column of floats that `theirs` writes once the gate is open, as an array with an event.
 struct closed_column {
-    closed_column(ferry::device where, stream_token theirs) : floats{make_poisoned(where, {many}, theirs)}, closed{handle(theirs)} {
+    closed_column(ferry::device where, stream_token theirs)
+        : floats{make_poisoned(where, {many}, theirs)}, closed{handle(theirs)} {
         load_kernels();
         iota(floats.first(), floats.size(), handle(theirs));
         ferry::column_buffer const buffers[] = {{}, {floats.first(), many * 4}};
-        auto const c = ferry::make_column({.format = "f", .name = "x", .length = many, .buffers = buffers}, floats.memory, where);
+        auto const c =
+            ferry::make_column({.format = "f", .name = "x", .length = many, .buffers = buffers}, floats.memory, where);
         ferry::to_arrow(c, &array, cuda::arrow, theirs);
         ferry::to_arrow_schema(c, &schema);
     }
@@ -32,14 +34,17 @@ struct closed_column {
     ArrowSchema schema{};
 };
 
-[[nodiscard]] float const* data(ferry::column const& c) { return static_cast<float const*>(c.view().buffers()[1].data); }
+[[nodiscard]] float const* data(ferry::column const& c) {
+    return static_cast<float const*>(c.view().buffers()[1].data);
+}
 
 }  // namespace
 
 TEST_CASE("cuda arrow: an import returns while the producer's stream is closed, and the consumer's stream waits") {
     for (auto const where : cuda_memory) {
         test_stream const theirs, ours;
-        for (auto const on : {ours.token(), stream_token::cuda_legacy_default(), stream_token::cuda_per_thread_default()}) {
+        for (auto const on :
+             {ours.token(), stream_token::cuda_legacy_default(), stream_token::cuda_per_thread_default()}) {
             auto result = make_poisoned(gpu, {many});
             closed_column producer{where, theirs.token()};
             REQUIRE(producer.array.sync_event != nullptr);
@@ -81,7 +86,8 @@ TEST_CASE("cuda arrow: streams under capture are refused before anything is take
     closed_column producer{gpu, theirs.token()};
     producer.closed.open();
     must(cudaStreamBeginCapture(ours.get(), cudaStreamCaptureModeThreadLocal));
-    fails(errc::capturing, [&] { static_cast<void>(ferry::from_arrow(&producer.array, &producer.schema, cuda::arrow, ours.token())); });
+    fails(errc::capturing,
+          [&] { static_cast<void>(ferry::from_arrow(&producer.array, &producer.schema, cuda::arrow, ours.token())); });
     CHECK(!!producer.schema.release);
     ArrowDeviceArray out{};
     auto const c = ferry::from_arrow(&producer.array, &producer.schema, cuda::arrow);

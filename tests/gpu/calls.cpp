@@ -69,33 +69,33 @@ using support::calls::of;
 #define TEXT(name) TEXT_OF(name)
 
 // Weak, so that another interposer in the same program wins; are_seen() then says that nothing is counted here.
-#define COUNTED(kind, name, parameters, arguments)                             \
-    extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {   \
+#define COUNTED(kind, name, parameters, arguments)                                  \
+    extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {        \
         static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
-        if (support::calls::pass(kind)) return cudaErrorInvalidValue;          \
-        return next arguments;                                                 \
+        if (support::calls::pass(kind)) return cudaErrorInvalidValue;               \
+        return next arguments;                                                      \
     }
-#define COUNTED_WAIT(name, parameters, arguments)                              \
-    extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {   \
+#define COUNTED_WAIT(name, parameters, arguments)                                   \
+    extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {        \
         static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
-        bool const fails = support::calls::pass(of::synchronize);              \
-        cudaError_t const result = next arguments;                             \
-        return fails ? cudaErrorInvalidValue : result;                         \
+        bool const fails = support::calls::pass(of::synchronize);                   \
+        cudaError_t const result = next arguments;                                  \
+        return fails ? cudaErrorInvalidValue : result;                              \
     }
 
 // Functions of the driver that are looked up. They are handed out as wrappers, under the names that are asked for.
-#define COUNTED_DRIVER(kind, name, parameters, arguments)          \
-    namespace {                                                    \
-    CUresult(CUDAAPI* next_##name) parameters = nullptr;           \
-    CUresult CUDAAPI counted_##name parameters {                   \
+#define COUNTED_DRIVER(kind, name, parameters, arguments)                \
+    namespace {                                                          \
+    CUresult(CUDAAPI* next_##name) parameters = nullptr;                 \
+    CUresult CUDAAPI counted_##name parameters {                         \
         if (support::calls::pass(kind)) return CUDA_ERROR_INVALID_VALUE; \
-        return next_##name arguments;                              \
-    }                                                              \
+        return next_##name arguments;                                    \
+    }                                                                    \
     }
-#define HAND_OUT(name)                                                     \
-    if (std::strcmp(symbol, #name) == 0) {                                 \
-        next_##name = reinterpret_cast<decltype(next_##name)>(*entry);     \
-        *entry = reinterpret_cast<void*>(&counted_##name);                 \
+#define HAND_OUT(name)                                                 \
+    if (std::strcmp(symbol, #name) == 0) {                             \
+        next_##name = reinterpret_cast<decltype(next_##name)>(*entry); \
+        *entry = reinterpret_cast<void*>(&counted_##name);             \
     }
 
 COUNTED_DRIVER(of::record, cuEventRecord, (CUevent e, CUstream s), (e, s))
@@ -104,9 +104,11 @@ COUNTED_DRIVER(of::query, cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatu
 COUNTED_DRIVER(of::query, cuStreamGetDevice, (CUstream s, CUdevice* id), (s, id))
 COUNTED_DRIVER(of::query, cuStreamGetId, (CUstream s, unsigned long long* id), (s, id))
 
-extern "C" __attribute__((weak)) cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(
-    char const* symbol, void** entry, unsigned version, unsigned long long flags, cudaDriverEntryPointQueryResult* found) {
-    static auto* const next = support::calls::real<decltype(cudaGetDriverEntryPointByVersion)>(TEXT(cudaGetDriverEntryPointByVersion));
+extern "C" __attribute__((weak)) cudaError_t CUDARTAPI
+cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned version, unsigned long long flags,
+                                 cudaDriverEntryPointQueryResult* found) {
+    static auto* const next =
+        support::calls::real<decltype(cudaGetDriverEntryPointByVersion)>(TEXT(cudaGetDriverEntryPointByVersion));
     cudaError_t const result = next(symbol, entry, version, flags, found);
     if (result != cudaSuccess || *entry == nullptr) return result;
     HAND_OUT(cuEventRecord)
@@ -123,14 +125,18 @@ COUNTED_WAIT(cudaStreamSynchronize, (cudaStream_t s), (s))
 COUNTED_WAIT(cudaEventSynchronize, (cudaEvent_t e), (e))
 COUNTED(of::device_synchronize, cudaDeviceSynchronize, (), ())
 COUNTED(of::create_event, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned flags), (e, flags))
-COUNTED(of::copy, cudaMemcpyAsync, (void* d, void const* f, std::size_t n, cudaMemcpyKind k, cudaStream_t s), (d, f, n, k, s))
+COUNTED(of::copy, cudaMemcpyAsync, (void* d, void const* f, std::size_t n, cudaMemcpyKind k, cudaStream_t s),
+        (d, f, n, k, s))
 COUNTED(of::copy, cudaMemcpy2DAsync,
-        (void* d, std::size_t dp, void const* f, std::size_t fp, std::size_t w, std::size_t h, cudaMemcpyKind k, cudaStream_t s),
+        (void* d, std::size_t dp, void const* f, std::size_t fp, std::size_t w, std::size_t h, cudaMemcpyKind k,
+         cudaStream_t s),
         (d, dp, f, fp, w, h, k, s))
 COUNTED(of::copy, cudaMemcpy3DAsync, (cudaMemcpy3DParms const* p, cudaStream_t s), (p, s))
-COUNTED(of::copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s), (d, to, f, from, n, s))
+COUNTED(of::copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s),
+        (d, to, f, from, n, s))
 COUNTED(of::copy, cudaMemcpy3DPeerAsync, (cudaMemcpy3DPeerParms const* p, cudaStream_t s), (p, s))
-COUNTED(of::allocate, cudaMallocFromPoolAsync, (void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s), (p, n, pool, s))
+COUNTED(of::allocate, cudaMallocFromPoolAsync, (void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s),
+        (p, n, pool, s))
 COUNTED(of::allocate, cudaMalloc, (void** p, std::size_t n), (p, n))
 COUNTED(of::allocate, cudaHostAlloc, (void** p, std::size_t n, unsigned flags), (p, n, flags))
 COUNTED(of::allocate, cudaMallocManaged, (void** p, std::size_t n, unsigned flags), (p, n, flags))

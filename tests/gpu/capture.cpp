@@ -18,7 +18,8 @@ using ferry::stream_token;
 /// A capture on a stream of its own, of the strictest mode. `ends_well` asks that it is still valid.
 class capture {
    public:
-    explicit capture(unsigned flags = cudaStreamNonBlocking) : stream_{flags}, out_{make_poisoned(gpu, {100})}, in_{make_array(gpu, ferry::already_ready, {100})} {
+    explicit capture(unsigned flags = cudaStreamNonBlocking)
+        : stream_{flags}, out_{make_poisoned(gpu, {100})}, in_{make_array(gpu, ferry::already_ready, {100})} {
         load_kernels();
         must(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
     }
@@ -100,12 +101,14 @@ TEST_CASE("cuda capture: what a capture cannot take is refused, and the capture 
     refused("order from", [&](stream_token t) { ferry::cuda::order(t, other.token()); });
     refused("order to", [&](stream_token t) { ferry::cuda::order(other.token(), t); });
     refused("order to legacy", [&](stream_token t) { ferry::cuda::order(t, stream_token::cuda_legacy_default()); });
-    refused("order from per-thread", [&](stream_token t) { ferry::cuda::order(stream_token::cuda_per_thread_default(), t); });
+    refused("order from per-thread",
+            [&](stream_token t) { ferry::cuda::order(stream_token::cuda_per_thread_default(), t); });
     refused("wait", [&](stream_token t) { ferry::cuda::wait(t); });
     refused("copy", [&](stream_token t) { s.copy(plan, target.first(), gpu, array.first(), gpu, t); });
     refused("copy to the host", [&](stream_token t) { s.copy(plan, near, ferry::cpu, array.first(), gpu, t); });
     refused("memory", [&](stream_token t) { static_cast<void>(s.allocate(gpu, 100, t)); });
-    refused("pool", [&](stream_token t) { static_cast<void>(ferry::cuda::pool::default_of(0).allocate(100, handle(t))); });
+    refused("pool",
+            [&](stream_token t) { static_cast<void>(ferry::cuda::pool::default_of(0).allocate(100, handle(t))); });
     refused("exchange", [&](stream_token t) {
         auto pending = array;
         pending.ready_on = other.token();
@@ -159,7 +162,9 @@ TEST_CASE("cuda capture: memory of every kind comes and goes beside a capture") 
             CHECK(left_no_error());
             CHECK(c.ends_well());
         }
-        { ferry::cuda::memory const next(gpu, 16, stream_token{}); }  // brings what had to wait
+        {
+            ferry::cuda::memory const next(gpu, 16, stream_token{});
+        }  // brings what had to wait
         CHECK(pool_bytes_used() == before);
     }
 }
@@ -171,7 +176,8 @@ TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
     for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
         capture c{flags};
         auto const shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
-        auto const copied = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
+        auto const copied =
+            ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
         auto const host = ferry::to_host(array, ferry::cuda::system);
         CHECK(is_iota_on_host(host.view()));
         CHECK(c.ends_well());  // before the test waits: a capture of this mode refuses its thread's own waits
@@ -186,7 +192,9 @@ TEST_CASE("cuda capture: memory of a pool given back while its stream is capture
     ferry::cuda::pool const pool;
     ferry::buffer<ferry::cuda::pool_space> held{4096, ferry::cuda::pool_space{pool, s.get()}};
     must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal));
-    { auto const dead = std::move(held); }
+    {
+        auto const dead = std::move(held);
+    }
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
     if (graph != nullptr) must(cudaGraphDestroy(graph));
@@ -198,9 +206,11 @@ TEST_CASE("cuda capture: pack is captured, on the current device, and a graph re
     auto const from = make_array(gpu, ferry::already_ready, {30, 40});
     auto to = make_poisoned(gpu, {40, 30}), back = make_poisoned(gpu, {30, 40});
     std::int64_t const shape[] = {40, 30}, turned[] = {1, 40};
-    auto const there = ferry::make_copy_plan(ferry::view_of(to), ferry::tensor_view{std::as_const(from).first(), shape, turned, gpu});
+    auto const there =
+        ferry::make_copy_plan(ferry::view_of(to), ferry::tensor_view{std::as_const(from).first(), shape, turned, gpu});
     std::int64_t const back_shape[] = {30, 40}, back_turned[] = {1, 30};
-    auto const again = ferry::make_copy_plan(ferry::view_of(back), ferry::tensor_view{static_cast<float const*>(to.first()), back_shape, back_turned, gpu});
+    auto const again = ferry::make_copy_plan(
+        ferry::view_of(back), ferry::tensor_view{static_cast<float const*>(to.first()), back_shape, back_turned, gpu});
     auto const both = [&] {
         ferry::cuda::pack(there, to.first(), from.first(), s.get());
         ferry::cuda::pack(again, back.first(), to.first(), s.get());

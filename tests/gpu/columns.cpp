@@ -1,4 +1,5 @@
-// Columns between the host and a GPU: every type, by the plain back end and by the copier, and into memory of every kind.
+// Columns between the host and a GPU: every type, by the plain back end and by the copier, and into memory of every
+// kind.
 #include <ferry/column.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/ipc.hpp>
@@ -55,11 +56,14 @@ TEST_CASE("the validity of a column on a GPU is a tensor there") {
     float const values[] = {1, 2, 3};
     unsigned char const valid[] = {0b101};
     ferry::column_buffer const buffers[] = {{valid, 1}, {values, sizeof values}};
-    auto const there = ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, nullptr).to(gpu, cuda::system, stream.token());
+    auto const there = ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, nullptr)
+                           .to(gpu, cuda::system, stream.token());
     auto tensors = ferry::to_dlpack(there, cuda::system, stream.token());
     REQUIRE(tensors.validity);
     CHECK(tensors.validity->device() == gpu);
-    auto const back = ferry::from_tensors(std::move(tensors.data), std::move(tensors.validity), cuda::system, stream.token()).to(ferry::cpu, cuda::system, stream.token());
+    auto const back =
+        ferry::from_tensors(std::move(tensors.data), std::move(tensors.validity), cuda::system, stream.token())
+            .to(ferry::cpu, cuda::system, stream.token());
     CHECK(support::shown(back.view()) == std::vector<std::string>{"0000803f", "null", "00004040"});
 }
 

@@ -1,4 +1,5 @@
-// The copier on a real device: every byte, from every kind of memory to every other, against a copy that the host makes.
+// The copier on a real device: every byte, from every kind of memory to every other, against a copy that the host
+// makes.
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
@@ -87,24 +88,30 @@ void check_layout(layout const& l, ferry::device to, ferry::device from, cuda::c
     bytes want(l.dst_bytes, poison);
     auto const src = filled(from, source);
     auto const dst = filled(to, want);
-    auto const view = [&](void const* p, std::int64_t first, std::vector<std::int64_t> const& strides, ferry::device where) {
-        return ferry::tensor_view{const_cast<unsigned char*>(static_cast<unsigned char const*>(p)) + first, l.type, l.shape,
-                                  strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides}, where};
+    auto const view = [&](void const* p, std::int64_t first, std::vector<std::int64_t> const& strides,
+                          ferry::device where) {
+        return ferry::tensor_view{const_cast<unsigned char*>(static_cast<unsigned char const*>(p)) + first, l.type,
+                                  l.shape, strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides},
+                                  where};
     };
-    ferry::copy(view(want.data(), l.dst_first, l.dst_strides, ferry::cpu), view(source.data(), l.src_first, l.src_strides, ferry::cpu));
-    ferry::copy(view(dst.data(), l.dst_first, l.dst_strides, to), view(src.data(), l.src_first, l.src_strides, from), copier, on);
+    ferry::copy(view(want.data(), l.dst_first, l.dst_strides, ferry::cpu),
+                view(source.data(), l.src_first, l.src_strides, ferry::cpu));
+    ferry::copy(view(dst.data(), l.dst_first, l.dst_strides, to), view(src.data(), l.src_first, l.src_strides, from),
+                copier, on);
     auto const got = content_of(dst.data(), l.dst_bytes);
     bool const same = got == want;
     CHECK(same);
     if (!same) {
-        auto const at = static_cast<std::size_t>(std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin());
+        auto const at =
+            static_cast<std::size_t>(std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin());
         MESSAGE("the first wrong byte is ", at);
     }
     CHECK(left_no_error());
 }
 
 std::vector<layout> layouts() {
-    constexpr ferry::data_type f32{ferry::type_code::float_, 32}, u8{ferry::type_code::uint, 8}, i4{ferry::type_code::int_, 4};
+    constexpr ferry::data_type f32{ferry::type_code::float_, 32}, u8{ferry::type_code::uint, 8},
+        i4{ferry::type_code::int_, 4};
     return {
         {"transposed", f32, {300, 500}, {}, {1, 300}, 0, 0, 600'000, 600'000},
         {"transposed, large", f32, {3000, 5000}, {}, {1, 3000}, 0, 0, 60'000'000, 60'000'000},
@@ -132,16 +139,20 @@ std::vector<layout> layouts() {
 TEST_CASE("copier: bytes in one piece, of any size, from and to every kind of memory, touched and fresh") {
     cuda::copier copier;
     test_stream const s;
-    for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, mib - 1, mib, mib + 1, 3 * mib, 16 * mib, 300 * mib + 3}) {
+    for (std::size_t const n :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4096}, mib - 1, mib, mib + 1, 3 * mib, 16 * mib, 300 * mib + 3}) {
         if (is_short() && n > 16 * mib) continue;
         CAPTURE(n);
         auto const source = numbered(n);
         auto const count = static_cast<std::int64_t>(n);
         auto const on_gpu = filled(gpu, source);
-        for (auto const on : {s.token(), ferry::stream_token{}, ferry::stream_token::cuda_legacy_default(), ferry::stream_token::cuda_per_thread_default()}) {
+        for (auto const on : {s.token(), ferry::stream_token{}, ferry::stream_token::cuda_legacy_default(),
+                              ferry::stream_token::cuda_per_thread_default()}) {
             if (n > 16 * mib && on != s.token()) continue;
             auto const matches = [&](void const* p) { return n == 0 || std::memcmp(p, source.data(), n) == 0; };
-            auto const fetch = [&](void* to, ferry::device where) { ferry::copy(flat(to, count, where), flat(on_gpu.data(), count, gpu), copier, on); };
+            auto const fetch = [&](void* to, ferry::device where) {
+                ferry::copy(flat(to, count, where), flat(on_gpu.data(), count, gpu), copier, on);
+            };
             bytes touched(n, poison);
             fetch(touched.data(), ferry::cpu);
             CHECK(matches(touched.data()));
@@ -192,7 +203,9 @@ TEST_CASE("copier: any layout, with kernels and without") {
 TEST_CASE("copier: slabs of a plan larger than one are the whole") {
     cuda::copier copier{with_pack()};
     test_stream const s;
-    layout const l{"transposed, 600 MB", {ferry::type_code::float_, 32}, {10'000, 15'000}, {}, {1, 10'000}, 0, 0, 600'000'000, 600'000'000};
+    layout const l{
+        "transposed, 600 MB", {ferry::type_code::float_, 32}, {10'000, 15'000}, {}, {1, 10'000}, 0, 0, 600'000'000,
+        600'000'000};
     check_layout(l, ferry::cpu, gpu, copier, s.token());
     check_layout(l, gpu, pinned, copier, s.token());
 }
@@ -223,8 +236,10 @@ TEST_CASE("copier: many threads at once") {
                 bytes back(source.size());
                 bool const named = round % 3 != 0;
                 if (!named) s.finish();
-                ferry::copy(flat(far.data(), n, gpu), flat(const_cast<unsigned char*>(source.data()), n, ferry::cpu), copier, named ? s.token() : ferry::stream_token{});
-                ferry::copy(flat(back.data(), n, ferry::cpu), flat(far.data(), n, gpu), copier, named ? s.token() : ferry::stream_token{});
+                ferry::copy(flat(far.data(), n, gpu), flat(const_cast<unsigned char*>(source.data()), n, ferry::cpu),
+                            copier, named ? s.token() : ferry::stream_token{});
+                ferry::copy(flat(back.data(), n, ferry::cpu), flat(far.data(), n, gpu), copier,
+                            named ? s.token() : ferry::stream_token{});
                 if (back != source) ++wrong;
             }
         });
@@ -239,7 +254,9 @@ TEST_CASE("copier: waits for its own stream and for no other") {
     std::int64_t const n = 32 * mib;
     auto const source = filled(gpu, numbered(32 * mib));
     bytes to(32 * mib), later(32 * mib);
-    auto const copy_to = [&](bytes& dst, ferry::stream_token on) { ferry::copy(flat(dst.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier, on); };
+    auto const copy_to = [&](bytes& dst, ferry::stream_token on) {
+        ferry::copy(flat(dst.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier, on);
+    };
     copy_to(to, open.token());  // slots are pinned and threads started before the gate closes
     std::fill(to.begin(), to.end(), poison);
     gate g{closed.get()};
@@ -260,13 +277,17 @@ TEST_CASE("copier: what a closed stream will write is what the host gets") {
     for (std::int64_t const n : {1000, 8'000'000}) {
         test_stream const s;
         auto const source = make_poisoned(gpu, {n});
-        { ferry::cuda::memory const warm{gpu, 4, s.token()}; }
+        {
+            ferry::cuda::memory const warm{gpu, 4, s.token()};
+        }
         std::vector<float> to(static_cast<std::size_t>(n));
-        ferry::copy(ferry::tensor_view{to.data(), source.shape}, ferry::tensor_view{source.first(), source.shape, {}, gpu}, copier, s.token());
+        ferry::copy(ferry::tensor_view{to.data(), source.shape},
+                    ferry::tensor_view{source.first(), source.shape, {}, gpu}, copier, s.token());
         gate g{s.get()};
         iota(source.first(), source.size(), s.get());
         opener const later{g};
-        ferry::copy(ferry::tensor_view{to.data(), source.shape}, ferry::tensor_view{source.first(), source.shape, {}, gpu}, copier, s.token());
+        ferry::copy(ferry::tensor_view{to.data(), source.shape},
+                    ferry::tensor_view{source.first(), source.shape, {}, gpu}, copier, s.token());
         CHECK(g.is_open());
         CHECK(is_iota(to));
         CHECK(!g.was_forced());
@@ -280,7 +301,8 @@ TEST_CASE("copier: a stream that is captured is refused before anything is queue
     std::int64_t const n = mib;
     bytes to(mib);
     must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeRelaxed));
-    fails(ferry::errc::capturing, [&] { ferry::copy(flat(to.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier, s.token()); });
+    fails(ferry::errc::capturing,
+          [&] { ferry::copy(flat(to.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier, s.token()); });
     cudaGraph_t graph = nullptr;
     must(cudaStreamEndCapture(s.get(), &graph));
     must(cudaGraphDestroy(graph));
@@ -304,10 +326,14 @@ TEST_CASE("copier: whichever call fails, the caller hears of it once, no slot is
             cuda::copier copier{with_pack()};
             auto const copy = [&] {
                 if (what == 0) ferry::copy(flat(to.data(), n, ferry::cpu), flat(far.data(), n, gpu), copier, s.token());
-                if (what == 1) ferry::copy(flat(far.data(), n, gpu), flat(const_cast<unsigned char*>(source.data()), n, ferry::cpu), copier, s.token());
+                if (what == 1)
+                    ferry::copy(flat(far.data(), n, gpu),
+                                flat(const_cast<unsigned char*>(source.data()), n, ferry::cpu), copier, s.token());
                 if (what == 2) {
                     auto* const floats = reinterpret_cast<float*>(to.data());
-                    ferry::copy(ferry::tensor_view{floats, shape}, ferry::tensor_view{static_cast<float*>(far.data()), shape, strides, gpu}, copier, s.token());
+                    ferry::copy(ferry::tensor_view{floats, shape},
+                                ferry::tensor_view{static_cast<float*>(far.data()), shape, strides, gpu}, copier,
+                                s.token());
                 }
             };
             calls::fail_at(nth);
@@ -337,7 +363,9 @@ TEST_CASE("pending: a copy to pinned or managed memory blocks nobody, and comes 
     for (auto const where : {pinned, managed}) {
         test_stream const s;
         auto source = make_poisoned(gpu, {100'000});
-        { auto const warm = copier.allocate(pinned, 400'000, {}); }  // kept: nothing is pinned behind the gate
+        {
+            auto const warm = copier.allocate(pinned, 400'000, {});
+        }  // kept: nothing is pinned behind the gate
         float* const first = source.first();
         auto const count = source.size();
         auto copy = [&] {
@@ -359,7 +387,12 @@ TEST_CASE("pending: a copy to pinned or managed memory blocks nobody, and comes 
         fails(ferry::errc::consumed, [&] { static_cast<void>(copy.get()); });
     }
     auto t = ferry::to_dlpack(make_array(gpu, ferry::already_ready, {4}));
-    fails(ferry::errc::device, [&] { static_cast<void>(cuda::copy_async(std::move(t), ferry::cpu, copier, ferry::stream_token::cuda_legacy_default())); }, {"cuda_host"});
+    fails(ferry::errc::device,
+          [&] {
+              static_cast<void>(
+                  cuda::copy_async(std::move(t), ferry::cpu, copier, ferry::stream_token::cuda_legacy_default()));
+          },
+          {"cuda_host"});
     CHECK(t);
 }
 
@@ -394,12 +427,14 @@ TEST_CASE("batch: scattered pieces, on any stream, the legacy default one too") 
     auto const source = numbered(piece * count * 2);
     auto const src = filled(gpu, source);
     test_stream const s;
-    for (auto const on : {s.token(), ferry::stream_token::cuda_legacy_default(), ferry::stream_token::cuda_per_thread_default()}) {
+    for (auto const on :
+         {s.token(), ferry::stream_token::cuda_legacy_default(), ferry::stream_token::cuda_per_thread_default()}) {
         auto const dst = filled(pinned, bytes(piece * count, poison));
         auto* const to = static_cast<unsigned char*>(dst.data());
         auto const* const from = static_cast<unsigned char const*>(src.data());
         std::vector<cuda::piece> pieces;
-        for (std::size_t i = 0; i < count; ++i) pieces.push_back({to + i * piece, from + (count - 1 - i) * 2 * piece, i == 7 ? 0 : piece});
+        for (std::size_t i = 0; i < count; ++i)
+            pieces.push_back({to + i * piece, from + (count - 1 - i) * 2 * piece, i == 7 ? 0 : piece});
         cuda::copy_batch(pieces, on);
         cuda::wait(on);
         int wrong = 0;

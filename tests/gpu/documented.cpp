@@ -20,8 +20,7 @@ TEST_CASE(
     CHECK(first == 1.0f);
 
     // [copier]
-    ferry::cuda::copier
-        copier;  // one for a program: threads and pinned slots come with the first copy and stay
+    ferry::cuda::copier copier;  // one for a program: threads and pinned slots come with the first copy and stay
     ferry::managed_tensor const fast = ferry::to_host(array, copier);
     // [/copier]
     CHECK(is_iota_on_host(fast.view()));
@@ -36,8 +35,7 @@ TEST_CASE(
 
     // [async]
     constexpr ferry::device pinned_memory{ferry::device_type::cuda_host};
-    auto pending =
-        ferry::cuda::copy_async(ferry::to_dlpack(array), pinned_memory, copier, ready_on);
+    auto pending = ferry::cuda::copy_async(ferry::to_dlpack(array), pinned_memory, copier, ready_on);
     // … the host goes on, and so may the stream …
     ferry::managed_tensor const done = pending.get();  // waits for this copy alone
     // [/async]

@@ -23,14 +23,16 @@ TEST_CASE("cuda R53: shares where it is, copies on demand and says so") {
         auto const shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
         CHECK(shared.view().data() == array.first());
         CHECK(!shared.is_copied());
-        auto const copied = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
+        auto const copied =
+            ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
         CHECK(copied.view().data() != array.first());
         CHECK(copied.is_copied());
         CHECK(ferry::cuda::where_is(copied.view().data()).type == where.type);
         ours.finish();
         CHECK(is_iota(copied.view()));
-        auto const imported = ferry::from_dlpack<taken>(ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system),
-                                                        {.stream = ours.token()}, ferry::cuda::system, ours.token());
+        auto const imported =
+            ferry::from_dlpack<taken>(ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system),
+                                      {.stream = ours.token()}, ferry::cuda::system, ours.token());
         CHECK(imported.tensor.view().data() == array.first());
     }
 }
@@ -41,9 +43,10 @@ TEST_CASE("cuda R39, R53: pinned and managed memory under the names of others, w
         device from, to;
         bool is_shared;
     };
-    for (auto const& [from, to, is_shared] : {row{pinned, ferry::cpu, true}, row{managed, ferry::cpu, true}, row{managed, gpu, true},
-                                              row{gpu, ferry::cpu, false}, row{pinned, gpu, false}, row{gpu, pinned, false},
-                                              row{gpu, managed, false}, row{managed, pinned, false}, row{pinned, managed, false}}) {
+    for (auto const& [from, to, is_shared] :
+         {row{pinned, ferry::cpu, true}, row{managed, ferry::cpu, true}, row{managed, gpu, true},
+          row{gpu, ferry::cpu, false}, row{pinned, gpu, false}, row{gpu, pinned, false}, row{gpu, managed, false},
+          row{managed, pinned, false}, row{pinned, managed, false}}) {
         CAPTURE(ferry::name(from.type));
         CAPTURE(ferry::name(to.type));
         auto const array = make_array(from, theirs.token(), {5, 6});
@@ -58,7 +61,10 @@ TEST_CASE("cuda R39, R53: pinned and managed memory under the names of others, w
             ours.finish();
             CHECK(is_iota(got.view()));
         }
-        auto const never = [&] { return ferry::to_dlpack(array, {.device = to, .copy = copy_policy::never, .stream = on}, ferry::cuda::system); };
+        auto const never = [&] {
+            return ferry::to_dlpack(array, {.device = to, .copy = copy_policy::never, .stream = on},
+                                    ferry::cuda::system);
+        };
         if (is_shared) {
             auto const same = never();
             CHECK(same.view().data() == array.first());
@@ -72,11 +78,13 @@ TEST_CASE("cuda: from the host to every kind, and back") {
     test_stream const ours;
     auto const array = make_array(ferry::cpu, {}, {7, 11});
     for (auto const to : cuda_memory)
-        for (auto const on : {ours.token(), stream_token{}, stream_token::no_sync(), stream_token::cuda_per_thread_default()}) {
+        for (auto const on :
+             {ours.token(), stream_token{}, stream_token::no_sync(), stream_token::cuda_per_thread_default()}) {
             CAPTURE(ferry::name(to.type));
             auto got = ferry::from_dlpack<taken>(array, {.device = to, .stream = on}, ferry::cuda::system);
             CHECK(got.tensor.is_copied());
-            auto const back = ferry::to_host(std::move(got.tensor), ferry::cuda::system, on.names_stream() ? on : stream_token::cuda_legacy_default());
+            auto const back = ferry::to_host(std::move(got.tensor), ferry::cuda::system,
+                                             on.names_stream() ? on : stream_token::cuda_legacy_default());
             CHECK(is_iota_on_host(back.view()));
         }
 }
@@ -99,7 +107,8 @@ TEST_CASE("cuda R50: a queued copy keeps its source alive") {
     load_kernels();
     gate closed{theirs.get()};
     iota(array.first(), 1000, theirs.get());
-    auto const got = ferry::to_dlpack(std::move(array), {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
+    auto const got =
+        ferry::to_dlpack(std::move(array), {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
     array.memory.reset();
     auto other = ferry::cuda::memory{gpu, 4000, ours.token()};  // would get the source's place, were it free
     CHECK(!closed.is_open());
@@ -114,13 +123,15 @@ TEST_CASE("cuda: results live in the caller's space") {
     auto const array = make_array(gpu, theirs.token(), {1000});
     ferry::cuda::pinned_pool const slots;
     {
-        auto const host = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{slots, ferry::cuda::system});
+        auto const host =
+            ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{slots, ferry::cuda::system});
         CHECK(ferry::cuda::where_is(host.view().data()).type == ferry::device_type::cuda_host);
         CHECK(is_iota_on_host(host.view()));
     }
     CHECK(slots.kept() == 4096);
-    auto const on_pool = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = theirs.token()},
-                                          ferry::allocating_from{ferry::cuda::pool_space{ferry::cuda::pool{}, theirs.get()}, ferry::cuda::system});
+    auto const on_pool = ferry::to_dlpack(
+        array, {.copy = copy_policy::always, .stream = theirs.token()},
+        ferry::allocating_from{ferry::cuda::pool_space{ferry::cuda::pool{}, theirs.get()}, ferry::cuda::system});
     theirs.finish();
     CHECK(is_iota(on_pool.view()));
 }
@@ -138,8 +149,9 @@ TEST_CASE("cuda: many exchanges on many threads, and nothing is left") {
                         auto const where = cuda_memory[(t + i) % 3];
                         auto const array = make_array(where, theirs.token(), {1 + i % 7, 64});
                         auto shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
-                        auto copied = ferry::to_dlpack(std::move(shared), {.copy = copy_policy::always, .stream = theirs.token()},
-                                                       ferry::cuda::system, ours.token());
+                        auto copied =
+                            ferry::to_dlpack(std::move(shared), {.copy = copy_policy::always, .stream = theirs.token()},
+                                             ferry::cuda::system, ours.token());
                         auto const host = ferry::to_host(std::move(copied), ferry::cuda::system, theirs.token());
                         if (!is_iota_on_host(host.view())) ++wrong;
                         ours.finish();

@@ -86,11 +86,14 @@ TEST_CASE("cuda: memory of a context that is not the primary one is refused by n
     CUdeviceptr p = 0;
     REQUIRE(allocate(&p, 4096) == CUDA_SUCCESS);
     REQUIRE(set_current(primary) == CUDA_SUCCESS);
-    fails(errc::device, [&] { static_cast<void>(ferry::cuda::where_is(reinterpret_cast<void*>(p))); }, {"not the primary one"});
+    fails(errc::device, [&] { static_cast<void>(ferry::cuda::where_is(reinterpret_cast<void*>(p))); },
+          {"not the primary one"});
     CHECK(left_no_error());
     if (count > 1) {  // a scope on another device gives the context of the user's own making back
         REQUIRE(set_current(own) == CUDA_SUCCESS);
-        { ferry::cuda::device_guard const on{1}; }
+        {
+            ferry::cuda::device_guard const on{1};
+        }
         CUcontext now = nullptr;
         CHECK(ferry::cuda::detail::driver().context_current(&now) == CUDA_SUCCESS);
         CHECK(now == own);

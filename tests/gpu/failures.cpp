@@ -84,8 +84,10 @@ struct things {
 
     /// \param failed  the call that was made to fail, so that it made nothing
     [[nodiscard]] static things now(std::string_view failed) {
-        bool const no_block = failed.starts_with("cudaMalloc") || failed == "cudaHostAlloc", no_event = failed == "cudaEventCreateWithFlags";
-        return {calls::count(calls::of::allocate) - no_block - calls::count(calls::of::free), static_cast<std::int64_t>(pool_bytes_used()),
+        bool const no_block = failed.starts_with("cudaMalloc") || failed == "cudaHostAlloc",
+                   no_event = failed == "cudaEventCreateWithFlags";
+        return {calls::count(calls::of::allocate) - no_block - calls::count(calls::of::free),
+                static_cast<std::int64_t>(pool_bytes_used()),
                 calls::count(calls::of::create_event) - no_event - events_destroyed, streams_made, count_threads()};
     }
     [[nodiscard]] static std::int64_t count_threads() {
@@ -102,7 +104,8 @@ struct entry {
     bool tells_all = true;  ///< else some calls may fail without harm
 };
 
-/// Makes the n-th call fail, for n = 1, 2, … until none does. Prints a line. `settle` waits for the streams that the entry uses.
+/// Makes the n-th call fail, for n = 1, 2, … until none does. Prints a line. `settle` waits for the streams that the
+/// entry uses.
 void fails_well(entry const& e, std::function<void()> const& settle) {
     std::string const name = e.name;
     CAPTURE(name);
@@ -114,7 +117,8 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
         } catch (ferry::error const& reported) {
             threw = true;
             failed = reported.api();
-            CHECK((reported.code() == errc::driver || reported.code() == errc::out_of_memory || reported.code() == errc::device));
+            CHECK((reported.code() == errc::driver || reported.code() == errc::out_of_memory ||
+                   reported.code() == errc::device));
         } catch (std::exception const&) {  // the test's own call
             threw = true;
         }
@@ -150,7 +154,8 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
             released += deleted;
             told += threw;
             // A thread that was joined is listed for a moment more.
-            for (int i = 0; i < 1000 && things::count_threads() > before.threads; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+            for (int i = 0; i < 1000 && things::count_threads() > before.threads; ++i)
+                std::this_thread::sleep_for(std::chrono::milliseconds{1});
             auto const now = things::now(threw ? failed : std::string{});
             left.blocks += now.blocks;
             left.events += now.events;
@@ -162,7 +167,8 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
         return left;
     };
     auto left = fail_each_call();
-    if (left.threads > 0) left.threads = fail_each_call().threads;  // CUDA's own threads start when it pleases, and once
+    // CUDA's own threads start when it pleases, and once.
+    if (left.threads > 0) left.threads = fail_each_call().threads;
     CHECK(attempts > 1);  // some call could fail
     CHECK(attempts < 1000);
     CHECK(left.blocks == 0);
@@ -173,8 +179,10 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
     auto const n = [](auto x) { return static_cast<long long>(x); };
     char deleters[40] = "no tensor";
     if (e.from != nullptr) std::snprintf(deleters, sizeof deleters, "%d of %d released", released, attempts);
-    std::printf("injected | %-42s | n = 1 to %3d, %3d told | %-19s | left: %lld blocks, %lld bytes, %lld events, %lld streams, %lld threads\n",
-                e.name, attempts - 1, told, deleters, n(left.blocks), n(left.bytes), n(left.events), n(left.streams), n(left.threads));
+    std::printf(
+        "injected | %-42s | n = 1 to %3d, %3d told | %-19s | left: %lld blocks, %lld bytes, %lld events, %lld streams, %lld threads\n",
+        e.name, attempts - 1, told, deleters, n(left.blocks), n(left.bytes), n(left.events), n(left.streams),
+        n(left.threads));
     std::fflush(stdout);
 }
 
@@ -197,7 +205,8 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
     }
     test_stream const theirs, ours;
     auto const source = make_array(gpu, theirs.token(), {100}), locked = make_array(pinned, theirs.token(), {100});
-    auto const large = make_array(gpu, theirs.token(), {3'000'000}), large_host = make_array(ferry::cpu, {}, {3'000'000});
+    auto const large = make_array(gpu, theirs.token(), {3'000'000}),
+               large_host = make_array(ferry::cpu, {}, {3'000'000});
     auto wide = large, tall = large, scattered = large;
     wide.shape = {1500, 2000}, wide.strides = {1, 1500};
     tall.shape = {2000, 100}, tall.strides = {1, 2000};
@@ -218,34 +227,42 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
             ferry::cuda::copier copier{small_copier(packs)};
             auto tensor = take(raw);
             auto const ready_on = tensor.device() == ferry::cpu ? ferry::already_ready : theirs.token();
-            static_cast<void>(ferry::to_dlpack(std::move(tensor), {.device = where, .copy = copy_policy::always, .stream = ours.token()}, copier, ready_on));
+            static_cast<void>(ferry::to_dlpack(std::move(tensor),
+                                               {.device = where, .copy = copy_policy::always, .stream = ours.token()},
+                                               copier, ready_on));
             ours.finish();
             CHECK(copier.slots().first == copier.slots().second);
         };
     };
     std::vector<entry> const entries{
-        {"system: to_host", &source, [&](auto* raw) {
+        {"system: to_host", &source,
+         [&](auto* raw) {
              auto const host = ferry::to_host(take(raw), s, theirs.token());
              CHECK(is_iota_on_host(host.view()));
          }},
-        {"system: to_host of pinned memory", &locked, [&](auto* raw) {
+        {"system: to_host of pinned memory", &locked,
+         [&](auto* raw) {
              auto const host = ferry::to_host(take(raw), s, theirs.token());
              CHECK(is_iota_on_host(host.view()));
          }},
         {"system: a copy on a stream", &source,
          [&](auto* raw) {
-             auto const got = ferry::to_dlpack(take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token());
+             auto const got =
+                 ferry::to_dlpack(take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token());
              ours.finish();
          }},
         {"system: shared in order", &source,
-         [&](auto* raw) { static_cast<void>(ferry::to_dlpack(take(raw), {.stream = ours.token()}, s, theirs.token())); }},
+         [&](auto* raw) {
+             static_cast<void>(ferry::to_dlpack(take(raw), {.stream = ours.token()}, s, theirs.token()));
+         }},
         {"system: to pinned memory", &source,
          [&](auto* raw) { static_cast<void>(ferry::to_dlpack(take(raw), {.device = pinned}, s, theirs.token())); }},
         {"system: to managed memory", &source,
          [&](auto* raw) { static_cast<void>(ferry::to_dlpack(take(raw), {.device = managed}, s, theirs.token())); }},
         {"system: from_dlpack with a copy", &source,
          [&](auto* raw) {
-             static_cast<void>(ferry::from_dlpack<taken>(take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token()));
+             static_cast<void>(ferry::from_dlpack<taken>(
+                 take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token()));
              ours.finish();
          }},
         {"system: pinned memory to the device", &locked,
@@ -253,7 +270,8 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              static_cast<void>(ferry::to_dlpack(take(raw), {.device = gpu, .stream = ours.token()}, s, theirs.token()));
              ours.finish();
          }},
-        {"system: columns, by the host", &tall, [&](auto* raw) { static_cast<void>(ferry::to_host(take(raw), s, theirs.token())); }},
+        {"system: columns, by the host", &tall,
+         [&](auto* raw) { static_cast<void>(ferry::to_host(take(raw), s, theirs.token())); }},
         {"copier: to_host", &source, to_host(), false},
         {"copier: to_host by lanes", &large, to_host(), false},
         {"copier: to_host, packed", &wide, to_host(true), false},
@@ -302,11 +320,16 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
         {"pinned_pool", nullptr,
          [&](auto*) {
              ferry::cuda::pinned_pool const pool;
-             { ferry::buffer<ferry::cuda::pinned_pool> const b{4096, pool}; }
+             {
+                 ferry::buffer<ferry::cuda::pinned_pool> const b{4096, pool};
+             }
              ferry::buffer<ferry::cuda::pinned_pool> const again{4096, pool};
          }},
         {"pool_space", nullptr,
-         [&](auto*) { ferry::buffer<ferry::cuda::pool_space> const b{4096, ferry::cuda::pool_space{ferry::cuda::pool{}, ours.get()}}; }},
+         [&](auto*) {
+             ferry::buffer<ferry::cuda::pool_space> const b{4096,
+                                                            ferry::cuda::pool_space{ferry::cuda::pool{}, ours.get()}};
+         }},
         {"where_is", nullptr, [&](auto*) { static_cast<void>(ferry::cuda::where_is(source.first())); }},
         {"event", nullptr,
          [&](auto*) {
@@ -329,7 +352,8 @@ TEST_CASE("cuda: an error that is not the end is cleared, and the next call work
 
 namespace {
 
-/// Runs one test case of this program, which is skipped otherwise, in a process of its own. Its exit status; −1: a signal.
+/// Runs one test case of this program, which is skipped otherwise, in a process of its own. Its exit status; −1: a
+/// signal.
 int run_alone(char const* name) {
     std::string const filter = std::string{"--test-case="} + name;
     pid_t const child = fork();

@@ -20,11 +20,13 @@ __global__ void spin(int volatile* flags, unsigned long long nanoseconds) {
 }
 
 __global__ void write_iota(float* to, unsigned long long n) {
-    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) to[i] = static_cast<float>(i + 1);
+    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        to[i] = static_cast<float>(i + 1);
 }
 
 __global__ void write_sum(float* to, float const* from, float more, unsigned long long n) {
-    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) to[i] = from[i] + more;
+    for (unsigned long long i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        to[i] = from[i] + more;
 }
 
 double patience() {

@@ -1,5 +1,5 @@
-// A gate closes a stream: a kernel spins there on a flag of the host until somebody opens it. And kernels to write with.
-// Plain C++; gate.cu holds the kernels.
+// A gate closes a stream: a kernel spins there on a flag of the host until somebody opens it. And kernels to write
+// with. Plain C++; gate.cu holds the kernels.
 #pragma once
 
 #include <ferry/cuda/api.hpp>
@@ -11,8 +11,9 @@ namespace support {
 /// Throws std::runtime_error unless a call of a test's own succeeded.
 void must(cudaError_t e, char const* what = "a test's own call");
 
-/// Nothing queued on the stream behind a gate runs before it is opened; after 8 seconds (FERRY_GATE_SECONDS) it opens by itself, so
-/// that a failing test ends. Memory that CUDA frees by waiting for the device (cudaFree, cudaFreeHost) must not die while it is closed.
+/// Nothing queued on the stream behind a gate runs before it is opened; after 8 seconds (FERRY_GATE_SECONDS) it opens
+/// by itself, so that a failing test ends. Memory that CUDA frees by waiting for the device (cudaFree, cudaFreeHost)
+/// must not die while it is closed.
 class gate {
    public:
     /// On the device of the stream, or for default streams on the current one.

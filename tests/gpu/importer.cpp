@@ -129,11 +129,14 @@ class aside {
 }
 
 /// The floats behind a handle, on the host.
-[[nodiscard]] ferry::managed_tensor floats_at(ferry::cuda::ipc_handle const& handle, std::uint64_t offset, std::int64_t count, std::int64_t step) {
+[[nodiscard]] ferry::managed_tensor floats_at(ferry::cuda::ipc_handle const& handle, std::uint64_t offset,
+                                              std::int64_t count, std::int64_t step) {
     std::int64_t const shape[] = {count}, strides[] = {step};
     ferry::device const where{ferry::device_type::cuda, 0};
-    return ferry::to_host(ferry::cuda::attach_handle(handle, offset, {static_cast<void*>(nullptr), ferry::dtype_of<float>, shape, strides, where}),
-                          ferry::cuda::system, ferry::already_ready);
+    return ferry::to_host(
+        ferry::cuda::attach_handle(handle, offset,
+                                   {static_cast<void*>(nullptr), ferry::dtype_of<float>, shape, strides, where}),
+        ferry::cuda::system, ferry::already_ready);
 }
 
 /// What the importer has open.
@@ -191,10 +194,10 @@ struct state {
                 memory->wait_ready(description, on());
                 bring(memory->data(), description.length);
                 return {};
-            case finish:
-                own->wait();
-                return {pinned, pinned + std::exchange(brought, 0)};
-            case overwrite: must(cudaMemsetAsync(memory->data(), static_cast<int>(payload[0]), description.length, own->get())); return {};
+            case finish: own->wait(); return {pinned, pinned + std::exchange(brought, 0)};
+            case overwrite:
+                must(cudaMemsetAsync(memory->data(), static_cast<int>(payload[0]), description.length, own->get()));
+                return {};
             case hold: closed.emplace(own->get()); return {};
             case release: closed.reset(); return {};
             case done: return mark(on());
@@ -207,12 +210,13 @@ struct state {
             case let_go_later: later.start([this] { memory.reset(); }); return {};
             case attach:
                 if (!own) start(0);
-                tensor = ferry::ipc::attach(ferry::wire::from_bytes(payload), {.session = &session, .stream = on()}, back_end);
+                tensor = ferry::ipc::attach(ferry::wire::from_bytes(payload), {.session = &session, .stream = on()},
+                                            back_end);
                 return {std::byte{tensor.view().is_read_only()}};
-            case elements: return bytes_of(ferry::to_dlpack(ferry::managed_tensor{std::move(tensor)}, {.device = ferry::cpu, .stream = {}}, back_end, on()));
-            case copy_later:
-                bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes()));
-                return {};
+            case elements:
+                return bytes_of(ferry::to_dlpack(ferry::managed_tensor{std::move(tensor)},
+                                                 {.device = ferry::cpu, .stream = {}}, back_end, on()));
+            case copy_later: bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes())); return {};
             case drop: tensor = {}; return {};
             case drop_later: later.start([this] { tensor = {}; }); return {};
             case is_gone: return {std::byte{later.has_ended()}};
@@ -270,10 +274,13 @@ int look_at(char const* handle, char const* offset, char const* count, char cons
             if (pool == nullptr) return floats_at(bytes, begin, n, 1);
             ferry::cuda::imported_memory memory{ferry::cuda::imported_pool{std::atoi(pool), 0}, bytes};
             std::int64_t const shape[] = {n};
-            ferry::tensor_view const view{memory.data() + begin, ferry::dtype_of<float>, shape, {}, {ferry::device_type::cuda, 0}};
-            return ferry::to_host(ferry::make_managed(std::move(memory), view), ferry::cuda::system, ferry::already_ready);
+            ferry::tensor_view const view{
+                memory.data() + begin, ferry::dtype_of<float>, shape, {}, {ferry::device_type::cuda, 0}};
+            return ferry::to_host(ferry::make_managed(std::move(memory), view), ferry::cuda::system,
+                                  ferry::already_ready);
         }();
-        for (std::int64_t i = 0; i < n; ++i) std::printf("%g ", static_cast<double>(static_cast<float const*>(found.view().data())[i]));
+        for (std::int64_t i = 0; i < n; ++i)
+            std::printf("%g ", static_cast<double>(static_cast<float const*>(found.view().data())[i]));
     } catch (ferry::error const& e) {
         std::fprintf(stderr, "%s\n", e.what());
         return 1;
@@ -343,7 +350,8 @@ answer importer::open(std::span<std::byte const> descriptor, std::int32_t device
 bool importer::passes(int file) {
     std::uint32_t code = 0;
     std::vector<std::byte> nothing;
-    return send_message(socket_, pass_file, {}) && send_file(socket_, file) && receive_message(socket_, code, nothing) && code == 0;
+    return send_message(socket_, pass_file, {}) && send_file(socket_, file) &&
+           receive_message(socket_, code, nothing) && code == 0;
 }
 
 }  // namespace support

@@ -15,24 +15,24 @@ namespace support {
 
 /// What an importer is told to do; each is answered by an errc (0: done) and bytes.
 enum class order_of_work : std::uint32_t {
-    open,      ///< payload: device or -1, file descriptor or -1 (both int32), a descriptor's bytes; answers the address
-    receive,   ///< waits for the ready event on a stream and queues a copy to the host; does not wait for either
-    finish,    ///< waits for the stream; answers what the copy brought
+    open,     ///< payload: device or -1, file descriptor or -1 (both int32), a descriptor's bytes; answers the address
+    receive,  ///< waits for the ready event on a stream and queues a copy to the host; does not wait for either
+    finish,   ///< waits for the stream; answers what the copy brought
     overwrite,     ///< queues a memset of the whole range with the first byte of the payload
-    hold,      ///< closes a gate on the stream
-    release,   ///< opens it
-    done,      ///< marks the stream; answers the event's handle
-    done_idle, ///< marks a stream on which there is nothing; answers the event's handle
-    open_again, ///< opens the same memory once more, and keeps that open
-    let_go,     ///< closes the mapping
-    let_go_later, ///< closes the mapping on another thread, and comes back
-    attach,     ///< payload: a descriptor's bytes; attaches the tensor on a stream of its own, through a session
-    elements,   ///< answers the elements of the tensor, compact
-    copy_later, ///< queues a copy of the tensor's memory to the host, and comes back; `finish` answers what it brought
-    drop,       ///< drops the tensor
-    drop_later, ///< drops the tensor on another thread, and comes back
-    is_gone,    ///< whether that thread has ended: one byte
-    look,       ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
+    hold,          ///< closes a gate on the stream
+    release,       ///< opens it
+    done,          ///< marks the stream; answers the event's handle
+    done_idle,     ///< marks a stream on which there is nothing; answers the event's handle
+    open_again,    ///< opens the same memory once more, and keeps that open
+    let_go,        ///< closes the mapping
+    let_go_later,  ///< closes the mapping on another thread, and comes back
+    attach,        ///< payload: a descriptor's bytes; attaches the tensor on a stream of its own, through a session
+    elements,      ///< answers the elements of the tensor, compact
+    copy_later,  ///< queues a copy of the tensor's memory to the host, and comes back; `finish` answers what it brought
+    drop,        ///< drops the tensor
+    drop_later,  ///< drops the tensor on another thread, and comes back
+    is_gone,     ///< whether that thread has ended: one byte
+    look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
 };
 
 struct answer {
@@ -51,7 +51,8 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     void kill();
-    [[nodiscard]] bool passes(int file);  ///< gives it a file of this process; it knows it by the number that `open` then takes
+    /// Gives it a file of this process; it knows it by the number that `open` then takes.
+    [[nodiscard]] bool passes(int file);
 
    private:
     bool wait();           ///< whether it has ended after five seconds
@@ -64,8 +65,8 @@ class importer {
 /// The importer's side: serves a socket until it is closed. Returns the exit status.
 int serve_as_importer(int socket);
 
-/// Prints floats that another program shares by a bare handle, said in hexadecimal: of cudaMalloc, or with the number of an open file, of
-/// that pool. Returns the exit status.
+/// Prints floats that another program shares by a bare handle, said in hexadecimal: of cudaMalloc, or with the number
+/// of an open file, of that pool. Returns the exit status.
 int look_at(char const* handle, char const* offset, char const* count, char const* pool);
 
 }  // namespace support

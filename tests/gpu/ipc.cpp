@@ -25,11 +25,14 @@ constexpr std::size_t mib = std::size_t{1} << 20;
 std::vector<std::byte> described(ferry::wire::memory const& m) {
     ferry::wire::descriptor d;
     d.memories.push_back(m);
-    d.root = ferry::wire::tensor{.dtype = ferry::dtype_of<std::uint8_t>, .shape = {static_cast<std::int64_t>(m.length)}};
+    d.root =
+        ferry::wire::tensor{.dtype = ferry::dtype_of<std::uint8_t>, .shape = {static_cast<std::int64_t>(m.length)}};
     return ferry::wire::to_bytes(d);
 }
 
-byte_range range(void* base, std::size_t offset, std::size_t length) { return {static_cast<std::byte*>(base) + offset, length, 0}; }
+byte_range range(void* base, std::size_t offset, std::size_t length) {
+    return {static_cast<std::byte*>(base) + offset, length, 0};
+}
 
 bool is_all(std::vector<std::byte> const& bytes, unsigned char value, std::size_t n) {
     if (bytes.size() != n) return false;
@@ -56,7 +59,9 @@ class pinned_for_now {
     std::byte* begin_;
 };
 
-ferry::buffer<cuda::device_space> cuda_malloc(std::size_t bytes) { return ferry::buffer<cuda::device_space>{bytes, cuda::device_space{0}}; }
+ferry::buffer<cuda::device_space> cuda_malloc(std::size_t bytes) {
+    return ferry::buffer<cuda::device_space>{bytes, cuda::device_space{0}};
+}
 
 }  // namespace
 
@@ -154,7 +159,8 @@ TEST_CASE("ipc: memory is closed when the work that was marked has run, and its 
     importer other;
     auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
     REQUIRE(other.open(described(exported.description())).code == errc::ok);
-    REQUIRE(other.tell(open_again).code == errc::ok);  // so that the driver, which may wait when the last one goes, need not
+    // So that the driver, which may wait when the last one goes, need not.
+    REQUIRE(other.tell(open_again).code == errc::ok);
     REQUIRE(other.tell(hold).code == errc::ok);
     std::byte const nine[] = {std::byte{9}};
     REQUIRE(other.tell(overwrite, nine).code == errc::ok);
@@ -226,7 +232,8 @@ TEST_CASE("ipc: the exporting process cannot open its own handle, and hears why"
     auto const memory = cuda_malloc(2 * mib);
     cuda::shareable back_end;
     auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
-    fails(errc::same_process, [&] { static_cast<void>(back_end.open_memory(exported.description(), {})); }, {"session"});
+    fails(errc::same_process, [&] { static_cast<void>(back_end.open_memory(exported.description(), {})); },
+          {"session"});
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 
@@ -267,9 +274,11 @@ TEST_CASE("ipc: managed, pool and pinned memory is refused with the reason") {
     cuda::memory const pool_memory{gpu, 4096, {}};
     CHECK(std::strstr(back_end.refusal(range(managed_memory.data(), 0, 4096), gpu), "managed") != nullptr);
     CHECK(std::strstr(back_end.refusal(range(pool_memory.data(), 0, 4096), gpu), "pool") != nullptr);
-    fails(errc::not_exportable, [&] { static_cast<void>(back_end.export_memory(range(pool_memory.data(), 0, 4096), gpu, {})); }, {"copy"});
+    fails(errc::not_exportable,
+          [&] { static_cast<void>(back_end.export_memory(range(pool_memory.data(), 0, 4096), gpu, {})); }, {"copy"});
     ferry::buffer<cuda::pinned_space> const pinned_memory{4096};
-    fails(errc::foreign_pointer, [&] { static_cast<void>(back_end.refusal(range(pinned_memory.data(), 0, 4096), gpu)); });
+    fails(errc::foreign_pointer,
+          [&] { static_cast<void>(back_end.refusal(range(pinned_memory.data(), 0, 4096), gpu)); });
     auto const own = back_end.allocate_exportable(gpu, 5000, {});
     CHECK(back_end.refusal(range(own.data(), 0, 5000), gpu) == nullptr);
     CHECK(!cuda::allocation_of(own.data()).may_have_neighbours());
@@ -455,7 +464,8 @@ TEST_CASE("ipc: another GPU opens it too") {
     std::memcpy(done_event.data(), marked.bytes.data(), 64);
     CHECK(!exported.is_done(done_event));
     CHECK(exported.order_after(done_event, s.token()));
-    must(cudaMemcpyAsync(host.data(), static_cast<std::byte*>(memory.data()) + 4096, mib, cudaMemcpyDeviceToHost, s.get()));
+    must(cudaMemcpyAsync(host.data(), static_cast<std::byte*>(memory.data()) + 4096, mib, cudaMemcpyDeviceToHost,
+                         s.get()));
     CHECK(!s.is_idle());
     REQUIRE(other.tell(release).code == errc::ok);
     s.finish();

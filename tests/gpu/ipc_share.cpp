@@ -32,8 +32,10 @@ struct plain_array {
     ferry::stream_token ready = ferry::already_ready;
 };
 
-plain_array make_plain(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {}, std::int64_t offset = 0) {
-    return {std::make_shared<ferry::buffer<cuda::device_space>>(std::size_t{4} << 20, cuda::device_space{0}), std::move(shape), std::move(strides), offset};
+plain_array make_plain(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {},
+                       std::int64_t offset = 0) {
+    return {std::make_shared<ferry::buffer<cuda::device_space>>(std::size_t{4} << 20, cuda::device_space{0}),
+            std::move(shape), std::move(strides), offset};
 }
 
 }  // namespace
@@ -41,8 +43,12 @@ plain_array make_plain(std::vector<std::int64_t> shape, std::vector<std::int64_t
 template <>
 struct ferry::array_traits<plain_array> {
     static tensor_view view(plain_array const& a) {
-        return {static_cast<std::uint8_t*>(a.memory->data()) + a.offset, dtype_of<std::uint8_t>, a.shape,
-                a.strides.empty() ? strides_view{} : strides_view{a.strides}, support::gpu, a.read_only ? flags::read_only : flags::none};
+        return {static_cast<std::uint8_t*>(a.memory->data()) + a.offset,
+                dtype_of<std::uint8_t>,
+                a.shape,
+                a.strides.empty() ? strides_view{} : strides_view{a.strides},
+                support::gpu,
+                a.read_only ? flags::read_only : flags::none};
     }
     static plain_array share(plain_array const& a) { return a; }
     static stream_token ready_on(plain_array const& a) { return a.ready; }
@@ -77,15 +83,18 @@ TEST_CASE("ipc share: slices, strides and turned round views arrive as they are,
         std::int64_t offset;
         std::vector<int> expected;
     };
-    for (auto const& l : {layout{{4}, {}, 0, {0, 1, 2, 3}}, layout{{2, 3}, {}, 100, {100, 101, 102, 103, 104, 105}},
-                          layout{{2, 3}, {16, 2}, 5, {5, 7, 9, 21, 23, 25}}, layout{{3, 2}, {1, 3}, 7, {7, 10, 8, 11, 9, 12}},
-                          layout{{4}, {-2}, 50, {50, 48, 46, 44}}, layout{{2, 2}, {0, 1}, 9, {9, 10, 9, 10}}, layout{{}, {}, 33, {33}}, layout{{0, 3}, {}, 0, {}}}) {
+    for (auto const& l :
+         {layout{{4}, {}, 0, {0, 1, 2, 3}}, layout{{2, 3}, {}, 100, {100, 101, 102, 103, 104, 105}},
+          layout{{2, 3}, {16, 2}, 5, {5, 7, 9, 21, 23, 25}}, layout{{3, 2}, {1, 3}, 7, {7, 10, 8, 11, 9, 12}},
+          layout{{4}, {-2}, 50, {50, 48, 46, 44}}, layout{{2, 2}, {0, 1}, 9, {9, 10, 9, 10}}, layout{{}, {}, 33, {33}},
+          layout{{0, 3}, {}, 0, {}}}) {
         auto a = make_plain(l.shape, l.strides, l.offset);
         count_up(a);
         auto const shared = ipc::share(a, {.session = &session}, back_end);
         CHECK(!shared.copied());
         auto const attached = other.tell(attach, text(shared));
-        REQUIRE_MESSAGE(attached.code == errc::ok, std::string(reinterpret_cast<char const*>(attached.bytes.data()), attached.bytes.size()));
+        REQUIRE_MESSAGE(attached.code == errc::ok,
+                        std::string(reinterpret_cast<char const*>(attached.bytes.data()), attached.bytes.size()));
         CHECK(numbers(other.tell(elements)) == l.expected);
     }
 }
@@ -111,7 +120,8 @@ TEST_CASE("ipc share: the importer's stream waits for the exporter's, and neithe
     CHECK(other.tell(drop).code == errc::ok);
 }
 
-TEST_CASE("ipc share: what is closed stays for who has it, is attached by nobody else, and is freed when the last one drops it") {
+TEST_CASE(
+    "ipc share: what is closed stays for who has it, is attached by nobody else, and is freed when the last one drops it") {
     cuda::shareable back_end;
     ipc::session session;
     importer other, late;
@@ -287,7 +297,8 @@ TEST_CASE("ipc share: a thousand rounds leave no event, mapping or file behind")
         REQUIRE(other.tell(attach, text(shared)).code == errc::ok);
         REQUIRE(other.tell(drop).code == errc::ok);
     }
-    CHECK(session.collect() <= 1);  // the importer may keep the last mapping for the next attach, and with it the memory
+    // The importer may keep the last mapping for the next attach, and with it the memory.
+    CHECK(session.collect() <= 1);
     other.kill();
     CHECK(session.collect(seconds{2}) == 0);
     CHECK(session.counts().shares == 0);

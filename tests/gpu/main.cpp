@@ -18,7 +18,8 @@ constexpr int skipped = 77;
 
 int main(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], "--importer") == 0) return support::serve_as_importer(std::atoi(argv[2]));
-    if (argc >= 5 && std::strcmp(argv[1], "--look") == 0) return support::look_at(argv[2], argv[3], argv[4], argc > 5 ? argv[5] : nullptr);
+    if (argc >= 5 && std::strcmp(argv[1], "--look") == 0)
+        return support::look_at(argv[2], argv[3], argv[4], argc > 5 ? argv[5] : nullptr);
     int devices = 0, driver = 0, runtime = 0;
     cudaError_t const found = cudaGetDeviceCount(&devices);
     static_cast<void>(cudaDriverGetVersion(&driver));
@@ -30,7 +31,8 @@ int main(int argc, char** argv) {
     for (int i = 0; i < devices; ++i) {
         cudaDeviceProp facts{};
         if (cudaGetDeviceProperties(&facts, i) != cudaSuccess) continue;
-        std::printf("cuda:%d %s, compute %d.%d, %.1f GiB\n", i, facts.name, facts.major, facts.minor, static_cast<double>(facts.totalGlobalMem) / (1 << 30));
+        std::printf("cuda:%d %s, compute %d.%d, %.1f GiB\n", i, facts.name, facts.major, facts.minor,
+                    static_cast<double>(facts.totalGlobalMem) / (1 << 30));
     }
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
     char const* const streams = "per-thread";
@@ -43,6 +45,7 @@ int main(int argc, char** argv) {
     int const result = context.run();
     if (context.shouldExit()) return result;
     cudaError_t const left = cudaDeviceSynchronize();  // what failed late
-    if (left != cudaSuccess) std::printf("FAILED: an error came to light after the tests: %s\n", cudaGetErrorString(left));
+    if (left != cudaSuccess)
+        std::printf("FAILED: an error came to light after the tests: %s\n", cudaGetErrorString(left));
     return left != cudaSuccess ? 1 : result;
 }

@@ -1,4 +1,5 @@
-// Who waits for whom on real streams, proven by gates: a gate holds the producer's stream closed while the exchange runs.
+// Who waits for whom on real streams, proven by gates: a gate holds the producer's stream closed while the exchange
+// runs.
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 
@@ -16,14 +17,16 @@ using ferry::stream_token;
 /// One of each: both default streams, two that do not wait for the legacy one, and one that does.
 struct streams {
     test_stream a, b, blocking{cudaStreamDefault};
-    std::array<stream_token, 5> all{stream_token::cuda_legacy_default(), stream_token::cuda_per_thread_default(), a.token(), b.token(), blocking.token()};
+    std::array<stream_token, 5> all{stream_token::cuda_legacy_default(), stream_token::cuda_per_thread_default(),
+                                    a.token(), b.token(), blocking.token()};
 };
 
 /// An array of 1000 elements that `theirs` writes once the gate is open.
 struct closed_array {
     gpu_array array;
     gate closed;
-    closed_array(device where, stream_token theirs) : array{make_poisoned(where, {10, 100}, theirs)}, closed{handle(theirs)} {
+    closed_array(device where, stream_token theirs)
+        : array{make_poisoned(where, {10, 100}, theirs)}, closed{handle(theirs)} {
         load_kernels();
         iota(array.first(), array.size(), handle(theirs));
     }
@@ -99,7 +102,8 @@ TEST_CASE("cuda R43: a copy on another stream waits for the producer, and the ho
     for (auto const ours : s.all) {
         if (ours == theirs) continue;
         closed_array producer{gpu, theirs};
-        auto const got = ferry::to_dlpack(producer.array, {.copy = copy_policy::always, .stream = ours}, ferry::cuda::system);
+        auto const got =
+            ferry::to_dlpack(producer.array, {.copy = copy_policy::always, .stream = ours}, ferry::cuda::system);
         CHECK(!producer.closed.is_open());
         CHECK(got.is_copied());
         producer.closed.open();
@@ -146,8 +150,11 @@ TEST_CASE("cuda R44: a null handle is refused, and so are streams of others") {
     fails(errc::stream, [&] { ferry::cuda::memory const m(gpu, 16, null); }, ambiguous);
     fails(errc::stream, [&] { ferry::cuda::order(s.token(), stream_token::rocm_default()); }, {"rocm"});
     auto const array = make_array(gpu, s.token(), {4});
-    fails(errc::stream, [&] { static_cast<void>(ferry::to_dlpack(array, {.stream = null}, ferry::cuda::system)); }, {"R44"});
-    fails(errc::stream, [&] { static_cast<void>(ferry::to_dlpack(array, {.stream = stream_token::rocm_default()}, ferry::cuda::system)); });
+    fails(errc::stream, [&] { static_cast<void>(ferry::to_dlpack(array, {.stream = null}, ferry::cuda::system)); },
+          {"R44"});
+    fails(errc::stream, [&] {
+        static_cast<void>(ferry::to_dlpack(array, {.stream = stream_token::rocm_default()}, ferry::cuda::system));
+    });
     CHECK(left_no_error());
 }
 

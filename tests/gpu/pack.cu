@@ -47,16 +47,19 @@ long layouts_wanted() {
 
 /// A copy between fresh device buffers of exactly the layouts' sizes, guards around the destination.
 template <class Packer>
-void check_pair(support::layout const& to, support::layout const& from, ferry::data_type type, ferry::cuda::stream const& s) {
+void check_pair(support::layout const& to, support::layout const& from, ferry::data_type type,
+                ferry::cuda::stream const& s) {
     constexpr std::int64_t guard = 256;
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-    std::vector<std::uint8_t> dst(size(guard + to.before(type) + to.after(type) + guard)), src(size(from.before(type) + from.after(type)));
+    std::vector<std::uint8_t> dst(size(guard + to.before(type) + to.after(type) + guard)),
+        src(size(from.before(type) + from.after(type)));
     support::layouts random{static_cast<std::uint64_t>(dst.size())};
     random.fill(dst);
     random.fill(src);
     auto expected = dst;
     auto const dst_first = guard + to.before(type), src_first = from.before(type);
-    auto const plan = ferry::make_copy_plan(to.at(expected.data() + dst_first, type, ferry::cpu), from.at(src.data() + src_first, type, ferry::cpu));
+    auto const plan = ferry::make_copy_plan(to.at(expected.data() + dst_first, type, ferry::cpu),
+                                            from.at(src.data() + src_first, type, ferry::cpu));
     ferry::copy_on_host(plan, expected.data() + dst_first, src.data() + src_first);
     device_buffer const far_dst{dst.size()}, far_src{src.size()};
     to_device(far_dst.data(), dst.data(), dst.size(), s);
@@ -66,10 +69,13 @@ void check_pair(support::layout const& to, support::layout const& from, ferry::d
     CHECK_MESSAGE(dst == expected, to.text(), " from ", from.text());
 }
 
-__host__ __device__ std::uint8_t value_at(std::int64_t i) { return static_cast<std::uint8_t>((static_cast<std::uint64_t>(i) * 2654435761u >> 13) % 251); }
+__host__ __device__ std::uint8_t value_at(std::int64_t i) {
+    return static_cast<std::uint8_t>((static_cast<std::uint64_t>(i) * 2654435761u >> 13) % 251);
+}
 
 __global__ void fill_every_other(std::uint8_t* p, std::int64_t count) {
-    for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += std::int64_t{blockDim.x} * gridDim.x) {
+    for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count;
+         i += std::int64_t{blockDim.x} * gridDim.x) {
         p[2 * i] = value_at(i);
         p[2 * i + 1] = 0xff;
     }
@@ -77,7 +83,9 @@ __global__ void fill_every_other(std::uint8_t* p, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("R19, R26–R29, R31: random layouts on the device are copied as the host copies them, and nothing else is written", Packer, by_ptx, compiled) {
+TEST_CASE_TEMPLATE(
+    "R19, R26–R29, R31: random layouts on the device are copied as the host copies them, and nothing else is written",
+    Packer, by_ptx, compiled) {
     ferry::cuda::stream const s;
     constexpr std::size_t room = std::size_t{64} << 20;
     device_buffer const far_dst{room}, far_src{room};
@@ -99,8 +107,18 @@ TEST_CASE_TEMPLATE("R19, R26–R29, R31: random layouts on the device are copied
 TEST_CASE_TEMPLATE("a transpose of any shape and element is exact", Packer, by_ptx, compiled) {
     ferry::cuda::stream const s;
     for (int const bits : {8, 16, 32, 64, 128}) {
-        ferry::data_type const type{ferry::type_code::uint, static_cast<std::uint8_t>(bits == 128 ? 64 : bits), static_cast<std::uint16_t>(bits == 128 ? 2 : 1)};
-        for (auto const& [rows, columns] : {std::pair{1ll, 1ll}, {8ll, 8ll}, {31ll, 33ll}, {32ll, 32ll}, {64ll, 64ll}, {65ll, 63ll}, {128ll, 4ll}, {3ll, 1000ll}, {100ll, 1028ll}, {1000ll, 1001ll}}) {
+        ferry::data_type const type{ferry::type_code::uint, static_cast<std::uint8_t>(bits == 128 ? 64 : bits),
+                                    static_cast<std::uint16_t>(bits == 128 ? 2 : 1)};
+        for (auto const& [rows, columns] : {std::pair{1ll, 1ll},
+                                            {8ll, 8ll},
+                                            {31ll, 33ll},
+                                            {32ll, 32ll},
+                                            {64ll, 64ll},
+                                            {65ll, 63ll},
+                                            {128ll, 4ll},
+                                            {3ll, 1000ll},
+                                            {100ll, 1028ll},
+                                            {1000ll, 1001ll}}) {
             std::int64_t const r = rows, c = columns;
             check_pair<Packer>(support::compact({r, c}), {{r, c}, {1, r}}, type, s);
             check_pair<Packer>(support::compact({3, r, c}), {{3, r, c}, {r * c, 1, r}}, type, s);
@@ -114,7 +132,8 @@ TEST_CASE_TEMPLATE("a transpose of any shape and element is exact", Packer, by_p
 TEST_CASE_TEMPLATE("4096 × 4096 transposed", Packer, by_ptx, compiled) {
     ferry::cuda::stream const s;
     for (std::uint8_t const bits : {8, 16, 32})
-        check_pair<Packer>(support::compact({4096, 4096}), {{4096, 4096}, {1, 4096}}, {ferry::type_code::uint, bits}, s);
+        check_pair<Packer>(support::compact({4096, 4096}), {{4096, 4096}, {1, 4096}}, {ferry::type_code::uint, bits},
+                           s);
 }
 
 TEST_CASE_TEMPLATE("R19: bits that interleave in the destination", Packer, by_ptx, compiled) {
@@ -148,7 +167,8 @@ TEST_CASE_TEMPLATE("a reach beyond 4 GiB is addressed with 64 bits [large]", Pac
     ferry::cuda::check(cudaMemsetAsync(far_dst.data(), 0x5a, reach, s.get()), "cudaMemsetAsync");
     std::vector<std::uint32_t> row(columns), got(columns), turned(rows * columns);
     for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t c = 0; c < columns; ++c) row[static_cast<std::size_t>(c)] = static_cast<std::uint32_t>(r * 1000003 + c);
+        for (std::int64_t c = 0; c < columns; ++c)
+            row[static_cast<std::size_t>(c)] = static_cast<std::uint32_t>(r * 1000003 + c);
         to_device(bytes_of(far_src) + r * pitch, row.data(), row.size() * 4, s);
         s.wait();
     }
@@ -157,7 +177,8 @@ TEST_CASE_TEMPLATE("a reach beyond 4 GiB is addressed with 64 bits [large]", Pac
     ferry::device const here{ferry::device_type::cuda, 0};
     // Into rows as far apart, read from the last one backwards.
     std::int64_t const backwards[] = {1, -(pitch / 4)};
-    Packer::pack(ferry::make_copy_plan({far_dst.data(), word, shape, back, here}, {bytes_of(far_src) + (rows - 1) * pitch, word, shape, backwards, here}),
+    Packer::pack(ferry::make_copy_plan({far_dst.data(), word, shape, back, here},
+                                       {bytes_of(far_src) + (rows - 1) * pitch, word, shape, backwards, here}),
                  far_dst.data(), bytes_of(far_src) + (rows - 1) * pitch, s);
     for (std::int64_t r = 0; r < rows; ++r) {
         to_host(got.data(), bytes_of(far_dst) + r * pitch, got.size() * 4, s);
@@ -170,11 +191,14 @@ TEST_CASE_TEMPLATE("a reach beyond 4 GiB is addressed with 64 bits [large]", Pac
     to_host(&guard, bytes_of(far_dst) + columns * 4, 4, s);
     CHECK(guard == 0x5a5a5a5a);
     // And gathered into one compact matrix.
-    Packer::pack(ferry::make_copy_plan({far_dst.data(), word, shape, {}, here}, {far_src.data(), word, shape, far, here}), far_dst.data(), far_src.data(), s);
+    Packer::pack(
+        ferry::make_copy_plan({far_dst.data(), word, shape, {}, here}, {far_src.data(), word, shape, far, here}),
+        far_dst.data(), far_src.data(), s);
     to_host(turned.data(), far_dst.data(), turned.size() * 4, s);
     for (std::int64_t c = 0; c < columns; ++c)
         for (std::int64_t r = 0; r < rows; ++r)
-            if (turned[static_cast<std::size_t>(c * rows + r)] != static_cast<std::uint32_t>(r * 1000003 + c)) FAIL("gathered row ", r, ", column ", c);
+            if (turned[static_cast<std::size_t>(c * rows + r)] != static_cast<std::uint32_t>(r * 1000003 + c))
+                FAIL("gathered row ", r, ", column ", c);
 }
 
 TEST_CASE_TEMPLATE("more words than 31 bits count are copied [large]", Packer, by_ptx, compiled) {
@@ -193,7 +217,9 @@ TEST_CASE_TEMPLATE("more words than 31 bits count are copied [large]", Packer, b
     std::int64_t const shape[] = {count}, every_other[] = {2};
     ferry::device const here{ferry::device_type::cuda, 0};
     ferry::data_type const byte{ferry::type_code::uint, 8};
-    Packer::pack(ferry::make_copy_plan({dst.data(), byte, shape, {}, here}, {src.data(), byte, shape, every_other, here}), dst.data(), src.data(), s);
+    Packer::pack(
+        ferry::make_copy_plan({dst.data(), byte, shape, {}, here}, {src.data(), byte, shape, every_other, here}),
+        dst.data(), src.data(), s);
     std::vector<std::uint8_t> got(static_cast<std::size_t>(count));
     to_host(got.data(), dst.data(), got.size(), s);
     std::int64_t wrong = 0;
@@ -209,20 +235,23 @@ TEST_CASE("R44: a null stream is refused, and an error of the launch leaves noth
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is queued there, and does not block", Packer, by_ptx, compiled) {
+TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is queued there, and does not block",
+                   Packer, by_ptx, compiled) {
     ferry::cuda::stream const s;
     constexpr std::int64_t n = 1024;
     device_buffer const src{n * n * 4}, dst{n * n * 4};
     std::int64_t const shape[] = {n, n}, turned[] = {1, n};
     ferry::device const here{ferry::device_type::cuda, 0};
     auto* const words = static_cast<std::uint32_t*>(src.data());
-    ferry::tensor_view const to{static_cast<std::uint32_t*>(dst.data()), shape, {}, here}, from{words, shape, turned, here};
+    ferry::tensor_view const to{static_cast<std::uint32_t*>(dst.data()), shape, {}, here},
+        from{words, shape, turned, here};
     auto const plan = ferry::make_copy_plan(to, from);
     Packer::pack(plan, dst.data(), src.data(), s);  // loads what has to be loaded
     s.wait();
     ferry::cuda::check(cudaMemsetAsync(src.data(), 0, n * n * 4, s.get()), "cudaMemsetAsync");
     s.wait();
-    // A host function holds the stream until the packing call has returned; one that blocked would find it open too late.
+    // A host function holds the stream until the packing call has returned; one that blocked would find it open too
+    // late.
     struct gate {
         std::atomic<bool> open{false}, late{false};
     } g;

@@ -48,7 +48,10 @@ struct turned {
     std::int64_t shape[2], steps[2];
     gpu_array far, near;
     turned(ferry::device where, std::int64_t rows, std::int64_t columns)
-        : shape{rows, columns}, steps{1, rows}, far{make_array(gpu, ferry::already_ready, {rows * columns})}, near{make_array(where, ferry::already_ready, {rows * columns})} {}
+        : shape{rows, columns},
+          steps{1, rows},
+          far{make_array(gpu, ferry::already_ready, {rows * columns})},
+          near{make_array(where, ferry::already_ready, {rows * columns})} {}
 
     void down(cuda::copier& by, ferry::stream_token on) {
         auto const plan = plan_of(near, far);
@@ -62,7 +65,8 @@ struct turned {
     [[nodiscard]] ferry::copy_plan plan_of(gpu_array const& to, gpu_array const& from) {
         bool const is_down = &to == &near;
         auto const view = [&](float* p, ferry::device where, bool is_turned) {
-            return ferry::tensor_view{p, shape, is_turned ? ferry::strides_view{steps, 2} : ferry::strides_view{}, where};
+            return ferry::tensor_view{p, shape, is_turned ? ferry::strides_view{steps, 2} : ferry::strides_view{},
+                                      where};
         };
         return ferry::make_copy_plan(view(to.first(), to.where, !is_down), view(from.first(), from.where, is_down));
     }
@@ -72,7 +76,9 @@ struct turned {
         for (std::int64_t r = 0; r < shape[0]; ++r)
             for (std::int64_t c = 0; c < shape[1]; ++c) {
                 auto const dense = r * shape[1] + c, across = r + c * shape[0];
-                if (values[static_cast<std::size_t>(was_down ? dense : across)] != static_cast<float>((was_down ? across : dense) + 1)) return false;
+                if (values[static_cast<std::size_t>(was_down ? dense : across)] !=
+                    static_cast<float>((was_down ? across : dense) + 1))
+                    return false;
             }
         return true;
     }
@@ -114,7 +120,8 @@ TEST_CASE("copier: many slabs are the whole, both ways, whatever their size") {
         }
 }
 
-TEST_CASE("copier: large slabs to pinned memory travel while the next is packed, and back, and are whole once the stream got there") {
+TEST_CASE(
+    "copier: large slabs to pinned memory travel while the next is packed, and back, and are whole once the stream got there") {
     test_stream const s;
     cuda::copier copier{with_slabs_of(16 * mib)};
     turned m{pinned, 4096, 4096};
@@ -290,7 +297,8 @@ TEST_CASE("copier: whichever call of a copy in slabs fails, nothing of it is und
                 unsigned char expected[sizeof(float)];
                 std::memset(expected, poison, sizeof expected);
                 bool is_left_alone = true;
-                for (std::size_t i = 0; i < after.size(); ++i) is_left_alone = is_left_alone && std::memcmp(first + i, expected, sizeof expected) == 0;
+                for (std::size_t i = 0; i < after.size(); ++i)
+                    is_left_alone = is_left_alone && std::memcmp(first + i, expected, sizeof expected) == 0;
                 CHECK((is_left_alone || !threw));
                 CHECK(copier.slots().first == copier.slots().second);
                 CHECK(left_no_error());

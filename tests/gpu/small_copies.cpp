@@ -18,10 +18,12 @@ namespace cuda = ferry::cuda;
 constexpr std::size_t kib = 1024, mib = kib * kib;
 
 /// The first `n` floats of an array from `begin` on, copied over poison.
-std::vector<float> fetch(cuda::copier& by, gpu_array const& from, std::int64_t begin, std::int64_t n, ferry::stream_token on = {}) {
+std::vector<float> fetch(cuda::copier& by, gpu_array const& from, std::int64_t begin, std::int64_t n,
+                         ferry::stream_token on = {}) {
     std::vector<float> to(static_cast<std::size_t>(n), -1);
     std::int64_t const shape[] = {n};
-    ferry::copy(ferry::tensor_view{to.data(), shape}, ferry::tensor_view{static_cast<float const*>(from.first()) + begin, shape, {}, from.where}, by, on);
+    ferry::copy(ferry::tensor_view{to.data(), shape},
+                ferry::tensor_view{static_cast<float const*>(from.first()) + begin, shape, {}, from.where}, by, on);
     return to;
 }
 
@@ -60,8 +62,11 @@ TEST_CASE("copier: small copies of more threads than there are pinned buffers") 
             std::mt19937 random{i};
             test_stream const s;
             for (int round = 0; round < 100; ++round) {
-                auto const begin = static_cast<std::int64_t>(random() % (mib / 8)), n = static_cast<std::int64_t>(1 + random() % (round % 2 == 0 ? mib / 8 : 2048));
-                if (!counts_from(fetch(copier, source, begin, n, round % 3 == 0 ? ferry::stream_token{} : s.token()), begin)) ++wrong;
+                auto const begin = static_cast<std::int64_t>(random() % (mib / 8)),
+                           n = static_cast<std::int64_t>(1 + random() % (round % 2 == 0 ? mib / 8 : 2048));
+                if (!counts_from(fetch(copier, source, begin, n, round % 3 == 0 ? ferry::stream_token{} : s.token()),
+                                 begin))
+                    ++wrong;
             }
         });
     for (auto& t : threads) t.join();

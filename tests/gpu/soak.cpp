@@ -1,4 +1,5 @@
-// A soak: very many exchanges by eight threads; memory stays flat, results right. Run by its name: --test-case='soak*' --no-skip.
+// A soak: very many exchanges by eight threads; memory stays flat, results right. Run by its name: --test-case='soak*'
+// --no-skip.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <ferry/cuda/pending.hpp>
@@ -49,7 +50,8 @@ struct taken_memory {
     return std::memcmp(on_host.view().data(), want.data(), want.size() * sizeof(float)) == 0;
 }
 
-/// The device's pool keeps what it has, as programs with traffic set it: else every wait gives memory back to the driver.
+/// The device's pool keeps what it has, as programs with traffic set it: else every wait gives memory back to the
+/// driver.
 class kept_pool {
    public:
     kept_pool() {
@@ -66,8 +68,8 @@ class kept_pool {
     std::uint64_t before_ = 0;
 };
 
-/// Runs `count` of an exchange on all threads, after a tenth as many to warm up, and watches memory in between. `make` gives each
-/// thread what exchanges the i-th time and says whether the result was right.
+/// Runs `count` of an exchange on all threads, after a tenth as many to warm up, and watches memory in between. `make`
+/// gives each thread what exchanges the i-th time and says whether the result was right.
 template <class Make>
 void soak(char const* what, int count, Make make) {
     kept_pool const pool;
@@ -99,10 +101,11 @@ void soak(char const* what, int count, Make make) {
     double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     auto const last = taken_memory::now();
     auto const n = [](auto x) { return static_cast<long long>(x); };
-    std::printf("soak %s: %d exchanges by %d threads in %.1f s, %d wrong; host memory %lld MiB after a tenth, at most %lld, %lld at the end; "
-                "device memory %lld, %lld, %lld; %lld bytes of the pool left\n",
-                what, count, threads, seconds, wrong.load(), n(first.host), n(most.host), n(last.host), n(first.device), n(most.device),
-                n(last.device), n(pool_bytes_used()) - n(used_before));
+    std::printf(
+        "soak %s: %d exchanges by %d threads in %.1f s, %d wrong; host memory %lld MiB after a tenth, at most %lld, %lld at the end; "
+        "device memory %lld, %lld, %lld; %lld bytes of the pool left\n",
+        what, count, threads, seconds, wrong.load(), n(first.host), n(most.host), n(last.host), n(first.device),
+        n(most.device), n(last.device), n(pool_bytes_used()) - n(used_before));
     std::fflush(stdout);
     CHECK(wrong == 0);
     CHECK(done >= count);
@@ -140,12 +143,15 @@ TEST_CASE("soak: small exchanges of every kind" * doctest::skip()) {
                     return s->reaper.size() < 100'000;
                 }
                 case 2: {  // copied on the stream, and the copy to the host
-                    auto copied = ferry::to_dlpack(s->arrays[i % 2], {.copy = copy_policy::always, .stream = ours}, copier);
+                    auto copied =
+                        ferry::to_dlpack(s->arrays[i % 2], {.copy = copy_policy::always, .stream = ours}, copier);
                     return is_right(ferry::to_host(std::move(copied), cuda::system, ours));
                 }
                 case 3: {  // to pinned memory without blocking
                     auto const& source = s->arrays[0];
-                    return is_right(cuda::copy_async(ferry::to_dlpack(source, {.stream = theirs}, cuda::system), pinned, copier, theirs, ours).get());
+                    return is_right(cuda::copy_async(ferry::to_dlpack(source, {.stream = theirs}, cuda::system), pinned,
+                                                     copier, theirs, ours)
+                                        .get());
                 }
                 default: return is_right(ferry::to_host(array, copier));
             }
@@ -162,7 +168,8 @@ TEST_CASE("soak: large exchanges, down and up, strided and not" * doctest::skip(
     std::vector<float> compact(rows * columns), transposed(rows * columns);
     for (std::size_t i = 0; i < compact.size(); ++i) compact[i] = static_cast<float>(i + 1);
     for (std::int64_t y = 0; y < columns; ++y)
-        for (std::int64_t x = 0; x < rows; ++x) transposed[static_cast<std::size_t>(y * rows + x)] = compact[static_cast<std::size_t>(x * columns + y)];
+        for (std::int64_t x = 0; x < rows; ++x)
+            transposed[static_cast<std::size_t>(y * rows + x)] = compact[static_cast<std::size_t>(x * columns + y)];
     soak("large", number("FERRY_SOAK_LARGE", 10'000), [&](int) {
         struct state {
             test_stream s;
@@ -188,7 +195,10 @@ TEST_CASE("soak: large exchanges, down and up, strided and not" * doctest::skip(
                     return st->touched == compact;
                 default: {
                     ferry::copy(far(st->target), near(compact), copier, on);
-                    return is_same(cuda::copy_async(ferry::to_dlpack(st->target, {.stream = on}, copier), pinned, copier, on).get(), compact);
+                    return is_same(
+                        cuda::copy_async(ferry::to_dlpack(st->target, {.stream = on}, copier), pinned, copier, on)
+                            .get(),
+                        compact);
                 }
             }
         };

@@ -23,7 +23,8 @@ void behaves(Space space) {
     void* const none = space.allocate(0, ferry::default_alignment);
     CHECK(none != nullptr);
     space.deallocate(none, 0, ferry::default_alignment);
-    fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(std::size_t{1} << 46, ferry::default_alignment)); });
+    fails(errc::out_of_memory,
+          [&] { static_cast<void>(space.allocate(std::size_t{1} << 46, ferry::default_alignment)); });
     CHECK(left_no_error());
     ferry::buffer<Space> const empty{0, space};
     CHECK(empty.data() == nullptr);
@@ -39,7 +40,8 @@ TEST_CASE("cuda: spaces give memory of their kind, also of 0 bytes, and say when
     behaves(ferry::cuda::pinned_pool{});
     behaves(ferry::cuda::pool_space{ferry::cuda::pool{}, s.get()});
     behaves(ferry::cuda::pool_space{ferry::cuda::pool::default_of(0), s.get()});
-    void* const p = ferry::cuda::managed_space{}.allocate(1000);  // may be larger than any memory: not asked for too much
+    // May be larger than any memory: not asked for too much.
+    void* const p = ferry::cuda::managed_space{}.allocate(1000);
     CHECK(ferry::cuda::where_is(p).type == device_type::cuda_managed);
     ferry::cuda::managed_space{}.deallocate(p, 1000);
     fails(errc::device, [] { static_cast<void>(ferry::cuda::device_space{1000}.allocate(16)); });

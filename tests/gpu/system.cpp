@@ -89,11 +89,13 @@ TEST_CASE("cuda: system copies every layout between all kinds of memory, and wri
             src.put(values);
             for (auto const& l : all_layouts())
                 for (bool const queued : {false, true}) {
-                    INFO(l.name, " from ", ferry::name(from.type), " to ", ferry::name(to.type), queued ? " on a stream" : "");
+                    INFO(l.name, " from ", ferry::name(from.type), " to ", ferry::name(to.type),
+                         queued ? " on a stream" : "");
                     auto expected = background;
                     dst.put(background);
                     tensor_view const d{dst.data() + l.dst_offset, l.shape, l.dst_strides, to};
-                    tensor_view const f{static_cast<float const*>(src.data()) + l.src_offset, l.shape, l.src_strides, from};
+                    tensor_view const f{static_cast<float const*>(src.data()) + l.src_offset, l.shape, l.src_strides,
+                                        from};
                     auto const plan = ferry::make_copy_plan(d, f);
                     if (plan.kind != copy_kind::empty)
                         ferry::copy_on_host(plan, expected.data() + l.dst_offset, values.data() + l.src_offset);
@@ -116,7 +118,8 @@ TEST_CASE("cuda R19: elements that begin within a byte keep what shares their by
             for (auto& v : values) v = static_cast<unsigned char>(random());
             for (auto& v : background) v = static_cast<unsigned char>(random());
             list const shape{9, 7}, odd{15, 1}, apart{30, 3}, compact{7, 1};
-            for (auto const& [ds, ss] : {std::pair{compact, odd}, std::pair{odd, compact}, std::pair{apart, odd}, std::pair{compact, apart}}) {
+            for (auto const& [ds, ss] :
+                 {std::pair{compact, odd}, std::pair{odd, compact}, std::pair{apart, odd}, std::pair{compact, apart}}) {
                 auto expected = background;
                 place::move(dst.memory.data(), background.data(), 1024);
                 place::move(src.memory.data(), values.data(), 1024);
@@ -142,7 +145,8 @@ TEST_CASE("cuda: host memory that was copied from may be overwritten at once, pi
         std::iota(source, source + n, 1.0f);
         gate closed{s.get()};
         opener const later{closed};
-        tensor_view const d{static_cast<float*>(far.data()), shape, {}, gpu}, f{static_cast<float const*>(source), shape};
+        tensor_view const d{static_cast<float*>(far.data()), shape, {}, gpu},
+            f{static_cast<float const*>(source), shape};
         auto const plan = ferry::make_copy_plan(d, f);
         ferry::cuda::system.copy(plan, far.data(), gpu, source, ferry::cpu, s.token());
         std::fill(source, source + n, -1.0f);
@@ -179,10 +183,11 @@ TEST_CASE("cuda: rows further apart than a pitched copy takes") {
     ferry::cuda::memory const src{gpu, static_cast<std::size_t>(2 * far_apart + 64), {}}, dst{gpu, 64, {}};
     test_stream const s;
     load_kernels();
-    for (int i = 0; i < 3; ++i) iota(reinterpret_cast<float*>(static_cast<std::byte*>(src.data()) + i * far_apart), 4, s.get());
+    for (int i = 0; i < 3; ++i)
+        iota(reinterpret_cast<float*>(static_cast<std::byte*>(src.data()) + i * far_apart), 4, s.get());
     s.finish();
     std::int64_t const shape[] = {3, 4}, steps[] = {far_apart / 4, 1};
-    ferry::copy(tensor_view{static_cast<float*>(dst.data()), shape, {}, gpu}, tensor_view{static_cast<float const*>(src.data()), shape, steps, gpu},
-                ferry::cuda::system, s.token());
+    ferry::copy(tensor_view{static_cast<float*>(dst.data()), shape, {}, gpu},
+                tensor_view{static_cast<float const*>(src.data()), shape, steps, gpu}, ferry::cuda::system, s.token());
     CHECK(read(dst.data(), 12) == std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4});
 }

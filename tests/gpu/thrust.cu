@@ -36,10 +36,12 @@ __global__ void read_corner(M m, float* out) {
 }  // namespace
 
 TEST_CASE("a device_vector moves into an exchange and comes back to the host") {
-    ferry::managed_tensor t = ferry::to_dlpack(ferry::cuda::shaped{counted<thrust::device_vector<float>>(12), {3, 4}}, {}, ferry::cuda::system);
+    ferry::managed_tensor t = ferry::to_dlpack(ferry::cuda::shaped{counted<thrust::device_vector<float>>(12), {3, 4}},
+                                               {}, ferry::cuda::system);
     CHECK(t.device().type == ferry::device_type::cuda);
     CHECK(t.rank() == 2);
-    ferry::managed_tensor const h = ferry::to_host(std::move(t), ferry::cuda::system, ferry::stream_token::cuda_legacy_default());
+    ferry::managed_tensor const h =
+        ferry::to_host(std::move(t), ferry::cuda::system, ferry::stream_token::cuda_legacy_default());
     auto const m = h.as<float const, 2>();
     CHECK(m(2, 3) == 11.0f);
 }
@@ -70,7 +72,8 @@ TEST_CASE("a tensor becomes a vector by a copy, whatever its strides") {
     auto const there = ferry::cuda::to_vector<thrust::device_vector<float>>(v, ferry::cuda::system, {});
     thrust::host_vector<float> const back = there;
     CHECK(back == host);
-    CHECK_THROWS_AS(static_cast<void>(ferry::cuda::to_vector<thrust::device_vector<int>>(v, ferry::cuda::system, {})), ferry::error);
+    CHECK_THROWS_AS(static_cast<void>(ferry::cuda::to_vector<thrust::device_vector<int>>(v, ferry::cuda::system, {})),
+                    ferry::error);
 }
 
 TEST_CASE("Thrust's algorithms run over a device view") {
@@ -80,19 +83,24 @@ TEST_CASE("Thrust's algorithms run over a device view") {
     auto const v = ferry::as<int, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(s));
     thrust::sort(ferry::cuda::device_begin(v), ferry::cuda::device_end(v));
     CHECK(thrust::reduce(ferry::cuda::device_begin(v), ferry::cuda::device_begin(v) + 10) == 45);
-    auto const r = ferry::as<int const, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(std::as_const(s)));
+    auto const r =
+        ferry::as<int const, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(std::as_const(s)));
     CHECK(thrust::reduce(ferry::cuda::device_begin(r), ferry::cuda::device_end(r)) == 999 * 1000 / 2);
 }
 
 TEST_CASE("a device view becomes an mdspan that a kernel reads") {
     ferry::cuda::shaped s{counted<thrust::device_vector<float>>(12), {3, 4}};
     thrust::device_vector<float> out(2);
-    auto const contiguous = ferry::as<float const, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(std::as_const(s)));
-    read_corner<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(contiguous), thrust::raw_pointer_cast(out.data()));
+    auto const contiguous =
+        ferry::as<float const, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(std::as_const(s)));
+    read_corner<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(contiguous),
+                                               thrust::raw_pointer_cast(out.data()));
     std::int64_t const shape[] = {4, 3}, turned[] = {1, 4};
-    ferry::tensor_view const t{static_cast<float const*>(ferry::view_of(std::as_const(s)).data()), shape, turned, ferry::view_of(s).device()};
+    ferry::tensor_view const t{static_cast<float const*>(ferry::view_of(std::as_const(s)).data()), shape, turned,
+                               ferry::view_of(s).device()};
     auto const strided = ferry::as<float const, 2, ferry::access::device>(t);
-    read_corner<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(strided), thrust::raw_pointer_cast(out.data()) + 1);
+    read_corner<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(strided),
+                                               thrust::raw_pointer_cast(out.data()) + 1);
     ferry::cuda::check(cudaGetLastError(), "read_corner");
     ferry::cuda::check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
     CHECK(float{out[0]} == 6.0f);

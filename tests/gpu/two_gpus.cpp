@@ -66,7 +66,8 @@ TEST_CASE("two GPUs R44: streams of both devices are ordered, default streams by
     pair_of_streams const s;
     auto const legacy1 = stream_token::cuda_legacy_default(1), thread1 = stream_token::cuda_per_thread_default(1);
     for (auto const from : {s.one.token(), legacy1, thread1})
-        for (auto const to : {s.zero.token(), stream_token::cuda_legacy_default(0), stream_token::cuda_per_thread_default(0)}) {
+        for (auto const to :
+             {s.zero.token(), stream_token::cuda_legacy_default(0), stream_token::cuda_per_thread_default(0)}) {
             CAPTURE(from.native_handle());
             CAPTURE(to.native_handle());
             on_device const there{1};
@@ -90,11 +91,13 @@ TEST_CASE("two GPUs R44: streams of both devices are ordered, default streams by
 TEST_CASE("two GPUs: exchanges of a tensor that is not on the current device") {
     if (alone()) return;
     pair_of_streams const s;
-    for (auto const theirs : {s.one.token(), stream_token::cuda_legacy_default(1), stream_token::cuda_per_thread_default(1)}) {
+    for (auto const theirs :
+         {s.one.token(), stream_token::cuda_legacy_default(1), stream_token::cuda_per_thread_default(1)}) {
         auto array = make_on(1, theirs, {100});
         auto const host = ferry::to_host(array, ferry::cuda::system);
         CHECK(is_iota_on_host(host.view()));
-        auto const same = ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = s.one.token()}, ferry::cuda::system);
+        auto const same =
+            ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = s.one.token()}, ferry::cuda::system);
         s.one.finish();
         CHECK(ferry::cuda::where_is(same.view().data()) == gpu1);
         CHECK(is_iota(same.view()));
@@ -106,7 +109,8 @@ TEST_CASE("two GPUs R53: copies from one to the other, on streams of either, of 
     if (alone()) return;
     pair_of_streams const s;
     for (auto const theirs : {s.one.token(), stream_token::cuda_legacy_default(1)})
-        for (auto const ours : {s.zero.token(), s.one.token(), stream_token::cuda_legacy_default(), stream_token{}, stream_token::no_sync()}) {
+        for (auto const ours : {s.zero.token(), s.one.token(), stream_token::cuda_legacy_default(), stream_token{},
+                                stream_token::no_sync()}) {
             auto array = make_on(1, theirs, {20, 30});
             auto const got = ferry::to_dlpack(array, {.device = gpu, .stream = ours}, ferry::cuda::system);
             s.zero.finish();
@@ -124,7 +128,8 @@ TEST_CASE("two GPUs R53: copies from one to the other, on streams of either, of 
         std::vector<std::int64_t> shape, strides;
         std::int64_t offset;
     };
-    for (auto const& r : {row{{20, 10}, {30, 1}, 5}, row{{30, 20}, {1, 30}, 0}, row{{600}, {-1}, 599}, row{{4, 5, 6}, {150, 30, 1}, 0}, row{{10, 10}, {0, 3}, 0}}) {
+    for (auto const& r : {row{{20, 10}, {30, 1}, 5}, row{{30, 20}, {1, 30}, 0}, row{{600}, {-1}, 599},
+                          row{{4, 5, 6}, {150, 30, 1}, 0}, row{{10, 10}, {0, 3}, 0}}) {
         auto part = whole;
         part.shape = r.shape;
         part.strides = r.strides;
@@ -152,7 +157,8 @@ TEST_CASE("two GPUs: a copy on a stream of a third device, or of the wrong one, 
     ferry::cuda::system.copy(plan, near.data(), ferry::cpu, in.first(), gpu1, s.zero.token());
     s.zero.finish();
     CHECK(is_iota(near));
-    fails(errc::device, [&] { ferry::cuda::system.copy(plan, out.first(), gpu1, in.first(), gpu, s.zero.token()); }, {"cuda:0", "cuda:1"});
+    fails(errc::device, [&] { ferry::cuda::system.copy(plan, out.first(), gpu1, in.first(), gpu, s.zero.token()); },
+          {"cuda:0", "cuda:1"});
     ferry::cuda::memory const theirs{gpu1, 4000, s.zero.token()};
     CHECK(ferry::cuda::where_is(theirs.data()) == gpu1);
 }
@@ -175,8 +181,9 @@ TEST_CASE("two GPUs: cudaMalloc memory and memory of pools both copy, with and w
             iota(static_cast<float*>(src), n, s.one.get());
             s.one.finish();
         }
-        ferry::copy(ferry::tensor_view{static_cast<float*>(dst), shape, {}, gpu}, ferry::tensor_view{static_cast<float const*>(src), shape, {}, gpu1},
-                    ferry::cuda::system, s.zero.token());
+        ferry::copy(ferry::tensor_view{static_cast<float*>(dst), shape, {}, gpu},
+                    ferry::tensor_view{static_cast<float const*>(src), shape, {}, gpu1}, ferry::cuda::system,
+                    s.zero.token());
         CHECK(is_iota(read(dst, n)));
         ferry::cuda::device_space{1}.deallocate(src, n * 4);
         ferry::cuda::device_space{0}.deallocate(dst, n * 4);

@@ -1,4 +1,5 @@
-// Every wait of the copier, of its lanes and of batches, shown by a gate: each has a mutant (tests/mutants/cuda_*.toml).
+// Every wait of the copier, of its lanes and of batches, shown by a gate: each has a mutant
+// (tests/mutants/cuda_*.toml).
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
@@ -18,7 +19,8 @@ using namespace support;
 namespace cuda = ferry::cuda;
 using ferry::stream_token;
 
-/// How a copier packs here: behind a gate, which somebody opens after a while. Nothing else gets at a stream of the copier's own.
+/// How a copier packs here: behind a gate, which somebody opens after a while. Nothing else gets at a stream of the
+/// copier's own.
 struct slow_pack {
     static inline bool is_armed = false;
     static inline std::optional<gate> closed;
@@ -52,8 +54,10 @@ cuda::copier_options packing_slowly() {
     return o;
 }
 
-ferry::tensor_view floats(void* p, std::vector<std::int64_t> const& shape, std::vector<std::int64_t> const& strides, ferry::device where) {
-    return {static_cast<float*>(p), shape, strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides}, where};
+ferry::tensor_view floats(void* p, std::vector<std::int64_t> const& shape, std::vector<std::int64_t> const& strides,
+                          ferry::device where) {
+    return {static_cast<float*>(p), shape, strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides},
+            where};
 }
 
 /// Whether `values` are 1, 2, 3, … of the columns, row by row.
@@ -64,8 +68,8 @@ bool is_transposed(std::vector<float> const& values, std::int64_t rows, std::int
     return true;
 }
 
-/// Runs `act` with its n-th call of CUDA failing behind a closed gate on `s`, for n = 1, 2, … until none fails. Whether the host
-/// waited for the gate, each time that something was queued already; and that this happened.
+/// Runs `act` with its n-th call of CUDA failing behind a closed gate on `s`, for n = 1, 2, … until none fails. Whether
+/// the host waited for the gate, each time that something was queued already; and that this happened.
 template <class Act, class IsQueued>
 void waits_when_it_fails(cudaStream_t s, Act act, IsQueued is_queued) {
     if (!calls::are_seen()) {
@@ -104,7 +108,9 @@ void waits_when_it_fails(cudaStream_t s, Act act, IsQueued is_queued) {
 TEST_CASE("copier: a copy that names no stream has been made when it returns") {
     cuda::copier copier{packing_slowly()};
     auto const from = make_array(gpu, ferry::already_ready, {500, 300}), to = make_poisoned(gpu, {300, 500});
-    auto const copy = [&] { ferry::copy(floats(to.first(), {300, 500}, {}, gpu), floats(from.first(), {300, 500}, {1, 300}, gpu), copier); };
+    auto const copy = [&] {
+        ferry::copy(floats(to.first(), {300, 500}, {}, gpu), floats(from.first(), {300, 500}, {1, 300}, gpu), copier);
+    };
     copy();  // loads the kernels
     fill(to.first(), poison, 600'000);
     CHECK(slow_pack::waits(copy));
@@ -117,7 +123,9 @@ TEST_CASE("copier: host memory that was copied from may be overwritten at once, 
     for (std::int64_t const n : {1000, 2'000'000}) {
         auto const from = make_array(pinned, ferry::already_ready, {n}), to = make_poisoned(gpu, {n});
         // As PyTorch says of pinned memory (R38).
-        auto const copy = [&] { ferry::copy(floats(to.first(), {n}, {}, gpu), floats(from.first(), {n}, {}, ferry::cpu), copier, s.token()); };
+        auto const copy = [&] {
+            ferry::copy(floats(to.first(), {n}, {}, gpu), floats(from.first(), {n}, {}, ferry::cpu), copier, s.token());
+        };
         copy();
         fill(to.first(), poison, from.size() * sizeof(float));
         gate closed{s.get()};
@@ -137,7 +145,10 @@ TEST_CASE("copier: lanes begin when the stream got so far, and small copies leav
         CAPTURE(n);
         auto const from = make_poisoned(gpu, {n});
         std::vector<float> to(from.size());
-        auto const copy = [&] { ferry::copy(floats(to.data(), from.shape, {}, ferry::cpu), floats(from.first(), from.shape, {}, gpu), copier, s.token()); };
+        auto const copy = [&] {
+            ferry::copy(floats(to.data(), from.shape, {}, ferry::cpu), floats(from.first(), from.shape, {}, gpu),
+                        copier, s.token());
+        };
         copy();  // starts lanes and pins slots
         gate closed{s.get()};
         iota(from.first(), from.size(), s.get());
@@ -152,7 +163,10 @@ TEST_CASE("copier: lanes begin when what they carry is packed") {
     cuda::copier copier{packing_slowly()};
     auto const from = make_array(gpu, ferry::already_ready, {2000, 1500});
     std::vector<float> to(from.size());
-    auto const copy = [&] { ferry::copy(floats(to.data(), {1500, 2000}, {}, ferry::cpu), floats(from.first(), {1500, 2000}, {1, 1500}, gpu), copier); };
+    auto const copy = [&] {
+        ferry::copy(floats(to.data(), {1500, 2000}, {}, ferry::cpu), floats(from.first(), {1500, 2000}, {1, 1500}, gpu),
+                    copier);
+    };
     copy();
     std::fill(to.begin(), to.end(), 0.0f);
     CHECK(slow_pack::waits(copy));
@@ -163,7 +177,10 @@ TEST_CASE("copier: the host rearranges what the stream has written, and lets go 
     cuda::copier copier;
     test_stream const s;
     auto const from = make_poisoned(pinned, {200'000}), to = make_poisoned(gpu, {2000, 100});
-    auto const copy = [&] { ferry::copy(floats(to.first(), {2000, 100}, {}, gpu), floats(from.first(), {2000, 100}, {1, 2000}, pinned), copier, s.token()); };
+    auto const copy = [&] {
+        ferry::copy(floats(to.first(), {2000, 100}, {}, gpu), floats(from.first(), {2000, 100}, {1, 2000}, pinned),
+                    copier, s.token());
+    };
     copy();
     gate closed{s.get()};
     iota(from.first(), from.size(), s.get());
@@ -171,7 +188,8 @@ TEST_CASE("copier: the host rearranges what the stream has written, and lets go 
     calls::reset();
     copy();
     CHECK(closed.is_open());
-    // The driver stages pageable memory on most machines and reads it late on others: only the call shows that it is waited for.
+    // The driver stages pageable memory on most machines and reads it late on others: only the call shows that it is
+    // waited for.
     if (calls::are_seen()) CHECK(calls::count(calls::of::synchronize) >= 2);
     s.finish();
     CHECK(is_transposed(read(to.first(), 200'000), 2000, 100));
@@ -186,7 +204,8 @@ TEST_CASE("copier: when a copy fails, nothing of it is under way any more") {
     auto const copy = [&] {
         ferry::data_type const u8{ferry::type_code::uint, 8};
         ferry::copy(ferry::tensor_view{to.data(), u8, shape, {}, pinned},
-                    ferry::tensor_view{static_cast<unsigned char*>(from.data()) + 3 * step, u8, shape, strides, gpu}, copier, s.token());
+                    ferry::tensor_view{static_cast<unsigned char*>(from.data()) + 3 * step, u8, shape, strides, gpu},
+                    copier, s.token());
     };
     copy();
     s.finish();
@@ -230,10 +249,12 @@ TEST_CASE("lanes: a job returns when every lane has left it, and lanes wait for 
 
 TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and before what is queued later") {
     constexpr std::size_t pieces = 32, each = std::size_t{1} << 20, tail = 1000;  // floats
-    auto const from = make_poisoned(gpu, {static_cast<std::int64_t>(pieces * each)}), to = make_poisoned(pinned, from.shape);
+    auto const from = make_poisoned(gpu, {static_cast<std::int64_t>(pieces * each)}),
+               to = make_poisoned(pinned, from.shape);
     auto const result = make_poisoned(gpu, {static_cast<std::int64_t>(pieces * tail)});
     std::vector<cuda::piece> all;
-    for (std::size_t i = 0; i < pieces; ++i) all.push_back({to.first() + i * each, from.first() + i * each, each * sizeof(float)});
+    for (std::size_t i = 0; i < pieces; ++i)
+        all.push_back({to.first() + i * each, from.first() + i * each, each * sizeof(float)});
     auto const on = stream_token::cuda_legacy_default();
     load_kernels();
     cuda::copy_batch(std::span{all}.first(1), on);
@@ -242,7 +263,8 @@ TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and 
     iota(from.first(), from.size(), cudaStreamLegacy);
     cuda::copy_batch(all, on);
     CHECK(!closed.is_open());
-    for (std::size_t i = 0; i < pieces; ++i) add(result.first() + i * tail, to.first() + (i + 1) * each - tail, 0, tail, cudaStreamLegacy);
+    for (std::size_t i = 0; i < pieces; ++i)
+        add(result.first() + i * tail, to.first() + (i + 1) * each - tail, 0, tail, cudaStreamLegacy);
     closed.open();
     must(cudaStreamSynchronize(cudaStreamLegacy));
     CHECK(!closed.was_forced());

@@ -63,13 +63,16 @@ class grabber {
     std::vector<void*> grabbed_;
 };
 
-/// `use` allocates on `on`, hands the memory to what it is given, and gives it back; others must not get it before that has run.
+/// `use` allocates on `on`, hands the memory to what it is given, and gives it back; others must not get it before that
+/// has run.
 template <class Use>
 void is_given_back_behind(cudaStream_t on, Use use) {
     own_pool const pool;
     auto const result = make_poisoned(gpu, {static_cast<std::int64_t>(many)});
     load_kernels();
-    { grabber const warm{pool.get(), blocks / 2}; }
+    {
+        grabber const warm{pool.get(), blocks / 2};
+    }
     std::optional<gate> closed;
     use(pool.get(), [&](void* p) {
         iota(static_cast<float*>(p), many, on);
@@ -85,8 +88,8 @@ void is_given_back_behind(cudaStream_t on, Use use) {
     CHECK(is_iota(read(result.first(), many)));
 }
 
-/// Memory that work on the per-thread default stream still uses, though it is given back there, is free for that stream alone.
-/// `make` allocates on the stream that it is given.
+/// Memory that work on the per-thread default stream still uses, though it is given back there, is free for that stream
+/// alone. `make` allocates on the stream that it is given.
 template <class Make>
 void is_given_out_for_its_stream(Make make) {
     own_pool const pool;
@@ -126,7 +129,9 @@ struct closed_copy {
     closed_copy() {
         load_kernels();
         cuda::order(theirs.token(), ours.token());  // makes the thread's event
-        { auto const warm = copier.allocate(pinned, 4000, {}); }
+        {
+            auto const warm = copier.allocate(pinned, 4000, {});
+        }
         closed.emplace(theirs.get());
         iota(source.first(), source.size(), theirs.get());
     }
@@ -179,7 +184,9 @@ TEST_CASE("copy_async: when it fails, the source is the caller's and nothing is 
     cuda::copier copier;
     test_stream const s;
     auto const source = make_array(gpu, ferry::already_ready, {1000});
-    { auto const warm = copier.allocate(pinned, 4000, {}); }
+    {
+        auto const warm = copier.allocate(pinned, 4000, {});
+    }
     int seen = 0;
     bool failed = true;
     for (int n = 1; failed && n < 200; ++n) {
@@ -234,8 +241,9 @@ TEST_CASE("cuda: temporary memory is there for its stream, and free behind the w
         cuda::detail::temporary const t{0, many * sizeof(float), s.get()};
         work(t.data());
     });
-    is_given_out_for_its_stream(
-        [](cuda::pool const&, test_stream const& on) { return std::make_unique<cuda::detail::temporary const>(0, many * sizeof(float), on.get()); });
+    is_given_out_for_its_stream([](cuda::pool const&, test_stream const& on) {
+        return std::make_unique<cuda::detail::temporary const>(0, many * sizeof(float), on.get());
+    });
 }
 
 TEST_CASE("cuda: memory of a pool is there for its stream, and free behind the work that uses it") {
@@ -245,13 +253,15 @@ TEST_CASE("cuda: memory of a pool is there for its stream, and free behind the w
         work(b.data());
     });
     is_given_out_for_its_stream([](cuda::pool const& pool, test_stream const& on) {
-        return std::make_unique<ferry::buffer<cuda::pool_space>>(many * sizeof(float), cuda::pool_space{pool, on.get()});
+        return std::make_unique<ferry::buffer<cuda::pool_space>>(many * sizeof(float),
+                                                                 cuda::pool_space{pool, on.get()});
     });
 }
 
 TEST_CASE("cuda: memory is there for the stream that it is asked for on") {
-    is_given_out_for_its_stream(
-        [](cuda::pool const&, test_stream const& on) { return std::make_unique<cuda::memory>(gpu, many * sizeof(float), on.token()); });
+    is_given_out_for_its_stream([](cuda::pool const&, test_stream const& on) {
+        return std::make_unique<cuda::memory>(gpu, many * sizeof(float), on.token());
+    });
 }
 
 TEST_CASE("cuda: memory that is asked for without a stream is there for any") {

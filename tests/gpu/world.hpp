@@ -20,7 +20,8 @@
 
 namespace support {
 
-inline constexpr ferry::device gpu{ferry::device_type::cuda}, pinned{ferry::device_type::cuda_host}, managed{ferry::device_type::cuda_managed};
+inline constexpr ferry::device gpu{ferry::device_type::cuda}, pinned{ferry::device_type::cuda_host},
+    managed{ferry::device_type::cuda_managed};
 inline constexpr ferry::device cuda_memory[] = {gpu, pinned, managed};
 inline constexpr unsigned char poison = 0xDB;
 
@@ -33,7 +34,9 @@ inline constexpr unsigned char poison = 0xDB;
 /// A stream of a test's own. A blocking one waits for the legacy default stream, and it for the stream.
 class test_stream {
    public:
-    explicit test_stream(unsigned flags = cudaStreamNonBlocking) { must(cudaStreamCreateWithFlags(&handle_, flags), "cudaStreamCreateWithFlags"); }
+    explicit test_stream(unsigned flags = cudaStreamNonBlocking) {
+        must(cudaStreamCreateWithFlags(&handle_, flags), "cudaStreamCreateWithFlags");
+    }
     test_stream(test_stream const&) = delete;
     test_stream& operator=(test_stream const&) = delete;
     ~test_stream() { static_cast<void>(cudaStreamDestroy(handle_)); }
@@ -58,9 +61,12 @@ struct gpu_array {
     std::int64_t offset = 0;  // of the first element, in elements
 
     [[nodiscard]] float* first() const { return static_cast<float*>(memory->data()) + offset; }
-    [[nodiscard]] ferry::strides_view steps() const { return strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides}; }
+    [[nodiscard]] ferry::strides_view steps() const {
+        return strides.empty() ? ferry::strides_view{} : ferry::strides_view{strides};
+    }
     [[nodiscard]] std::size_t size() const {
-        return static_cast<std::size_t>(std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{}));
+        return static_cast<std::size_t>(
+            std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{}));
     }
 };
 
@@ -72,7 +78,8 @@ inline void fill(void* p, unsigned char value, std::size_t bytes) {
 }
 
 /// Memory of unwritten floats.
-[[nodiscard]] inline gpu_array make_poisoned(ferry::device where, std::vector<std::int64_t> shape, ferry::stream_token ready_on = ferry::already_ready) {
+[[nodiscard]] inline gpu_array make_poisoned(ferry::device where, std::vector<std::int64_t> shape,
+                                             ferry::stream_token ready_on = ferry::already_ready) {
     gpu_array a{nullptr, std::move(shape), {}, where, ready_on};
     auto const bytes = a.size() * sizeof(float);
     a.memory = std::make_shared<ferry::cuda::memory>(where, bytes, ferry::stream_token{});
@@ -83,7 +90,8 @@ inline void fill(void* p, unsigned char value, std::size_t bytes) {
 }
 
 /// 1, 2, 3, …, n, written behind what is queued on `ready_on`; at once when it names no stream.
-[[nodiscard]] inline gpu_array make_array(ferry::device where, ferry::stream_token ready_on, std::vector<std::int64_t> shape) {
+[[nodiscard]] inline gpu_array make_array(ferry::device where, ferry::stream_token ready_on,
+                                          std::vector<std::int64_t> shape) {
     auto a = make_poisoned(where, std::move(shape), ready_on);
     if (where.type == ferry::device_type::cpu) {
         std::iota(a.first(), a.first() + a.size(), 1.0f);
@@ -115,7 +123,8 @@ class on_device {
     int before_ = 0;
 };
 
-/// What is there now, by a stream of its device that waits for no other: memory of a pool may be closed to other devices.
+/// What is there now, by a stream of its device that waits for no other: memory of a pool may be closed to other
+/// devices.
 [[nodiscard]] inline std::vector<float> read(void const* p, std::size_t n) {
     std::vector<float> values(n);
     cudaPointerAttributes facts{};
@@ -132,7 +141,9 @@ class on_device {
         if (values[i] != static_cast<float>(i + 1)) return false;
     return !values.empty();
 }
-[[nodiscard]] inline bool is_iota(ferry::tensor_view const& v) { return is_iota(read(v.data(), static_cast<std::size_t>(v.size()))); }
+[[nodiscard]] inline bool is_iota(ferry::tensor_view const& v) {
+    return is_iota(read(v.data(), static_cast<std::size_t>(v.size())));
+}
 /// The same without a word to CUDA: for data that must be there.
 [[nodiscard]] inline bool is_iota_on_host(ferry::tensor_view const& v) {
     auto const* const p = static_cast<float const*>(v.data());
@@ -176,7 +187,9 @@ struct taken {
 template <>
 struct ferry::array_traits<support::gpu_array> {
     static tensor_view view(support::gpu_array& a) { return {a.first(), a.shape, a.steps(), a.where}; }
-    static tensor_view view(support::gpu_array const& a) { return {const_cast<float const*>(a.first()), a.shape, a.steps(), a.where}; }
+    static tensor_view view(support::gpu_array const& a) {
+        return {const_cast<float const*>(a.first()), a.shape, a.steps(), a.where};
+    }
     static support::gpu_array share(support::gpu_array const& a) { return a; }
     static stream_token ready_on(support::gpu_array const& a) { return a.ready_on; }
 };

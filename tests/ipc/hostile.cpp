@@ -1,4 +1,5 @@
-// The lifetime protocol against those who break it: strangers, garbage, who does not read, and no file descriptors left.
+// The lifetime protocol against those who break it: strangers, garbage, who does not read, and no file descriptors
+// left.
 #include "lifetime.hpp"
 #include "support/skip.hpp"
 
@@ -19,7 +20,8 @@ ferry::ipc::unique_fd connect_raw(std::string const& path) {
     REQUIRE(raw::connect(fd.get(), raw::address(path, "test")) == 0);
     return fd;
 }
-void send_raw(ferry::ipc::unique_fd const& to, std::vector<std::byte> const& bytes, std::span<ferry::ipc::unique_fd const> fds = {}) {
+void send_raw(ferry::ipc::unique_fd const& to, std::vector<std::byte> const& bytes,
+              std::span<ferry::ipc::unique_fd const> fds = {}) {
     static_cast<void>(raw::send(to.get(), bytes, fds));
 }
 /// A socket that listens where a server would.
@@ -58,7 +60,7 @@ bool hung_up(ferry::ipc::unique_fd const& fd) {
 TEST_CASE("IPC: nothing of a server is open to the world, whatever the umask") {
     place here;
     auto const before = ::umask(0);
-    struct stat is {};
+    struct stat is{};
     {
         server s{here.folder + "/made/socket"};
         REQUIRE(::stat((here.folder + "/made").c_str(), &is) == 0);
@@ -72,7 +74,8 @@ TEST_CASE("IPC: nothing of a server is open to the world, whatever the umask") {
     REQUIRE(::stat(here.path().c_str(), &is) == 0);
     CHECK((is.st_mode & 0777) == 0660);
     ::umask(before);
-    support::fails(errc::argument, [&] { server{here.folder + "/x", {.allow = {}, .mode = 0666, .limits = {}}}; }, {"0600 or 0660"});
+    support::fails(errc::argument, [&] { server{here.folder + "/x", {.allow = {}, .mode = 0666, .limits = {}}}; },
+                   {"0600 or 0660"});
 }
 
 TEST_CASE("IPC: a directory that others may write to, or own, is no place for a socket") {
@@ -159,9 +162,10 @@ TEST_CASE("IPC: another user is refused, by the directory or by the list" * doct
     place here;
     auto const as_nobody = [&](auto body) {
         return process{[&, body](talk) {
-            if (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0) return 98;
-            return body();
-        }}.wait();
+                   if (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0) return 98;
+                   return body();
+               }}
+            .wait();
     };
     ferry::ipc::client_options const trusting{.exporters = {0}, .timeout = milliseconds{2000}};
     auto const connects = [&] { return static_cast<int>(code_of([&] { client{here.path(), trusting}.ping(); })); };
@@ -189,9 +193,11 @@ TEST_CASE("IPC: another user is refused, by the directory or by the list" * doct
                   client c{here.path(), trusting};
                   if (!c.attach("frame")) return 1;
                   if (code_of([&] { c.drop("frame"); }) != errc::permission) return 2;
-                  return code_of([&] { client{here.path()}; }) == errc::permission ? 0 : 3;  // it serves who does not trust root
+                  // It serves who does not trust root.
+                  return code_of([&] { client{here.path()}; }) == errc::permission ? 0 : 3;
               }) == 0);
-        support::fails(errc::permission, [&] { client{here.path()}.ping(); }, {"does not let this user"});  // root is not named
+        // Root is not named.
+        support::fails(errc::permission, [&] { client{here.path()}.ping(); }, {"does not let this user"});
     }
 }
 
@@ -202,7 +208,8 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: garbage, cut and endless messages end 
     std::uint64_t seed = 1;
     auto const whole = protocol::to_bytes(protocol::attach{1, 0, 0, 0, "frame"});
     std::vector<std::vector<std::byte>> bad;
-    for (std::size_t n = 1; n < whole.size(); ++n) bad.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+    for (std::size_t n = 1; n < whole.size(); ++n)
+        bad.emplace_back(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
     for (std::size_t n : {1U, 8U, 100U, 65536U, 100'000U}) {
         auto& bytes = bad.emplace_back(n);
         for (auto& b : bytes) b = static_cast<std::byte>((seed = seed * 6364136223846793005U + 1) >> 56);
@@ -237,7 +244,8 @@ TEST_CASE("IPC: file descriptors that come with a good message are closed") {
     CHECK(support::count_of("fd") == fds + 1);  // the gift itself
 }
 
-TEST_CASE_FIXTURE(a_running_server, "IPC: who asks and does not read is not listened to, costs little, and holds up nobody") {
+TEST_CASE_FIXTURE(a_running_server,
+                  "IPC: who asks and does not read is not listened to, costs little, and holds up nobody") {
     auto const deaf = connect_raw(here.path());
     auto const question = protocol::to_bytes(protocol::list{1, ""});
     std::size_t sent = 0;
@@ -276,7 +284,8 @@ TEST_CASE("IPC: a server without file descriptors turns importers away, does not
         no_fds_left limited;
         with.say('l');
         int turns = 0;
-        for (auto const until = steady_clock::now() + milliseconds{500}; steady_clock::now() < until; ++turns) s.poll(milliseconds{100});
+        for (auto const until = steady_clock::now() + milliseconds{500}; steady_clock::now() < until; ++turns)
+            s.poll(milliseconds{100});
         limited.lift();
         with.say('u');
         if (!serve_until(s, [&] { return s.counts().grants == 1; })) return 1;

@@ -67,7 +67,8 @@ struct memory {
     }
     void fill(std::uint64_t value) { std::fill_n(data, count, value); }
     [[nodiscard]] bool is(std::uint64_t value) const {
-        return std::all_of(data, data + count, [&](auto const& n) { return *static_cast<std::uint64_t const volatile*>(&n) == value; });
+        return std::all_of(data, data + count,
+                           [&](auto const& n) { return *static_cast<std::uint64_t const volatile*>(&n) == value; });
     }
 };
 

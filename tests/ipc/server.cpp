@@ -79,10 +79,12 @@ TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it m
                              std::map<std::uint64_t, memory> mapped;
                              std::uint64_t lease = 0, seen = 0;
                              while (seen < frames) {
-                                 auto g = c.attach("frame", {.after = seen, .patience = milliseconds{10'000}, .finished = lease});
+                                 auto g = c.attach(
+                                     "frame", {.after = seen, .patience = milliseconds{10'000}, .finished = lease});
                                  if (!g) return 1;
                                  if (g->fresh) mapped.emplace(g->buffer, memory{std::move(g->fds.at(0))});
-                                 if (!mapped.at(g->buffer).is(g->generation) || !mapped.at(g->buffer).is(g->generation)) return 2;
+                                 if (!mapped.at(g->buffer).is(g->generation) || !mapped.at(g->buffer).is(g->generation))
+                                     return 2;
                                  seen = g->generation;
                                  lease = g->lease;
                              }
@@ -157,7 +159,8 @@ TEST_CASE("IPC: an importer killed at any step gives everything back, and the ne
         publish(s, 1, frame);
         auto const before = s.counts().grants;
         process next{[&](talk with) { return import_up_to(here.path(), with, '-'); }};
-        CHECK(serve_until(s, [&] { return s.counts().grants == before + 2 && s.counts().clients == 0 && s.held().empty(); }));
+        CHECK(serve_until(
+            s, [&] { return s.counts().grants == before + 2 && s.counts().clients == 0 && s.held().empty(); }));
         CHECK(next.wait() == 0);
     }
 }
@@ -183,7 +186,8 @@ TEST_CASE("IPC: an exporter killed at any step is told as gone, what was mapped 
         exporter.kill(SIGKILL);
         CHECK(exporter.wait() == -SIGKILL);
         auto const killed = steady_clock::now();
-        support::fails(errc::exporter_gone, [&] { static_cast<void>(c.attach("frame", {.patience = milliseconds{60'000}})); });
+        support::fails(errc::exporter_gone,
+                       [&] { static_cast<void>(c.attach("frame", {.patience = milliseconds{60'000}})); });
         CHECK(steady_clock::now() - killed < milliseconds{1000});
         CHECK(c.is_gone());
         for (auto const& m : mapped) CHECK(m.is(1));
@@ -256,7 +260,8 @@ TEST_CASE("IPC: a stopped exporter is told as silent in the time that was given,
     client c{here.path(), {.exporters = {}, .timeout = milliseconds{200}}};
     exporter.kill(SIGSTOP);
     auto const begin = steady_clock::now();
-    support::fails(errc::exporter_gone, [&] { static_cast<void>(c.attach("frame", {.patience = milliseconds{100}})); }, {"does not answer"});
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(c.attach("frame", {.patience = milliseconds{100}})); },
+                   {"does not answer"});
     auto const took = steady_clock::now() - begin;
     CHECK(took >= milliseconds{300});
     CHECK(took < milliseconds{2000});
@@ -346,7 +351,8 @@ TEST_CASE_FIXTURE(a_server, "IPC: an importer's forked child keeps the buffer un
     REQUIRE(importer.hear() == 'c');
     s.withdraw("frame");
     importer.say('e');  // either of the two ends
-    for (auto const until = steady_clock::now() + milliseconds{200}; steady_clock::now() < until;) s.poll(milliseconds{10});
+    for (auto const until = steady_clock::now() + milliseconds{200}; steady_clock::now() < until;)
+        s.poll(milliseconds{10});
     CHECK_FALSE(s.is_reusable(1));
     importer.say('e');
     CHECK(serve_until_told(s, event::what::freeable));
@@ -420,7 +426,8 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
         }};
         bool goes_on = true;
         for (std::uint64_t i = 0; i < rounds && goes_on; ++i) {
-            // It has finished the frame before, and waits for this one: it reads all of them, however late a thread comes.
+            // It has finished the frame before, and waits for this one: it reads all of them, however late a thread
+            // comes.
             goes_on = soon([&] { return s.counts().waiting == 1; }) && s.is_reusable(1 + i % 2);
             if (goes_on) publish(s, 1 + i % 2, frames[i % 2]);
         }
@@ -436,7 +443,8 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     CHECK(s.close());
 }
 
-TEST_CASE_FIXTURE(a_running_server, "IPC: many rounds of attach and close leave no file descriptor, mapping or thread") {
+TEST_CASE_FIXTURE(a_running_server,
+                  "IPC: many rounds of attach and close leave no file descriptor, mapping or thread") {
     auto const rounds = environment("FERRY_IPC_ROUNDS", 1000);
     int fds = 0, threads = 0, mappings = 0;
     for (long i = 0; i < rounds; ++i) {
@@ -451,12 +459,14 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: many rounds of attach and close leave 
         if (i % 100 == 99) s.poll(milliseconds{0});
         if (i == 9) {
             REQUIRE(soon([&] { return s.counts().clients == 0; }));
-            fds = support::count_of("fd"), threads = support::count_of("task"), mappings = support::count_of("map_files");
+            fds = support::count_of("fd"), threads = support::count_of("task"),
+            mappings = support::count_of("map_files");
         }
     }
     bool const are_gone = soon([&] { return s.counts().clients == 0; });
     auto const left = s.counts();
-    INFO(left.clients, " clients, ", left.leases, " leases, ", left.waiting, " waiting, ", left.violations, " violations; buffers held: ", s.held().size());
+    INFO(left.clients, " clients, ", left.leases, " leases, ", left.waiting, " waiting, ", left.violations,
+         " violations; buffers held: ", s.held().size());
     REQUIRE(are_gone);
     CHECK(s.held().empty());
     CHECK(support::count_of("fd") == fds);

@@ -61,7 +61,9 @@ void check_after_importer(ferry::ipc::shared& s) {
     CHECK(s.readers() == 0);
     CHECK(s.wait_for_readers({}));
     auto const& m = s.descriptor().memories[0];
-    CHECK_FALSE(ferry::ipc::segment::open(m.name, m.allocation, m.id, ferry::ipc::access_mode::read_write).control().is_mapped());
+    CHECK_FALSE(ferry::ipc::segment::open(m.name, m.allocation, m.id, ferry::ipc::access_mode::read_write)
+                    .control()
+                    .is_mapped());
     CHECK(values(attach(s.descriptor()))[999] == 999);
     CHECK(s.readers() == 0);
 }
@@ -72,8 +74,9 @@ TEST_CASE("every kind of tensor travels to an unrelated program, and back") {
     struct {
         char const* kind;
         std::vector<float> expected;
-    } const kinds[] = {{"whole", {0, 1, 2, 3, 4, 5}}, {"sliced", {2, 3, 4}},   {"strided", {1, 5, 9}}, {"reversed", {3, 2, 1, 0}},
-                       {"broadcast", {0, 1, 0, 1, 0, 1}}, {"read-only", {0, 1, 2}}, {"empty", {}},          {"scalar", {0}}};
+    } const kinds[] = {
+        {"whole", {0, 1, 2, 3, 4, 5}},     {"sliced", {2, 3, 4}},    {"strided", {1, 5, 9}}, {"reversed", {3, 2, 1, 0}},
+        {"broadcast", {0, 1, 0, 1, 0, 1}}, {"read-only", {0, 1, 2}}, {"empty", {}},          {"scalar", {0}}};
     for (auto const& [kind, expected] : kinds) {
         CAPTURE(support::shown(kind));
         peer exporter{{program, "export", kind}}, importer{{program, "import"}};
@@ -177,14 +180,16 @@ TEST_CASE("a reader of a few lines of Python, without ferry, attaches by the JSO
         std::int64_t shape[2] = {2, 3}, strides[2] = {3, -1};
         std::vector<std::int32_t> values{0, 1, 2, 3, 4, 5};
     };
-    auto t = ferry::make_managed(integers{}, [](integers& i) { return ferry::tensor_view{i.values.data() + 2, {i.shape}, {i.strides}}; });
+    auto t = ferry::make_managed(
+        integers{}, [](integers& i) { return ferry::tensor_view{i.values.data() + 2, {i.shape}, {i.strides}}; });
     session own;
     auto first = share(std::move(t), {.session = &own});
     struct part {
         ferry::managed_tensor whole;
         std::int64_t shape[2] = {2, 2}, strides[2] = {-3, -1};
     };
-    auto sliced = ferry::make_managed(part{first.tensor()}, [](part& p) {  // [[5, 4], [2, 1]] as the copy lies: strides and offset
+    // [[5, 4], [2, 1]] as the copy lies: strides and offset.
+    auto sliced = ferry::make_managed(part{first.tensor()}, [](part& p) {
         return ferry::tensor_view{static_cast<std::int32_t*>(p.whole.view().data()) + 5, {p.shape}, {p.strides}};
     });
     auto s = share(std::move(sliced), {.session = &own});

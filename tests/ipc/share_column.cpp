@@ -48,10 +48,12 @@ TEST_CASE("the JSON of a column says what it is, and attaches") {
     std::int32_t const values[] = {1, 2, 3};
     ferry::column_buffer const none[] = {{}}, numbers[] = {{}, {values, sizeof values}};
     ferry::column_parts const price{.format = "i", .name = "price", .length = 3, .buffers = numbers};
-    auto const c = ferry::make_column({.format = "+s", .name = "orders", .length = 3, .buffers = none, .children = {&price, 1}}, nullptr);
+    auto const c = ferry::make_column(
+        {.format = "+s", .name = "orders", .length = 3, .buffers = none, .children = {&price, 1}}, nullptr);
     auto const s = ferry::ipc::share(c);
     auto const text = ferry::wire::to_json(s.descriptor());
-    for (auto const* part : {"\"orders\"", "\"price\"", "\"+s\"", "\"children\"", "\"length\""}) CHECK_MESSAGE(text.find(part) != text.npos, support::shown(part), " in ", text);
+    for (auto const* part : {"\"orders\"", "\"price\"", "\"+s\"", "\"children\"", "\"length\""})
+        CHECK_MESSAGE(text.find(part) != text.npos, support::shown(part), " in ", text);
     auto const a = ferry::ipc::attach_column(ferry::wire::from_json(text));
     CHECK(support::shown(a.view()) == support::shown(c.view()));
 }

@@ -81,8 +81,12 @@ void* operator new(std::size_t size, std::align_val_t a) { return allocate_or_th
 void* operator new[](std::size_t size, std::align_val_t a) { return allocate_or_throw(size, number(a)); }
 void* operator new(std::size_t size, std::nothrow_t const&) noexcept { return allocate(size, normal); }
 void* operator new[](std::size_t size, std::nothrow_t const&) noexcept { return allocate(size, normal); }
-void* operator new(std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept { return allocate(size, number(a)); }
-void* operator new[](std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept { return allocate(size, number(a)); }
+void* operator new(std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept {
+    return allocate(size, number(a));
+}
+void* operator new[](std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept {
+    return allocate(size, number(a));
+}
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete[](void* memory) noexcept { release(memory); }
 void operator delete(void* memory, std::size_t) noexcept { release(memory); }

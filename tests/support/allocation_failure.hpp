@@ -8,7 +8,8 @@
 
 namespace support {
 
-/// While it lives, counts this thread's allocations, fails the `fail_at`-th (0: none), and knows which are not freed yet.
+/// While it lives, counts this thread's allocations, fails the `fail_at`-th (0: none), and knows which are not freed
+/// yet.
 class allocation_window {
    public:
     explicit allocation_window(int fail_at = 0) noexcept;

@@ -30,8 +30,12 @@ class arrow_producer {
     int arrays_released = 0, schemas_released = 0, children_released = 0;
 
     /// Both are still the caller's, and nothing was released.
-    [[nodiscard]] bool is_untouched() const { return array.release && schema.release && arrays_released == 0 && schemas_released == 0; }
-    [[nodiscard]] bool is_taken() const { return !array.release && !schema.release && arrays_released == 0 && schemas_released == 1; }
+    [[nodiscard]] bool is_untouched() const {
+        return array.release && schema.release && arrays_released == 0 && schemas_released == 0;
+    }
+    [[nodiscard]] bool is_taken() const {
+        return !array.release && !schema.release && arrays_released == 0 && schemas_released == 1;
+    }
 
    private:
     struct node {
@@ -71,8 +75,12 @@ class arrow_producer {
     [[nodiscard]] std::pair<ArrowArray*, ArrowSchema*> make_below(ferry::column_parts const& parts) {
         auto& kept = nodes_.emplace_back();
         make(parts, kept.array, kept.schema);
-        kept.array.release = [](ArrowArray* p) { release(*p, &arrow_producer::array, &arrow_producer::children_released); };
-        kept.schema.release = [](ArrowSchema* p) { release(*p, &arrow_producer::schema, &arrow_producer::children_released); };
+        kept.array.release = [](ArrowArray* p) {
+            release(*p, &arrow_producer::array, &arrow_producer::children_released);
+        };
+        kept.schema.release = [](ArrowSchema* p) {
+            release(*p, &arrow_producer::schema, &arrow_producer::children_released);
+        };
         return {&kept.array, &kept.schema};
     }
     template <class Struct>
@@ -91,10 +99,13 @@ class arrow_producer {
 class every_type {
    public:
     static constexpr std::string_view flat[] = {
-        "n", "b", "c", "C", "s", "S", "i", "I", "l", "L", "e", "f", "g", "z", "Z", "u", "U", "vz", "vu", "w:3", "w:0", "d:9,2,32", "d:18,-2,64", "d:38,2",
-        "d:38,2,128", "d:76,10,256", "tdD", "tdm", "tts", "ttm", "ttu", "ttn", "tss:", "tsm:UTC", "tsu:+01:00", "tsn:Europe/Zurich", "tDs", "tDm",
-        "tDu", "tDn", "tiM", "tiD", "tin"};
-    static constexpr std::string_view nested[] = {"+l", "+L", "+vl", "+vL", "+w:2", "+s", "+m", "+ud:0,1", "+us:4,5", "+r"};
+        "n",   "b",   "c",   "C",        "s",          "S",      "i",          "I",           "l",
+        "L",   "e",   "f",   "g",        "z",          "Z",      "u",          "U",           "vz",
+        "vu",  "w:3", "w:0", "d:9,2,32", "d:18,-2,64", "d:38,2", "d:38,2,128", "d:76,10,256", "tdD",
+        "tdm", "tts", "ttm", "ttu",      "ttn",        "tss:",   "tsm:UTC",    "tsu:+01:00",  "tsn:Europe/Zurich",
+        "tDs", "tDm", "tDu", "tDn",      "tiM",        "tiD",    "tin"};
+    static constexpr std::string_view nested[] = {"+l", "+L", "+vl",     "+vL",     "+w:2",
+                                                  "+s", "+m", "+ud:0,1", "+us:4,5", "+r"};
 
     /// All formats on every other format in turn; each begins at `offset`.
     template <class F>
@@ -118,17 +129,26 @@ class every_type {
     [[nodiscard]] ferry::column_parts column(std::string_view format, std::int64_t length, std::int64_t offset) {
         auto const type = *ferry::parse_format(format);
         auto const layout = ferry::layout_of(type);
-        auto& buffers = kept_.emplace_back(static_cast<std::size_t>(layout.buffer_count), ferry::column_buffer{zeros_.data(), -1});
+        auto& buffers =
+            kept_.emplace_back(static_cast<std::size_t>(layout.buffer_count), ferry::column_buffer{zeros_.data(), -1});
         if (layout.is_variadic) buffers.push_back({zeros_.data(), 9}), buffers.push_back({lengths_, 8});
-        return {.format = format, .name = "leaf", .length = length, .null_count = type.id == ferry::type_id::null ? length : -1, .offset = offset, .buffers = buffers, .metadata = metadata_};
+        return {.format = format,
+                .name = "leaf",
+                .length = length,
+                .null_count = type.id == ferry::type_id::null ? length : -1,
+                .offset = offset,
+                .buffers = buffers,
+                .metadata = metadata_};
     }
 
    private:
-    [[nodiscard]] ferry::column_parts around(std::string_view format, ferry::column_parts const& leaf, std::int64_t length, ferry::column_parts (&below)[2],
+    [[nodiscard]] ferry::column_parts around(std::string_view format, ferry::column_parts const& leaf,
+                                             std::int64_t length, ferry::column_parts (&below)[2],
                                              ferry::column_parts (&entries)[1]) {
         auto outer = column(format, length / 2, 0);
         outer.name = "outer";
-        if (outer.buffers.empty() || ferry::layout_of(*ferry::parse_format(format)).has_validity() == false) outer.null_count = 0;
+        if (outer.buffers.empty() || ferry::layout_of(*ferry::parse_format(format)).has_validity() == false)
+            outer.null_count = 0;
         below[0] = below[1] = leaf;
         below[1].name = "other";
         auto count = std::size_t{1};

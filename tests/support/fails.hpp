@@ -20,9 +20,11 @@ void fails(ferry::errc code, F f, std::initializer_list<char const*> texts = {})
         f();
     } catch (ferry::error const& e) {
         INFO(shown(e.what()));
-        CHECK_MESSAGE(e.code() == code, "the code is ", shown(ferry::name(e.code())), ", not ", shown(ferry::name(code)));
+        CHECK_MESSAGE(e.code() == code, "the code is ", shown(ferry::name(e.code())), ", not ",
+                      shown(ferry::name(code)));
         CHECK(std::strstr(e.what(), e.api()) == e.what());
-        for (auto const* text : texts) CHECK_MESSAGE(std::strstr(e.what(), text) != nullptr, "no `", shown(text), "` in: ", shown(e.what()));
+        for (auto const* text : texts)
+            CHECK_MESSAGE(std::strstr(e.what(), text) != nullptr, "no `", shown(text), "` in: ", shown(e.what()));
         return;
     }
     FAIL_CHECK("nothing was thrown; it should be errc::", shown(ferry::name(code)));

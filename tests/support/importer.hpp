@@ -33,7 +33,8 @@ class line {
     void send(ferry::wire::descriptor const& d) const {
         auto const bytes = ferry::wire::to_bytes(d);
         auto const n = static_cast<std::uint32_t>(bytes.size());
-        if (write(out_, &n, sizeof n) != sizeof n || write(out_, bytes.data(), n) != static_cast<ssize_t>(n)) std::abort();
+        if (write(out_, &n, sizeof n) != sizeof n || write(out_, bytes.data(), n) != static_cast<ssize_t>(n))
+            std::abort();
     }
     [[nodiscard]] ferry::wire::descriptor receive() const {
         std::uint32_t n = 0;

@@ -34,12 +34,14 @@ struct numbers {
     return made;
 }
 
-[[nodiscard]] inline ferry::managed_tensor tensor(std::vector<std::int64_t> shape, ferry::flags bits = ferry::flags::none) {
+[[nodiscard]] inline ferry::managed_tensor tensor(std::vector<std::int64_t> shape,
+                                                  ferry::flags bits = ferry::flags::none) {
     return ferry::make_managed(make_numbers(std::move(shape)), [](numbers& n) { return n.view(); }, bits);
 }
 
 /// A view on a tensor, from its element `first` on; owns the tensor.
-[[nodiscard]] inline ferry::managed_tensor restrided(ferry::managed_tensor base, std::int64_t first, std::vector<std::int64_t> shape,
+[[nodiscard]] inline ferry::managed_tensor restrided(ferry::managed_tensor base, std::int64_t first,
+                                                     std::vector<std::int64_t> shape,
                                                      std::vector<std::int64_t> strides) {
     struct owner {
         ferry::managed_tensor base;
@@ -49,8 +51,12 @@ struct numbers {
     return ferry::make_managed(owner{std::move(base), first, std::move(shape), std::move(strides)}, [](owner& o) {
         auto const& v = o.base.view();
         std::int64_t const step = v.dtype().bits / 8;
-        return ferry::tensor_view{static_cast<void*>(static_cast<std::byte*>(v.data()) + o.first * step), v.dtype(), o.shape, o.strides,
-                                  v.device(), v.flags()};
+        return ferry::tensor_view{static_cast<void*>(static_cast<std::byte*>(v.data()) + o.first * step),
+                                  v.dtype(),
+                                  o.shape,
+                                  o.strides,
+                                  v.device(),
+                                  v.flags()};
     });
 }
 
@@ -67,7 +73,8 @@ struct numbers {
 [[nodiscard]] inline std::vector<std::string> segments(pid_t pid = 0) {
     std::vector<std::string> found;
     for (auto const& entry : std::filesystem::directory_iterator{ferry::ipc::shared_memory_folder}) {
-        auto const name = ferry::ipc::parse_segment_name((std::filesystem::path{"/"} / entry.path().filename()).string());
+        auto const name =
+            ferry::ipc::parse_segment_name((std::filesystem::path{"/"} / entry.path().filename()).string());
         if (name && name->uid == geteuid() && (pid == 0 || name->pid == static_cast<std::uint32_t>(pid)))
             found.push_back(entry.path().filename());
     }

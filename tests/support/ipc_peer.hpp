@@ -27,7 +27,8 @@ namespace support {
 }
 [[nodiscard]] inline ferry::wire::descriptor from_hex(std::string const& text) {
     std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i + 1 < text.size(); i += 2) bytes.push_back(static_cast<std::byte>(std::stoi(text.substr(i, 2), nullptr, 16)));
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+        bytes.push_back(static_cast<std::byte>(std::stoi(text.substr(i, 2), nullptr, 16)));
     return ferry::wire::from_bytes(bytes);
 }
 

@@ -18,7 +18,8 @@ void shares_elements() {
     int data[24] = {};
     for (int i = 0; i < 24; ++i) data[i] = i;
     std::int64_t const shape[] = {2, 3, 4}, strides[] = {1, 2, 6};
-    auto const right = ferry::to_mdspan<Family>(ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
+    auto const right = ferry::to_mdspan<Family>(
+        ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
     CHECK(right.extent(0) == 2);
     CHECK(right.extent(2) == 4);
     CHECK(right.mapping()(1, 2, 3) == 23);
@@ -36,7 +37,8 @@ void takes_rank_0_and_empty() {
     auto const scalar = ferry::to_mdspan<Family>(ferry::as<float, 0>(ferry::tensor_view{&x, {}}));
     CHECK(scalar.size() == 1);
     CHECK(scalar.mapping().required_span_size() == 1);
-    auto const empty = ferry::to_mdspan<Family>(ferry::as<float, 3>(ferry::tensor_view{static_cast<float*>(nullptr), none, garbage}));
+    auto const empty =
+        ferry::to_mdspan<Family>(ferry::as<float, 3>(ferry::tensor_view{static_cast<float*>(nullptr), none, garbage}));
     CHECK(empty.extent(1) == 0);
     CHECK(empty.size() == 0);
 }
@@ -57,7 +59,8 @@ void is_an_array() {
     int data[24] = {};
     for (int i = 0; i < 24; ++i) data[i] = i;
     std::int64_t const shape[] = {2, 3, 4}, strides[] = {1, 2, 6};
-    auto const right = ferry::to_mdspan<Family>(ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
+    auto const right = ferry::to_mdspan<Family>(
+        ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
     ferry::shaped const rows{right};
     auto const loan = ferry::borrow(rows);
     CHECK(loan.view().is_read_only());  // R11

@@ -77,7 +77,8 @@ class process {
     [[nodiscard]] int wait() {
         if (std::exchange(waited_, true)) return status_;
         int raw = 0;
-        while (::waitpid(pid_, &raw, 0) < 0 && errno == EINTR) {}
+        while (::waitpid(pid_, &raw, 0) < 0 && errno == EINTR) {
+        }
         return status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : -WTERMSIG(raw);
     }
 

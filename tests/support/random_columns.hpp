@@ -21,7 +21,9 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
     using ferry::type_id;
     auto const id = c.type().id;
     auto const at = c.offset() + i;
-    auto const byte = [&](std::size_t buffer, std::int64_t n) { return static_cast<unsigned char const*>(c.buffers()[buffer].data) + n; };
+    auto const byte = [&](std::size_t buffer, std::int64_t n) {
+        return static_cast<unsigned char const*>(c.buffers()[buffer].data) + n;
+    };
     auto const load = [&](std::size_t buffer, std::int64_t n, std::int64_t width) {
         std::int64_t value = 0;
         std::memcpy(&value, byte(buffer, n * width), static_cast<std::size_t>(width));
@@ -29,7 +31,8 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
     };
     auto const hex = [](unsigned char const* p, std::int64_t n) {
         std::string text;
-        for (std::int64_t k = 0; k < n; ++k) text += "0123456789abcdef"[p[k] / 16], text += "0123456789abcdef"[p[k] % 16];
+        for (std::int64_t k = 0; k < n; ++k)
+            text += "0123456789abcdef"[p[k] / 16], text += "0123456789abcdef"[p[k] % 16];
         return text;
     };
     auto const items = [&](ferry::column_view child, std::int64_t begin, std::int64_t n) {
@@ -47,7 +50,8 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
         case type_id::string_view:
         case type_id::binary_view: {
             auto const n = load(1, 4 * at, 4);
-            return n <= 12 ? hex(byte(1, 16 * at + 4), n) : hex(byte(static_cast<std::size_t>(2 + load(1, 4 * at + 2, 4)), load(1, 4 * at + 3, 4)), n);
+            return n <= 12 ? hex(byte(1, 16 * at + 4), n)
+                           : hex(byte(static_cast<std::size_t>(2 + load(1, 4 * at + 2, 4)), load(1, 4 * at + 3, 4)), n);
         }
         case type_id::list:
         case type_id::map: return items(c.child(0), load(1, at, 4), load(1, at + 1, 4) - load(1, at, 4));
@@ -64,7 +68,8 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
         case type_id::dense_union: {
             // The generator's ids: child k has id 2 k + 1.
             int const child = (*byte(0, at) - 1) / 2;
-            return std::to_string(child).append(":").append(shown(c.child(child), id == type_id::dense_union ? load(1, at, 4) : at));
+            return std::to_string(child).append(":").append(
+                shown(c.child(child), id == type_id::dense_union ? load(1, at, 4) : at));
         }
         case type_id::run_end_encoded: {
             auto const ends = c.child(0);
@@ -72,7 +77,9 @@ inline std::string shown(ferry::column_view c, std::int64_t i) {
             std::int64_t run = 0;
             for (;; ++run) {
                 std::int64_t end = 0;
-                std::memcpy(&end, static_cast<unsigned char const*>(ends.buffers()[1].data) + (ends.offset() + run) * width, static_cast<std::size_t>(width));
+                std::memcpy(&end,
+                            static_cast<unsigned char const*>(ends.buffers()[1].data) + (ends.offset() + run) * width,
+                            static_cast<std::size_t>(width));
                 if (end > at) return shown(c.child(1), run);
             }
         }
@@ -97,20 +104,28 @@ class column_maker {
     explicit column_maker(unsigned seed) : random_{seed} {}
 
     /// Formats without children; a list's and the like are made of them.
-    static constexpr char const* leaves[] = {"n", "b", "c", "C", "s", "S", "i", "I", "l", "L", "e", "f", "g", "z", "Z", "vz", "u", "U", "vu", "d:7,2,32", "d:12,-3,64", "d:5,2", "d:60,3,256", "w:3", "w:0",
-                                             "tdD", "tdm", "tts", "ttm", "ttu", "ttn", "tss:UTC", "tsn:", "tDs", "tiM", "tiD", "tin", "dictionary"};
-    static constexpr char const* nested[] = {"+l", "+L", "+vl", "+vL", "+w:2", "+w:0", "+s", "+m", "+ud:1,3", "+us:1,3", "+r"};
+    static constexpr char const* leaves[] = {
+        "n",          "b",       "c",          "C",   "s",   "S",   "i",   "I",         "l",   "L",
+        "e",          "f",       "g",          "z",   "Z",   "vz",  "u",   "U",         "vu",  "d:7,2,32",
+        "d:12,-3,64", "d:5,2",   "d:60,3,256", "w:3", "w:0", "tdD", "tdm", "tts",       "ttm", "ttu",
+        "ttn",        "tss:UTC", "tsn:",       "tDs", "tiM", "tiD", "tin", "dictionary"};
+    static constexpr char const* nested[] = {"+l", "+L", "+vl",     "+vL",     "+w:2", "+w:0",
+                                             "+s", "+m", "+ud:1,3", "+us:1,3", "+r"};
 
-    [[nodiscard]] std::int64_t below(std::int64_t n) { return n <= 0 ? 0 : static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
+    [[nodiscard]] std::int64_t below(std::int64_t n) {
+        return n <= 0 ? 0 : static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
+    }
 
     /// A column of the format; children are leaves or nested ones down to `depth`.
-    [[nodiscard]] ferry::column make(std::string const& format, std::int64_t length, int depth, std::int64_t offset = -1) {
+    [[nodiscard]] ferry::column make(std::string const& format, std::int64_t length, int depth,
+                                     std::int64_t offset = -1) {
         store_ = std::make_shared<store>();
         auto const* const parts = make_parts(format, length, depth, offset);
         return ferry::make_column(*parts, store_);
     }
     [[nodiscard]] std::string any_format(int depth) {
-        auto const leaf_count = static_cast<std::int64_t>(std::size(leaves)), nested_count = static_cast<std::int64_t>(std::size(nested));
+        auto const leaf_count = static_cast<std::int64_t>(std::size(leaves)),
+                   nested_count = static_cast<std::int64_t>(std::size(nested));
         if (depth > 1 && below(2) == 0) return nested[below(nested_count)];
         return leaves[below(leaf_count)];
     }
@@ -123,11 +138,15 @@ class column_maker {
         std::deque<std::vector<ferry::column_parts>> parts;
     };
     [[nodiscard]] std::vector<unsigned char>& add(std::int64_t bytes) {
-        auto& b = store_->bytes.emplace_back(static_cast<std::size_t>(bytes));  // exactly as many: a byte more is a read out of range
+        // Exactly as many: a byte more is a read out of range.
+        auto& b = store_->bytes.emplace_back(static_cast<std::size_t>(bytes));
         for (auto& one : b) one = static_cast<unsigned char>(random_());
         return b;
     }
-    [[nodiscard]] ferry::column_buffer buffer(std::vector<unsigned char> const& b) { return {b.empty() ? reinterpret_cast<void const*>(8) : b.data(), below(3) == 0 ? -1 : static_cast<std::int64_t>(b.size())}; }
+    [[nodiscard]] ferry::column_buffer buffer(std::vector<unsigned char> const& b) {
+        return {b.empty() ? reinterpret_cast<void const*>(8) : b.data(),
+                below(3) == 0 ? -1 : static_cast<std::int64_t>(b.size())};
+    }
     template <class T>
     [[nodiscard]] ferry::column_buffer numbers(std::vector<std::int64_t> const& values) {
         auto& b = add(static_cast<std::int64_t>(values.size() * sizeof(T)));
@@ -137,9 +156,12 @@ class column_maker {
         }
         return buffer(b);
     }
-    [[nodiscard]] ferry::column_buffer numbers(std::vector<std::int64_t> const& values, bool is_wide) { return is_wide ? numbers<std::int64_t>(values) : numbers<std::int32_t>(values); }
+    [[nodiscard]] ferry::column_buffer numbers(std::vector<std::int64_t> const& values, bool is_wide) {
+        return is_wide ? numbers<std::int64_t>(values) : numbers<std::int32_t>(values);
+    }
 
-    [[nodiscard]] ferry::column_parts const* make_parts(std::string format, std::int64_t length, int depth, std::int64_t offset = -1) {
+    [[nodiscard]] ferry::column_parts const* make_parts(std::string format, std::int64_t length, int depth,
+                                                        std::int64_t offset = -1) {
         using ferry::type_id;
         if (offset < 0) offset = below(3) == 0 ? 0 : below(18);
         bool const is_dictionary = format == "dictionary";
@@ -162,10 +184,16 @@ class column_maker {
                 buffers.push_back(buffer(bits));
             }
         }
-        auto const is_valid = [&](std::int64_t i) { return buffers[0].data == nullptr || (static_cast<unsigned char const*>(buffers[0].data)[i / 8] >> i % 8 & 1) != 0; };
+        auto const is_valid = [&](std::int64_t i) {
+            return buffers[0].data == nullptr ||
+                   (static_cast<unsigned char const*>(buffers[0].data)[i / 8] >> i % 8 & 1) != 0;
+        };
         std::vector<ferry::column_parts> children;
-        auto const child = [&](std::int64_t items, std::string f = {}) { children.push_back(*make_parts(f.empty() ? any_format(depth - 1) : f, items + below(3), depth - 1)); };
-        // Ends of `end` pieces, from somewhere on; with garbage at the items before the offset of which nothing may be read.
+        auto const child = [&](std::int64_t items, std::string f = {}) {
+            children.push_back(*make_parts(f.empty() ? any_format(depth - 1) : f, items + below(3), depth - 1));
+        };
+        // Ends of `end` pieces, from somewhere on; with garbage at the items before the offset of which nothing may be
+        // read.
         auto const ends = [&](std::int64_t& total) {
             std::vector<std::int64_t> all;
             std::int64_t at = below(5);
@@ -176,12 +204,17 @@ class column_maker {
         std::int64_t total = 0;
         switch (type.id) {
             case type_id::null: break;
-            case type_id::string: case type_id::binary: case type_id::large_string: case type_id::large_binary: {
-                buffers.push_back(numbers(ends(total), type.id == type_id::large_string || type.id == type_id::large_binary));
+            case type_id::string:
+            case type_id::binary:
+            case type_id::large_string:
+            case type_id::large_binary: {
+                buffers.push_back(
+                    numbers(ends(total), type.id == type_id::large_string || type.id == type_id::large_binary));
                 buffers.push_back(buffer(add(total)));
                 break;
             }
-            case type_id::string_view: case type_id::binary_view: {
+            case type_id::string_view:
+            case type_id::binary_view: {
                 auto& views = add(16 * end);
                 std::vector<std::int64_t> lengths;
                 for (std::int64_t k = below(4); k > 0; --k) lengths.push_back(13 + below(100));
@@ -201,12 +234,15 @@ class column_maker {
                 buffers.push_back(numbers<std::int64_t>(lengths));
                 break;
             }
-            case type_id::list: case type_id::large_list: case type_id::map: {
+            case type_id::list:
+            case type_id::large_list:
+            case type_id::map: {
                 buffers.push_back(numbers(ends(total), type.id == type_id::large_list));
                 child(total, type.id == type_id::map ? "+s" : "");
                 break;
             }
-            case type_id::list_view: case type_id::large_list_view: {
+            case type_id::list_view:
+            case type_id::large_list_view: {
                 std::vector<std::int64_t> starts, sizes;
                 auto const items = 5 + below(20);
                 for (std::int64_t i = 0; i < end; ++i) {
@@ -223,7 +259,8 @@ class column_maker {
             case type_id::structure:
                 for (std::int64_t k = depth > 0 ? 2 : 0; k > 0; --k) child(end);
                 break;
-            case type_id::sparse_union: case type_id::dense_union: {
+            case type_id::sparse_union:
+            case type_id::dense_union: {
                 auto const each = 3 + below(9);
                 auto& ids = add(end);
                 std::vector<std::int64_t> starts(static_cast<std::size_t>(end), 0);
@@ -245,8 +282,17 @@ class column_maker {
                 run_ends.insert(run_ends.begin(), static_cast<std::size_t>(pad), -3);
                 auto const width = below(3);
                 auto& ends_buffers = store_->buffers.emplace_back();
-                ends_buffers = {{}, width == 0 ? numbers<std::int16_t>(run_ends) : width == 1 ? numbers<std::int32_t>(run_ends) : numbers<std::int64_t>(run_ends)};
-                children.push_back({.format = width == 0 ? "s" : width == 1 ? "i" : "l", .name = "run_ends", .length = runs, .offset = pad, .buffers = ends_buffers});
+                ends_buffers = {{},
+                                width == 0   ? numbers<std::int16_t>(run_ends)
+                                : width == 1 ? numbers<std::int32_t>(run_ends)
+                                             : numbers<std::int64_t>(run_ends)};
+                children.push_back({.format = width == 0   ? "s"
+                                              : width == 1 ? "i"
+                                                           : "l",
+                                    .name = "run_ends",
+                                    .length = runs,
+                                    .offset = pad,
+                                    .buffers = ends_buffers});
                 child(runs);
                 break;
             }
@@ -258,9 +304,13 @@ class column_maker {
                 }
                 auto const* const dictionary = make_parts(any_format(depth - 1), 1 + below(9), depth - 1);
                 std::vector<std::int64_t> indices;
-                for (std::int64_t i = 0; i < end; ++i) indices.push_back(is_valid(i) && i >= offset ? below(dictionary->length) : 111);
+                for (std::int64_t i = 0; i < end; ++i)
+                    indices.push_back(is_valid(i) && i >= offset ? below(dictionary->length) : 111);
                 auto const width = ferry::item_bits(type) / 8;
-                buffers.push_back(width == 1 ? numbers<std::int8_t>(indices) : width == 2 ? numbers<std::int16_t>(indices) : width == 4 ? numbers<std::int32_t>(indices) : numbers<std::int64_t>(indices));
+                buffers.push_back(width == 1   ? numbers<std::int8_t>(indices)
+                                  : width == 2 ? numbers<std::int16_t>(indices)
+                                  : width == 4 ? numbers<std::int32_t>(indices)
+                                               : numbers<std::int64_t>(indices));
                 parts[0].dictionary = dictionary;
             }
         }

@@ -35,7 +35,8 @@ struct sim_array {
 };
 
 /// 1, 2, 3, …, n, written behind what is queued on `ready_on` already.
-inline sim_array make_array(sim_system& sim, ferry::device where, ferry::stream_token ready_on, std::vector<std::int64_t> shape) {
+inline sim_array make_array(sim_system& sim, ferry::device where, ferry::stream_token ready_on,
+                            std::vector<std::int64_t> shape) {
     auto const count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
     std::vector<float> values(static_cast<std::size_t>(count));
     std::iota(values.begin(), values.end(), 1.0f);
@@ -53,7 +54,11 @@ struct taken {
 /// Opens a gate once the host waits, or when some time has gone by without.
 class opener {
    public:
-    opener(sim_system& sim, sim_gate gate) : thread_{[&sim, gate] { sim.until_host_waits(); gate.open(); }} {}
+    opener(sim_system& sim, sim_gate gate)
+        : thread_{[&sim, gate] {
+              sim.until_host_waits();
+              gate.open();
+          }} {}
     ~opener() { thread_.join(); }
 
    private:

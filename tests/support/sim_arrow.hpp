@@ -18,7 +18,10 @@ class sim_arrow {
     /// What `sync_event` points to: not the gate, but a handle of it, as a cudaEvent_t* is.
     class event {
        public:
-        event(sim_gate reached, std::atomic<int>& live) : handle_{std::make_unique<sim_gate>(std::move(reached))}, live_{&live} { ++live; }
+        event(sim_gate reached, std::atomic<int>& live)
+            : handle_{std::make_unique<sim_gate>(std::move(reached))}, live_{&live} {
+            ++live;
+        }
         event(event&& other) noexcept : handle_{std::move(other.handle_)}, live_{other.live_} {}
         ~event() {
             if (handle_ != nullptr) --*live_;

@@ -44,7 +44,8 @@ class sim_columns {
         static_cast<void>(ferry::needed_bytes(whole.type(), layout.buffers[i], whole.offset() + whole.length(), bytes));
         if (layout.buffers[i].kind != ferry::buffer_kind::bytes) return bytes;
         auto const end = whole.offset() + whole.length();
-        return layout.buffers[1].bits == 64 ? ferry::detail::load<std::int64_t>(whole.buffers()[1].data, end) : ferry::detail::load<std::int32_t>(whole.buffers()[1].data, end);
+        return layout.buffers[1].bits == 64 ? ferry::detail::load<std::int64_t>(whole.buffers()[1].data, end)
+                                            : ferry::detail::load<std::int32_t>(whole.buffers()[1].data, end);
     }
     [[nodiscard]] ferry::column_parts parts_of(ferry::column_view c) {
         ferry::column_view const whole{c.node()};
@@ -68,8 +69,15 @@ class sim_columns {
         }
         auto& all = kept_->parts.emplace_back(std::move(children));
         auto const count = static_cast<std::size_t>(c.child_count());
-        return {.format = c.format(), .name = c.name(), .length = c.length(), .offset = c.offset(), .buffers = buffers, .children = {all.data(), count},
-                .dictionary = c.has_dictionary() ? &all[count] : nullptr, .flags = c.flags(), .metadata = c.metadata()};
+        return {.format = c.format(),
+                .name = c.name(),
+                .length = c.length(),
+                .offset = c.offset(),
+                .buffers = buffers,
+                .children = {all.data(), count},
+                .dictionary = c.has_dictionary() ? &all[count] : nullptr,
+                .flags = c.flags(),
+                .metadata = c.metadata()};
     }
 
     sim_system* sim_;

@@ -23,14 +23,16 @@
 
 namespace support {
 
-/// A file of a process, as 64 bytes of plain data: what a driver's handle is like. It means nothing once the file is closed.
+/// A file of a process, as 64 bytes of plain data: what a driver's handle is like. It means nothing once the file is
+/// closed.
 struct sim_handle {
     std::uint64_t pid = 0, file = 0, inode = 0, bytes = 0;
 
     [[nodiscard]] static sim_handle of(int file) {
         struct stat facts = {};
         if (fstat(file, &facts) != 0) std::abort();
-        return {static_cast<std::uint64_t>(getpid()), static_cast<std::uint64_t>(file), facts.st_ino, static_cast<std::uint64_t>(facts.st_size)};
+        return {static_cast<std::uint64_t>(getpid()), static_cast<std::uint64_t>(file), facts.st_ino,
+                static_cast<std::uint64_t>(facts.st_size)};
     }
     /// -1 when it is stale.
     [[nodiscard]] int open() const {
@@ -52,7 +54,8 @@ struct sim_handle {
     }
 };
 
-/// A point in a stream for which streams of other processes wait: as CUDA's, for the latest record at the time of the call.
+/// A point in a stream for which streams of other processes wait: as CUDA's, for the latest record at the time of the
+/// call.
 class sim_event {
    public:
     sim_event() : file_{memfd_create("sim_event", MFD_CLOEXEC)} {
@@ -72,12 +75,14 @@ class sim_event {
     }
     [[nodiscard]] sim_handle handle() const { return sim_handle::of(file_); }
 
-    /// Recorded on an idle stream while an earlier record is still to come, it is over too early for who waits for that one.
+    /// Recorded on an idle stream while an earlier record is still to come, it is over too early for who waits for that
+    /// one.
     static void record(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
         auto const turn = ++e->state_->recorded;
         auto const reach = [e, turn] {
             auto seen = e->state_->done.load();
-            while (seen < turn && !e->state_->done.compare_exchange_weak(seen, turn)) {}
+            while (seen < turn && !e->state_->done.compare_exchange_weak(seen, turn)) {
+            }
         };
         if (on.names_stream()) sim.queue(on, reach);
         else reach();
@@ -119,8 +124,11 @@ class sim_shareable {
     // ---- ferry::back_end ----
 
     [[nodiscard]] bool reaches(ferry::device d) const { return sim_->reaches(d); }
-    [[nodiscard]] sim_memory allocate(ferry::device d, std::size_t n, ferry::stream_token on) const { return sim_->allocate(d, n, on); }
-    void copy(ferry::copy_plan const& plan, void* dst, ferry::device to, void const* src, ferry::device from, ferry::stream_token on) const {
+    [[nodiscard]] sim_memory allocate(ferry::device d, std::size_t n, ferry::stream_token on) const {
+        return sim_->allocate(d, n, on);
+    }
+    void copy(ferry::copy_plan const& plan, void* dst, ferry::device to, void const* src, ferry::device from,
+              ferry::stream_token on) const {
         sim_->copy(plan, dst, to, src, from, on);
     }
     void order(ferry::stream_token from, ferry::stream_token to) const { sim_->order(from, to); }
@@ -200,8 +208,11 @@ class sim_shareable {
         if (sim_->block_at(r.begin) == nullptr) return "the driver does not know it";
         return r.begin == pooled ? "it comes from a stream-ordered pool" : nullptr;
     }
-    [[nodiscard]] sim_memory allocate_exportable(ferry::device d, std::size_t n, ferry::stream_token) const { return sim_->make_memory(d, n); }
-    [[nodiscard]] exported export_memory(ferry::ipc::byte_range const& r, ferry::device d, ferry::stream_token ready_on) const {
+    [[nodiscard]] sim_memory allocate_exportable(ferry::device d, std::size_t n, ferry::stream_token) const {
+        return sim_->make_memory(d, n);
+    }
+    [[nodiscard]] exported export_memory(ferry::ipc::byte_range const& r, ferry::device d,
+                                         ferry::stream_token ready_on) const {
         auto const block = sim_->block_at(r.begin);
         auto const handle = sim_handle::of(block->file());
         ferry::wire::memory m;
@@ -221,11 +232,14 @@ class sim_shareable {
         }
         return {*sim_, std::move(m), std::move(ready)};
     }
-    [[nodiscard]] bool opens(ferry::wire::memory const& m) const { return m.kind == ferry::wire::memory_kind::cuda_legacy; }
+    [[nodiscard]] bool opens(ferry::wire::memory const& m) const {
+        return m.kind == ferry::wire::memory_kind::cuda_legacy;
+    }
     [[nodiscard]] opened open_memory(ferry::wire::memory const& m, ferry::ipc::opening const& how) const {
         auto const handle = sim_handle::from(m.handle.data());
         int const file = handle.open();
-        if (file < 0) throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"no such allocation any more"}};
+        if (file < 0)
+            throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"no such allocation any more"}};
         if (m.offset + m.length > handle.bytes) {
             close(file);
             throw ferry::error{ferry::errc::out_of_range, "sim", ferry::message{"beyond the allocation"}};

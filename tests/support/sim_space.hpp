@@ -1,5 +1,6 @@
-// A simulated asynchronous device, so that a missing wait fails without a GPU: memory that the host cannot touch, streams
-// that run late and in order, and a back end (ferry::back_end) over both. It plays device types 2, 3, 12 and 13.
+// A simulated asynchronous device, so that a missing wait fails without a GPU: memory that the host cannot touch,
+// streams that run late and in order, and a back end (ferry::back_end) over both. It plays device types 2, 3, 12
+// and 13.
 #pragma once
 
 #include <ferry/space/back_end.hpp>
@@ -39,12 +40,13 @@ using ferry::tensor_view;
 /// What unwritten memory holds; as a float −1.2e17, as an integer no small number.
 inline constexpr unsigned char poison = 0xDB;
 
-/// Memory of a simulated device. The host meets it at `data()`: PROT_NONE for types 2 and 12, readable for 3 and 13. The
-/// device works at `device_side()`. Poisoned when it is made.
+/// Memory of a simulated device. The host meets it at `data()`: PROT_NONE for types 2 and 12, readable for 3 and 13.
+/// The device works at `device_side()`. Poisoned when it is made.
 class sim_block {
    public:
     /// `file`: that of another block, whose memory this one has, too; it is taken over.
-    sim_block(ferry::device where, std::size_t bytes, int file = -1) : where_{where}, bytes_{bytes}, mapped_{round_up(bytes)} {
+    sim_block(ferry::device where, std::size_t bytes, int file = -1)
+        : where_{where}, bytes_{bytes}, mapped_{round_up(bytes)} {
         bool const is_fresh = file < 0;
         if (is_fresh) file = memfd_create("sim_block", MFD_CLOEXEC);
         if (file < 0 || (is_fresh && ftruncate(file, static_cast<off_t>(mapped_)) != 0)) throw std::bad_alloc{};
@@ -204,7 +206,9 @@ class sim_system {
     void fail_at(verb which, int n) { fail_at_[index(which)] = n == 0 ? 0 : calls_[index(which)] + n; }
     [[nodiscard]] int calls(verb which) const { return calls_[index(which)]; }
     /// Calls that a driver would have seen.
-    [[nodiscard]] int calls() const { return calls(verb::allocate) + calls(verb::copy) + calls(verb::order) + calls(verb::wait); }
+    [[nodiscard]] int calls() const {
+        return calls(verb::allocate) + calls(verb::copy) + calls(verb::order) + calls(verb::wait);
+    }
     [[nodiscard]] std::int64_t live_bytes() const { return live_bytes_; }
     /// Copies that were queued, or done, without an order after what had been written to their source.
     [[nodiscard]] int races() const { return races_; }
@@ -278,7 +282,8 @@ class sim_system {
         for (auto& stream : streams_)
             if (stream->token == token) return *stream;
         using enum ferry::stream_token::kind;
-        if (token.which() != legacy_default && token.which() != per_thread_default) throw std::logic_error{"no such stream"};
+        if (token.which() != legacy_default && token.which() != per_thread_default)
+            throw std::logic_error{"no such stream"};
         auto& made = *streams_.emplace_back(std::make_unique<sim_stream>());
         made.token = token;
         return made;
@@ -301,7 +306,8 @@ class sim_system {
         return d.type == ferry::device_type::cpu ? nullptr : find_block(address);
     }
     [[nodiscard]] static std::byte* device_side(sim_block const& block, void const* address) noexcept {
-        return block.device_side() + (static_cast<std::byte const*>(address) - static_cast<std::byte const*>(block.data()));
+        return block.device_side() +
+               (static_cast<std::byte const*>(address) - static_cast<std::byte const*>(block.data()));
     }
     void check_race(sim_stream const* reader, sim_block const* source) {
         std::lock_guard const lock{mutex_};

@@ -13,6 +13,8 @@ namespace support {
     return !can;
 }
 
-[[nodiscard]] inline bool lacks_root() { return lacks(::geteuid() == 0, "only root can become another user, and give files away"); }
+[[nodiscard]] inline bool lacks_root() {
+    return lacks(::geteuid() == 0, "only root can become another user, and give files away");
+}
 
 }  // namespace support

@@ -1,5 +1,6 @@
-// ferry: the structs of Arrow's C data, C device and C stream interfaces, declared as their specification has it: there is no
-// header to include, and whoever declared them first is as right. So the macros are here too: what is included later counts on them.
+// ferry: the structs of Arrow's C data, C device and C stream interfaces, declared as their specification has it: there
+// is no header to include, and whoever declared them first is as right. So the macros are here too: what is included
+// later counts on them.
 #pragma once
 
 #include <ferry/config.hpp>

@@ -1,18 +1,20 @@
-// ferry: the one includer of the DLPack header. Works with every header from 1.0 on and behaves the same with all of them:
-// what an older header lacks is named here. Their structs have one layout (R1).
+// ferry: the one includer of the DLPack header. Works with every header from 1.0 on and behaves the same with all of
+// them: what an older header lacks is named here. Their structs have one layout (R1).
 #pragma once
 
 #include <ferry/config.hpp>
 
 #if !__has_include(<dlpack/dlpack.h>)
-#error "ferry needs the DLPack header: put the folder that holds dlpack/dlpack.h on the include path; `pip install apache-tvm-ffi` brings one, and `tvm-ffi-config --dlpack-includedir` names it"
+#error \
+    "ferry needs the DLPack header: put the folder that holds dlpack/dlpack.h on the include path; `pip install apache-tvm-ffi` brings one, and `tvm-ffi-config --dlpack-includedir` names it"
 #endif
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
 
 #if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION < 1
-#error "ferry needs a DLPack header of version 1.0 or later; this one predates DLManagedTensorVersioned: put a newer one first on the include path"
+#error \
+    "ferry needs a DLPack header of version 1.0 or later; this one predates DLManagedTensorVersioned: put a newer one first on the include path"
 #endif
 #if DLPACK_MAJOR_VERSION > 1
 #error "ferry speaks DLPack 1.x; this header has another ABI"

@@ -83,9 +83,11 @@ struct shaped_traits<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eig
 template <class S, int N, int O, class I>
 struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
                                                   detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
-/// `ferry::shaped{map}` borrows the elements, which must outlive every tensor made from it. A map of const is read-only (R11).
+/// `ferry::shaped{map}` borrows the elements, which must outlive every tensor made from it. A map of const is read-only
+/// (R11).
 template <class M, int A, class S>
-struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>, detail::eigen_map<Eigen::Map<M, A, S>> {};
+struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>,
+                                            detail::eigen_map<Eigen::Map<M, A, S>> {};
 
 /// A matrix of somebody else's as Eigen sees one: any strides but negative ones. Borrows the elements.
 /// \throws error  errc::strides (R28)
@@ -97,7 +99,9 @@ template <class T>
     for (int i = 0; i < 2; ++i)
         if (v.extent(i) > 1 && v.stride(i) < 0)
             detail::fail(errc::strides, "ferry::to_eigen",
-                         message{"the stride of dimension "} << i << " is " << v.stride(i) << ", and Eigen has no negative ones (R28): ask for a copy", where);
+                         message{"the stride of dimension "}
+                             << i << " is " << v.stride(i) << ", and Eigen has no negative ones (R28): ask for a copy",
+                         where);
     return map{v.data(), v.extent(0), v.extent(1), strides{v.stride(0), v.stride(1)}};
 }
 

@@ -1,5 +1,5 @@
-// ferry: mdspans as arrays: std::mdspan here, others in mdspan_*.hpp. The way back is ferry::to_mdspan: an mdspan owns nothing, so a
-// managed_tensor must be kept beside it.
+// ferry: mdspans as arrays: std::mdspan here, others in mdspan_*.hpp. The way back is ferry::to_mdspan: an mdspan owns
+// nothing, so a managed_tensor must be kept beside it.
 #pragma once
 
 #include <ferry/adapters/shaped.hpp>
@@ -30,7 +30,8 @@ struct mdspan_layout {
         for (typename Mdspan::rank_type r = 0; r < Mdspan::rank(); ++r) {
             auto const extent = m.extent(r), stride = m.stride(r);
             if (!std::in_range<std::int64_t>(extent) || !std::in_range<std::int64_t>(stride))
-                fail(errc::overflow, "ferry::shaped", message{"an extent or stride of the mdspan has more than 63 bits (R32)"});
+                fail(errc::overflow, "ferry::shaped",
+                     message{"an extent or stride of the mdspan has more than 63 bits (R32)"});
             extents[r] = static_cast<std::int64_t>(extent);
             strides[r] = static_cast<std::int64_t>(stride);
         }
@@ -47,8 +48,9 @@ concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping
 }  // namespace detail
 
 #if FERRY_HAS_STD_MDSPAN
-/// `ferry::shaped{m}`: borrows the elements, which must outlive every tensor made from it, as with std::span. An mdspan of const is
-/// read-only (R11). Any layout with strides; other accessors than the default one may mean other elements than the pointer's.
+/// `ferry::shaped{m}`: borrows the elements, which must outlive every tensor made from it, as with std::span. An mdspan
+/// of const is read-only (R11). Any layout with strides; other accessors than the default one may mean other elements
+/// than the pointer's.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<std::mdspan<T, Extents, Layout>>
 struct shaped_traits<std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<std::mdspan<T, Extents, Layout>> {};

@@ -16,6 +16,7 @@ struct cccl : of<::cuda::std::mdspan, ::cuda::std::dextents, ::cuda::std::layout
 /// As std::mdspan: `ferry::shaped{m}` borrows the elements. Only the default accessor's, which the host may read.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout>>
-struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout>> {};
+struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>>
+    : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout>> {};
 
 }  // namespace ferry::inline v0

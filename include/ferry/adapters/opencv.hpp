@@ -16,7 +16,10 @@ namespace detail {
 /// Drops a foreign tensor with the last cv::Mat that shares it. Allocates nothing itself.
 class opencv_owner final : public cv::MatAllocator {
    public:
-    cv::UMatData* allocate(int, int const*, int, void*, std::size_t*, cv::AccessFlag, cv::UMatUsageFlags) const override { return nullptr; }
+    cv::UMatData* allocate(int, int const*, int, void*, std::size_t*, cv::AccessFlag,
+                           cv::UMatUsageFlags) const override {
+        return nullptr;
+    }
     bool allocate(cv::UMatData*, cv::AccessFlag, cv::UMatUsageFlags) const override { return false; }
     void deallocate(cv::UMatData* u) const override {
         delete static_cast<managed_tensor*>(u->userdata);
@@ -36,22 +39,24 @@ struct opencv_depth {
     int depth;
     data_type type;
 };
-inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}},   {CV_8S, {type_code::int_, 8}},    {CV_16U, {type_code::uint, 16}},
-                                                 {CV_16S, {type_code::int_, 16}}, {CV_32S, {type_code::int_, 32}},  {CV_32F, {type_code::float_, 32}},
+inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}},     {CV_8S, {type_code::int_, 8}},
+                                                 {CV_16U, {type_code::uint, 16}},   {CV_16S, {type_code::int_, 16}},
+                                                 {CV_32S, {type_code::int_, 32}},   {CV_32F, {type_code::float_, 32}},
                                                  {CV_64F, {type_code::float_, 64}}, {CV_16F, {type_code::float_, 16}}};
 
 /// \throws error  errc::dtype
 [[nodiscard]] inline int opencv_depth_of(data_type t, std::source_location where = std::source_location::current()) {
     for (auto const& row : opencv_depths)
         if (row.type == t) return row.depth;
-    fail(errc::dtype, "ferry::from_dlpack", message{"OpenCV has no elements of type "} << t << ": convert them at the producer", where);
+    fail(errc::dtype, "ferry::from_dlpack",
+         message{"OpenCV has no elements of type "} << t << ": convert them at the producer", where);
 }
 
 }  // namespace detail
 
-/// `ferry::shaped{mat}` is one more handle to the matrix: exports and imports count as cv::Mat does. Imports refuse read-only
-/// tensors, for which OpenCV has no word, and strides that a matrix cannot have: negative, zero, or an innermost one other
-/// than 1; `{.copy = ferry::copy_policy::always}` is the cure for each.
+/// `ferry::shaped{mat}` is one more handle to the matrix: exports and imports count as cv::Mat does. Imports refuse
+/// read-only tensors, for which OpenCV has no word, and strides that a matrix cannot have: negative, zero, or an
+/// innermost one other than 1; `{.copy = ferry::copy_policy::always}` is the cure for each.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
@@ -83,24 +88,32 @@ struct shaped_traits<cv::Mat> {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
         int const depth = detail::opencv_depth_of(v.dtype());
-        if (!is_host_accessible(v.device())) detail::fail(errc::device, api, message{"a cv::Mat is on the host: ask for {.device = ferry::cpu}"});
-        if (v.is_read_only()) detail::fail(errc::read_only, api, message{"a cv::Mat cannot say that it is read-only (R11): ask for a copy"});
+        if (!is_host_accessible(v.device()))
+            detail::fail(errc::device, api, message{"a cv::Mat is on the host: ask for {.device = ferry::cpu}"});
+        if (v.is_read_only())
+            detail::fail(errc::read_only, api,
+                         message{"a cv::Mat cannot say that it is read-only (R11): ask for a copy"});
         int rank = v.rank(), channels = 1;
         if (rank > 2 && v.extent(rank - 1) > 1 && v.extent(rank - 1) <= CV_CN_MAX && v.stride(rank - 1) == 1 &&
             (v.extent(rank - 2) <= 1 || v.stride(rank - 2) == v.extent(rank - 1)))
             channels = static_cast<int>(v.extent(--rank));
         if (rank < 2 || rank > detail::opencv_dims)
-            detail::fail(errc::rank, api, message{"rank "} << v.rank() << ": a cv::Mat has 2 to " << detail::opencv_dims << " dimensions");
+            detail::fail(
+                errc::rank, api,
+                message{"rank "} << v.rank() << ": a cv::Mat has 2 to " << detail::opencv_dims << " dimensions");
         int sizes[detail::opencv_dims];
         std::size_t steps[detail::opencv_dims];
         std::int64_t compact = channels;
         for (int i = rank; i-- > 0;) {
-            if (v.extent(i) > INT32_MAX) detail::fail(errc::overflow, api, message{"an extent is more than cv::Mat counts"});
+            if (v.extent(i) > INT32_MAX)
+                detail::fail(errc::overflow, api, message{"an extent is more than cv::Mat counts"});
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
             if (step <= 0 || (i == rank - 1 && step != channels))
                 detail::fail(errc::strides, api,
-                             message{"the stride of dimension "} << i << " is " << step << ": a cv::Mat has positive ones, the innermost without gaps: ask for a copy");
+                             message{"the stride of dimension "}
+                                 << i << " is " << step
+                                 << ": a cv::Mat has positive ones, the innermost without gaps: ask for a copy");
             sizes[i] = static_cast<int>(v.extent(i));
             steps[i] = static_cast<std::size_t>(step * v.dtype().bits / 8);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
@@ -120,7 +133,8 @@ struct shaped_traits<cv::Mat> {
     }
     static cv::Mat allocate(data_type type, shape_view shape, device where) {
         if (where != cpu) detail::fail(errc::device, "ferry::from_dlpack", message{"a cv::Mat is on the host"});
-        if (shape.rank() < 2 || shape.rank() > detail::opencv_dims) detail::fail(errc::rank, "ferry::from_dlpack", message{"a cv::Mat has 2 dimensions or more"});
+        if (shape.rank() < 2 || shape.rank() > detail::opencv_dims)
+            detail::fail(errc::rank, "ferry::from_dlpack", message{"a cv::Mat has 2 dimensions or more"});
         int sizes[detail::opencv_dims];
         for (int i = 0; i < shape.rank(); ++i) sizes[i] = static_cast<int>(shape[i]);
         return {shape.rank(), sizes, CV_MAKETYPE(detail::opencv_depth_of(type), 1)};

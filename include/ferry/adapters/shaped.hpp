@@ -18,7 +18,8 @@ namespace ferry::inline v0 {
 /// How the arrays of a library lie; the adapter headers specialise it.
 ///
 /// - `max_rank`
-/// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes both, in elements, and gives the rank
+/// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes both, in elements, and gives
+/// the rank
 /// - `data_type dtype(Owner const&)`
 /// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
 /// - `is_handle`: whether copies share the elements
@@ -32,9 +33,9 @@ concept laid_out = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::dtype(a) } -> std::same_as<data_type>;
 };
 
-/// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of other
-/// types, OpenCV counts steps in bytes. Owns the array, or is one more handle to it; move it into to_dlpack, or borrow it.
-/// The array must keep its shape while it is in here; elements may be written. As thread-safe as the array.
+/// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of
+/// other types, OpenCV counts steps in bytes. Owns the array, or is one more handle to it; move it into to_dlpack, or
+/// borrow it. The array must keep its shape while it is in here; elements may be written. As thread-safe as the array.
 template <laid_out Owner>
 class shaped {
     using layout = shaped_traits<Owner>;
@@ -45,7 +46,8 @@ class shaped {
 
     /// The elements of a one-dimensional container in row-major order under another shape.
     /// \throws error  errc::shape when it has more or fewer elements;  errc::rank
-    shaped(Owner owner, std::initializer_list<std::int64_t> extents, std::source_location where = std::source_location::current())
+    shaped(Owner owner, std::initializer_list<std::int64_t> extents,
+           std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
         : shaped{std::move(owner), shape_view{extents.begin(), static_cast<int>(extents.size())}, where} {}
     shaped(Owner owner, shape_view extents, std::source_location where = std::source_location::current())
@@ -54,10 +56,13 @@ class shaped {
         layout::describe(owner_, extents_, strides_);
         std::int64_t count = 0;
         if (rank_ > layout::max_rank)
-            detail::fail(errc::rank, "ferry::shaped", message{"rank "} << rank_ << " is more than " << layout::max_rank, where);
+            detail::fail(errc::rank, "ferry::shaped", message{"rank "} << rank_ << " is more than " << layout::max_rank,
+                         where);
         if (!element_count(extents, count) || count != extents_[0])
             detail::fail(errc::shape, "ferry::shaped",
-                         message{"the container has "} << extents_[0] << " elements and the shape " << count << ": they must be as many", where);
+                         message{"the container has "} << extents_[0] << " elements and the shape " << count
+                                                       << ": they must be as many",
+                         where);
         for (int i = 0; i < rank_; ++i) extents_[i] = extents[i];
         fill_compact_strides(extents, strides_);
     }
@@ -65,8 +70,12 @@ class shaped {
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
-    [[nodiscard]] tensor_view ferry_view() { return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}}; }
-    [[nodiscard]] tensor_view ferry_view() const { return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}}; }
+    [[nodiscard]] tensor_view ferry_view() {
+        return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}};
+    }
+    [[nodiscard]] tensor_view ferry_view() const {
+        return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}};
+    }
 
    private:
     Owner owner_;
@@ -76,14 +85,16 @@ class shaped {
 
 /// A second handle, where the library's copies are handles.
 template <class Owner>
-    requires(shaped_traits<Owner>::is_handle && !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
+    requires(shaped_traits<Owner>::is_handle &&
+             !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 
 /// And both ways, where the library can keep a foreign owner.
 template <class Owner>
-    requires(shaped_traits<Owner>::is_handle && requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
+    requires(shaped_traits<Owner>::is_handle &&
+             requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
     static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))}; }

@@ -1,4 +1,5 @@
-// ferry: arrays of the standard library. std::array as it is, of any depth; std::vector, std::span and std::mdspan as ferry::shaped.
+// ferry: arrays of the standard library. std::array as it is, of any depth; std::vector, std::span and std::mdspan as
+// ferry::shaped.
 #pragma once
 
 #include <ferry/adapters/mdspan.hpp>
@@ -53,18 +54,23 @@ struct flat_layout {
 
 }  // namespace detail
 
-/// std::array, std::array of std::array, …: the extents are in the type, so that the array itself can be exported. It moves
-/// into the tensor with its elements; a const one is read-only (R11).
+/// std::array, std::array of std::array, …: the extents are in the type, so that the array itself can be exported. It
+/// moves into the tensor with its elements; a const one is read-only (R11).
 template <class T, std::size_t N>
     requires element<typename detail::nested<T>::element>
 struct array_traits<std::array<T, N>> {
     using array = std::array<T, N>;
     using scalar = typename detail::nested<T>::element;
-    static tensor_view view(array& a) { return {reinterpret_cast<scalar*>(a.data()), detail::extents_of<array>.values}; }
-    static tensor_view view(array const& a) { return {reinterpret_cast<scalar const*>(a.data()), detail::extents_of<array>.values}; }
+    static tensor_view view(array& a) {
+        return {reinterpret_cast<scalar*>(a.data()), detail::extents_of<array>.values};
+    }
+    static tensor_view view(array const& a) {
+        return {reinterpret_cast<scalar const*>(a.data()), detail::extents_of<array>.values};
+    }
 };
 
-/// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector, so move it on. Not std::vector<bool>.
+/// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector, so move it on. Not
+/// std::vector<bool>.
 template <element T, class Allocator>
     requires(!std::same_as<T, bool>)
 struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {

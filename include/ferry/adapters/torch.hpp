@@ -22,66 +22,94 @@ struct torch_type {
     c10::ScalarType theirs;
     data_type ours;
 };
-inline constexpr torch_type torch_types[] = {
-    {c10::ScalarType::Bool, {type_code::bool_, 8}},       {c10::ScalarType::Byte, {type_code::uint, 8}},
-    {c10::ScalarType::UInt16, {type_code::uint, 16}},     {c10::ScalarType::UInt32, {type_code::uint, 32}},
-    {c10::ScalarType::UInt64, {type_code::uint, 64}},     {c10::ScalarType::Char, {type_code::int_, 8}},
-    {c10::ScalarType::Short, {type_code::int_, 16}},      {c10::ScalarType::Int, {type_code::int_, 32}},
-    {c10::ScalarType::Long, {type_code::int_, 64}},       {c10::ScalarType::Half, {type_code::float_, 16}},
-    {c10::ScalarType::Float, {type_code::float_, 32}},    {c10::ScalarType::Double, {type_code::float_, 64}},
-    {c10::ScalarType::BFloat16, {type_code::bfloat, 16}}, {c10::ScalarType::ComplexHalf, {type_code::complex, 32}},
-    {c10::ScalarType::ComplexFloat, {type_code::complex, 64}}, {c10::ScalarType::ComplexDouble, {type_code::complex, 128}},
-    {c10::ScalarType::Float8_e4m3fn, {type_code::float8_e4m3fn, 8}}, {c10::ScalarType::Float8_e4m3fnuz, {type_code::float8_e4m3fnuz, 8}},
-    {c10::ScalarType::Float8_e5m2, {type_code::float8_e5m2, 8}}, {c10::ScalarType::Float8_e5m2fnuz, {type_code::float8_e5m2fnuz, 8}},
-    {c10::ScalarType::Float8_e8m0fnu, {type_code::float8_e8m0fnu, 8}}};
+inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code::bool_, 8}},
+                                             {c10::ScalarType::Byte, {type_code::uint, 8}},
+                                             {c10::ScalarType::UInt16, {type_code::uint, 16}},
+                                             {c10::ScalarType::UInt32, {type_code::uint, 32}},
+                                             {c10::ScalarType::UInt64, {type_code::uint, 64}},
+                                             {c10::ScalarType::Char, {type_code::int_, 8}},
+                                             {c10::ScalarType::Short, {type_code::int_, 16}},
+                                             {c10::ScalarType::Int, {type_code::int_, 32}},
+                                             {c10::ScalarType::Long, {type_code::int_, 64}},
+                                             {c10::ScalarType::Half, {type_code::float_, 16}},
+                                             {c10::ScalarType::Float, {type_code::float_, 32}},
+                                             {c10::ScalarType::Double, {type_code::float_, 64}},
+                                             {c10::ScalarType::BFloat16, {type_code::bfloat, 16}},
+                                             {c10::ScalarType::ComplexHalf, {type_code::complex, 32}},
+                                             {c10::ScalarType::ComplexFloat, {type_code::complex, 64}},
+                                             {c10::ScalarType::ComplexDouble, {type_code::complex, 128}},
+                                             {c10::ScalarType::Float8_e4m3fn, {type_code::float8_e4m3fn, 8}},
+                                             {c10::ScalarType::Float8_e4m3fnuz, {type_code::float8_e4m3fnuz, 8}},
+                                             {c10::ScalarType::Float8_e5m2, {type_code::float8_e5m2, 8}},
+                                             {c10::ScalarType::Float8_e5m2fnuz, {type_code::float8_e5m2fnuz, 8}},
+                                             {c10::ScalarType::Float8_e8m0fnu, {type_code::float8_e8m0fnu, 8}}};
 
-[[noreturn]] FERRY_COLD inline void fail_torch(errc code, char const* text) { fail(code, "ferry::to_dlpack", message{"the at::Tensor "} << text); }
+[[noreturn]] FERRY_COLD inline void fail_torch(errc code, char const* text) {
+    fail(code, "ferry::to_dlpack", message{"the at::Tensor "} << text);
+}
 
 /// \throws error  errc::dtype
 [[nodiscard]] inline c10::ScalarType torch_type_of(data_type t) {
     for (auto const& row : torch_types)
         if (row.ours == t) return row.theirs;
-    fail(errc::dtype, "ferry::from_dlpack", message{"PyTorch has no elements of type "} << t << ": view them as uint8 at the producer (R21)");
+    fail(errc::dtype, "ferry::from_dlpack",
+         message{"PyTorch has no elements of type "} << t << ": view them as uint8 at the producer (R21)");
 }
 
 /// \throws error  errc::device
 [[nodiscard]] inline c10::Device torch_device(device d) {
     if (d.type == device_type::cpu) return c10::Device{c10::kCPU};
-    for (auto const& [ours, theirs] : {std::pair{device_type::cuda, c10::kCUDA}, std::pair{device_type::rocm, c10::kHIP}})
-        if (d.type == ours && c10::impl::hasDeviceGuardImpl(theirs)) return {theirs, static_cast<c10::DeviceIndex>(d.id)};
-    fail(errc::device, "ferry::from_dlpack", message{"this PyTorch does not import from "} << name(d.type) << ": ask for {.device = ferry::cpu} (R39)");
+    for (auto const& [ours, theirs] :
+         {std::pair{device_type::cuda, c10::kCUDA}, std::pair{device_type::rocm, c10::kHIP}})
+        if (d.type == ours && c10::impl::hasDeviceGuardImpl(theirs))
+            return {theirs, static_cast<c10::DeviceIndex>(d.id)};
+    fail(errc::device, "ferry::from_dlpack",
+         message{"this PyTorch does not import from "} << name(d.type) << ": ask for {.device = ferry::cpu} (R39)");
 }
 
 /// The stream that PyTorch works on there, on this thread; none on the host.
 [[nodiscard]] inline stream_token torch_stream(c10::Device d) {
     if (d.is_cpu()) return {};
-    auto const handle = reinterpret_cast<std::uintptr_t>(c10::impl::VirtualGuardImpl{d.type()}.getStream(d).native_handle());
-    if (d.type() == c10::kHIP) return handle == 0 ? stream_token::rocm_default(d.index()) : stream_token::rocm_handle(handle);
-    return handle == 0 ? stream_token::cuda_legacy_default(d.index()) : stream_token::from_cuda_handle(handle);  // PyTorch's 0 is the legacy one (R44)
+    auto const handle =
+        reinterpret_cast<std::uintptr_t>(c10::impl::VirtualGuardImpl{d.type()}.getStream(d).native_handle());
+    if (d.type() == c10::kHIP)
+        return handle == 0 ? stream_token::rocm_default(d.index()) : stream_token::rocm_handle(handle);
+    // PyTorch's 0 is the legacy one (R44)
+    return handle == 0 ? stream_token::cuda_legacy_default(d.index()) : stream_token::from_cuda_handle(handle);
 }
 
 }  // namespace detail
 
-/// Copies are handles. What PyTorch keeps beside the elements does not travel, and is refused by an error that names the cure:
-/// a gradient (detach), a conjugation or negation that is still to be done (resolve_conj, resolve_neg), sparse layouts
-/// (to_dense, R41). Imports refuse what PyTorch cannot say: read-only data (R11) and negative strides (R28).
+/// Copies are handles. What PyTorch keeps beside the elements does not travel, and is refused by an error that names
+/// the cure: a gradient (detach), a conjugation or negation that is still to be done (resolve_conj, resolve_neg),
+/// sparse layouts (to_dense, R41). Imports refuse what PyTorch cannot say: read-only data (R11) and negative strides
+/// (R28).
 template <>
 struct array_traits<at::Tensor> {
     /// \throws error  errc::argument, dtype, device
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
         if (!t.defined()) fail_torch(errc::argument, "is undefined");
-        if (t.layout() != c10::kStrided) fail_torch(errc::argument, "is sparse, and has no strides (R41): call to_dense()");
+        if (t.layout() != c10::kStrided)
+            fail_torch(errc::argument, "is sparse, and has no strides (R41): call to_dense()");
         if (t.requires_grad()) fail_torch(errc::argument, "requires a gradient, which does not travel: call detach()");
-        if (t.is_conj()) fail_torch(errc::argument, "is a conjugate view, whose elements are not conjugated yet: call resolve_conj()");
-        if (t.is_neg()) fail_torch(errc::argument, "is a negated view, whose elements are not negated yet: call resolve_neg()");
+        if (t.is_conj())
+            fail_torch(errc::argument,
+                       "is a conjugate view, whose elements are not conjugated yet: call resolve_conj()");
+        if (t.is_neg())
+            fail_torch(errc::argument, "is a negated view, whose elements are not negated yet: call resolve_neg()");
         device where;
         if (t.device().is_cuda()) where = {device_type::cuda, t.device().index()};
         else if (t.device().type() == c10::kHIP) where = {device_type::rocm, t.device().index()};
-        else if (!t.device().is_cpu()) fail_torch(errc::device, "is on a device that this adapter does not know: call cpu()");
+        else if (!t.device().is_cpu())
+            fail_torch(errc::device, "is on a device that this adapter does not know: call cpu()");
         for (auto const& row : detail::torch_types)
             if (row.theirs == t.scalar_type())
-                return {t.data_ptr(), row.ours, {t.sizes().data(), static_cast<int>(t.dim())}, {t.strides().data(), static_cast<int>(t.dim())}, where};
+                return {t.data_ptr(),
+                        row.ours,
+                        {t.sizes().data(), static_cast<int>(t.dim())},
+                        {t.strides().data(), static_cast<int>(t.dim())},
+                        where};
         fail_torch(errc::dtype, "has elements of a type that DLPack does not name: view it as uint8");
     }
     static at::Tensor share(at::Tensor const& t) { return t; }
@@ -90,18 +118,25 @@ struct array_traits<at::Tensor> {
     static at::Tensor adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
-        auto const options = at::TensorOptions{}.dtype(detail::torch_type_of(v.dtype())).device(detail::torch_device(v.device()));
-        if (v.is_read_only()) detail::fail(errc::read_only, api, message{"PyTorch cannot say that a tensor is read-only (R11): ask for a copy"});
+        auto const options =
+            at::TensorOptions{}.dtype(detail::torch_type_of(v.dtype())).device(detail::torch_device(v.device()));
+        if (v.is_read_only())
+            detail::fail(errc::read_only, api,
+                         message{"PyTorch cannot say that a tensor is read-only (R11): ask for a copy"});
         std::vector<std::int64_t> strides;
         for (int i = 0; i < v.rank(); ++i) {
             strides.push_back(v.extent(i) > 1 && !v.is_empty() ? v.stride(i) : 1);
             if (strides.back() < 0)
-                detail::fail(errc::strides, api, message{"the stride of dimension "} << i << " is negative, and PyTorch has none such (R28): ask for a copy");
+                detail::fail(errc::strides, api,
+                             message{"the stride of dimension "}
+                                 << i << " is negative, and PyTorch has none such (R28): ask for a copy");
         }
         at::IntArrayRef const sizes{v.shape().data(), v.shape().size()};
         if (v.is_empty()) return at::empty(sizes, options);  // nothing to share; from_blob keeps no owner of nothing
         auto owner = std::make_shared<managed_tensor>(std::move(m));
-        return at::from_blob(v.data(), sizes, strides, [owner = std::move(owner)](void*) mutable { owner.reset(); }, options, options.device());
+        return at::from_blob(
+            v.data(), sizes, strides, [owner = std::move(owner)](void*) mutable { owner.reset(); }, options,
+            options.device());
     }
     static at::Tensor allocate(data_type type, shape_view shape, device where) {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},

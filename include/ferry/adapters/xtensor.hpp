@@ -23,13 +23,16 @@ static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff
 template <class Container>
 struct xtensor_traits {
     static tensor_view view(Container& a) { return view_of(a.data(), a); }
-    static tensor_view view(Container const& a) { return view_of(static_cast<typename Container::value_type const*>(a.data()), a); }
+    static tensor_view view(Container const& a) {
+        return view_of(static_cast<typename Container::value_type const*>(a.data()), a);
+    }
 
    private:
     template <class T>
     static tensor_view view_of(T* data, Container const& a) {
         auto const rank = static_cast<int>(a.dimension());
-        return {data, shape_view{reinterpret_cast<std::int64_t const*>(a.shape().data()), rank}, strides_view{a.strides().data(), rank}};
+        return {data, shape_view{reinterpret_cast<std::int64_t const*>(a.shape().data()), rank},
+                strides_view{a.strides().data(), rank}};
     }
 };
 
@@ -37,9 +40,11 @@ struct xtensor_traits {
 
 /// They own their elements: move them into to_dlpack, or borrow them. Const ones are read-only (R11).
 template <class EC, xt::layout_type L, class SC, class Tag>
-struct array_traits<xt::xarray_container<EC, L, SC, Tag>> : detail::xtensor_traits<xt::xarray_container<EC, L, SC, Tag>> {};
+struct array_traits<xt::xarray_container<EC, L, SC, Tag>>
+    : detail::xtensor_traits<xt::xarray_container<EC, L, SC, Tag>> {};
 template <class EC, std::size_t N, xt::layout_type L, class Tag>
-struct array_traits<xt::xtensor_container<EC, N, L, Tag>> : detail::xtensor_traits<xt::xtensor_container<EC, N, L, Tag>> {};
+struct array_traits<xt::xtensor_container<EC, N, L, Tag>>
+    : detail::xtensor_traits<xt::xtensor_container<EC, N, L, Tag>> {};
 
 /// A tensor of somebody else's as an xtensor expression, of any strides. Borrows the elements.
 template <class T, int Rank>

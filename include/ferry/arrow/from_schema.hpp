@@ -31,7 +31,9 @@ class schema_source {
     [[nodiscard]] std::int64_t length() const noexcept { return 0; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return 0; }
     [[nodiscard]] std::int64_t offset() const noexcept { return 0; }
-    [[nodiscard]] std::size_t buffer_count() const noexcept { return least_buffers(layout_of(*parse_format(format()))); }
+    [[nodiscard]] std::size_t buffer_count() const noexcept {
+        return least_buffers(layout_of(*parse_format(format())));
+    }
     [[nodiscard]] column_buffer buffer(std::size_t) const noexcept { return {nullptr, 0}; }
     [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(schema_->n_children); }
     [[nodiscard]] schema_source child(std::size_t i) const noexcept { return schema_source{*schema_->children[i]}; }
@@ -44,9 +46,11 @@ class schema_source {
 
 }  // namespace detail
 
-/// A column of a schema's type, names, flags and metadata, without items. Reads and copies; the schema stays the caller's.
+/// A column of a schema's type, names, flags and metadata, without items. Reads and copies; the schema stays the
+/// caller's.
 /// \throws error  errc::bad_column: what is wrong, with the node's path;  argument: a null pointer;  std::bad_alloc
-[[nodiscard]] inline column from_arrow_schema(ArrowSchema const* schema, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline column from_arrow_schema(ArrowSchema const* schema,
+                                              std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow_schema";
     if (schema == nullptr) detail::fail(errc::argument, api, message{"the ArrowSchema is null"}, where);
     detail::column_path const path{detail::name_of(*schema)};

@@ -19,15 +19,19 @@
 
 namespace ferry::inline v0 {
 
-/// The chunks of an ArrowArrayStream, one after the other. Owns the stream, and the schema that it gave. Move-only; not for two
-/// threads at a time.
+/// The chunks of an ArrowArrayStream, one after the other. Owns the stream, and the schema that it gave. Move-only; not
+/// for two threads at a time.
 class arrow_reader {
    public:
     /// Takes over the stream once it has given a schema that holds; else it is as it was, but asked.
-    /// \throws error  what the stream reports, as `next` does;  errc::bad_column;  argument: null, or released;  std::bad_alloc
+    /// \throws error  what the stream reports, as `next` does;  errc::bad_column;  argument: null, or released;
+    /// std::bad_alloc
     explicit arrow_reader(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
         if (stream == nullptr || stream->release == nullptr)
-            detail::fail(errc::argument, api, message{stream == nullptr ? "the ArrowArrayStream is null" : "the ArrowArrayStream has been released, or moved away"}, where);
+            detail::fail(errc::argument, api,
+                         message{stream == nullptr ? "the ArrowArrayStream is null"
+                                                   : "the ArrowArrayStream has been released, or moved away"},
+                         where);
         if (stream->get_schema == nullptr || stream->get_next == nullptr || stream->get_last_error == nullptr)
             detail::fail(errc::argument, api, message{"a callback of the ArrowArrayStream is null"}, where);
         check(*stream, stream->get_schema(stream, &schema_.raw), where);
@@ -41,7 +45,8 @@ class arrow_reader {
     [[nodiscard]] column const& type() const noexcept { return type_; }
     /// The next chunk; nothing at the end, and ever after. Waits for the producer as long as it takes.
     ///
-    /// \throws error  what the stream reports, with its own text: errc::argument for EINVAL, out_of_memory for ENOMEM, driver for
+    /// \throws error  what the stream reports, with its own text: errc::argument for EINVAL, out_of_memory for ENOMEM,
+    /// driver for
     ///                all else;  errc::bad_column: a chunk that does not hold, which has been released;  std::bad_alloc
     [[nodiscard]] std::optional<column> next(std::source_location where = std::source_location::current()) {
         if (stream_.raw.release == nullptr) return std::nullopt;
@@ -64,12 +69,20 @@ class arrow_reader {
     [[noreturn]] FERRY_COLD static void fail(ArrowArrayStream& stream, int result, std::source_location where) {
         message text{"the stream failed with "};
         text << result;
-        text << (result == EINVAL ? " (EINVAL)" : result == ENOMEM ? " (ENOMEM)" : result == EIO ? " (EIO)" : result == ENOSYS ? " (ENOSYS)" : "");
+        text << (result == EINVAL   ? " (EINVAL)"
+                 : result == ENOMEM ? " (ENOMEM)"
+                 : result == EIO    ? " (EIO)"
+                 : result == ENOSYS ? " (ENOSYS)"
+                                    : "");
         if (char const* const said = stream.get_last_error(&stream); said != nullptr) say(text, said);
-        detail::fail(result == EINVAL ? errc::argument : result == ENOMEM ? errc::out_of_memory : errc::driver, api, text, where);
+        detail::fail(result == EINVAL   ? errc::argument
+                     : result == ENOMEM ? errc::out_of_memory
+                                        : errc::driver,
+                     api, text, where);
     }
 
-    /// Of several lines the first and the last one: between them lies, of Python's producers, where the error came from.
+    /// Of several lines the first and the last one: between them lies, of Python's producers, where the error came
+    /// from.
     static void say(message& text, std::string_view said) noexcept {
         constexpr std::string_view ends = "\r\n";
         said = said.substr(0, said.find_last_not_of(ends) + 1);
@@ -88,12 +101,14 @@ class arrow_reader {
 };
 
 /// Takes over a stream of host columns; see arrow_reader.
-[[nodiscard]] inline arrow_reader from_arrow_stream(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline arrow_reader from_arrow_stream(ArrowArrayStream* stream,
+                                                    std::source_location where = std::source_location::current()) {
     return arrow_reader{stream, where};
 }
 
 /// All chunks that are left. \throws error  what `next` throws; then the chunks before have been released
-[[nodiscard]] inline std::vector<column> read_all(arrow_reader& reader, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline std::vector<column> read_all(arrow_reader& reader,
+                                                  std::source_location where = std::source_location::current()) {
     std::vector<column> chunks;
     while (auto chunk = reader.next(where)) chunks.push_back(*std::move(chunk));
     return chunks;

@@ -34,18 +34,21 @@ class array_writer {
         out.null_count = c.known_null_count();
         out.offset = c.offset();
         out.n_buffers = static_cast<std::int64_t>(buffers.size());
-        if (!buffers.empty()) out.buffers = reinterpret_cast<void const**>(memory_.next_bytes(buffers.size() * sizeof(void const*)));
+        if (!buffers.empty())
+            out.buffers = reinterpret_cast<void const**>(memory_.next_bytes(buffers.size() * sizeof(void const*)));
         for (std::size_t i = 0; i < buffers.size(); ++i) out.buffers[i] = buffers[i].data;
         if (c.length() == 0 && is_host_accessible(c.device())) complete(c.layout(), out);
         memory_.link(c.node(), out, [this](column_node const& node, ArrowArray& below) { write(node, below); });
     }
 
    private:
-    /// Columns without items may lack their buffers. Consumers look for the first offset all the same, and for the lengths of no
-    /// data buffers.
+    /// Columns without items may lack their buffers. Consumers look for the first offset all the same, and for the
+    /// lengths of no data buffers.
     static void complete(column_layout const& layout, ArrowArray& out) noexcept {
-        if (layout.is_variadic && out.buffers[out.n_buffers - 1] == nullptr) out.buffers[out.n_buffers - 1] = zero_offsets;
-        if (layout.buffer_count < 2 || layout.buffers[1].kind != buffer_kind::offsets || out.buffers[1] != nullptr) return;
+        if (layout.is_variadic && out.buffers[out.n_buffers - 1] == nullptr)
+            out.buffers[out.n_buffers - 1] = zero_offsets;
+        if (layout.buffer_count < 2 || layout.buffers[1].kind != buffer_kind::offsets || out.buffers[1] != nullptr)
+            return;
         out.buffers[1] = zero_offsets;
         out.offset = 0;
     }
@@ -85,25 +88,32 @@ class schema_writer {
 
 }  // namespace detail
 
-/// Shares a column of host memory through an ArrowArray, without a copy. The struct is written only on success, and keeps the
-/// column's buffers alive until it has been released; so does each child that was moved out of it. A slice has its offset and
-/// length, and a null count when that is known without reading. One allocation. Does not synchronise.
+/// Shares a column of host memory through an ArrowArray, without a copy. The struct is written only on success, and
+/// keeps the column's buffers alive until it has been released; so does each child that was moved out of it. A slice
+/// has its offset and length, and a null count when that is known without reading. One allocation. Does not
+/// synchronise.
 ///
 /// Source: "Structure definitions" and "Memory management" of the Arrow C data interface.
-/// \throws error  errc::not_accessible: memory that the host cannot read goes into an ArrowDeviceArray;  argument: `out` is null;
+/// \throws error  errc::not_accessible: memory that the host cannot read goes into an ArrowDeviceArray;  argument:
+/// `out` is null;
 ///                std::bad_alloc
 inline void to_arrow(column const& c, ArrowArray* out, std::source_location where = std::source_location::current()) {
-    if (out == nullptr) detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null"}, where);
+    if (out == nullptr)
+        detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null"}, where);
     if (!is_host_accessible(c.device()))
         detail::fail(errc::not_accessible, "ferry::to_arrow",
-                     message{"the column is on "} << name(c.device().type) << ":" << c.device().id << ": export it as an ArrowDeviceArray, or move it with to()", where);
+                     message{"the column is on "} << name(c.device().type) << ":" << c.device().id
+                                                  << ": export it as an ArrowDeviceArray, or move it with to()",
+                     where);
     *out = detail::make_array(c.view(), c.owner());
 }
 
-/// Describes a column's type, with names, flags and metadata, which are copied: the schema keeps no column alive. Written only on
-/// success. One allocation. \throws error  errc::argument: `out` is null;  std::bad_alloc
-inline void to_arrow_schema(column_view c, ArrowSchema* out, std::source_location where = std::source_location::current()) {
-    if (out == nullptr) detail::fail(errc::argument, "ferry::to_arrow_schema", message{"the ArrowSchema to write to is null"}, where);
+/// Describes a column's type, with names, flags and metadata, which are copied: the schema keeps no column alive.
+/// Written only on success. One allocation. \throws error  errc::argument: `out` is null;  std::bad_alloc
+inline void to_arrow_schema(column_view c, ArrowSchema* out,
+                            std::source_location where = std::source_location::current()) {
+    if (out == nullptr)
+        detail::fail(errc::argument, "ferry::to_arrow_schema", message{"the ArrowSchema to write to is null"}, where);
     ArrowSchema made{};
     detail::schema_writer{detail::export_size{c.node()}}.write(c.node(), made);
     *out = made;

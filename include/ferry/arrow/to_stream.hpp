@@ -40,11 +40,16 @@ inline void merge_flags(ArrowSchema& into, column_view c) {
 /// What a stream of ours has left to give.
 class stream_state {
    public:
-    stream_state(std::vector<column> chunks, column type) noexcept : chunks_{std::move(chunks)}, type_{std::move(type)} {}
+    stream_state(std::vector<column> chunks, column type) noexcept
+        : chunks_{std::move(chunks)}, type_{std::move(type)} {}
 
     void hand_over(ArrowArrayStream& out) noexcept {
-        out.get_schema = [](ArrowArrayStream* s, ArrowSchema* schema) { return of(*s).run([&](stream_state& me) { to_arrow_schema(me.type_, schema); }); };
-        out.get_next = [](ArrowArrayStream* s, ArrowArray* array) { return of(*s).run([&](stream_state& me) { me.next(array); }); };
+        out.get_schema = [](ArrowArrayStream* s, ArrowSchema* schema) {
+            return of(*s).run([&](stream_state& me) { to_arrow_schema(me.type_, schema); });
+        };
+        out.get_next = [](ArrowArrayStream* s, ArrowArray* array) {
+            return of(*s).run([&](stream_state& me) { me.next(array); });
+        };
         out.get_last_error = [](ArrowArrayStream* s) { return of(*s).last_error(); };
         out.release = [](ArrowArrayStream* s) {
             delete &of(*s);
@@ -54,7 +59,9 @@ class stream_state {
     }
 
    private:
-    [[nodiscard]] static stream_state& of(ArrowArrayStream& s) noexcept { return *static_cast<stream_state*>(s.private_data); }
+    [[nodiscard]] static stream_state& of(ArrowArrayStream& s) noexcept {
+        return *static_cast<stream_state*>(s.private_data);
+    }
 
     /// A callback's work: nothing is thrown through it, and its error stands until the next call.
     template <class F>
@@ -89,14 +96,16 @@ class stream_state {
 
 }  // namespace detail
 
-/// Offers chunks of the type of `type`, of which only the type is used, as an ArrowArrayStream: the way for none. Written only on
-/// success. The stream keeps the chunks until it has given them, or is released. Each is shared, not copied. A field is nullable in the
-/// schema when it is in a chunk.
+/// Offers chunks of the type of `type`, of which only the type is used, as an ArrowArrayStream: the way for none.
+/// Written only on success. The stream keeps the chunks until it has given them, or is released. Each is shared, not
+/// copied. A field is nullable in the schema when it is in a chunk.
 ///
 /// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
-/// \throws error  errc::argument: a chunk of another type;  not_accessible: one that the host cannot read; or `out` is null;
+/// \throws error  errc::argument: a chunk of another type;  not_accessible: one that the host cannot read; or `out` is
+/// null;
 ///                std::bad_alloc
-inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out, std::source_location where = std::source_location::current()) {
+inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out,
+                            std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow_stream";
     if (out == nullptr) detail::fail(errc::argument, api, message{"the ArrowArrayStream to write to is null"}, where);
     for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -110,9 +119,13 @@ inline void to_arrow_stream(std::vector<column> chunks, column const& type, Arro
     *out = made;
 }
 
-/// Offers chunks of one type; names and metadata are the first one's. \throws error  errc::argument: no chunks;  as above
-inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out, std::source_location where = std::source_location::current()) {
-    if (chunks.empty()) detail::fail(errc::argument, "ferry::to_arrow_stream", message{"there are no chunks: pass a column of their type as well"}, where);
+/// Offers chunks of one type; names and metadata are the first one's. \throws error  errc::argument: no chunks;  as
+/// above
+inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out,
+                            std::source_location where = std::source_location::current()) {
+    if (chunks.empty())
+        detail::fail(errc::argument, "ferry::to_arrow_stream",
+                     message{"there are no chunks: pass a column of their type as well"}, where);
     auto const type = chunks.front();
     to_arrow_stream(std::move(chunks), type, out, where);
 }

@@ -66,8 +66,7 @@ struct device {
 
     constexpr device() = default;
     constexpr device(device_type t, std::int32_t i = 0) noexcept : type{t}, id{i} {}
-    constexpr explicit device(DLDevice d) noexcept
-        : type{static_cast<device_type>(d.device_type)}, id{d.device_id} {}
+    constexpr explicit device(DLDevice d) noexcept : type{static_cast<device_type>(d.device_type)}, id{d.device_id} {}
 
     [[nodiscard]] constexpr DLDevice to_abi() const noexcept {
         return {static_cast<DLDeviceType>(static_cast<std::int32_t>(type)), id};

@@ -36,8 +36,8 @@ enum class type_code : std::uint8_t {
     bcomplex = abi::code::bcomplex,
 };
 
-/// An element type: meaning, bits of one lane's value, and lanes of a short vector. `bits` counts a whole complex number
-/// (R17). A value type; any bit pattern may arrive in it, `is_valid` says whether it means something.
+/// An element type: meaning, bits of one lane's value, and lanes of a short vector. `bits` counts a whole complex
+/// number (R17). A value type; any bit pattern may arrive in it, `is_valid` says whether it means something.
 struct data_type {
     type_code code = type_code::float_;
     std::uint8_t bits = 32;
@@ -47,13 +47,15 @@ struct data_type {
     constexpr data_type(type_code c, std::uint8_t b, std::uint16_t l = 1) noexcept : code{c}, bits{b}, lanes{l} {}
     constexpr explicit data_type(DLDataType t) noexcept : code{type_code{t.code}}, bits{t.bits}, lanes{t.lanes} {}
 
-    [[nodiscard]] constexpr DLDataType to_abi() const noexcept { return {static_cast<std::uint8_t>(code), bits, lanes}; }
+    [[nodiscard]] constexpr DLDataType to_abi() const noexcept {
+        return {static_cast<std::uint8_t>(code), bits, lanes};
+    }
 
     friend constexpr bool operator==(data_type const&, data_type const&) = default;
 };
 
-/// Bits between the starts of neighbouring elements. Sub-byte elements are packed (R19) unless `padded`, when each takes
-/// whole bytes (R13).
+/// Bits between the starts of neighbouring elements. Sub-byte elements are packed (R19) unless `padded`, when each
+/// takes whole bytes (R13).
 [[nodiscard]] constexpr std::int64_t bits_per_element(data_type t, bool padded = false) noexcept {
     std::int64_t const bits = std::int64_t{t.bits} * t.lanes;
     return padded ? (bits + 7) / 8 * 8 : bits;
@@ -64,7 +66,8 @@ struct data_type {
     return bits_per_element(t, padded) % 8 != 0;
 }
 
-/// The bytes of `count` elements laid out one after the other: ceil(count · bits / 8) (R19). False when it does not fit.
+/// The bytes of `count` elements laid out one after the other: ceil(count · bits / 8) (R19). False when it does not
+/// fit.
 [[nodiscard]] constexpr bool byte_count(std::int64_t count, data_type t, bool padded, std::int64_t& out) noexcept {
     std::int64_t const bits = bits_per_element(t, padded);
     // Whole groups of eight elements first: bits alone would overflow for an eighth of all sizes that fit.
@@ -108,9 +111,9 @@ struct data_type {
 /// Writes the usual name: "float32", "complex64", "float8_e4m3fn", "uint8x4"; for messages.
 constexpr message& operator<<(message& out, data_type t) noexcept {
     constexpr char const* stems[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
-    constexpr char const* minifloats[] = {"float8_e3m4",   "float8_e4m3",     "float8_e4m3b11fnuz", "float8_e4m3fn",
+    constexpr char const* minifloats[] = {"float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz", "float8_e4m3fn",
                                           "float8_e4m3fnuz", "float8_e5m2",   "float8_e5m2fnuz",    "float8_e8m0fnu",
-                                          "float6_e2m3fn", "float6_e3m2fn",   "float4_e2m1fn",      "bcomplex32"};
+                                          "float6_e2m3fn",   "float6_e3m2fn", "float4_e2m1fn",      "bcomplex32"};
     auto const c = static_cast<unsigned>(t.code);
     if (c > abi::code::bcomplex || !is_valid(t)) {
         out << "(code " << c << ", bits " << unsigned{t.bits} << ", lanes " << unsigned{t.lanes} << ")";
@@ -128,7 +131,8 @@ constexpr message& operator<<(message& out, data_type t) noexcept {
 
 constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
 
-/// An element of a packed type, by value: the low bits of `bits`. Packed elements have no address, so views yield these.
+/// An element of a packed type, by value: the low bits of `bits`. Packed elements have no address, so views yield
+/// these.
 template <type_code Code, std::uint8_t Bits>
 struct packed_element {
     std::uint8_t bits;
@@ -151,14 +155,15 @@ struct dtype_traits;
 
 namespace detail {
 
-/// std::complex and its likes (thrust::complex, cuda::std::complex), recognised by shape so that none of them is included.
-/// Not required: arithmetic. Up to complex128: no code means long double.
+/// std::complex and its likes (thrust::complex, cuda::std::complex), recognised by shape so that none of them is
+/// included. Not required: arithmetic. Up to complex128: no code means long double.
 template <class T>
-concept complex_like = std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&
-                       sizeof(T) == 2 * sizeof(typename T::value_type) && requires(T const& z) {
-                           { z.real() } -> std::convertible_to<typename T::value_type>;
-                           { z.imag() } -> std::convertible_to<typename T::value_type>;
-                       };
+concept complex_like =
+    std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&
+    sizeof(T) == 2 * sizeof(typename T::value_type) && requires(T const& z) {
+        { z.real() } -> std::convertible_to<typename T::value_type>;
+        { z.imag() } -> std::convertible_to<typename T::value_type>;
+    };
 
 template <class T>
 inline constexpr std::uint8_t bits_of = static_cast<std::uint8_t>(sizeof(T) * 8);
@@ -208,7 +213,9 @@ struct dtype_traits<packed_element<Code, Bits>> {
 template <class T>
 concept element = requires {
     // Compilers print the line that is not satisfied: keep the cure on it.
-    { dtype_traits<std::remove_cv_t<T>>::value } -> std::convertible_to<data_type>;  // specialise ferry::dtype_traits<T>
+    {
+        dtype_traits<std::remove_cv_t<T>>::value
+    } -> std::convertible_to<data_type>;  // specialise ferry::dtype_traits<T>
 };
 
 /// The data_type of a C++ type; specialise dtype_traits for a half, bfloat16 or fp8 class of your own.

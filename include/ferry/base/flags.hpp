@@ -7,8 +7,8 @@
 
 namespace ferry::inline v0 {
 
-/// Facts that a producer states about its tensor. Unknown bits are kept out of what ferry writes and ignored where ferry
-/// reads (R14).
+/// Facts that a producer states about its tensor. Unknown bits are kept out of what ferry writes and ignored where
+/// ferry reads (R14).
 enum class flags : std::uint64_t {
     none = 0,
     read_only = abi::flag::read_only,            ///< the data must not be written (R11)

@@ -12,7 +12,8 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Contiguous 64-bit integers with `data()` and `size()`: std::vector, std::array, std::span, … Not required: iterators.
+/// Contiguous 64-bit integers with `data()` and `size()`: std::vector, std::array, std::span, … Not required:
+/// iterators.
 template <class Range>
 concept integer_list = requires(Range const& r) {
     { r.data() } -> std::convertible_to<std::int64_t const*>;
@@ -30,7 +31,9 @@ class int64_list {
     [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
     [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept { return data_[i]; }
     [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return data_; }
-    [[nodiscard]] constexpr std::int64_t const* end() const noexcept { return data_ == nullptr ? nullptr : data_ + rank_; }
+    [[nodiscard]] constexpr std::int64_t const* end() const noexcept {
+        return data_ == nullptr ? nullptr : data_ + rank_;
+    }
 
    protected:
     std::int64_t const* data_ = nullptr;
@@ -49,7 +52,8 @@ class shape_view : public detail::int64_list {
     constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
-    constexpr shape_view(Range const& extents) noexcept : int64_list{extents.data(), static_cast<int>(extents.size())} {}
+    constexpr shape_view(Range const& extents) noexcept
+        : int64_list{extents.data(), static_cast<int>(extents.size())} {}
 
     template <std::size_t N>
     // clang-format off
@@ -80,7 +84,8 @@ class strides_view : public detail::int64_list {
     constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
-    constexpr strides_view(Range const& strides) noexcept : int64_list{strides.data(), static_cast<int>(strides.size())} {}
+    constexpr strides_view(Range const& strides) noexcept
+        : int64_list{strides.data(), static_cast<int>(strides.size())} {}
 
     template <std::size_t N>
     // clang-format off
@@ -113,8 +118,8 @@ class strides_view : public detail::int64_list {
 
 namespace detail {
 
-/// The compact row-major stride of the dimension before one of this stride and extent. A dimension of extent 0 counts as 1,
-/// as everywhere in the field. 0 when it does not fit, which happens only beside another extent of 0.
+/// The compact row-major stride of the dimension before one of this stride and extent. A dimension of extent 0 counts
+/// as 1, as everywhere in the field. 0 when it does not fit, which happens only beside another extent of 0.
 [[nodiscard]] constexpr std::int64_t compact_step(std::int64_t step, std::int64_t extent) noexcept {
     return checked_multiply(step, extent > 0 ? extent : 1, step) ? step : 0;
 }
@@ -130,10 +135,11 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
     }
 }
 
-/// Turns distances in bytes, as NumPy and the buffer protocol give them, into strides in elements of `item_bytes`; `out` has
-/// room for `bytes.rank()` values, and may be where they come from. False when one is no multiple of the item size, which
-/// DLPack cannot say (R30); `out` is then unspecified.
-[[nodiscard]] constexpr bool to_element_strides(strides_view bytes, std::int64_t item_bytes, std::int64_t* out) noexcept {
+/// Turns distances in bytes, as NumPy and the buffer protocol give them, into strides in elements of `item_bytes`;
+/// `out` has room for `bytes.rank()` values, and may be where they come from. False when one is no multiple of the item
+/// size, which DLPack cannot say (R30); `out` is then unspecified.
+[[nodiscard]] constexpr bool to_element_strides(strides_view bytes, std::int64_t item_bytes,
+                                                std::int64_t* out) noexcept {
     if (item_bytes <= 0) return bytes.rank() == 0;
     for (int i = 0; i < bytes.rank(); ++i) {
         if (bytes[i] % item_bytes != 0) return false;

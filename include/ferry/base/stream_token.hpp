@@ -11,11 +11,13 @@
 
 namespace ferry::inline v0 {
 
-/// Names a stream for the handshake (R43–R46): none, no synchronisation wanted, the legacy default stream, the per-thread
-/// default stream, or a handle; the latter three for one family of devices. Borrows the stream: it stays the consumer's.
+/// Names a stream for the handshake (R43–R46): none, no synchronisation wanted, the legacy default stream, the
+/// per-thread default stream, or a handle; the latter three for one family of devices. Borrows the stream: it stays the
+/// consumer's.
 ///
 /// A literal 0 or nullptr does not compile, because it is ambiguous; a null handle at run time gives a token that every
-/// exchange refuses with errc::stream. Integers exist only at the Python border. A regular value; thread-safe as an int is.
+/// exchange refuses with errc::stream. Integers exist only at the Python border. A regular value; thread-safe as an int
+/// is.
 class stream_token {
    public:
     enum class kind : std::uint8_t { none, no_sync, legacy_default, per_thread_default, handle };
@@ -87,7 +89,8 @@ class stream_token {
     /// The same stream as work on memory of `where` means it: default streams become those of its device.
     [[nodiscard]] constexpr stream_token on_device(device where) const noexcept {
         auto copy = *this;
-        if ((kind_ == kind::legacy_default || kind_ == kind::per_thread_default) && !ignores_id(where.type)) copy.device_id_ = where.id;
+        if ((kind_ == kind::legacy_default || kind_ == kind::per_thread_default) && !ignores_id(where.type))
+            copy.device_id_ = where.id;
         return copy;
     }
 
@@ -110,15 +113,16 @@ class stream_token {
     std::uintptr_t handle_ = 0;
 };
 
-/// Whether streams of `family` order work on memory of type `type`: types 2, 3 and 13 take CUDA tokens, 10 and 11 ROCm's.
+/// Whether streams of `family` order work on memory of type `type`: types 2, 3 and 13 take CUDA tokens, 10 and 11
+/// ROCm's.
 [[nodiscard]] constexpr bool orders(device_type family, device_type type) noexcept {
     if (family == device_type::cuda) return uses_cuda_streams(type);
     if (family == device_type::rocm) return uses_rocm_streams(type);
     return family == type && type != device_type::cpu;
 }
 
-/// Whether an exchange on memory of type `type` may carry `token`: none() and no_sync() always (R46 tolerates no_sync on
-/// the host), a stream only of the right family, and never an ambiguous one.
+/// Whether an exchange on memory of type `type` may carry `token`: none() and no_sync() always (R46 tolerates no_sync
+/// on the host), a stream only of the right family, and never an ambiguous one.
 [[nodiscard]] constexpr bool fits(stream_token token, device_type type) noexcept {
     if (!token.names_stream()) return true;
     return orders(token.family(), type) && !token.is_ambiguous();

@@ -8,7 +8,8 @@
 
 namespace ferry::inline v0 {
 
-/// `length` bits from bit `offset` of `data` on. Borrows. Null data stands for bits that are all 1: a validity without nulls.
+/// `length` bits from bit `offset` of `data` on. Borrows. Null data stands for bits that are all 1: a validity without
+/// nulls.
 class bitmap_view {
    public:
     constexpr bitmap_view() = default;

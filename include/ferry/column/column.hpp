@@ -23,15 +23,16 @@ template <class Where>
 struct column_move;
 }  // namespace detail
 
-/// A column of Arrow's: any type, nested or not, on the host or on a device. A value that shares its buffers: copies, slices
-/// and children cost no copy of data, and each keeps the memory alive alone. Immutable; copies may be used from any thread,
-/// and the last one, wherever it dies, releases the memory.
+/// A column of Arrow's: any type, nested or not, on the host or on a device. A value that shares its buffers: copies,
+/// slices and children cost no copy of data, and each keeps the memory alive alone. Immutable; copies may be used from
+/// any thread, and the last one, wherever it dies, releases the memory.
 class column {
    public:
     /// Of type null and length 0, as is a column that was moved from.
     column() = default;
     column(column const&) = default;
-    column(column&& other) noexcept : owner_{std::move(other.owner_)}, view_{std::exchange(other.view_, column_view{})} {}
+    column(column&& other) noexcept
+        : owner_{std::move(other.owner_)}, view_{std::exchange(other.view_, column_view{})} {}
     column& operator=(column const&) = default;
     column& operator=(column&& other) noexcept {
         column taken{std::move(other)};
@@ -44,7 +45,8 @@ class column {
     /// The column, borrowed, with all that can be read of it.
     [[nodiscard]] column_view view() const& noexcept { return view_; }
     column_view view() const&& FERRY_DELETED("the view would outlive the column: keep the column in a variable");
-    /// For calls that take a view, also of temporaries, as std::string converts to std::string_view: what keeps it keeps a column.
+    /// For calls that take a view, also of temporaries, as std::string converts to std::string_view: what keeps it
+    /// keeps a column.
     operator column_view() const& noexcept { return view_; }
 
     /// Type, format and name are borrowed: they live as long as the column, or a copy of it.
@@ -55,23 +57,35 @@ class column {
     [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
     [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
     /// See column_view::null_count.
-    [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const { return view_.null_count(where); }
+    [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
+        return view_.null_count(where);
+    }
 
     [[nodiscard]] int child_count() const noexcept { return view_.child_count(); }
-    /// A child as it is stored: this column's offset is not applied; see field. \throws error  errc::out_of_range, argument
-    [[nodiscard]] column child(int i, std::source_location where = std::source_location::current()) const { return {owner_, view_.child(i, where)}; }
-    [[nodiscard]] column child(std::string_view name, std::source_location where = std::source_location::current()) const {
+    /// A child as it is stored: this column's offset is not applied; see field. \throws error  errc::out_of_range,
+    /// argument
+    [[nodiscard]] column child(int i, std::source_location where = std::source_location::current()) const {
+        return {owner_, view_.child(i, where)};
+    }
+    [[nodiscard]] column child(std::string_view name,
+                               std::source_location where = std::source_location::current()) const {
         return {owner_, view_.child(name, where)};
     }
     /// The items of a struct's child that belong to this column's. \throws error  errc::out_of_range, argument
-    [[nodiscard]] column field(int i, std::source_location where = std::source_location::current()) const { return {owner_, view_.field(i, where)}; }
-    [[nodiscard]] column field(std::string_view name, std::source_location where = std::source_location::current()) const {
+    [[nodiscard]] column field(int i, std::source_location where = std::source_location::current()) const {
+        return {owner_, view_.field(i, where)};
+    }
+    [[nodiscard]] column field(std::string_view name,
+                               std::source_location where = std::source_location::current()) const {
         return {owner_, view_.field(name, where)};
     }
     [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
-    [[nodiscard]] column dictionary(std::source_location where = std::source_location::current()) const { return {owner_, view_.dictionary(where)}; }
+    [[nodiscard]] column dictionary(std::source_location where = std::source_location::current()) const {
+        return {owner_, view_.dictionary(where)};
+    }
     /// `length` items from `begin` on. \throws error  errc::out_of_range
-    [[nodiscard]] column slice(std::int64_t begin, std::int64_t length, std::source_location where = std::source_location::current()) const {
+    [[nodiscard]] column slice(std::int64_t begin, std::int64_t length,
+                               std::source_location where = std::source_location::current()) const {
         return {owner_, view_.slice(begin, length, where)};
     }
 
@@ -82,28 +96,32 @@ class column {
         return column_values<T>{view_, owner_, where};
     }
 
-    /// The column on `place`: a device, whose memory comes from the back end, or a memory space. The same column, and no copy,
-    /// when it is there already; else one in one allocation, as `compact` writes it: slices are cut, bits and offsets begin at 0,
-    /// and the type is kept.
+    /// The column on `place`: a device, whose memory comes from the back end, or a memory space. The same column, and
+    /// no copy, when it is there already; else one in one allocation, as `compact` writes it: slices are cut, bits and
+    /// offsets begin at 0, and the type is kept.
     ///
-    /// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a column that
-    /// came whole from `to` or `compact` is copied as it lies, and so is an attached one, if nothing in it is a slice. Of another
-    /// one on a device the host fetches what it uses: for each depth of the tree one wait, and a copy for each of its buffers.
-    /// Null counts of columns that the host reads, or has fetched, are known after.
+    /// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a
+    /// column that came whole from `to` or `compact` is copied as it lies, and so is an attached one, if nothing in it
+    /// is a slice. Of another one on a device the host fetches what it uses: for each depth of the tree one wait, and a
+    /// copy for each of its buffers. Null counts of columns that the host reads, or has fetched, are known after.
     ///
     /// Needs #include <ferry/column/to.hpp>.
     ///
-    /// `on`: a stream on which the column is ready. On the host, in pinned and in managed memory the data is there on return. On
-    /// other devices it is there once `on` got so far; nothing blocks where the source is the host or one copy. Without a stream
-    /// nothing may be pending, and the data is there on return. The new column owns its memory, and a column that a queued copy still reads
-    /// lives on in it; finish your own work before you drop it.
+    /// `on`: a stream on which the column is ready. On the host, in pinned and in managed memory the data is there on
+    /// return. On other devices it is there once `on` got so far; nothing blocks where the source is the host or one
+    /// copy. Without a stream nothing may be pending, and the data is there on return. The new column owns its memory,
+    /// and a column that a queued copy still reads lives on in it; finish your own work before you drop it.
     ///
-    /// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the node's
+    /// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the
+    /// node's
     ///                path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
     template <class Where, class BackEnd = host_back_end const&>
-        requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) && back_end<std::remove_reference_t<BackEnd>>)
-    [[nodiscard]] column to(Where place, BackEnd&& b = host_only, stream_token on = {}, std::source_location where = std::source_location::current()) const {
-        static_assert(requires { sizeof(detail::column_move<Where>); }, "ferry: column::to needs #include <ferry/column/to.hpp>");
+        requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
+                 back_end<std::remove_reference_t<BackEnd>>)
+    [[nodiscard]] column to(Where place, BackEnd&& b = host_only, stream_token on = {},
+                            std::source_location where = std::source_location::current()) const {
+        static_assert(
+            requires { sizeof(detail::column_move<Where>); }, "ferry: column::to needs #include <ferry/column/to.hpp>");
         return detail::column_move<Where>::run(*this, place, b, on, where);
     }
 
@@ -122,7 +140,9 @@ namespace detail {
 
 /// Makes columns of trees that have been checked.
 struct column_access {
-    [[nodiscard]] static column make(std::shared_ptr<void const> owner, column_view view) noexcept { return {std::move(owner), view}; }
+    [[nodiscard]] static column make(std::shared_ptr<void const> owner, column_view view) noexcept {
+        return {std::move(owner), view};
+    }
     [[nodiscard]] static column make(std::shared_ptr<column_tree const> tree) noexcept {
         auto const& root = tree->root();
         return {std::move(tree), root};

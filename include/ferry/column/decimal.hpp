@@ -9,14 +9,16 @@
 
 namespace ferry::inline v0 {
 
-/// An integer of 32, 64, 128 or 256 bits, as a decimal is stored: two's complement, little-endian; the value is it times
-/// 10^-scale, and the scale is the column's (column_type::scale).
+/// An integer of 32, 64, 128 or 256 bits, as a decimal is stored: two's complement, little-endian; the value is it
+/// times 10^-scale, and the scale is the column's (column_type::scale).
 template <int Bits>
     requires(Bits == 32 || Bits == 64 || Bits == 128 || Bits == 256)
 struct decimal {
     std::array<std::byte, Bits / 8> bytes{};
 
-    [[nodiscard]] constexpr bool is_negative() const noexcept { return (bytes.back() & std::byte{0x80}) != std::byte{0}; }
+    [[nodiscard]] constexpr bool is_negative() const noexcept {
+        return (bytes.back() & std::byte{0x80}) != std::byte{0};
+    }
     /// The low 64 bits, sign-extended when there are fewer.
     [[nodiscard]] constexpr std::int64_t low() const noexcept {
         std::uint64_t word = is_negative() ? ~std::uint64_t{0} : 0;

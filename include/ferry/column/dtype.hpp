@@ -8,8 +8,9 @@
 
 namespace ferry::inline v0 {
 
-/// The element type of columns whose items are plain numbers: integers, floats, and dates, times and durations, which are
-/// stored as integers. Nothing for all others: bits of a boolean, decimals and intervals are no numbers of DLPack's.
+/// The element type of columns whose items are plain numbers: integers, floats, and dates, times and durations, which
+/// are stored as integers. Nothing for all others: bits of a boolean, decimals and intervals are no numbers of
+/// DLPack's.
 [[nodiscard]] constexpr std::optional<data_type> data_type_of(column_type const& t) noexcept {
     switch (t.id) {
         case type_id::int8: return dtype_of<std::int8_t>;

@@ -26,7 +26,8 @@ namespace detail {
 /// Arrow's format for an element type; empty when there is none.
 [[nodiscard]] constexpr std::string_view format_of(data_type t) noexcept {
     if (t.lanes != 1) return {};
-    auto const of_width = [&](char const* one, char const* two, char const* four, char const* eight) -> std::string_view {
+    auto const of_width = [&](char const* one, char const* two, char const* four,
+                              char const* eight) -> std::string_view {
         return t.bits == 8 ? one : t.bits == 16 ? two : t.bits == 32 ? four : t.bits == 64 ? eight : "";
     };
     switch (t.code) {
@@ -40,7 +41,8 @@ namespace detail {
 
 /// The tensor with its elements side by side: itself, or a copy that is finished on return.
 template <class BackEnd>
-[[nodiscard]] managed_tensor contiguous(managed_tensor&& t, BackEnd& b, stream_token on, char const* api, std::source_location where) {
+[[nodiscard]] managed_tensor contiguous(managed_tensor&& t, BackEnd& b, stream_token on, char const* api,
+                                        std::source_location where) {
     auto const v = t.view();
     if (v.is_contiguous()) return std::move(t);
     require_reach(b, v.device(), api, where);
@@ -52,7 +54,8 @@ template <class BackEnd>
 
 /// Bits of a tensor of bytes, where the tensor is; `set` gets how many are 1.
 template <class BackEnd>
-[[nodiscard]] std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set, BackEnd& b, stream_token on, char const* api,
+[[nodiscard]] std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set,
+                                                 BackEnd& b, stream_token on, char const* api,
                                                  std::source_location where) {
     auto const length = t.view().extent(0);
     auto const place = t.device();
@@ -61,10 +64,11 @@ template <class BackEnd>
         pack_bits(static_cast<unsigned char const*>(bytes.data()), length, static_cast<unsigned char*>(to));
         set = count_set({to, 0, length});
     };
-    return put_bytes(bitmap_bytes(length), place, b, on, fill, [&](auto&& memory, void* at) -> std::shared_ptr<void const> {
-        data = at;
-        return std::make_shared<std::remove_cvref_t<decltype(memory)>>(std::move(memory));
-    });
+    return put_bytes(bitmap_bytes(length), place, b, on, fill,
+                     [&](auto&& memory, void* at) -> std::shared_ptr<void const> {
+                         data = at;
+                         return std::make_shared<std::remove_cvref_t<decltype(memory)>>(std::move(memory));
+                     });
 }
 
 /// What a column of tensors keeps.
@@ -75,33 +79,47 @@ struct tensor_owner {
 
 }  // namespace detail
 
-/// A column of a tensor of one dimension, and of the validity beside it: bool or uint8, 0 where an item is null. Numbers are
-/// shared when they lie side by side, else copied; bools and the validity are packed into bits, copies where the tensors
-/// are. NaN stays a number.
+/// A column of a tensor of one dimension, and of the validity beside it: bool or uint8, 0 where an item is null.
+/// Numbers are shared when they lie side by side, else copied; bools and the validity are packed into bits, copies
+/// where the tensors are. NaN stays a number.
 ///
-/// Owns both tensors, whatever happens. Nobody may write to them any more. Both are ready on `on`, a stream of theirs, or,
-/// without one, already. On the host nothing is pending on return; copies on a device are there once `on` got so far.
+/// Owns both tensors, whatever happens. Nobody may write to them any more. Both are ready on `on`, a stream of theirs,
+/// or, without one, already. On the host nothing is pending on return; copies on a device are there once `on` got so
+/// far.
 ///
-/// \throws error  errc::consumed; rank (not 1); dtype: complex numbers, bfloat16, small floats; shape, device: of the validity;
+/// \throws error  errc::consumed; rank (not 1); dtype: complex numbers, bfloat16, small floats; shape, device: of the
+/// validity;
 ///                no_backend; what the back end reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {}, BackEnd&& b = host_only, stream_token on = {},
+[[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
+                                  BackEnd&& b = host_only, stream_token on = {},
                                   std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_tensors";
-    if (!data || (validity && !*validity)) detail::fail(errc::consumed, api, message{"a managed_tensor holds nothing: it was moved from or released"}, where);
+    if (!data || (validity && !*validity))
+        detail::fail(errc::consumed, api, message{"a managed_tensor holds nothing: it was moved from or released"},
+                     where);
     auto const place = data.device();
     auto const format = detail::format_of(data.dtype());
-    if (data.rank() != 1) detail::fail(errc::rank, api, message{"the data has "} << data.rank() << " dimensions, and a column has one", where);
-    if (format.empty()) detail::fail(errc::dtype, api, message{"Arrow has no type for elements of "} << data.dtype(), where);
+    if (data.rank() != 1)
+        detail::fail(errc::rank, api, message{"the data has "} << data.rank() << " dimensions, and a column has one",
+                     where);
+    if (format.empty())
+        detail::fail(errc::dtype, api, message{"Arrow has no type for elements of "} << data.dtype(), where);
     auto const length = data.view().extent(0);
     if (validity) {
         auto const& v = validity->view();
         bool const is_flag = v.dtype() == dtype_of<bool> || v.dtype() == dtype_of<std::uint8_t>;
-        if (!is_flag) detail::fail(errc::dtype, api, message{"the validity's elements are "} << v.dtype() << ", and must be bool or uint8", where);
+        if (!is_flag)
+            detail::fail(errc::dtype, api,
+                         message{"the validity's elements are "} << v.dtype() << ", and must be bool or uint8", where);
         if (v.rank() != 1 || v.extent(0) != length)
-            detail::fail(errc::shape, api, message{"the data has "} << length << " elements, and the validity must have as many, in one dimension", where);
-        if (!is_same_place(v.device(), place)) detail::fail(errc::device, api, message{"data and validity are on different devices"}, where);
+            detail::fail(
+                errc::shape, api,
+                message{"the data has "} << length << " elements, and the validity must have as many, in one dimension",
+                where);
+        if (!is_same_place(v.device(), place))
+            detail::fail(errc::device, api, message{"data and validity are on different devices"}, where);
     }
     on = on.on_device(place);
     auto owner = std::make_shared<detail::tensor_owner>();
@@ -121,7 +139,9 @@ template <class BackEnd = host_back_end const&>
         buffers[1].bytes = bitmap_bytes(length);
         owner->data = {};
     }
-    return make_column({.format = format, .length = length, .null_count = length - set, .buffers = buffers, .flags = validity ? 2 : 0}, std::move(owner), place, where);
+    return make_column(
+        {.format = format, .length = length, .null_count = length - set, .buffers = buffers, .flags = validity ? 2 : 0},
+        std::move(owner), place, where);
 }
 
 }  // namespace ferry::inline v0

@@ -27,15 +27,17 @@ struct buffer_layout {
     std::int32_t bits = 0;  ///< for each item
 };
 
-/// The buffers and children of a type. View types have more: any number of data buffers, then one with the length of each of
-/// those as an int64.
+/// The buffers and children of a type. View types have more: any number of data buffers, then one with the length of
+/// each of those as an int64.
 struct column_layout {
     buffer_layout buffers[3]{};
     int buffer_count = 0;
     int child_count = 0;  ///< -1: any number
     bool is_variadic = false;
 
-    [[nodiscard]] constexpr bool has_validity() const noexcept { return buffer_count > 0 && buffers[0].kind == buffer_kind::validity; }
+    [[nodiscard]] constexpr bool has_validity() const noexcept {
+        return buffer_count > 0 && buffers[0].kind == buffer_kind::validity;
+    }
 };
 
 /// Bits of one item of the types that have a fixed width; 0 for the others.
@@ -96,7 +98,8 @@ struct column_layout {
 
 /// Bytes that a buffer needs for items up to `end`, which is offset + length. False when that overflows. What offsets
 /// point into is not known from here.
-[[nodiscard]] constexpr bool needed_bytes(column_type const& t, buffer_layout b, std::int64_t end, std::int64_t& out) noexcept {
+[[nodiscard]] constexpr bool needed_bytes(column_type const& t, buffer_layout b, std::int64_t end,
+                                          std::int64_t& out) noexcept {
     std::int64_t const bits = b.kind == buffer_kind::data ? item_bits(t) : b.bits;
     if (b.kind == buffer_kind::bytes) return out = 0, true;
     if (b.kind == buffer_kind::offsets && !detail::checked_add(end, std::int64_t{1}, end)) return false;

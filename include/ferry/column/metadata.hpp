@@ -29,9 +29,9 @@ namespace detail {
     return n;
 }
 
-/// Walks the binary form: an int32 count, then for each pair an int32 length and as many bytes, twice; numbers are in the
-/// machine's own order. False when it leaves [p, end) or a number is negative. With a null end only numbers are checked: an
-/// ArrowSchema does not say how long its metadata is.
+/// Walks the binary form: an int32 count, then for each pair an int32 length and as many bytes, twice; numbers are in
+/// the machine's own order. False when it leaves [p, end) or a number is negative. With a null end only numbers are
+/// checked: an ArrowSchema does not say how long its metadata is.
 [[nodiscard]] inline bool measure_metadata(char const* p, char const* end, std::size_t& size) noexcept {
     char const* const begin = p;
     auto const fits = [&](std::size_t n) { return end == nullptr || n <= static_cast<std::size_t>(end - p); };
@@ -103,7 +103,10 @@ class metadata_view {
         if (bytes.empty()) return;
         std::size_t size = 0;
         if (!detail::measure_metadata(bytes.data(), bytes.data() + bytes.size(), size))
-            detail::fail(errc::bad_column, "ferry::metadata_view", message{"the metadata's "} << std::uint64_t{bytes.size()} << " bytes end before its pairs do, or a length is negative", where);
+            detail::fail(errc::bad_column, "ferry::metadata_view",
+                         message{"the metadata's "} << std::uint64_t{bytes.size()}
+                                                    << " bytes end before its pairs do, or a length is negative",
+                         where);
         first_ = {bytes.data() + 4, detail::metadata_number(bytes.data())};
     }
 
@@ -125,11 +128,14 @@ class metadata_view {
 /// Writes pairs in the binary form: `metadata_builder{}.add("unit", "m").bytes()`.
 class metadata_builder {
    public:
-    /// Adds a pair behind the others. \throws error  errc::overflow: Arrow counts in int32;  std::bad_alloc: nothing was added
-    metadata_builder& add(std::string_view key, std::string_view value, std::source_location where = std::source_location::current()) & {
+    /// Adds a pair behind the others. \throws error  errc::overflow: Arrow counts in int32;  std::bad_alloc: nothing
+    /// was added
+    metadata_builder& add(std::string_view key, std::string_view value,
+                          std::source_location where = std::source_location::current()) & {
         constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
         if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
-            detail::fail(errc::overflow, "ferry::metadata_builder::add", message{"keys, values and their number are at most 2^31 - 1"}, where);
+            detail::fail(errc::overflow, "ferry::metadata_builder::add",
+                         message{"keys, values and their number are at most 2^31 - 1"}, where);
         bytes_.reserve((bytes_.empty() ? 4 : bytes_.size()) + 8 + key.size() + value.size());
         if (bytes_.empty()) bytes_.resize(4);
         put(key);
@@ -138,7 +144,8 @@ class metadata_builder {
         std::memcpy(bytes_.data(), &pairs_, 4);
         return *this;
     }
-    metadata_builder&& add(std::string_view key, std::string_view value, std::source_location where = std::source_location::current()) && {
+    metadata_builder&& add(std::string_view key, std::string_view value,
+                           std::source_location where = std::source_location::current()) && {
         return static_cast<metadata_builder&&>(add(key, value, where));
     }
     /// Empty when there are no pairs.

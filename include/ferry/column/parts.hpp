@@ -22,11 +22,12 @@ struct column_parts {
     std::int64_t length = 0;
     std::int64_t null_count = -1;  ///< -1: not counted
     std::int64_t offset = 0;
-    std::span<column_buffer const> buffers{};  ///< as layout_of the type has them; of a view type also the lengths at the end
+    /// As layout_of the type has them; of a view type also the lengths at the end.
+    std::span<column_buffer const> buffers{};
     std::span<column_parts const> children{};
     column_parts const* dictionary = nullptr;
-    std::int64_t flags = 2;         ///< ArrowSchema's; 2 is nullable
-    std::string_view metadata{};    ///< in ArrowSchema's binary form
+    std::int64_t flags = 2;       ///< ArrowSchema's; 2 is nullable
+    std::string_view metadata{};  ///< in ArrowSchema's binary form
 };
 
 namespace detail {

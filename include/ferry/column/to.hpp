@@ -35,7 +35,12 @@ template <class BackEnd, class Allocate>
 class column_mover {
    public:
     column_mover(BackEnd& b, Allocate allocate, device from, device to, stream_token on, std::source_location where)
-        : b_{b}, allocate_{std::move(allocate)}, from_{from}, to_{to}, on_{on.on_device(is_host_accessible(to) ? from : to)}, where_{where} {}
+        : b_{b},
+          allocate_{std::move(allocate)},
+          from_{from},
+          to_{to},
+          on_{on.on_device(is_host_accessible(to) ? from : to)},
+          where_{where} {}
 
     [[nodiscard]] column move(column const& c, slices how = slices::apart) {
         auto const part = arena_part::of(c.view());
@@ -46,7 +51,8 @@ class column_mover {
             return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));
         }
         device_fetcher<BackEnd> fetcher{b_, from_, on_, c.view().node().arena};
-        return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));  // the fetcher keeps what was fetched
+        // The fetcher keeps what was fetched.
+        return write(compaction_planner{fetcher, api, where_}.run(view_of(c), how));
     }
 
    private:
@@ -59,7 +65,8 @@ class column_mover {
         return {&view_, 1};
     }
     [[nodiscard]] std::shared_ptr<moved_arena<memory_type>> make_owner(std::int64_t bytes, column source = {}) {
-        return std::make_shared<moved_arena<memory_type>>(moved_arena<memory_type>{allocate_(static_cast<std::size_t>(bytes)), std::move(source)});
+        return std::make_shared<moved_arena<memory_type>>(
+            moved_arena<memory_type>{allocate_(static_cast<std::size_t>(bytes)), std::move(source)});
     }
 
     /// One copy, whatever is in it.
@@ -70,7 +77,8 @@ class column_mover {
         auto tree = std::make_shared<column_tree>();
         tree->owner = std::move(owner);
         build(*tree, moved_source{c.view(), part, begin}, to_, api, where_);
-        for (std::size_t i = 0; i < tree->node_count; ++i) tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
+        for (std::size_t i = 0; i < tree->node_count; ++i)
+            tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
         // Last, so that no failure frees memory that a queued copy still writes.
         if (is_host_accessible(from_) && is_host_accessible(to_)) {
             settle_before_reading();
@@ -97,7 +105,8 @@ class column_mover {
         auto owner = make_owner(plan.arena);
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = make_tree(plan, begin, std::move(owner), to_, api, where_);
-        b_.copy(plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_);  // has read the staging memory when it returns
+        // Has read the staging memory when it returns.
+        b_.copy(plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_);
         return column_access::make(std::move(tree));
     }
     /// A stream may still write pinned and managed memory.
@@ -131,7 +140,10 @@ struct column_move {
         if (is_same_place(from, target)) return c;
         require_reach(b, from, api, where);
         require_reach(b, target, api, where);
-        if (on.is_ambiguous()) fail(errc::stream, api, message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"}, where);
+        if (on.is_ambiguous())
+            fail(errc::stream, api,
+                 message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"},
+                 where);
         auto const allocate = [&](std::size_t bytes) {
             if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};
             else return b.allocate(target, bytes, on.on_device(target));

@@ -5,7 +5,8 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_COLUMN
-#error "ferry/column and ferry/arrow need a little-endian machine: elsewhere ask FERRY_HAS_COLUMN first, and hand over tensors (ferry/ferry.hpp)"
+#error \
+    "ferry/column and ferry/arrow need a little-endian machine: elsewhere ask FERRY_HAS_COLUMN first, and hand over tensors (ferry/ferry.hpp)"
 #endif
 
 #include <array>
@@ -18,11 +19,46 @@ namespace ferry::inline v0 {
 
 /// Arrow's data types, without their parameters. A dictionary-encoded column has the type of its indices.
 enum class type_id : std::uint8_t {
-    null, boolean,
-    int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32, float64,
-    decimal, date32, date64, time32, time64, timestamp, duration, interval_months, interval_day_time, interval_month_day_nano,
-    fixed_size_binary, binary, large_binary, binary_view, string, large_string, string_view,
-    list, large_list, list_view, large_list_view, fixed_size_list, structure, map, dense_union, sparse_union, run_end_encoded,
+    null,
+    boolean,
+    int8,
+    uint8,
+    int16,
+    uint16,
+    int32,
+    uint32,
+    int64,
+    uint64,
+    float16,
+    float32,
+    float64,
+    decimal,
+    date32,
+    date64,
+    time32,
+    time64,
+    timestamp,
+    duration,
+    interval_months,
+    interval_day_time,
+    interval_month_day_nano,
+    fixed_size_binary,
+    binary,
+    large_binary,
+    binary_view,
+    string,
+    large_string,
+    string_view,
+    list,
+    large_list,
+    list_view,
+    large_list_view,
+    fixed_size_list,
+    structure,
+    map,
+    dense_union,
+    sparse_union,
+    run_end_encoded,
 };
 
 /// What a time, a timestamp or a duration counts.
@@ -31,10 +67,10 @@ enum class time_unit : std::uint8_t { second, millisecond, microsecond, nanoseco
 /// A type with its parameters. Borrows the text of time zones and unions from the format that it was parsed from.
 struct column_type {
     type_id id = type_id::null;
-    time_unit unit{};            ///< time32, time64, timestamp, duration
-    std::int32_t width = 0;      ///< decimal: bits;  fixed_size_binary: bytes;  fixed_size_list: items
-    std::int32_t precision = 0;  ///< decimal: digits
-    std::int32_t scale = 0;      ///< decimal: digits after the point, may be negative
+    time_unit unit{};              ///< time32, time64, timestamp, duration
+    std::int32_t width = 0;        ///< decimal: bits;  fixed_size_binary: bytes;  fixed_size_list: items
+    std::int32_t precision = 0;    ///< decimal: digits
+    std::int32_t scale = 0;        ///< decimal: digits after the point, may be negative
     std::string_view parameter{};  ///< timestamp: the zone, empty for none;  unions: the type ids, as `0,1,5`
 
     friend constexpr bool operator==(column_type const&, column_type const&) = default;
@@ -91,7 +127,11 @@ class format_reader {
     if (!in.take_number(out.scale)) return false;
     if (is_negative) out.scale = -out.scale;
     if (in.skip(',') && !in.take_number(out.width)) return false;
-    std::int32_t const most = out.width == 32 ? 9 : out.width == 64 ? 18 : out.width == 128 ? 38 : out.width == 256 ? 76 : 0;
+    std::int32_t const most = out.width == 32    ? 9
+                              : out.width == 64  ? 18
+                              : out.width == 128 ? 38
+                              : out.width == 256 ? 76
+                                                 : 0;
     return out.precision >= 1 && out.precision <= most;
 }
 
@@ -104,7 +144,9 @@ class format_reader {
         return c == 'D' || c == 'm';
     }
     if (kind == 'i') {
-        out.id = c == 'M' ? type_id::interval_months : c == 'D' ? type_id::interval_day_time : type_id::interval_month_day_nano;
+        out.id = c == 'M'   ? type_id::interval_months
+                 : c == 'D' ? type_id::interval_day_time
+                            : type_id::interval_month_day_nano;
         return c == 'M' || c == 'D' || c == 'n';
     }
     auto const unit = parse_unit(c);
@@ -165,11 +207,12 @@ struct letter {
     char c;
     type_id id;
 };
-inline constexpr letter letters[] = {
-    {'n', type_id::null},    {'b', type_id::boolean}, {'c', type_id::int8},     {'C', type_id::uint8},   {'s', type_id::int16},
-    {'S', type_id::uint16},  {'i', type_id::int32},   {'I', type_id::uint32},   {'l', type_id::int64},   {'L', type_id::uint64},
-    {'e', type_id::float16}, {'f', type_id::float32}, {'g', type_id::float64},  {'z', type_id::binary},  {'Z', type_id::large_binary},
-    {'u', type_id::string},  {'U', type_id::large_string}};
+inline constexpr letter letters[] = {{'n', type_id::null},    {'b', type_id::boolean},     {'c', type_id::int8},
+                                     {'C', type_id::uint8},   {'s', type_id::int16},       {'S', type_id::uint16},
+                                     {'i', type_id::int32},   {'I', type_id::uint32},      {'l', type_id::int64},
+                                     {'L', type_id::uint64},  {'e', type_id::float16},     {'f', type_id::float32},
+                                     {'g', type_id::float64}, {'z', type_id::binary},      {'Z', type_id::large_binary},
+                                     {'u', type_id::string},  {'U', type_id::large_string}};
 
 }  // namespace detail
 
@@ -208,16 +251,21 @@ struct union_children {
     constexpr explicit union_children(column_type const& t) noexcept {
         child.fill(-1);
         detail::format_reader in{t.parameter};
-        for (std::int32_t id = 0; in.take_number(id); static_cast<void>(in.skip(','))) child[static_cast<std::size_t>(id)] = static_cast<std::int8_t>(count++);
+        for (std::int32_t id = 0; in.take_number(id); static_cast<void>(in.skip(',')))
+            child[static_cast<std::size_t>(id)] = static_cast<std::int8_t>(count++);
     }
 };
 
 /// Signed and unsigned integers: what indices of a dictionary may be.
 [[nodiscard]] constexpr bool is_integer(type_id id) noexcept { return id >= type_id::int8 && id <= type_id::uint64; }
 /// binary_view, string_view: short values inside, long ones in buffers of their own.
-[[nodiscard]] constexpr bool is_view(type_id id) noexcept { return id == type_id::binary_view || id == type_id::string_view; }
+[[nodiscard]] constexpr bool is_view(type_id id) noexcept {
+    return id == type_id::binary_view || id == type_id::string_view;
+}
 /// dense_union, sparse_union.
-[[nodiscard]] constexpr bool is_union(type_id id) noexcept { return id == type_id::dense_union || id == type_id::sparse_union; }
+[[nodiscard]] constexpr bool is_union(type_id id) noexcept {
+    return id == type_id::dense_union || id == type_id::sparse_union;
+}
 /// string, large_string, string_view: UTF-8.
 [[nodiscard]] constexpr bool is_text(type_id id) noexcept {
     return id == type_id::string || id == type_id::large_string || id == type_id::string_view;

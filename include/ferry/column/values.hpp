@@ -17,27 +17,32 @@
 
 namespace ferry::inline v0 {
 
-/// A C++ type that items of columns have: `bool`; the integers and floats, which also give dates, times, durations and months;
-/// every type with a dtype_of of the same bits, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`;
-/// `std::string_view` for text; `std::span<std::byte const>` for bytes of any kind; `column_view` for the items of a list, the
-/// entries of a map and the rows of a struct. Not required: that a column gives only one; text gives its bytes too.
+/// A C++ type that items of columns have: `bool`; the integers and floats, which also give dates, times, durations and
+/// months; every type with a dtype_of of the same bits, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`;
+/// `std::string_view` for text; `std::span<std::byte const>` for bytes of any kind; `column_view` for the items of a
+/// list, the entries of a map and the rows of a struct. Not required: that a column gives only one; text gives its
+/// bytes too.
 template <class T>
 concept column_value = requires(column_type const& t, detail::value_reader<T> const& r, std::int64_t i) {
     { detail::value_reader<T>::accepts(t) } -> std::same_as<bool>;
     { r.read(i) } -> std::same_as<T>;
 };
 
-/// The items of a column: a random-access range of std::optional<T>, empty where an item is null. Reads host memory. Keeps
-/// the memory of an owned column alive; of a view it borrows. A dictionary-encoded column gives the values that its indices
-/// stand for; one of type null gives nulls of any T.
+/// The items of a column: a random-access range of std::optional<T>, empty where an item is null. Reads host memory.
+/// Keeps the memory of an owned column alive; of a view it borrows. A dictionary-encoded column gives the values that
+/// its indices stand for; one of type null gives nulls of any T.
 template <column_value T>
 class column_values {
    public:
     using value_type = std::optional<T>;
 
     /// \throws error  errc::dtype: the column's items are of another type, and of which;  not_accessible
-    explicit column_values(column_view c, std::shared_ptr<void const> owner = {}, std::source_location where = std::source_location::current())
-        : owner_{std::move(owner)}, c_{c}, is_null_{(c.has_dictionary() ? c.dictionary() : c).type().id == type_id::null}, valid_{c.validity()} {
+    explicit column_values(column_view c, std::shared_ptr<void const> owner = {},
+                           std::source_location where = std::source_location::current())
+        : owner_{std::move(owner)},
+          c_{c},
+          is_null_{(c.has_dictionary() ? c.dictionary() : c).type().id == type_id::null},
+          valid_{c.validity()} {
         c.require_host(detail::values_api, where);
         if (is_null_) return;
         reader_.emplace(checked(c, where));
@@ -49,7 +54,8 @@ class column_values {
 
     [[nodiscard]] std::int64_t size() const noexcept { return c_.length(); }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-    /// Item `i`, which is in [0, size()): not checked. What it points into is: data that contradicts itself is never followed.
+    /// Item `i`, which is in [0, size()): not checked. What it points into is: data that contradicts itself is never
+    /// followed.
     /// \throws error  errc::bad_column: offsets, views or indices that point outside the buffers
     [[nodiscard]] std::optional<T> operator[](std::int64_t i) const {
         if (is_null_ || !valid_[i]) return std::nullopt;
@@ -60,8 +66,11 @@ class column_values {
         return reader_->read(index);
     }
     /// \throws error  errc::out_of_range;  as operator[]
-    [[nodiscard]] std::optional<T> at(std::int64_t i, std::source_location where = std::source_location::current()) const {
-        if (i < 0 || i >= size()) detail::fail(errc::out_of_range, "ferry::column_values::at", message{"item "} << i << " of " << size(), where);
+    [[nodiscard]] std::optional<T> at(std::int64_t i,
+                                      std::source_location where = std::source_location::current()) const {
+        if (i < 0 || i >= size())
+            detail::fail(errc::out_of_range, "ferry::column_values::at", message{"item "} << i << " of " << size(),
+                         where);
         return (*this)[i];
     }
     [[nodiscard]] bool is_valid(std::int64_t i) const { return (*this)[i].has_value(); }
@@ -73,11 +82,13 @@ class column_values {
     {
         if (is_null_ || indices_ != nullptr || c_.null_count(where) != 0)
             detail::fail(errc::argument, "ferry::column_values::span",
-                         message{"items that may be null, or stand for others, are no span: read them one by one"}, where);
+                         message{"items that may be null, or stand for others, are no span: read them one by one"},
+                         where);
         auto const* const begin = reader_->begin();
         if (reinterpret_cast<std::uintptr_t>(begin) % alignof(T) != 0)
             detail::fail(errc::alignment, "ferry::column_values::span",
-                         message{"the first item is not aligned to "} << std::uint64_t{alignof(T)} << " bytes: read them one by one, or copy the column",
+                         message{"the first item is not aligned to "}
+                             << std::uint64_t{alignof(T)} << " bytes: read them one by one, or copy the column",
                          where);
         return {static_cast<T const*>(begin), static_cast<std::size_t>(size())};
     }
@@ -120,11 +131,17 @@ class column_values {
     [[nodiscard]] static column_view checked(column_view c, std::source_location where) {
         auto const source = c.has_dictionary() ? c.dictionary() : c;
         if (source.has_dictionary())
-            detail::fail(errc::dtype, detail::values_api, message{"the column's dictionary is dictionary-encoded itself: read dictionary() as a column of its own"}, where);
+            detail::fail(
+                errc::dtype, detail::values_api,
+                message{
+                    "the column's dictionary is dictionary-encoded itself: read dictionary() as a column of its own"},
+                where);
         if (!detail::value_reader<T>::accepts(source.type()))
             detail::fail(errc::dtype, detail::values_api,
-                         message{"the items of a column of format "} << source.name_of_format().c_str() << " are no values of this type: ask for "
-                                                                     << detail::cure_for(source.type()), where);
+                         message{"the items of a column of format "} << source.name_of_format().c_str()
+                                                                     << " are no values of this type: ask for "
+                                                                     << detail::cure_for(source.type()),
+                         where);
         return source;
     }
 

@@ -27,8 +27,8 @@ struct column_buffer {
 
 namespace detail {
 
-/// One node of a column's tree: what ArrowSchema and ArrowArray say. Filled once, then read by any number of threads. By
-/// default a column of type null without items.
+/// One node of a column's tree: what ArrowSchema and ArrowArray say. Filled once, then read by any number of threads.
+/// By default a column of type null without items.
 struct column_node {
     column_type type{};
     std::string_view format{"n"}, name{}, metadata{};
@@ -43,9 +43,9 @@ struct column_node {
 
 }  // namespace detail
 
-/// A column, borrowed: a handle of three words that is passed by value. Valid while a column of its tree lives. Immutable;
-/// any number of threads may read it. One logical offset, in items, applies to validity, data and offsets alike; children
-/// are as they are stored: see `field` and `items` for what the offset makes of them.
+/// A column, borrowed: a handle of three words that is passed by value. Valid while a column of its tree lives.
+/// Immutable; any number of threads may read it. One logical offset, in items, applies to validity, data and offsets
+/// alike; children are as they are stored: see `field` and `items` for what the offset makes of them.
 class column_view {
    public:
     /// Nothing: a column of type null and length 0.
@@ -75,22 +75,27 @@ class column_view {
     /// A child as it is stored. \throws error  errc::out_of_range
     [[nodiscard]] column_view child(int i, std::source_location where = std::source_location::current()) const {
         if (i < 0 || i >= child_count())
-            detail::fail(errc::out_of_range, "ferry::column::child", message{"there is no child "} << i << ": there are " << child_count(), where);
+            detail::fail(errc::out_of_range, "ferry::column::child",
+                         message{"there is no child "} << i << ": there are " << child_count(), where);
         return node_->children[static_cast<std::size_t>(i)];
     }
     /// The first child of this name. \throws error  errc::argument
-    [[nodiscard]] column_view child(std::string_view name, std::source_location where = std::source_location::current()) const {
+    [[nodiscard]] column_view child(std::string_view name,
+                                    std::source_location where = std::source_location::current()) const {
         return child(index_of(name, where), where);
     }
     [[nodiscard]] bool has_dictionary() const noexcept { return node_->dictionary != nullptr; }
     /// The values that the indices stand for. \throws error  errc::argument when the column is not dictionary-encoded
     [[nodiscard]] column_view dictionary(std::source_location where = std::source_location::current()) const {
-        if (node_->dictionary == nullptr) detail::fail(errc::argument, "ferry::column::dictionary", message{"the column is not dictionary-encoded"}, where);
+        if (node_->dictionary == nullptr)
+            detail::fail(errc::argument, "ferry::column::dictionary", message{"the column is not dictionary-encoded"},
+                         where);
         return *node_->dictionary;
     }
 
     /// `length` items from `begin` on; the buffers are the same. \throws error  errc::out_of_range
-    [[nodiscard]] column_view slice(std::int64_t begin, std::int64_t length, std::source_location where = std::source_location::current()) const {
+    [[nodiscard]] column_view slice(std::int64_t begin, std::int64_t length,
+                                    std::source_location where = std::source_location::current()) const {
         if (begin < 0 || length < 0 || begin > length_ || length > length_ - begin)
             detail::fail(errc::out_of_range, "ferry::column::slice",
                          message{"items "} << begin << " to " << begin << " + " << length << " of " << length_, where);
@@ -103,10 +108,14 @@ class column_view {
     /// \throws error  errc::out_of_range, argument: a column of another type
     [[nodiscard]] column_view field(int i, std::source_location where = std::source_location::current()) const {
         if (type().id != type_id::structure && type().id != type_id::sparse_union)
-            detail::fail(errc::argument, "ferry::column::field", message{"only structs and sparse unions have fields; this column's format is "} << name_of_format().c_str(), where);
+            detail::fail(errc::argument, "ferry::column::field",
+                         message{"only structs and sparse unions have fields; this column's format is "}
+                             << name_of_format().c_str(),
+                         where);
         return child(i, where).slice(offset_, length_, where);
     }
-    [[nodiscard]] column_view field(std::string_view name, std::source_location where = std::source_location::current()) const {
+    [[nodiscard]] column_view field(std::string_view name,
+                                    std::source_location where = std::source_location::current()) const {
         return field(index_of(name, where), where);
     }
 
@@ -144,7 +153,10 @@ class column_view {
     /// \throws error  errc::not_accessible
     void require_host(char const* api, std::source_location where = std::source_location::current()) const {
         if (!is_host_accessible(device()))
-            detail::fail(errc::not_accessible, api, message{"the column is on "} << ferry::name(device().type) << ":" << device().id << ": move it to the host with to()", where);
+            detail::fail(errc::not_accessible, api,
+                         message{"the column is on "} << ferry::name(device().type) << ":" << device().id
+                                                      << ": move it to the host with to()",
+                         where);
     }
     /// The format for messages: what is longer is cut.
     [[nodiscard]] message name_of_format() const noexcept {

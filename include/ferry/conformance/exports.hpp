@@ -92,7 +92,8 @@ outcome judge_legacy(box<Array>& a, sample const& s) {
         if (read_only) {
             try {
                 static_cast<void>(ferry::to_dlpack(*a, {.copy = copy_policy::never, .max_version = version::legacy}));
-                return broken(message{} << s << " was shared as a legacy tensor, which cannot say that it is read-only");
+                return broken(message{} << s
+                                        << " was shared as a legacy tensor, which cannot say that it is read-only");
             } catch (error const&) {
             }
         }
@@ -111,15 +112,16 @@ void judge_exports(Make& make, Judge& judge) {
     judge("R59", "repeated_export", each(judge_repeated<Array>));
     judge("R7", "outlives_array", each(judge_outliving<Array>));
     judge("R5", "borrow", each([](box<Array>& a, sample const& s) {
-        auto const lent = ferry::borrow(*a);
-        return same_tensor(lent.view(), view_of(*a), message{} << s << ", lent");
-    }));
+              auto const lent = ferry::borrow(*a);
+              return same_tensor(lent.view(), view_of(*a), message{} << s << ", lent");
+          }));
     judge("R26", "empty_export", [&] {
         return for_each_array<Array>(make, empty, [](box<Array>& a, sample const& s) {
             auto const tensor = export_any(*a, {});
             message what;
             if (tensor.get()->dl_tensor.data != nullptr) return broken(what << s << " is exported with an address");
-            return tensor.view().shape() == s.shape ? kept(what << s) : broken(what << s << " is exported with another shape");
+            return tensor.view().shape() == s.shape ? kept(what << s)
+                                                    : broken(what << s << " is exported with another shape");
         });
     });
     judge("R11", "read_only_export", [&] { return for_each_read_only<Array>(make, judge_read_only_export<Array>); });

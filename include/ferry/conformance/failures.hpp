@@ -1,4 +1,5 @@
-// ferry: what is left when an exchange fails, and when it is over: judged by back ends that fail, and by the library's own count.
+// ferry: what is left when an exchange fails, and when it is over: judged by back ends that fail, and by the library's
+// own count.
 #pragma once
 
 #include <ferry/conformance/detail/import.hpp>
@@ -59,10 +60,12 @@ outcome judge_failed_import(data_type type, shape_view shape) {
         failing_back_end back_end{n};
         foreign t{type, shape};
         box<Array> a;
-        bool const imported = a.construct([&]() -> Array { return ferry::from_dlpack<Array>(t.raw(), wish, back_end); });
+        bool const imported =
+            a.construct([&]() -> Array { return ferry::from_dlpack<Array>(t.raw(), wish, back_end); });
         a.destroy();
         if (t.releases() != 1)
-            return broken(message{"the deleter of a tensor whose copy failed ran "} << t.releases() << " times, not once");
+            return broken(message{"the deleter of a tensor whose copy failed ran "} << t.releases()
+                                                                                    << " times, not once");
         if (imported) return kept(message{} << n - 1 << " failures were injected");
         if (back_end.calls < n) return not_applicable("adopt refuses the copy");
     }
@@ -76,7 +79,8 @@ outcome judge_balance(Make& make, char const* what, F f) {
     f();
     auto const after = static_cast<long long>(make.live());
     if (after == before) return kept();
-    return broken(message{"after "} << what << " the library has " << std::int64_t{before} << " out before and " << std::int64_t{after} << " later");
+    return broken(message{"after "} << what << " the library has " << std::int64_t{before} << " out before and "
+                                    << std::int64_t{after} << " later");
 }
 
 template <class Array, class Make>
@@ -87,14 +91,15 @@ outcome judge_release([[maybe_unused]] Make& make, [[maybe_unused]] taken const&
     } else {
         auto const with = [&](char const* what, auto f) {
             add(found, judge_balance(make, what, [&] {
-                static_cast<void>(for_each_array<Array>(make, filled, [&](box<Array>& a, sample const&) {
-                    f(a);
-                    return kept();
+                    static_cast<void>(for_each_array<Array>(make, filled, [&](box<Array>& a, sample const&) {
+                        f(a);
+                        return kept();
+                    }));
                 }));
-            }));
         };
         with("an array that was made and dropped", [](box<Array>&) {});
-        with("an export that was dropped before its array", [](box<Array>& a) { static_cast<void>(export_any(*a, {})); });
+        with("an export that was dropped before its array",
+             [](box<Array>& a) { static_cast<void>(export_any(*a, {})); });
         with("an export that was dropped after its array", [](box<Array>& a) {
             auto const tensor = export_any(*a, {});
             a.destroy();
@@ -110,9 +115,9 @@ outcome judge_release([[maybe_unused]] Make& make, [[maybe_unused]] taken const&
         if constexpr (adopting<Array>)
             if (like.is_any)
                 add(found, judge_balance(make, "an import", [&] {
-                    foreign t{like.type, *like.shape};
-                    static_cast<void>(import_same<Array>(t, {}));
-                }));
+                        foreign t{like.type, *like.shape};
+                        static_cast<void>(import_same<Array>(t, {}));
+                    }));
     }
     return found;
 }
@@ -128,7 +133,8 @@ void judge_failures(Make& make, bool adopts, Judge& judge) {
     judge("R62", "failed_import", [&]() -> outcome {
         if constexpr (adopting<Array>)
             if (like.is_any) return judge_failed_import<Array>(like.type, *like.shape);
-        return not_applicable(adopting<Array> ? "adopt has broken a rule already" : "there is no array_traits<T>::adopt");
+        return not_applicable(adopting<Array> ? "adopt has broken a rule already"
+                                              : "there is no array_traits<T>::adopt");
     });
 }
 

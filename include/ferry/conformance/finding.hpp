@@ -18,8 +18,8 @@ enum class verdict : std::uint8_t { kept, broken, not_applicable };
 
 /// One rule, judged on one array type. The texts are valid during the call of `report`; copy what is to stay.
 struct finding {
-    char const* rule;      ///< the number in the list of rules: "R24"
-    char const* name;      ///< what was looked at: "strides"; rule and name together occur once in a run
+    char const* rule;  ///< the number in the list of rules: "R24"
+    char const* name;  ///< what was looked at: "strides"; rule and name together occur once in a run
     verdict outcome;
     char const* evidence;  ///< one sentence: what was seen, and for a break what would do
 };
@@ -47,8 +47,8 @@ inline void add(outcome& sum, outcome const& next) noexcept {
     if (next.found == verdict::broken || sum.found == verdict::not_applicable || says_more) sum = next;
 }
 
-/// Hands each finding to the user's `report`, and counts. What a check throws is a break: nothing that is asked of an adapter
-/// here may fail.
+/// Hands each finding to the user's `report`, and counts. What a check throws is a break: nothing that is asked of an
+/// adapter here may fail.
 template <class Report>
 class judge {
    public:

@@ -1,4 +1,5 @@
-// ferry: whether what an adapter says of streams makes exchanges wait: judged on arrays of a simulated asynchronous device.
+// ferry: whether what an adapter says of streams makes exchanges wait: judged on arrays of a simulated asynchronous
+// device.
 #pragma once
 
 #include <ferry/conformance/detail/import.hpp>
@@ -16,17 +17,21 @@ template <class Array>
 outcome judge_ready_on(scene& on, Array& a) {
     device_type const type = view_of(a).device().type;
     if constexpr (!tells_ready_on<Array>) {
-        return broken("arrays off the host without array_traits<T>::ready_on: no consumer's stream can be ordered after their work");
+        return broken(
+            "arrays off the host without array_traits<T>::ready_on: no consumer's stream can be ordered after their work");
     } else {
         stream_token const ready = array_traits<Array>::ready_on(a);
         if (on.sim.was_written_by_host()) return broken("adopt wrote into device memory from the host");
         if (ready.is_none()) return broken("ready_on says nothing: name a stream, or say already_ready");
-        if (ready.is_ambiguous()) return broken("ready_on gives a null handle: say the legacy or the per-thread default stream (R44)");
+        if (ready.is_ambiguous())
+            return broken("ready_on gives a null handle: say the legacy or the per-thread default stream (R44)");
         if (!fits(ready, type)) return broken("ready_on names a stream of another kind of device");
         if (ready.names_stream()) on.sim.run(ready);
         if (on.is_written) return kept();
-        return broken(ready.names_stream() ? "ready_on names a stream that does not wait for the producer's: import on current_stream, and name that"
-                                           : "ready_on says already_ready while the producer's work is pending");
+        return broken(
+            ready.names_stream()
+                ? "ready_on names a stream that does not wait for the producer's: import on current_stream, and name that"
+                : "ready_on says already_ready while the producer's work is pending");
     }
 }
 
@@ -36,8 +41,10 @@ outcome judge_current_stream(device where) {
         return not_applicable("there is no array_traits<T>::current_stream: imports happen on the default stream");
     } else {
         auto const token = array_traits<Array>::current_stream(where);
-        if (token.is_ambiguous()) return broken("current_stream gives a null handle: say the legacy or the per-thread default stream");
-        if (!fits(token, where.type)) return broken("current_stream names a stream of another kind of device than it was asked for");
+        if (token.is_ambiguous())
+            return broken("current_stream gives a null handle: say the legacy or the per-thread default stream");
+        if (!fits(token, where.type))
+            return broken("current_stream names a stream of another kind of device than it was asked for");
         return kept();
     }
 }
@@ -51,7 +58,9 @@ outcome judge_ordered_export(scene& on, box<Array>& a) {
         else return ferry::to_dlpack(std::move(*a), {.stream = consumer}, on.sim);
     }();
     on.sim.run(consumer);
-    return on.is_written ? kept() : broken("the consumer's stream does not wait for the work on the array: ready_on must name its stream");
+    return on.is_written
+               ? kept()
+               : broken("the consumer's stream does not wait for the work on the array: ready_on must name its stream");
 }
 
 template <class Array>
@@ -67,13 +76,18 @@ outcome judge_queued_copy(scene& on, box<Array>& a) {
         return not_applicable("there is no array_traits<T>::share: an lvalue must outlive the queued copy");
     } else {
         stream_token const consumer = on.sim.make_stream();
-        auto shared = ferry::to_dlpack(*a, {.stream = consumer}, on.sim);  // so that the copy is in memory of the simulation
-        auto const copy = ferry::to_dlpack(std::move(shared), {.copy = copy_policy::always, .stream = consumer}, on.sim, consumer);
+        // So that the copy is in memory of the simulation.
+        auto shared = ferry::to_dlpack(*a, {.stream = consumer}, on.sim);
+        auto const copy =
+            ferry::to_dlpack(std::move(shared), {.copy = copy_policy::always, .stream = consumer}, on.sim, consumer);
         a.destroy();
-        if (on.tensor.releases() != 0) return broken("the array's memory was released while a copy of it was queued: share must own");
+        if (on.tensor.releases() != 0)
+            return broken("the array's memory was released while a copy of it was queued: share must own");
         on.sim.run(consumer);
         auto const* const elements = on.sim.elements(copy.view().data());
-        return elements != nullptr && first_wrong(copy.view(), elements) < 0 ? kept() : broken("a queued copy has not the elements of the array");
+        return elements != nullptr && first_wrong(copy.view(), elements) < 0
+                   ? kept()
+                   : broken("a queued copy has not the elements of the array");
     }
 }
 
@@ -98,7 +112,8 @@ void judge_handshake(Judge& judge) {
     auto const each = [&](auto check) {
         return [&like, &where, check]() -> outcome {
             static_cast<void>(check), static_cast<void>(where);  // where nothing can be taken over
-            if (!like.is_any) return not_applicable("the type holds no memory off the host, or cannot take over any here");
+            if (!like.is_any)
+                return not_applicable("the type holds no memory off the host, or cannot take over any here");
             if constexpr (adopting<Array> && std::move_constructible<Array>) {
                 scene on{like.type, *like.shape, where};
                 box<Array> a;
@@ -109,13 +124,14 @@ void judge_handshake(Judge& judge) {
         };
     };
     judge("R44", "current_stream", [&] {
-        return like.is_any ? judge_current_stream<Array>(where) : not_applicable("the type holds no memory off the host");
+        return like.is_any ? judge_current_stream<Array>(where)
+                           : not_applicable("the type holds no memory off the host");
     });
     judge("R43", "import_ordered", each([](scene& on, box<Array>& a) { return judge_ready_on(on, *a); }));
     judge("R43", "export_ordered", each([](scene& on, box<Array>& a) {
-        if constexpr (std::move_constructible<Array>) return judge_ordered_export(on, a);
-        else return kept();
-    }));
+              if constexpr (std::move_constructible<Array>) return judge_ordered_export(on, a);
+              else return kept();
+          }));
     judge("R48", "to_host", each([](scene& on, box<Array>& a) { return judge_host_copy(on, a); }));
     judge("R50", "queued_copy", each([](scene& on, box<Array>& a) { return judge_queued_copy(on, a); }));
 }

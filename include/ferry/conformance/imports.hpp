@@ -16,7 +16,8 @@ outcome judge_struct(foreign& t, message const& what, bool rewrite) {
     DLManagedTensorVersioned const before = *t.raw();
     tensor_view const wanted = t.tensor();
     outcome const found = import_one<Array>(t, what, [&](Array& a) -> outcome {
-        if (std::memcmp(t.raw(), &before, sizeof before) != 0) return broken(message{what} << ": adopt wrote into the struct");
+        if (std::memcmp(t.raw(), &before, sizeof before) != 0)
+            return broken(message{what} << ": adopt wrote into the struct");
         if (!rewrite) return kept();
         auto& raw = *t.raw();
         raw.dl_tensor = DLTensor{};
@@ -37,16 +38,22 @@ outcome judge_moved_import(foreign& t, message const& what) {
         if (!a.construct([&]() -> Array { return take_over<Array>(t); })) return judge_refusal(t, what);
         static_cast<void>(b.construct([&]() -> Array { return std::move(*a); }));
         a.destroy();
-        if (t.releases() != 0) return broken(message{what} << ": its deleter ran when the array that it had moved out of went");
+        if (t.releases() != 0)
+            return broken(message{what} << ": its deleter ran when the array that it had moved out of went");
         {
             tensor_view const v = view_of(*b);
-            if (auto const same = same_tensor(v, t.tensor(), message{what} << ", after a move"); same.found == verdict::broken) return same;
+            if (auto const same = same_tensor(v, t.tensor(), message{what} << ", after a move");
+                same.found == verdict::broken)
+                return same;
             auto const again = ferry::to_dlpack(std::move(*b));
             b.destroy();
             if (t.releases() != 0) return broken(message{what} << ": its deleter ran while it was exported again");
-            if (again.is_copied()) return broken(message{what} << ": it is IS_COPIED when exported again, and was not copied");
+            if (again.is_copied())
+                return broken(message{what} << ": it is IS_COPIED when exported again, and was not copied");
         }
-        return t.releases() == 1 ? kept(what) : broken(message{what} << ": its deleter ran " << t.releases() << " times after a re-export");
+        return t.releases() == 1
+                   ? kept(what)
+                   : broken(message{what} << ": its deleter ran " << t.releases() << " times after a re-export");
     }
 }
 
@@ -90,8 +97,10 @@ void judge_imports(Judge& judge) {
     judge("R23", "adopt_byte_offset", lying(lie::compact, "offset", 64));
     judge("R11", "adopt_read_only", with(judge_read_only_import<Array>, "read-only"));
     judge("R62", "adopt_moved", with(judge_moved_import<Array>, "compact"));
-    judge("R33", "adopt_writes_nothing", with([](foreign& t, message const& what) { return judge_struct<Array>(t, what, false); }, "compact"));
-    judge("R33", "adopt_keeps_no_struct", with([](foreign& t, message const& what) { return judge_struct<Array>(t, what, true); }, "compact"));
+    judge("R33", "adopt_writes_nothing",
+          with([](foreign& t, message const& what) { return judge_struct<Array>(t, what, false); }, "compact"));
+    judge("R33", "adopt_keeps_no_struct",
+          with([](foreign& t, message const& what) { return judge_struct<Array>(t, what, true); }, "compact"));
     judge("R26", "adopt_empty", [&] {
         return for_each_import<Array>(like, empty, [](data_type type, shape_view shape) {
             foreign null{type, shape}, other{type, shape};
@@ -124,7 +133,8 @@ void judge_imports(Judge& judge) {
     judge("R34", "adopt_device", [&]() -> outcome {
         outcome found;
         if (!like.is_any) return not_applicable("adopt takes none of the tensors that it was offered");
-        for (device const where : {device{device_type::cuda, 1}, device{device_type::rocm}, device{device_type::ext_dev, 3}}) {
+        for (device const where :
+             {device{device_type::cuda, 1}, device{device_type::rocm}, device{device_type::ext_dev, 3}}) {
             foreign t{like.type, *like.shape};
             t.on(where, t.raw()->dl_tensor.data);
             add(found, import_same<Array>(t, told(ferry::name(where.type), like.type, *like.shape)));

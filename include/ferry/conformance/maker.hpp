@@ -8,9 +8,9 @@
 
 namespace ferry::inline v0::conformance {
 
-/// `Array operator()(shape_view)`: an array of that shape whose elements, in row-major order of their indices, are 1, 2, 3, …
-/// (true for bool, real parts for complex). Throws anything where the library has no such array; the rules are then judged on
-/// those shapes that it has. Not required: any one rank, or a layout.
+/// `Array operator()(shape_view)`: an array of that shape whose elements, in row-major order of their indices, are 1,
+/// 2, 3, … (true for bool, real parts for complex). Throws anything where the library has no such array; the rules are
+/// then judged on those shapes that it has. Not required: any one rank, or a layout.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;
@@ -32,8 +32,8 @@ concept has_shape = requires(Make& make) {
     { make.shape() } -> std::convertible_to<shape_view>;
 };
 
-/// `Array strided(shape_view)`: such an array that is not compact and row-major: transposed, sliced, with its first element
-/// inside a larger array. The elements count as above.
+/// `Array strided(shape_view)`: such an array that is not compact and row-major: transposed, sliced, with its first
+/// element inside a larger array. The elements count as above.
 template <class Make, class Array>
 concept makes_strided = requires(Make& make, shape_view shape) {
     { make.strided(shape) } -> std::same_as<Array>;

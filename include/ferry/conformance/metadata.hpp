@@ -20,7 +20,8 @@ inline outcome judge_shape(tensor_view const& v, sample const& s) {
 
 inline outcome judge_dtype(tensor_view const& v, sample const& s) {
     message what;
-    if (!is_valid(v.dtype())) return broken(what << s << " has the type " << v.dtype() << ", which DLPack does not know");
+    if (!is_valid(v.dtype()))
+        return broken(what << s << " has the type " << v.dtype() << ", which DLPack does not know");
     if (s.type != nullptr && v.dtype() != *s.type) return broken(what << s << " has a view of type " << v.dtype());
     return kept(what << v.dtype());
 }
@@ -67,7 +68,10 @@ outcome judge_stability(Array& array, sample const& s, Make& make) {
     message what;
     for (int i = 0; i < before.rank() && i < 4; ++i)
         if (before.extent(i) != shape[i])
-            return broken(what << s << ": its extents changed when another array was viewed: they must live in the array, not in a static");
+            return broken(
+                what
+                << s
+                << ": its extents changed when another array was viewed: they must live in the array, not in a static");
     return same_tensor(view_of(array), before, what << s << ", viewed twice");
 }
 
@@ -82,36 +86,42 @@ outcome judge_const(Array& array, sample const& s) {
         if (v.is_read_only() || v.is_empty()) return kept(what << s);
         if constexpr (std::copy_constructible<Array>) {
             Array const copy(array);
-            if (view_of(copy).data() == v.data()) return kept("its copies are handles: const does not reach the elements");
+            if (view_of(copy).data() == v.data())
+                return kept("its copies are handles: const does not reach the elements");
         }
-        return broken(what << s << ", const, has a view that may be written: give tensor_view a T const*, or flags::read_only");
+        return broken(
+            what << s << ", const, has a view that may be written: give tensor_view a T const*, or flags::read_only");
     }
 }
 
 template <class Array, class Make, class Judge>
 void judge_metadata(Make& make, Judge& judge) {
     auto const views = [&](auto check) {
-        return [&make, check] { return for_each_array<Array>(make, filled, [&](auto& a, sample const& s) { return check(view_of(*a), s); }); };
+        return [&make, check] {
+            return for_each_array<Array>(make, filled, [&](auto& a, sample const& s) { return check(view_of(*a), s); });
+        };
     };
     judge("R32", "shape", views(judge_shape));
     judge("R17", "dtype", views(judge_dtype));
     judge("R34", "device", views([](tensor_view const& v, sample const& s) {
-        if (is_known(v.device().type) && v.device().id >= 0) return kept(ferry::name(v.device().type));
-        return broken(message{} << s << " is on a device that DLPack does not name");
-    }));
+              if (is_known(v.device().type) && v.device().id >= 0) return kept(ferry::name(v.device().type));
+              return broken(message{} << s << " is on a device that DLPack does not name");
+          }));
     judge("R14", "unknown_flags", views([](tensor_view const& v, sample const& s) {
-        if (v.flags() == known(v.flags())) return kept();
-        return broken(message{} << s << " has flags that DLPack does not name: write 0 there");
-    }));
+              if (v.flags() == known(v.flags())) return kept();
+              return broken(message{} << s << " has flags that DLPack does not name: write 0 there");
+          }));
     judge("R31", "alignment", views([](tensor_view const& v, sample const& s) {
-        auto const item = static_cast<std::uintptr_t>(v.dtype().code == type_code::complex ? v.dtype().bits / 16 : v.dtype().bits / 8);
-        if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
-        return broken(message{} << s << ": the first element is not aligned for its type");
-    }));
+              auto const item = static_cast<std::uintptr_t>(v.dtype().code == type_code::complex ? v.dtype().bits / 16
+                                                                                                 : v.dtype().bits / 8);
+              if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
+              return broken(message{} << s << ": the first element is not aligned for its type");
+          }));
     judge("R23", "first_element", views(judge_first_element));
     judge("R24", "strides", views(judge_strides));
     judge("R7", "stable_view", [&] {
-        return for_each_array<Array>(make, filled, [&](auto& a, sample const& s) { return judge_stability(*a, s, make); });
+        return for_each_array<Array>(make, filled,
+                                     [&](auto& a, sample const& s) { return judge_stability(*a, s, make); });
     });
     judge("R11", "const", [&] {
         return for_each_array<Array>(make, filled, [](auto& a, sample const& s) { return judge_const(*a, s); });

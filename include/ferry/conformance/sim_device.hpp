@@ -18,8 +18,9 @@
 namespace ferry::inline v0::conformance {
 
 /// Device memory of one type, streams, and a back end (ferry::back_end) over both. Nothing that is queued runs before
-/// somebody waits for it, which is the latest that a real device may do: what forgot to wait meets poison, each time and
-/// without threads. The host sees poison at the addresses of device memory; the device sees its elements. One thread at a time.
+/// somebody waits for it, which is the latest that a real device may do: what forgot to wait meets poison, each time
+/// and without threads. The host sees poison at the addresses of device memory; the device sees its elements. One
+/// thread at a time.
 class sim_device {
     struct block {
         std::vector<std::byte> shown, elements;
@@ -68,7 +69,8 @@ class sim_device {
     /// Where the device finds what has this address; null when it is none of its memory.
     [[nodiscard]] std::byte* elements(void const* address) const noexcept {
         auto const* const b = find(address);
-        return b == nullptr ? nullptr : (*b)->elements.data() + (static_cast<std::byte const*>(address) - (*b)->shown.data());
+        return b == nullptr ? nullptr
+                            : (*b)->elements.data() + (static_cast<std::byte const*>(address) - (*b)->shown.data());
     }
     /// Copies that ran when the owner of their source had released it.
     [[nodiscard]] int reads_after_release() const noexcept { return reads_after_release_; }
@@ -82,7 +84,9 @@ class sim_device {
 
     // ---- the verbs of a back end ----
 
-    [[nodiscard]] bool reaches(device d) const noexcept { return d.type == device_type::cpu || is_same_place(d, where_); }
+    [[nodiscard]] bool reaches(device d) const noexcept {
+        return d.type == device_type::cpu || is_same_place(d, where_);
+    }
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
         auto made = std::make_shared<block>();
         made->shown.assign(bytes + 1, std::byte{detail::poison});
@@ -131,7 +135,9 @@ class sim_device {
     [[nodiscard]] std::shared_ptr<block> const* find(void const* address) const noexcept {
         auto const at = reinterpret_cast<std::uintptr_t>(address);
         for (auto const& b : blocks_)
-            if (auto const first = reinterpret_cast<std::uintptr_t>(b->shown.data()); at >= first && at < first + b->shown.size()) return &b;
+            if (auto const first = reinterpret_cast<std::uintptr_t>(b->shown.data());
+                at >= first && at < first + b->shown.size())
+                return &b;
         return nullptr;
     }
     [[nodiscard]] std::shared_ptr<block> keep(void const* address) const noexcept {

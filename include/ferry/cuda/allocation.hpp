@@ -15,21 +15,24 @@ namespace ferry::inline v0::cuda {
 struct allocation {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    std::uint64_t id = 0;          ///< never used again in this process: memory allocated anew at one address differs; 0: not known
-    std::int32_t device_id = 0;    ///< -1: the driver does not say
+    /// Never used again in this process: memory allocated anew at one address differs; 0: not known.
+    std::uint64_t id = 0;
+    std::int32_t device_id = 0;      ///< -1: the driver does not say
     bool has_legacy_handle = false;  ///< of cudaMalloc: cudaIpcGetMemHandle takes it
     bool is_managed = false;
-    bool is_of_pool = false;         ///< stream-ordered: the pool decides whether it can be exported
-    unsigned handle_types = 0;       ///< cudaMemAllocationHandleType bits that can be asked of it
+    bool is_of_pool = false;    ///< stream-ordered: the pool decides whether it can be exported
+    unsigned handle_types = 0;  ///< cudaMemAllocationHandleType bits that can be asked of it
 
-    /// Whether other allocations may lie in the same 2 MiB block: a handle opens whole blocks, and with them the neighbours.
+    /// Whether other allocations may lie in the same 2 MiB block: a handle opens whole blocks, and with them the
+    /// neighbours.
     [[nodiscard]] constexpr bool may_have_neighbours() const noexcept { return bytes % block != 0; }
     static constexpr std::size_t block = std::size_t{2} << 20;
 };
 
 namespace detail {
 
-/// Where the allocation around an address begins and ends. The attributes of a pointer of a pool speak of the pool's block.
+/// Where the allocation around an address begins and ends. The attributes of a pointer of a pool speak of the pool's
+/// block.
 [[nodiscard]] inline CUresult range_around(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     using function = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
     static function const get = [] {
@@ -45,14 +48,20 @@ namespace detail {
 /// What the driver knows of the allocation around `p`. Does not synchronise.
 ///
 /// \throws error  errc::foreign_pointer for memory that is not a GPU's;  errc::no_driver; what the driver reports
-[[nodiscard]] inline allocation allocation_of(void const* p, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline allocation allocation_of(void const* p,
+                                              std::source_location where = std::source_location::current()) {
     auto const& api = detail::driver();
     auto const at = reinterpret_cast<CUdeviceptr>(p);
-    auto const ask = [&](auto& out, CUpointer_attribute what) { return api.pointer_get_attribute(&out, what, at) == CUDA_SUCCESS; };
+    auto const ask = [&](auto& out, CUpointer_attribute what) {
+        return api.pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;
+    };
     CUmemorytype type{};
     if (!ask(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || type != CU_MEMORYTYPE_DEVICE)
-        ferry::detail::fail(errc::foreign_pointer, "ferry::cuda::allocation_of",
-                            message{"the driver knows no device memory at this address: its producer names the wrong device, or has freed it"}, where);
+        ferry::detail::fail(
+            errc::foreign_pointer, "ferry::cuda::allocation_of",
+            message{
+                "the driver knows no device memory at this address: its producer names the wrong device, or has freed it"},
+            where);
     allocation a;
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
@@ -61,10 +70,12 @@ namespace detail {
     unsigned long long legacy = 0, managed = 0;  // whatever width the driver gives a boolean
     unsigned long long handle_types = 0;
     CUmemoryPool pool = nullptr;
-    bool const has_range = detail::range_around(at, base, bytes) == CUDA_SUCCESS ||
-                           (ask(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) && ask(bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
+    bool const has_range =
+        detail::range_around(at, base, bytes) == CUDA_SUCCESS ||
+        (ask(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) && ask(bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
     if (!has_range || bytes == 0)
-        ferry::detail::fail(errc::driver, "cuPointerGetAttribute", message{"the driver does not say where the allocation begins and ends"}, where);
+        ferry::detail::fail(errc::driver, "cuPointerGetAttribute",
+                            message{"the driver does not say where the allocation begins and ends"}, where);
     static_cast<void>(ask(id, CU_POINTER_ATTRIBUTE_BUFFER_ID));  // another process's memory has none on some drivers
     static_cast<void>(ask(device_id, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));
     static_cast<void>(ask(legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE));

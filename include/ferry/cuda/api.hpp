@@ -1,4 +1,5 @@
-// ferry: the one includer of CUDA's headers. They are ordinary C++: no nvcc is needed here, and nothing of the driver is linked.
+// ferry: the one includer of CUDA's headers. They are ordinary C++: no nvcc is needed here, and nothing of the driver
+// is linked.
 #pragma once
 
 #include <ferry/config.hpp>

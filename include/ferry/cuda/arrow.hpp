@@ -17,7 +17,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An event with the address of its handle, which is what `ArrowDeviceArray::sync_event` holds for CUDA: a cudaEvent_t*.
+/// An event with the address of its handle, which is what `ArrowDeviceArray::sync_event` holds for CUDA: a
+/// cudaEvent_t*.
 class arrow_event {
    public:
     explicit arrow_event(event e) noexcept : event_{std::move(e)}, handle_{event_.get()} {}
@@ -28,15 +29,19 @@ class arrow_event {
     mutable cudaEvent_t handle_;  // the consumer's pointer is not to const
 };
 
-/// The stateless back end with Arrow's events: `ferry::from_arrow(&array, &schema, ferry::cuda::arrow, stream)`. Thread-safe.
+/// The stateless back end with Arrow's events: `ferry::from_arrow(&array, &schema, ferry::cuda::arrow, stream)`.
+/// Thread-safe.
 ///
-/// Source: "Synchronization event types" of the Arrow C device data interface: a cudaEvent_t* for CUDA, pinned and managed memory.
+/// Source: "Synchronization event types" of the Arrow C device data interface: a cudaEvent_t* for CUDA, pinned and
+/// managed memory.
 struct arrow_back_end : system_back_end {
-    /// Work queued on `on` later runs after the event, of whatever device; without a stream the host waits for it, and for
-    /// nothing else. \throws error  errc::stream, capturing;  argument: a null handle;  what the driver reports
+    /// Work queued on `on` later runs after the event, of whatever device; without a stream the host waits for it, and
+    /// for nothing else. \throws error  errc::stream, capturing;  argument: a null handle;  what the driver reports
     void wait_for_event(void* event, device, stream_token on) const {
         auto const handle = *static_cast<cudaEvent_t const*>(event);
-        if (handle == nullptr) ferry::detail::fail(errc::argument, "ferry::from_arrow", message{"sync_event points to a null cudaEvent_t"});
+        if (handle == nullptr)
+            ferry::detail::fail(errc::argument, "ferry::from_arrow",
+                                message{"sync_event points to a null cudaEvent_t"});
         if (!on.names_stream()) {
             detail::beside_captures const quietly;
             return check(cudaEventSynchronize(handle), "cudaEventSynchronize");

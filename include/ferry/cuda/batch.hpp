@@ -43,13 +43,15 @@ struct batch {
     }
 };
 
-/// Queues a batch on a stream whose device is current and which is not the legacy default stream: the driver refuses that one.
+/// Queues a batch on a stream whose device is current and which is not the legacy default stream: the driver refuses
+/// that one.
 inline void queue(batch& b, cudaStream_t s) {
     if (b.bytes.empty()) return;
     cudaMemcpyAttributes how{};
     how.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
     std::size_t first = 0;
-    check(cudaMemcpyBatchAsync(b.dst.data(), b.src.data(), b.bytes.data(), b.bytes.size(), &how, &first, 1, s), "cudaMemcpyBatchAsync");
+    check(cudaMemcpyBatchAsync(b.dst.data(), b.src.data(), b.bytes.data(), b.bytes.size(), &how, &first, 1, s),
+          "cudaMemcpyBatchAsync");
 }
 
 /// Queues a batch where `on` says. The legacy default stream waits for another one, `beside`, which waits for it.
@@ -79,16 +81,17 @@ void queue_on(batch& b, stream_token on, Beside beside) {
             to += rest % p.extents[i] * p.dst_strides[i];
             from += rest % p.extents[i] * p.src_strides[i];
         }
-        b.add(static_cast<std::byte*>(dst) + to, static_cast<std::byte const*>(src) + from, static_cast<std::size_t>(p.unit));
+        b.add(static_cast<std::byte*>(dst) + to, static_cast<std::byte const*>(src) + from,
+              static_cast<std::size_t>(p.unit));
     }
     return b;
 }
 
 }  // namespace detail
 
-/// Copies scattered pieces of device, pinned or managed memory in one call: half a microsecond for each instead of two. Queues
-/// on `on` and does not block; sources and destinations stay until it got there. Copies on the legacy default stream run beside
-/// it, on a stream made for the call: give a stream of your own. On failure nothing is queued.
+/// Copies scattered pieces of device, pinned or managed memory in one call: half a microsecond for each instead of two.
+/// Queues on `on` and does not block; sources and destinations stay until it got there. Copies on the legacy default
+/// stream run beside it, on a stream made for the call: give a stream of your own. On failure nothing is queued.
 ///
 /// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {

@@ -8,13 +8,16 @@ namespace ferry::inline v0::cuda::detail {
 
 // Enumerators of the two APIs are the same numbers.
 static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<int>(cudaStreamCaptureStatusActive) &&
-              static_cast<int>(CU_STREAM_CAPTURE_STATUS_INVALIDATED) == static_cast<int>(cudaStreamCaptureStatusInvalidated) &&
+              static_cast<int>(CU_STREAM_CAPTURE_STATUS_INVALIDATED) ==
+                  static_cast<int>(cudaStreamCaptureStatusInvalidated) &&
               static_cast<int>(CU_STREAM_CAPTURE_MODE_GLOBAL) == static_cast<int>(cudaStreamCaptureModeGlobal) &&
-              static_cast<int>(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == static_cast<int>(cudaStreamCaptureModeThreadLocal) &&
+              static_cast<int>(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) ==
+                  static_cast<int>(cudaStreamCaptureModeThreadLocal) &&
               static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED) == static_cast<int>(cudaStreamCaptureModeRelaxed));
 
-/// The capture that a stream takes part in; 0 when it takes part in none. Disturbs no capture: of the legacy stream of a
-/// device on which a blocking stream is captured only cudaStreamIsCapturing may be asked, and it refuses (errc::capturing).
+/// The capture that a stream takes part in; 0 when it takes part in none. Disturbs no capture: of the legacy stream of
+/// a device on which a blocking stream is captured only cudaStreamIsCapturing may be asked, and it refuses
+/// (errc::capturing).
 /// \throws error  errc::capturing when the capture is invalid, or when the legacy stream would join one
 [[nodiscard]] inline unsigned long long capture_of(cudaStream_t s) {
     CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -24,7 +27,8 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
     if (asked == CUDA_SUCCESS) status = static_cast<cudaStreamCaptureStatus>(now);
     if (status == cudaStreamCaptureStatusNone) return 0;
     if (status == cudaStreamCaptureStatusInvalidated)
-        ferry::detail::fail(errc::capturing, "ferry::cuda::order", message{"the stream's capture is invalid: end it first"});
+        ferry::detail::fail(errc::capturing, "ferry::cuda::order",
+                            message{"the stream's capture is invalid: end it first"});
     unsigned long long id = 0;
     check(cudaStreamGetCaptureInfo(s, &status, &id, nullptr, nullptr, nullptr, nullptr), "cudaStreamGetCaptureInfo");
     return id;
@@ -33,7 +37,8 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
 /// Refuses what would disturb a capture, before anything is queued.
 inline void require_no_capture(cudaStream_t s, char const* api) {
     if (capture_of(s) != 0)
-        ferry::detail::fail(errc::capturing, api, message{"the stream is being captured into a graph: exchange before or after the capture"});
+        ferry::detail::fail(errc::capturing, api,
+                            message{"the stream is being captured into a graph: exchange before or after the capture"});
 }
 
 /// Whether work may be queued on a stream without any capture noticing; false too when nothing can be asked any more.
@@ -44,8 +49,8 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
     return false;
 }
 
-/// For its lifetime this thread may allocate, free and wait although some thread captures: by default CUDA would refuse that and
-/// invalidate the capture. For calls that no graph is meant to see.
+/// For its lifetime this thread may allocate, free and wait although some thread captures: by default CUDA would refuse
+/// that and invalidate the capture. For calls that no graph is meant to see.
 class beside_captures {
    public:
     beside_captures() noexcept { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }

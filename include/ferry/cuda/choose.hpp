@@ -28,12 +28,12 @@ enum class means : std::uint8_t {
 /// What a choice depends on besides the plan.
 struct copy_facts {
     device to, from;
-    int lanes = 8;            ///< that the copier has
-    bool is_here = true;      ///< the GPU that takes part is the one of the stream
-    bool can_pack = false;    ///< there are kernels for it
-    bool is_fresh = false;    ///< the destination's pages have never been written
-    bool dense_dst = false;   ///< the plan writes every byte between its first and its last
-    bool dense_src = false;   ///< and reads every byte
+    int lanes = 8;           ///< that the copier has
+    bool is_here = true;     ///< the GPU that takes part is the one of the stream
+    bool can_pack = false;   ///< there are kernels for it
+    bool is_fresh = false;   ///< the destination's pages have never been written
+    bool dense_dst = false;  ///< the plan writes every byte between its first and its last
+    bool dense_src = false;  ///< and reads every byte
 };
 
 /// How a staged transfer is cut.
@@ -49,15 +49,15 @@ namespace detail {
 
 inline constexpr std::size_t kib = 1024, mib = kib * kib;
 
-/// Up to here a pinned buffer of one's own beats cudaMemcpyAsync to ordinary memory: 6.8 instead of 7.8 µs for 4 KiB, 12 instead of
-/// 16 for 64 KiB, 98 instead of 117 for 1 MiB. Beyond, the driver's overlaps its two halves.
+/// Up to here a pinned buffer of one's own beats cudaMemcpyAsync to ordinary memory: 6.8 instead of 7.8 µs for 4 KiB,
+/// 12 instead of 16 for 64 KiB, 98 instead of 117 for 1 MiB. Beyond, the driver's overlaps its two halves.
 inline constexpr std::size_t bounced_to = mib;
 /// Where a staged transfer begins to win over cudaMemcpyAsync, which goes through one slot of the driver's own.
 inline constexpr std::size_t staged_from = 4 * mib;
 /// Fresh pages cost the driver's one thread more than the copy: lanes win earlier.
 inline constexpr std::size_t staged_fresh_from = 2 * mib;
-/// From these sizes on larger chunks win, the more of them are under way: 49 GB/s at 256 MiB and 51 at 1 GiB by 8 lanes with 4
-/// chunks of 2 MiB each, where 4 MiB chunks reach 45 and 49, two slots 36, and 512 KiB chunks 27 at 64 MiB.
+/// From these sizes on larger chunks win, the more of them are under way: 49 GB/s at 256 MiB and 51 at 1 GiB by 8 lanes
+/// with 4 chunks of 2 MiB each, where 4 MiB chunks reach 45 and 49, two slots 36, and 512 KiB chunks 27 at 64 MiB.
 inline constexpr std::size_t medium_from = 16 * mib, large_from = 64 * mib;
 inline constexpr staging small_touched{4, 4, 512 * kib, true};
 inline constexpr staging medium_touched{8, 4, mib, true};
@@ -88,10 +88,13 @@ inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
 
 /// Whether each copy of the runtime carries rows or slices, not one unit.
 [[nodiscard]] constexpr bool has_rows(copy_plan const& p) noexcept {
-    return (p.kind == copy_kind::rows || p.kind == copy_kind::gather || p.kind == copy_kind::transpose) && loops_per_copy(p, p.unit) > 0;
+    return (p.kind == copy_kind::rows || p.kind == copy_kind::gather || p.kind == copy_kind::transpose) &&
+           loops_per_copy(p, p.unit) > 0;
 }
 
-[[nodiscard]] constexpr bool is_device(device d) noexcept { return d.type == device_type::cuda || d.type == device_type::cuda_managed; }
+[[nodiscard]] constexpr bool is_device(device d) noexcept {
+    return d.type == device_type::cuda || d.type == device_type::cuda_managed;
+}
 
 /// Whether kernels of one GPU reach both sides at full speed.
 [[nodiscard]] constexpr bool is_one_device(copy_facts const& f) noexcept {
@@ -109,7 +112,8 @@ inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
 [[nodiscard]] constexpr means choose_bytes(std::size_t bytes, copy_facts const& f) noexcept {
     using namespace detail;
     if (bytes == 0) return means::nothing;
-    bool const down = is_device(f.from) && f.to.type == device_type::cpu, up = f.from.type == device_type::cpu && is_device(f.to);
+    bool const down = is_device(f.from) && f.to.type == device_type::cpu,
+               up = f.from.type == device_type::cpu && is_device(f.to);
     if ((!down && !up) || f.lanes < 1) return means::plain;
     if (down && bytes <= bounced_to) return means::bounced;
     if (down && f.is_fresh) return bytes < staged_fresh_from ? means::plain : means::staged;
@@ -139,7 +143,8 @@ inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
     if (p.kind == copy_kind::contiguous) return choose_bytes(static_cast<std::size_t>(p.unit), f);
 
     bool const one = is_one_device(f), from_device = is_device(f.from), to_device = is_device(f.to);
-    if (!from_device && !to_device) return means::by_host;  // pinned memory on either side: the host copies, as the runtime would
+    // Pinned memory on either side: the host copies, as the runtime would.
+    if (!from_device && !to_device) return means::by_host;
     bool const near = one || !(from_device && to_device);  // no second GPU takes part
     bool const pageable = f.to.type == device_type::cpu || f.from.type == device_type::cpu;
     bool const rows = has_rows(p);
@@ -147,10 +152,12 @@ inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
     bool const few = rows && calls <= most_pitched_calls, can_rearrange = f.can_pack || (few && f.is_here);
     if (p.rank == 0) return means::by_host;  // some bits
 
-    if (one && f.can_pack) return rows && calls == 1 && p.unit >= static_cast<std::int64_t>(mib) ? means::pitched : means::kernel;
+    if (one && f.can_pack)
+        return rows && calls == 1 && p.unit >= static_cast<std::int64_t>(mib) ? means::pitched : means::kernel;
     if (near && !one) {
-        // Wide rows are as fast as one piece, and pinned memory takes them straight from the engine. The engine handles short
-        // ones one by one, and pageable memory is written by one thread of the driver's: the device makes them compact first.
+        // Wide rows are as fast as one piece, and pinned memory takes them straight from the engine. The engine handles
+        // short ones one by one, and pageable memory is written by one thread of the driver's: the device makes them
+        // compact first.
         bool const wide = few && p.unit >= 4096;
         bool const small = p.total_bytes < static_cast<std::int64_t>(staged_from);
         if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return means::packed;

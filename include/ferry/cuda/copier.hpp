@@ -42,25 +42,28 @@ using pack_function = void (*)(copy_plan const&, void* dst, void const* src, str
 
 /// What a copier may use. An aggregate whose order of members is frozen.
 struct copier_options {
-    int lanes = 0;                                   ///< host threads; 0: one for each processor, at most 8
-    std::size_t slot_bytes = std::size_t{4} << 20;   ///< of one pinned slot, and so of the largest chunk
-    std::size_t most_pinned = std::size_t{64} << 20; ///< bytes of all slots together
-    std::size_t most_kept = std::size_t{64} << 20;   ///< bytes of pinned results that stay pinned when they are given back
-    pack_function pack = nullptr;                    ///< kernels for strided copies, where the program has them
-    std::size_t most_small = std::size_t{4} << 20;   ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
-    std::size_t slab_bytes = detail::slab;           ///< of a strided copy that the device rearranges at once, twice
+    int lanes = 0;                                    ///< host threads; 0: one for each processor, at most 8
+    std::size_t slot_bytes = std::size_t{4} << 20;    ///< of one pinned slot, and so of the largest chunk
+    std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together
+    std::size_t most_kept = std::size_t{64}
+                            << 20;  ///< bytes of pinned results that stay pinned when they are given back
+    pack_function pack = nullptr;   ///< kernels for strided copies, where the program has them
+    std::size_t most_small = std::size_t{4}
+                             << 20;  ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
+    std::size_t slab_bytes = detail::slab;  ///< of a strided copy that the device rearranges at once, twice
 };
 
-/// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and are pinned
-/// when a copy first needs them and stay until the copier dies, as do the pinned buffers of small copies. The destructor lets them
-/// finish and joins them; no copy may be in progress then. Memory that it allocated may outlive it. Thread-safe; one for a
-/// program is enough.
+/// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and
+/// are pinned when a copy first needs them and stay until the copier dies, as do the pinned buffers of small copies.
+/// The destructor lets them finish and joins them; no copy may be in progress then. Memory that it allocated may
+/// outlive it. Thread-safe; one for a program is enough.
 class copier {
    public:
     /// Calls nothing of CUDA.
     explicit copier(copier_options const& options = {})
         : pack_{options.pack},
-          lanes_{options.lanes > 0 ? options.lanes : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u))},
+          lanes_{options.lanes > 0 ? options.lanes
+                                   : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u))},
           slot_bytes_{std::max(options.slot_bytes, std::size_t{4096})},
           slab_bytes_{static_cast<std::int64_t>(std::min(options.slab_bytes, detail::most_slab))},
           team_{lanes_, slot_bytes_, options.most_pinned},
@@ -69,7 +72,9 @@ class copier {
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
 
-    [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu || uses_cuda_streams(d.type); }
+    [[nodiscard]] constexpr bool reaches(device d) const noexcept {
+        return d.type == device_type::cpu || uses_cuda_streams(d.type);
+    }
 
     /// Memory of any kind: ordinary memory comes fresh and in huge pages, pinned memory from a pool of the copier's.
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
@@ -78,12 +83,15 @@ class copier {
         return made;
     }
 
-    /// As `back_end` says. Between GPUs, and from a GPU to pinned or managed memory and back, the copy is queued and nothing blocks,
-    /// but for layouts that neither the engines nor `pack` carry. What ordinary memory takes part in is made by the host: the call
-    /// waits until `on` got so far and returns when it is done. It never waits for other streams.
+    /// As `back_end` says. Between GPUs, and from a GPU to pinned or managed memory and back, the copy is queued and
+    /// nothing blocks, but for layouts that neither the engines nor `pack` carry. What ordinary memory takes part in is
+    /// made by the host: the call waits until `on` got so far and returns when it is done. It never waits for other
+    /// streams.
     ///
-    /// \throws error  errc::foreign_pointer, device, capturing, stream, out_of_memory; what the driver reports;  std::bad_alloc,
-    ///                std::system_error where no thread can be had. Then nothing is under way any more, and no slot is lost
+    /// \throws error  errc::foreign_pointer, device, capturing, stream, out_of_memory; what the driver reports;
+    /// std::bad_alloc,
+    ///                std::system_error where no thread can be had. Then nothing is under way any more, and no slot is
+    ///                lost
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return;
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
@@ -96,7 +104,8 @@ class copier {
         detail::beside_captures const quietly{detail::driver()};
         detail::require_place(dst, to);
         detail::require_place(src, from);
-        if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {  // pinned memory often passes for cpu (R38)
+        // Pinned memory often passes for cpu (R38)
+        if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {
             if (to.type == device_type::cpu) t.to = where_is(dst);
             if (from.type == device_type::cpu) t.from = where_is(src);
         }
@@ -104,7 +113,8 @@ class copier {
         t.facts = facts_of(plan, dst, t);
         try {
             carry_out(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
-            // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is pinned.
+            // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
+            // pinned.
             if (t.is_dirty && (!t.is_queued || from.type == device_type::cpu)) finish(t);
         } catch (...) {
             if (t.is_dirty) detail::ignore(cudaStreamSynchronize(t.stream));
@@ -162,7 +172,8 @@ class copier {
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         f.dense_src = detail::is_dense_source(plan);
         if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
-            f.is_fresh = fresh_.take(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset, static_cast<std::size_t>(plan.total_bytes));
+            f.is_fresh = fresh_.take(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
+                                                                  static_cast<std::size_t>(plan.total_bytes));
         return f;
     }
 
@@ -172,7 +183,9 @@ class copier {
             case means::host: return;  // dealt with
             case means::plain:
             case means::bounced:
-            case means::staged: return carry(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from, static_cast<std::size_t>(plan.unit), t);
+            case means::staged:
+                return carry(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from,
+                             static_cast<std::size_t>(plan.unit), t);
             case means::batch: {
                 auto pieces = detail::pieces_of(plan, dst, src);
                 stream_token const on = t.is_queued ? t.on : stream_token{stream_ref{t.stream}};
@@ -207,13 +220,17 @@ class copier {
             if (far.type == device_type::cuda) job.device_id = far.id;
             return team_.run(job);
         }
-        auto const way = to.type == device_type::cuda && from.type == device_type::cuda ? detail::route{to.id != from.id, to.id, from.id} : detail::route{};
-        detail::copy_box({}, static_cast<std::int64_t>(n), 0, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), way, t.stream);
+        auto const way = to.type == device_type::cuda && from.type == device_type::cuda
+                             ? detail::route{to.id != from.id, to.id, from.id}
+                             : detail::route{};
+        detail::copy_box({}, static_cast<std::int64_t>(n), 0, static_cast<std::byte*>(dst),
+                         static_cast<std::byte const*>(src), way, t.stream);
         t.is_dirty = true;
     }
 
     /// What lanes carry between host and device.
-    void prepare(detail::staged_job& job, void* dst, void const* src, std::size_t n, bool to_host, task const& t) const noexcept {
+    void prepare(detail::staged_job& job, void* dst, void const* src, std::size_t n, bool to_host,
+                 task const& t) const noexcept {
         copy_facts facts = t.facts;
         facts.to = to_host ? cpu : device{device_type::cuda, t.device_id};
         facts.from = to_host ? device{device_type::cuda, t.device_id} : cpu;
@@ -248,7 +265,9 @@ class copier {
     void carry_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
         detail::slabs const cut{plan, detail::slowest(plan, plan.dst_strides), slab_bytes_, true};
         device const here{device_type::cuda, t.device_id};
-        auto const pack = [&](std::int64_t i, std::byte* to) { rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t); };
+        auto const pack = [&](std::int64_t i, std::byte* to) {
+            rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
+        };
         if (cut.count == 1) {
             detail::temporary const compact{t.device_id, cut.size(0), t.stream};
             pack(0, compact.data());
@@ -256,9 +275,10 @@ class copier {
         }
         detail::slab_line line{t.device_id, cut.size(0), t.stream};
         if (t.to.type == device_type::cpu)
-            return line.down_by_lanes(team_, cut.count, pack, [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
-                prepare(job, dst + cut.begin(i), from, cut.size(i), true, t);
-            });
+            return line.down_by_lanes(team_, cut.count, pack,
+                                      [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
+                                          prepare(job, dst + cut.begin(i), from, cut.size(i), true, t);
+                                      });
         line.down(cut.count, pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
             check(cudaMemcpyAsync(dst + cut.begin(i), from, cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
         });
@@ -268,7 +288,9 @@ class copier {
     void carry_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
         detail::slabs const cut{plan, detail::slowest(plan, plan.src_strides), slab_bytes_, false};
         device const here{device_type::cuda, t.device_id};
-        auto const unpack = [&](std::int64_t i, std::byte* from) { rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t); };
+        auto const unpack = [&](std::int64_t i, std::byte* from) {
+            rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
+        };
         t.is_dirty = true;  // the memory is there for work on the stream only
         if (cut.count == 1) {
             detail::temporary const compact{t.device_id, cut.size(0), t.stream};
@@ -277,12 +299,18 @@ class copier {
         }
         detail::slab_line line{t.device_id, cut.size(0), t.stream};
         if (t.from.type == device_type::cpu)
-            return line.up_by_lanes(team_, cut.count, [&](std::int64_t i, std::byte* to, detail::staged_job& job) {
-                prepare(job, to, src + cut.begin(i), cut.size(i), false, t);
-            }, unpack);
-        line.up(cut.count, [&](std::int64_t i, std::byte* to, cudaStream_t s) {
-            check(cudaMemcpyAsync(to, src + cut.begin(i), cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
-        }, unpack);
+            return line.up_by_lanes(
+                team_, cut.count,
+                [&](std::int64_t i, std::byte* to, detail::staged_job& job) {
+                    prepare(job, to, src + cut.begin(i), cut.size(i), false, t);
+                },
+                unpack);
+        line.up(
+            cut.count,
+            [&](std::int64_t i, std::byte* to, cudaStream_t s) {
+                check(cudaMemcpyAsync(to, src + cut.begin(i), cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
+            },
+            unpack);
     }
 
     /// Rearranged by the host, which has one side of it already when the other is dense; blocks.

@@ -14,9 +14,9 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Ordinary memory in huge pages, pinned memory of a pool, or what `memory` has of the other kinds; released when it dies, on any
-/// thread, before or after the copier that gave it. Pinned memory is lent again at once: work that uses it must be done by then
-/// (R50). Move-only.
+/// Ordinary memory in huge pages, pinned memory of a pool, or what `memory` has of the other kinds; released when it
+/// dies, on any thread, before or after the copier that gave it. Pinned memory is lent again at once: work that uses it
+/// must be done by then (R50). Move-only.
 class copier_memory {
    public:
     /// \throws error  errc::out_of_memory, device, no_driver;  std::bad_alloc

@@ -9,13 +9,16 @@
 
 namespace ferry::inline v0::cuda {
 
-/// As `check`, for calls to which a device that does not exist is an invalid value, and whose other values are ferry's own.
-inline void check_device(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
+/// As `check`, for calls to which a device that does not exist is an invalid value, and whose other values are ferry's
+/// own.
+inline void check_device(cudaError_t e, char const* call,
+                         std::source_location where = std::source_location::current()) {
     check(e == cudaErrorInvalidValue ? cudaErrorInvalidDevice : e, call, where);
 }
 
-/// Makes a device current for this thread and what was current before it current again at the end, be it a context of the
-/// user's own making. Costs one call when nothing changes. Both devices get a primary context: select yours before you exchange.
+/// Makes a device current for this thread and what was current before it current again at the end, be it a context of
+/// the user's own making. Costs one call when nothing changes. Both devices get a primary context: select yours before
+/// you exchange.
 /// \throws error  errc::device, no_driver
 class device_guard {
    public:

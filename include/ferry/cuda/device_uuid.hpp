@@ -27,15 +27,17 @@ using device_uuid = std::array<std::uint8_t, 16>;
 
 /// The ordinal that this process gives to a device.
 /// \throws error  errc::device_not_found, no_driver
-[[nodiscard]] inline std::int32_t device_with(device_uuid const& wanted, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline std::int32_t device_with(device_uuid const& wanted,
+                                              std::source_location where = std::source_location::current()) {
     int count = 0;
     check(cudaGetDeviceCount(&count), "cudaGetDeviceCount", where);
     for (int id = 0; id < count; ++id)
         if (uuid_of(id) == wanted) return id;
     message text{"GPU-"};
     for (auto const byte : wanted) text << "0123456789abcdef"[byte >> 4] << "0123456789abcdef"[byte & 15];
-    ferry::detail::fail(errc::device_not_found, "ferry::cuda::device_with",
-                        text << " is not among the " << count << " devices of this process: look at CUDA_VISIBLE_DEVICES", where);
+    ferry::detail::fail(
+        errc::device_not_found, "ferry::cuda::device_with",
+        text << " is not among the " << count << " devices of this process: look at CUDA_VISIBLE_DEVICES", where);
 }
 
 }  // namespace ferry::inline v0::cuda

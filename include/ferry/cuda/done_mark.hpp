@@ -17,9 +17,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// One interprocess event for all the work on one mapping, whatever streams it is queued on: each of them is joined to a stream
-/// of the mark's own, and the event is recorded there, so that a later record covers all earlier ones, and one handle is
-/// enough to say so. Move-only; used by one thread at a time.
+/// One interprocess event for all the work on one mapping, whatever streams it is queued on: each of them is joined to
+/// a stream of the mark's own, and the event is recorded there, so that a later record covers all earlier ones, and one
+/// handle is enough to say so. Move-only; used by one thread at a time.
 class done_mark {
    public:
     /// On the device that the other process has the memory on; nothing when there is no free event.
@@ -33,7 +33,9 @@ class done_mark {
         return made;
     }
     done_mark(done_mark&& other) noexcept
-        : events_{std::move(other.events_)}, event_{std::move(other.event_)}, joined_{std::exchange(other.joined_, std::nullopt)} {}
+        : events_{std::move(other.events_)},
+          event_{std::move(other.event_)},
+          joined_{std::exchange(other.joined_, std::nullopt)} {}
     done_mark& operator=(done_mark&&) = delete;
     /// Waits for all that was added; then the event is free for others. When CUDA is gone, so is the work.
     ~done_mark() {
@@ -58,7 +60,8 @@ class done_mark {
     [[nodiscard]] ipc_handle handle() const { return event_.handle(); }
 
    private:
-    done_mark(std::shared_ptr<ipc_events> events, ipc_event event) noexcept : events_{std::move(events)}, event_{std::move(event)} {}
+    done_mark(std::shared_ptr<ipc_events> events, ipc_event event) noexcept
+        : events_{std::move(events)}, event_{std::move(event)} {}
 
     std::shared_ptr<ipc_events> events_;  // null when moved from
     ipc_event event_;

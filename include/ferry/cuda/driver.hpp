@@ -1,4 +1,5 @@
-// ferry: functions of the driver, looked up when they are needed: nothing links against it, so that programs start without one.
+// ferry: functions of the driver, looked up when they are needed: nothing links against it, so that programs start
+// without one.
 #pragma once
 
 #include <ferry/cuda/error.hpp>
@@ -14,13 +15,16 @@ template <class Function>
 void find_driver_function(Function*& found_at, char const* name) {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    check(cudaGetDriverEntryPointByVersion(name, &entry, 13000, cudaEnableDefault, &found), "cudaGetDriverEntryPointByVersion");
+    check(cudaGetDriverEntryPointByVersion(name, &entry, 13000, cudaEnableDefault, &found),
+          "cudaGetDriverEntryPointByVersion");
     if (entry == nullptr || found != cudaDriverEntryPointSuccess)
-        ferry::detail::fail(errc::no_driver, name, message{"the driver has no such function: install a driver for CUDA 13.0 or later"});
+        ferry::detail::fail(errc::no_driver, name,
+                            message{"the driver has no such function: install a driver for CUDA 13.0 or later"});
     found_at = reinterpret_cast<Function*>(entry);
 }
 
-/// What ferry asks of the driver: beyond the runtime, and what every exchange asks, which costs a fraction of the runtime's way.
+/// What ferry asks of the driver: beyond the runtime, and what every exchange asks, which costs a fraction of the
+/// runtime's way.
 struct driver_api {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
     CUresult (*primary_state)(CUdevice, unsigned*, int*) = nullptr;
@@ -63,16 +67,22 @@ struct driver_api {
 static_assert(static_cast<int>(CUDA_ERROR_INVALID_VALUE) == static_cast<int>(cudaErrorInvalidValue) &&
               static_cast<int>(CUDA_ERROR_INVALID_HANDLE) == static_cast<int>(cudaErrorInvalidResourceHandle) &&
               static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS) == static_cast<int>(cudaErrorIllegalAddress) &&
-              static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) == static_cast<int>(cudaErrorStreamCaptureImplicit) &&
-              static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) == static_cast<int>(cudaErrorStreamCaptureIsolation) &&
+              static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) ==
+                  static_cast<int>(cudaErrorStreamCaptureImplicit) &&
+              static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) ==
+                  static_cast<int>(cudaErrorStreamCaptureIsolation) &&
               static_cast<int>(CUDA_ERROR_DEINITIALIZED) == static_cast<int>(cudaErrorCudartUnloading));
 
-/// Throws unless a call of the driver succeeded, as `check` does for the runtime. Where this thread has no context that works,
-/// as before its first call of CUDA, the runtime is asked instead, by `again`: it makes one, or knows better what is wrong.
+/// Throws unless a call of the driver succeeded, as `check` does for the runtime. Where this thread has no context that
+/// works, as before its first call of CUDA, the runtime is asked instead, by `again`: it makes one, or knows better
+/// what is wrong.
 template <class Again>
-void check_driver(CUresult r, char const* call, Again&& again, std::source_location where = std::source_location::current()) {
-    if (r == CUDA_SUCCESS) [[likely]] return;
-    bool const no_context = r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+void check_driver(CUresult r, char const* call, Again&& again,
+                  std::source_location where = std::source_location::current()) {
+    if (r == CUDA_SUCCESS) [[likely]]
+        return;
+    bool const no_context =
+        r == CUDA_ERROR_NOT_INITIALIZED || r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
     check(no_context ? std::forward<Again>(again)() : static_cast<cudaError_t>(r), call, where);
 }
 
@@ -80,13 +90,16 @@ void check_driver(CUresult r, char const* call, Again&& again, std::source_locat
 [[nodiscard]] FERRY_HIDDEN inline bool is_of_foreign_context(void const* p, int device_id) {
     auto const& api = driver();
     CUcontext owner = nullptr, primary = nullptr;
-    if (api.pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS || owner == nullptr)
+    if (api.pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, reinterpret_cast<CUdeviceptr>(p)) !=
+            CUDA_SUCCESS ||
+        owner == nullptr)
         return false;
     // Contexts never change sides, and their numbers are never used again.
     constexpr int most_known = 16;
     thread_local unsigned long long primaries[most_known] = {};
     unsigned long long id = 0;
-    bool const has_place = device_id >= 0 && device_id < most_known && api.context_id(owner, &id) == CUDA_SUCCESS && id != 0;
+    bool const has_place =
+        device_id >= 0 && device_id < most_known && api.context_id(owner, &id) == CUDA_SUCCESS && id != 0;
     if (has_place && primaries[device_id] == id) return false;
     unsigned flags = 0;
     int active = 0;
@@ -101,23 +114,26 @@ void check_driver(CUresult r, char const* call, Again&& again, std::source_locat
 /// Whether the driver knows nothing of a pointer, as of all ordinary memory. No when it cannot say.
 [[nodiscard]] inline bool is_unknown(void const* p) {
     CUmemorytype type{};
-    return driver().pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(p)) == CUDA_ERROR_INVALID_VALUE;
+    return driver().pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(p)) ==
+           CUDA_ERROR_INVALID_VALUE;
 }
 
-/// A number that no two contexts of the process share, be the one made after the other is gone: of the current context; 0 when
-/// there is none.
+/// A number that no two contexts of the process share, be the one made after the other is gone: of the current context;
+/// 0 when there is none.
 [[nodiscard]] inline unsigned long long context_id() {
     auto const& api = driver();
     CUcontext now = nullptr;
     unsigned long long id = 0;
-    if (api.context_current(&now) != CUDA_SUCCESS || now == nullptr || api.context_id(now, &id) != CUDA_SUCCESS) return 0;
+    if (api.context_current(&now) != CUDA_SUCCESS || now == nullptr || api.context_id(now, &id) != CUDA_SUCCESS)
+        return 0;
     return id;
 }
 
 /// The pool that device memory comes from; null for all other memory.
 [[nodiscard]] inline cudaMemPool_t pool_of(void const* p) {
     CUmemoryPool found = nullptr;
-    if (driver().pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(p)) != CUDA_SUCCESS)
+    if (driver().pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(p)) !=
+        CUDA_SUCCESS)
         return nullptr;
     return found;
 }

@@ -66,7 +66,8 @@ namespace detail {
     switch (code) {
         case errc::context_lost: return ": the context of this process is lost; start the process again";
         case errc::out_of_memory: return ": free memory, or take it from another space";
-        case errc::no_driver: return ": there is no CUDA driver or device here that this program can use; stay on the CPU";
+        case errc::no_driver:
+            return ": there is no CUDA driver or device here that this program can use; stay on the CPU";
         case errc::device: return ": there is no such CUDA device in this process";
         case errc::no_peer_access: return ": copy through the host";
         case errc::stream: return ": the stream or event is destroyed, or of another device";
@@ -79,17 +80,20 @@ namespace detail {
 [[noreturn]] FERRY_COLD inline void fail(cudaError_t e, char const* call, std::source_location where) {
     if (!is_sticky(e)) static_cast<void>(cudaGetLastError());
     errc const code = code_of(e);
-    ferry::detail::fail(code, call, message{cudaGetErrorName(e)} << " (" << cudaGetErrorString(e) << ")" << cure_of(code), where);
+    ferry::detail::fail(code, call,
+                        message{cudaGetErrorName(e)} << " (" << cudaGetErrorString(e) << ")" << cure_of(code), where);
 }
 
 }  // namespace detail
 
 /// Throws unless a CUDA call succeeded.
 ///
-/// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, stream, capturing, or context_lost, after
+/// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, stream, capturing, or context_lost,
+/// after
 ///                which nothing works any more
 inline void check(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
-    if (e != cudaSuccess) [[unlikely]] detail::fail(e, call, where);
+    if (e != cudaSuccess) [[unlikely]]
+        detail::fail(e, call, where);
 }
 
 }  // namespace ferry::inline v0::cuda

@@ -46,7 +46,8 @@ class event {
         return *this;
     }
     ~event() {
-        if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));  // after CUDA's end: an error, and nothing to do
+        // After CUDA's end: an error, and nothing to do.
+        if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));
     }
 
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }

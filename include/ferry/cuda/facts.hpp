@@ -10,10 +10,11 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Where memory really is, whatever a struct says: cpu for ordinary memory; cuda_host, cuda_managed or cuda with the id of
-/// the device that it belongs to, which exporters of pinned and managed memory leave out (R35).
+/// Where memory really is, whatever a struct says: cpu for ordinary memory; cuda_host, cuda_managed or cuda with the id
+/// of the device that it belongs to, which exporters of pinned and managed memory leave out (R35).
 ///
-/// \throws error  errc::device for memory of a context that is not its device's primary one, which the runtime cannot use;
+/// \throws error  errc::device for memory of a context that is not its device's primary one, which the runtime cannot
+/// use;
 ///                errc::no_driver; what the driver reports
 [[nodiscard]] inline device where_is(void const* p, std::source_location where = std::source_location::current()) {
     cudaPointerAttributes facts{};
@@ -24,8 +25,9 @@ namespace ferry::inline v0::cuda {
         case cudaMemoryTypeDevice:
             if (detail::is_of_foreign_context(p, facts.device))
                 ferry::detail::fail(errc::device, "ferry::cuda::where_is",
-                                    message{"the memory belongs to a context that is not the primary one of device "} << facts.device
-                                        << ": copy it there, with the driver API", where);
+                                    message{"the memory belongs to a context that is not the primary one of device "}
+                                        << facts.device << ": copy it there, with the driver API",
+                                    where);
             return {device_type::cuda, facts.device};
         default: return cpu;
     }

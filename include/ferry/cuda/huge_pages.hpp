@@ -16,8 +16,8 @@ namespace ferry::inline v0::cuda {
 namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
-/// From this size on memory comes in huge pages: below, an allocator that keeps what it has is faster (malloc of glibc keeps
-/// blocks of up to 32 MiB).
+/// From this size on memory comes in huge pages: below, an allocator that keeps what it has is faster (malloc of glibc
+/// keeps blocks of up to 32 MiB).
 inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
 /// Maps `bytes`, a multiple of huge_page, aligned to huge_page. Untouched: the first write of each page makes it.
@@ -33,7 +33,8 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     return begin + before;
 }
 
-/// Whether most pages of a range have never been written: asks the kernel about a few of them, and says no where it does not know.
+/// Whether most pages of a range have never been written: asks the kernel about a few of them, and says no where it
+/// does not know.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {
     constexpr std::size_t probes = 7;
     auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -49,9 +50,10 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
 }  // namespace detail
 
-/// Ordinary host memory that nobody has written yet; from 32 MiB on aligned to 2 MiB and in huge pages where the system has them
-/// (`madvise` or `always` in /sys/kernel/mm/transparent_hugepage/enabled), else in small ones: filling it then takes a fifth of
-/// the page faults' time. Memory that is given back goes to the system. Stateless; thread-safe.
+/// Ordinary host memory that nobody has written yet; from 32 MiB on aligned to 2 MiB and in huge pages where the system
+/// has them
+/// (`madvise` or `always` in /sys/kernel/mm/transparent_hugepage/enabled), else in small ones: filling it then takes a
+/// fifth of the page faults' time. Memory that is given back goes to the system. Stateless; thread-safe.
 struct fresh_host_space {
     /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
@@ -60,7 +62,8 @@ struct fresh_host_space {
         return detail::map_huge(mapped(bytes));
     }
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) const noexcept {
-        if (bytes < detail::huge_from || alignment > detail::huge_page) return host_space{}.deallocate(p, bytes, alignment);
+        if (bytes < detail::huge_from || alignment > detail::huge_page)
+            return host_space{}.deallocate(p, bytes, alignment);
         static_cast<void>(munmap(p, mapped(bytes)));
     }
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }

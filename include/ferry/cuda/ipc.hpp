@@ -36,11 +36,12 @@ namespace ferry::inline v0::cuda {
 struct sharing_options {
     /// Copy first what may lie in one block of 2 MiB with other allocations, which a handle would open as well.
     bool isolate = false;
-    /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the description,
-    /// over a socket. Otherwise such memory is copied.
+    /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
+    /// description, over a socket. Otherwise such memory is copied.
     bool pools = false;
-    /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each mapping that was
-    /// used on a stream, as long as there is the share or the mapping. Without a free one the host waits.
+    /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
+    /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host
+    /// waits.
     std::size_t most_events = 256;
 };
 
@@ -49,7 +50,9 @@ namespace detail {
 [[nodiscard]] inline ipc_handle to_handle(std::vector<std::byte> const& bytes, char const* what) {
     ipc_handle out;
     if (bytes.size() != out.size())
-        ferry::detail::fail(errc::bad_descriptor, "ferry::cuda::shareable", message{"the "} << what << " has " << std::uint64_t{bytes.size()} << " bytes, and CUDA's have 64");
+        ferry::detail::fail(
+            errc::bad_descriptor, "ferry::cuda::shareable",
+            message{"the "} << what << " has " << std::uint64_t{bytes.size()} << " bytes, and CUDA's have 64");
     std::copy(bytes.begin(), bytes.end(), out.begin());
     return out;
 }
@@ -74,13 +77,21 @@ inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
 
 }  // namespace detail
 
-/// Memory that this process shares, as `ferry::ipc::exported_memory`: its description, and the event after which it is ready.
+/// Memory that this process shares, as `ferry::ipc::exported_memory`: its description, and the event after which it is
+/// ready.
 class exported_allocation {
    public:
-    exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events, std::optional<ipc_event> ready)
-        : description_{std::move(description)}, device_id_{device_id}, events_{std::move(events)}, ready_{std::move(ready)} {}
+    exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events,
+                        std::optional<ipc_event> ready)
+        : description_{std::move(description)},
+          device_id_{device_id},
+          events_{std::move(events)},
+          ready_{std::move(ready)} {}
     exported_allocation(exported_allocation&& other) noexcept
-        : description_{std::move(other.description_)}, device_id_{other.device_id_}, events_{std::move(other.events_)}, ready_{std::exchange(other.ready_, std::nullopt)} {}
+        : description_{std::move(other.description_)},
+          device_id_{other.device_id_},
+          events_{std::move(other.events_)},
+          ready_{std::exchange(other.ready_, std::nullopt)} {}
     exported_allocation& operator=(exported_allocation&&) = delete;
     ~exported_allocation() {
         if (!ready_) return;
@@ -124,12 +135,13 @@ class exported_allocation {
     std::optional<ipc_event> ready_;
 };
 
-/// Memory of another process, open in this one, as `ferry::ipc::opened_memory`. Closed by its destructor, on any thread, once
-/// what `record_done` marked has run.
+/// Memory of another process, open in this one, as `ferry::ipc::opened_memory`. Closed by its destructor, on any
+/// thread, once what `record_done` marked has run.
 class opened_allocation {
    public:
     /// `event_device`: the exporter's, where its events are and this process's are made, wherever the memory is open.
-    opened_allocation(std::variant<ipc_memory, imported_memory> mapping, std::int32_t event_device, std::size_t offset, std::shared_ptr<detail::ipc_events> events)
+    opened_allocation(std::variant<ipc_memory, imported_memory> mapping, std::int32_t event_device, std::size_t offset,
+                      std::shared_ptr<detail::ipc_events> events)
         : mapping_{std::move(mapping)}, event_device_{event_device}, offset_{offset}, events_{std::move(events)} {}
     opened_allocation(opened_allocation&&) noexcept = default;
     opened_allocation& operator=(opened_allocation&&) = delete;
@@ -147,8 +159,8 @@ class opened_allocation {
         detail::make_wait(theirs, on, "ferry::ipc::attach");
     }
 
-    /// With no stream the host has nothing to wait for: whoever drops the memory is done with it (R50). By one thread at a time.
-    /// Does not block, unless there is no event, or no stream to record it on: then the host waits for `on`.
+    /// With no stream the host has nothing to wait for: whoever drops the memory is done with it (R50). By one thread
+    /// at a time. Does not block, unless there is no event, or no stream to record it on: then the host waits for `on`.
     [[nodiscard]] bool record_done(stream_token on, ipc::event_handle& out) {
         if (!on.names_stream()) return false;
         try {
@@ -177,22 +189,28 @@ class opened_allocation {
     std::optional<detail::done_mark> done_;  // last, so that it waits before the mapping is closed
 };
 
-/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`): everything else is done by the
-/// back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe.
+/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`): everything else is
+/// done by the back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe.
 ///
-/// Memory of cudaMalloc is shared as it is: interior pointers and slices name their allocation, and the description says
-/// where in it they lie. Stream-ordered, managed, pinned and virtual memory has no such handle: it is copied into memory that
-/// has one, or refused under copy_policy::never, with the reason. Read-only is a word of honour: the mapping can be written.
+/// Memory of cudaMalloc is shared as it is: interior pointers and slices name their allocation, and the description
+/// says where in it they lie. Stream-ordered, managed, pinned and virtual memory has no such handle: it is copied into
+/// memory that has one, or refused under copy_policy::never, with the reason. Read-only is a word of honour: the
+/// mapping can be written.
 template <back_end BackEnd = system_back_end const>
 class shareable {
    public:
     constexpr explicit shareable(BackEnd& underneath, sharing_options const& options = {})
-        : underneath_{&underneath}, options_{options}, events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
-    explicit shareable(sharing_options const& options = {}) requires std::same_as<BackEnd, system_back_end const>
+        : underneath_{&underneath},
+          options_{options},
+          events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
+    explicit shareable(sharing_options const& options = {})
+        requires std::same_as<BackEnd, system_back_end const>
         : shareable{system, options} {}
 
     [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }
-    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) { return underneath_->allocate(d, bytes, on); }
+    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) {
+        return underneath_->allocate(d, bytes, on);
+    }
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         underneath_->copy(plan, dst, to, src, from, on);
     }
@@ -205,7 +223,8 @@ class shareable {
         auto const a = allocation_of(r.begin);
         if (is_shared_by_pool(a)) return nullptr;
         if (auto const* const why = detail::why_not_exportable(a)) return why;
-        if (options_.isolate && a.may_have_neighbours()) return "its allocation may lie in one block of 2 MiB with others, and a handle opens the block";
+        if (options_.isolate && a.may_have_neighbours())
+            return "its allocation may lie in one block of 2 MiB with others, and a handle opens the block";
         return nullptr;
     }
 
@@ -220,9 +239,13 @@ class shareable {
         auto const a = allocation_of(r.begin);
         auto const offset = static_cast<std::size_t>(r.begin - a.base);
         if (a.device_id != d.id)
-            ferry::detail::fail(errc::device, "ferry::cuda::shareable", message{"the tensor says cuda:"} << d.id << ", the driver cuda:" << a.device_id);
+            ferry::detail::fail(errc::device, "ferry::cuda::shareable",
+                                message{"the tensor says cuda:"} << d.id << ", the driver cuda:" << a.device_id);
         if (r.length > a.bytes || offset > a.bytes - r.length)
-            ferry::detail::fail(errc::out_of_range, "ferry::cuda::shareable", message{"the tensor reaches beyond the allocation that it begins in: it spans several, which no handle names"});
+            ferry::detail::fail(
+                errc::out_of_range, "ferry::cuda::shareable",
+                message{
+                    "the tensor reaches beyond the allocation that it begins in: it spans several, which no handle names"});
         wire::memory m;
         bool const by_pool = is_shared_by_pool(a);
         auto const handle = by_pool ? handle_of_pool_memory(a.base) : handle_of_allocation(a);
@@ -254,7 +277,10 @@ class shareable {
         auto mapping = [&]() -> std::variant<ipc_memory, imported_memory> {
             if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, where};
             if (how.file < 0)
-                ferry::detail::fail(errc::permission, "ferry::ipc::attach", message{"memory of a pool needs the pool's descriptor, which travels over a socket beside this text"});
+                ferry::detail::fail(
+                    errc::permission, "ferry::ipc::attach",
+                    message{
+                        "memory of a pool needs the pool's descriptor, which travels over a socket beside this text"});
             return imported_memory{imported_pool{how.file, where}, handle};
         }();
         if (m.kind == wire::memory_kind::cuda_legacy) require_inside(m, std::get<ipc_memory>(mapping));
@@ -266,19 +292,23 @@ class shareable {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
     }
 
-    /// The description is another process's word, and the mapping what there is. Of a pool's memory the driver tells nothing here.
+    /// The description is another process's word, and the mapping what there is. Of a pool's memory the driver tells
+    /// nothing here.
     static void require_inside(wire::memory const& m, ipc_memory const& mapping) {
         auto const mapped = allocation_of(mapping.data()).bytes;
         if (m.offset > mapped || m.length > mapped - m.offset)
             ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
-                                message{"the descriptor speaks of bytes up to "} << m.offset + m.length << " of an allocation of " << std::uint64_t{mapped});
+                                message{"the descriptor speaks of bytes up to "}
+                                    << m.offset + m.length << " of an allocation of " << std::uint64_t{mapped});
     }
 
-    /// An event after all that is queued on a stream now; none when there is nothing to wait for, or the host has waited.
+    /// An event after all that is queued on a stream now; none when there is nothing to wait for, or the host has
+    /// waited.
     [[nodiscard]] std::optional<ipc_event> mark_ready(std::int32_t device_id, stream_token on) const {
         if (!on.names_stream()) return std::nullopt;
         detail::require_stream(on, "ferry::ipc::share");
-        auto ready = detail::device_of(on, "ferry::ipc::share") == device_id ? events_->of(device_id).take() : std::nullopt;
+        auto ready =
+            detail::device_of(on, "ferry::ipc::share") == device_id ? events_->of(device_id).take() : std::nullopt;
         if (!ready) {
             cuda::wait(on);
             return std::nullopt;

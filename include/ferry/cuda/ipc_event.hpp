@@ -21,19 +21,21 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An event with a handle, of this process or of another one. A wait refers to the record that is the latest when it is queued,
-/// in whichever process: announce a record before the other side may wait for it. Move-only; the exporter's must outlive the
-/// importer's. Does not block.
+/// An event with a handle, of this process or of another one. A wait refers to the record that is the latest when it is
+/// queued, in whichever process: announce a record before the other side may wait for it. Move-only; the exporter's
+/// must outlive the importer's. Does not block.
 class ipc_event {
    public:
     /// A new one on a device. \throws error  what the driver reports: there are about a thousand for a device
     explicit ipc_event(std::int32_t device_id) : device_id_{device_id} {
         device_guard const on{device_id};
         detail::beside_captures const quietly;
-        check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | cudaEventInterprocess), "cudaEventCreateWithFlags");
+        check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | cudaEventInterprocess),
+              "cudaEventCreateWithFlags");
     }
     /// Another process's. \throws error  errc::stale_handle, same_process, unsupported_platform
-    ipc_event(ipc_handle const& from, std::int32_t device_id, std::source_location where = std::source_location::current())
+    ipc_event(ipc_handle const& from, std::int32_t device_id,
+              std::source_location where = std::source_location::current())
         : device_id_{device_id} {
         cudaIpcEventHandle_t handle;
         static_assert(sizeof handle == sizeof from);
@@ -41,7 +43,8 @@ class ipc_event {
         device_guard const on{device_id};
         detail::check_ipc(cudaIpcOpenEventHandle(&handle_, handle), "cudaIpcOpenEventHandle", where);
     }
-    ipc_event(ipc_event&& other) noexcept : device_id_{other.device_id_}, handle_{std::exchange(other.handle_, nullptr)} {}
+    ipc_event(ipc_event&& other) noexcept
+        : device_id_{other.device_id_}, handle_{std::exchange(other.handle_, nullptr)} {}
     ipc_event& operator=(ipc_event&& other) noexcept {
         std::swap(device_id_, other.device_id_);
         std::swap(handle_, other.handle_);
@@ -75,14 +78,15 @@ class ipc_event {
     cudaEvent_t handle_ = nullptr;
 };
 
-/// Interprocess events of one device that are used again and again, at most so many: the driver runs out of them at about a
-/// thousand, counted over everything that a process does. Thread-safe.
+/// Interprocess events of one device that are used again and again, at most so many: the driver runs out of them at
+/// about a thousand, counted over everything that a process does. Thread-safe.
 class ipc_event_pool {
    public:
-    explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept : device_id_{device_id}, most_{most} {}
+    explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept
+        : device_id_{device_id}, most_{most} {}
 
-    /// One that rests: all that was ever recorded on it has run. None when there is none and no more may be made, or the driver
-    /// has no more: then the host waits for the stream instead.
+    /// One that rests: all that was ever recorded on it has run. None when there is none and no more may be made, or
+    /// the driver has no more: then the host waits for the stream instead.
     [[nodiscard]] std::optional<ipc_event> take() {
         {
             std::lock_guard const lock{mutex_};
@@ -99,8 +103,9 @@ class ipc_event_pool {
             return std::nullopt;
         }
     }
-    /// What was recorded on it need not have run: until it has, nobody gets the event. Recorded anew on an idle stream before
-    /// that, it would be over too early for those who wait for its handle; recorded when it rests, they wait longer, no worse.
+    /// What was recorded on it need not have run: until it has, nobody gets the event. Recorded anew on an idle stream
+    /// before that, it would be over too early for those who wait for its handle; recorded when it rests, they wait
+    /// longer, no worse.
     void put(ipc_event&& e) noexcept {
         std::lock_guard const lock{mutex_};
         try {
@@ -129,7 +134,8 @@ class ipc_event_pool {
 
 namespace detail {
 
-/// The interprocess events of a process. Shared by all that needs them, so that none dies while another process may use it.
+/// The interprocess events of a process. Shared by all that needs them, so that none dies while another process may use
+/// it.
 class ipc_events {
    public:
     explicit ipc_events(std::size_t most) noexcept : most_{most} {}
@@ -137,7 +143,8 @@ class ipc_events {
         std::lock_guard const lock{mutex_};
         for (auto& [id, pool] : pools_)
             if (id == device_id) return pool;
-        auto& made = pools_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device_id), std::forward_as_tuple(device_id, most_));
+        auto& made = pools_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device_id),
+                                         std::forward_as_tuple(device_id, most_));
         return made.second;
     }
 

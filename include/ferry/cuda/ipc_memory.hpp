@@ -24,7 +24,8 @@ namespace detail {
 [[nodiscard]] constexpr char const* why_not_exportable(allocation const& a) noexcept {
     if (a.is_managed) return "it is managed memory, which no other process can open";
     if (a.is_of_pool) return "it is stream-ordered memory: share it by its pool, or copy it";
-    if (!a.has_legacy_handle) return "it is mapped by virtual memory calls, for which cudaIpcGetMemHandle has no handle";
+    if (!a.has_legacy_handle)
+        return "it is mapped by virtual memory calls, for which cudaIpcGetMemHandle has no handle";
     return nullptr;
 }
 
@@ -39,7 +40,8 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
         case cudaErrorMapBufferObjectFailed:
         case cudaErrorInvalidResourceHandle:
         case cudaErrorInvalidValue:  // what some drivers call a handle whose memory is gone
-            return say(errc::stale_handle, ": the exporter has freed the memory, or is gone; ask it for a new descriptor");
+            return say(errc::stale_handle,
+                       ": the exporter has freed the memory, or is gone; ask it for a new descriptor");
         case cudaErrorAlreadyMapped: return say(errc::already_mapped, ": another context of this process has it open");
         case cudaErrorDeviceUninitialized:
             return say(errc::same_process, ": this process has exported the memory; pass the session that shared it");
@@ -50,13 +52,16 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
 
 }  // namespace detail
 
-/// The handle of a whole allocation of cudaMalloc. Whoever opens it may read and write all of it, and what else lies in its
-/// blocks of 2 MiB (`allocation::may_have_neighbours`). The memory must stay until every other process has closed it.
+/// The handle of a whole allocation of cudaMalloc. Whoever opens it may read and write all of it, and what else lies in
+/// its blocks of 2 MiB (`allocation::may_have_neighbours`). The memory must stay until every other process has closed
+/// it.
 ///
 /// \throws error  errc::not_exportable: managed, pool and virtual memory, with the reason;  what the driver reports
-[[nodiscard]] inline ipc_handle handle_of_allocation(allocation const& a, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline ipc_handle handle_of_allocation(allocation const& a,
+                                                     std::source_location where = std::source_location::current()) {
     if (auto const* const why = detail::why_not_exportable(a))
-        ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation", message{why} << " (copy_policy::if_needed does)", where);
+        ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation",
+                            message{why} << " (copy_policy::if_needed does)", where);
     device_guard const on{a.device_id};
     cudaIpcMemHandle_t handle;
     check(cudaIpcGetMemHandle(&handle, a.base), "cudaIpcGetMemHandle", where);
@@ -71,17 +76,21 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
 class ipc_memory {
    public:
     /// Maps it for a device of this process; on another GPU than the exporter's peer access is enabled, which takes
-    /// milliseconds. \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform, device
-    ipc_memory(ipc_handle const& from, std::int32_t device_id, std::source_location where = std::source_location::current())
+    /// milliseconds. \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access,
+    /// unsupported_platform, device
+    ipc_memory(ipc_handle const& from, std::int32_t device_id,
+               std::source_location where = std::source_location::current())
         : device_id_{device_id} {
         cudaIpcMemHandle_t handle;
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
         void* p = nullptr;
-        detail::check_ipc(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle", where);
+        detail::check_ipc(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
+                          where);
         base_ = static_cast<std::byte*>(p);
     }
-    ipc_memory(ipc_memory&& other) noexcept : device_id_{other.device_id_}, base_{std::exchange(other.base_, nullptr)} {}
+    ipc_memory(ipc_memory&& other) noexcept
+        : device_id_{other.device_id_}, base_{std::exchange(other.base_, nullptr)} {}
     ipc_memory& operator=(ipc_memory&& other) noexcept {
         std::swap(device_id_, other.device_id_);
         std::swap(base_, other.base_);

@@ -42,7 +42,8 @@ class lane_link {
         auto const per_block = static_cast<int>(pool.block_bytes() / cut.chunk);
         blocks_.push_back(pool.take());
         for (;;) {
-            for (int i = 0; i < per_block && count_ < wanted; ++i) slots_[count_++] = blocks_.back().data() + static_cast<std::size_t>(i) * cut.chunk;
+            for (int i = 0; i < per_block && count_ < wanted; ++i)
+                slots_[count_++] = blocks_.back().data() + static_cast<std::size_t>(i) * cut.chunk;
             if (count_ == wanted) break;
             auto more = pool.try_take();
             if (more.data() == nullptr) break;
@@ -67,9 +68,9 @@ class lane_link {
     int count_ = 0;
 };
 
-/// Threads that carry out staged jobs, in the order in which they come. A lane waits for nothing but copies of its own, which
-/// depend on nobody's stream: who calls `run` has waited for what the job depends on. Starts a thread when a job first needs it;
-/// the destructor finishes what is queued and joins. Thread-safe.
+/// Threads that carry out staged jobs, in the order in which they come. A lane waits for nothing but copies of its own,
+/// which depend on nobody's stream: who calls `run` has waited for what the job depends on. Starts a thread when a job
+/// first needs it; the destructor finishes what is queued and joins. Thread-safe.
 class lane_team {
    public:
     lane_team(int most_lanes, std::size_t slot_bytes, std::size_t most_pinned) noexcept
@@ -95,9 +96,11 @@ class lane_team {
         std::lock_guard const lock{mutex_};
         hire(job.cut.lanes);
         jobs_.push_back(&job);
-        for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();  // the others sleep on: waking them costs more than they find
+        // The others sleep on: waking them costs more than they find.
+        for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();
     }
-    /// Waits until a started job is done, or no lane works on it any more after `cancel`. Its first failure; null when all is well.
+    /// Waits until a started job is done, or no lane works on it any more after `cancel`. Its first failure; null when
+    /// all is well.
     [[nodiscard]] std::exception_ptr await(staged_job& job) {
         std::unique_lock lock{mutex_};
         done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });

@@ -19,7 +19,9 @@ struct device_accessor {
     using data_handle_type = T*;
 
     device_accessor() = default;
-    __host__ __device__ constexpr data_handle_type offset(data_handle_type p, std::size_t i) const noexcept { return p + i; }
+    __host__ __device__ constexpr data_handle_type offset(data_handle_type p, std::size_t i) const noexcept {
+        return p + i;
+    }
     __device__ reference access(data_handle_type p, std::size_t i) const noexcept { return p[i]; }
 };
 
@@ -31,8 +33,8 @@ using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t,
 
 namespace ferry::inline v0::mdspan_family {
 
-/// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device: an mdspan to pass to kernels. Later
-/// releases of CCCL have a cuda::device_mdspan of their own; write a family with its names to use it.
+/// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device: an mdspan to pass to
+/// kernels. Later releases of CCCL have a cuda::device_mdspan of their own; write a family with its names to use it.
 struct cuda_device : cccl {
     template <class T, std::size_t Rank>
     using device_contiguous = cuda::device_mdspan<T, Rank, ::cuda::std::layout_right>;

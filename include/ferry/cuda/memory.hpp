@@ -17,9 +17,9 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Memory of one device kind, released when it dies, on any thread: at once on the host; on a GPU once the legacy default
-/// stream of its device gets there, so that no release waits. Work on non-blocking streams must be done by then, or ordered
-/// before it (R50). After the end of CUDA nothing is released any more (R66). Move-only.
+/// Memory of one device kind, released when it dies, on any thread: at once on the host; on a GPU once the legacy
+/// default stream of its device gets there, so that no release waits. Work on non-blocking streams must be done by
+/// then, or ordered before it (R50). After the end of CUDA nothing is released any more (R66). Move-only.
 class memory {
    public:
     /// Memory for work queued on `on`, which may belong to another device; for any work when `on` names none.

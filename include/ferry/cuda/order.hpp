@@ -13,7 +13,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Makes what `to` captures later depend on all that `from` has captured into the same graph. Neither events nor devices take part.
+/// Makes what `to` captures later depend on all that `from` has captured into the same graph. Neither events nor
+/// devices take part.
 inline void order_in_graph(stream_token from, stream_token to) {
     std::vector<cudaGraphNode_t> nodes;
     std::vector<cudaGraphEdgeData> edges;
@@ -29,25 +30,27 @@ inline void order_in_graph(stream_token from, stream_token to) {
     });
     if (nodes.empty()) return;
     on_device_of(to, [&](cudaStream_t s) {
-        check(cudaStreamUpdateCaptureDependencies(s, nodes.data(), edges.data(), nodes.size(), cudaStreamAddCaptureDependencies),
+        check(cudaStreamUpdateCaptureDependencies(s, nodes.data(), edges.data(), nodes.size(),
+                                                  cudaStreamAddCaptureDependencies),
               "cudaStreamUpdateCaptureDependencies");
     });
 }
 
 inline void require_same_capture(unsigned long long from, unsigned long long to) {
     if (from != to)
-        ferry::detail::fail(errc::capturing, "ferry::cuda::order",
-                            message{"one of the streams is being captured, and not both into the same graph: exchange before or after "
-                                    "the capture, or between streams of it"});
+        ferry::detail::fail(
+            errc::capturing, "ferry::cuda::order",
+            message{"one of the streams is being captured, and not both into the same graph: exchange before or after "
+                    "the capture, or between streams of it"});
 }
 
 }  // namespace detail
 
-/// Makes work queued on `to` later run after all that is queued on `from` now: an event recorded and waited for. Equal streams
-/// cost no call. The streams may be of different devices. Never blocks the host.
+/// Makes work queued on `to` later run after all that is queued on `from` now: an event recorded and waited for. Equal
+/// streams cost no call. The streams may be of different devices. Never blocks the host.
 ///
-/// Streams under capture are ordered when both belong to the same capture; otherwise the call is refused before it disturbs
-/// one. \throws error  errc::capturing, stream; what the driver reports
+/// Streams under capture are ordered when both belong to the same capture; otherwise the call is refused before it
+/// disturbs one. \throws error  errc::capturing, stream; what the driver reports
 inline void order(stream_token from, stream_token to) {
     if (from == to || !from.names_stream() || !to.names_stream()) return;
     detail::require_stream(from, "ferry::cuda::order");
@@ -57,11 +60,13 @@ inline void order(stream_token from, stream_token to) {
     if (capture != 0) return detail::order_in_graph(from, to);
     cudaEvent_t const recorded = detail::record(from);
     detail::on_device_of(to, [&](cudaStream_t s) {
-        detail::check_driver(detail::driver().stream_wait_event(s, recorded, 0), "cuStreamWaitEvent", [&] { return cudaStreamWaitEvent(s, recorded, 0); });
+        detail::check_driver(detail::driver().stream_wait_event(s, recorded, 0), "cuStreamWaitEvent",
+                             [&] { return cudaStreamWaitEvent(s, recorded, 0); });
     });
 }
 
-/// Blocks the host until all that is queued on a stream has run. \throws error  errc::capturing, stream; what the driver reports
+/// Blocks the host until all that is queued on a stream has run. \throws error  errc::capturing, stream; what the
+/// driver reports
 inline void wait(stream_token on) {
     if (!on.names_stream()) return;
     detail::require_stream(on, "ferry::cuda::wait");

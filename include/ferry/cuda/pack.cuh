@@ -26,9 +26,12 @@ __global__ void __launch_bounds__(pack_threads) bits_kernel(__grid_constant__ pa
 template <class Word>
 [[nodiscard]] void const* compiled_kernel_of(pack_kernel k) {
     switch (k) {
-        case pack_kernel::gather_32: return reinterpret_cast<void const*>(&gather_kernel<Word, std::uint32_t, std::int32_t>);
-        case pack_kernel::gather_mixed: return reinterpret_cast<void const*>(&gather_kernel<Word, std::uint32_t, std::int64_t>);
-        case pack_kernel::gather_64: return reinterpret_cast<void const*>(&gather_kernel<Word, std::uint64_t, std::int64_t>);
+        case pack_kernel::gather_32:
+            return reinterpret_cast<void const*>(&gather_kernel<Word, std::uint32_t, std::int32_t>);
+        case pack_kernel::gather_mixed:
+            return reinterpret_cast<void const*>(&gather_kernel<Word, std::uint32_t, std::int64_t>);
+        case pack_kernel::gather_64:
+            return reinterpret_cast<void const*>(&gather_kernel<Word, std::uint64_t, std::int64_t>);
         case pack_kernel::tiles_vector:
             if constexpr (sizeof(Word) <= 2) return reinterpret_cast<void const*>(&tiles_kernel<Word, true>);
             [[fallthrough]];
@@ -49,8 +52,8 @@ template <class Word>
 
 }  // namespace detail
 
-/// As `pack`, by the same kernels compiled into the program for the architectures that nvcc was given: no compilation at run
-/// time, and nothing to load inside of a capture. `pack` stays what it is where both are included. Thread-safe.
+/// As `pack`, by the same kernels compiled into the program for the architectures that nvcc was given: no compilation
+/// at run time, and nothing to load inside of a capture. `pack` stays what it is where both are included. Thread-safe.
 ///
 /// \throws error  errc::stream for a null handle; errc::driver when the program has no code for the device
 inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, stream_ref on) {

@@ -10,8 +10,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// The kernels of one word size, loaded for every device at once. Stays until the process ends: nobody may unload a kernel that
-/// is still queued.
+/// The kernels of one word size, loaded for every device at once. Stays until the process ends: nobody may unload a
+/// kernel that is still queued.
 struct pack_library {
     static constexpr char const* names[] = {"ferry_gather_32", "ferry_gather_mixed", "ferry_gather_64",
                                             "ferry_tiles",     "ferry_tiles_vector", "ferry_bits"};
@@ -22,7 +22,8 @@ struct pack_library {
         check(cudaLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0), "cudaLibraryLoadData");
         try {
             for (int i = 0; i < 6; ++i)
-                if (has(static_cast<pack_kernel>(i), word)) check(cudaLibraryGetKernel(&kernels[i], library, names[i]), "cudaLibraryGetKernel");
+                if (has(static_cast<pack_kernel>(i), word))
+                    check(cudaLibraryGetKernel(&kernels[i], library, names[i]), "cudaLibraryGetKernel");
         } catch (...) {
             static_cast<void>(cudaLibraryUnload(library));
             throw;
@@ -39,12 +40,30 @@ struct pack_library {
     auto const kernel = [&]() -> cudaKernel_t {
         auto const i = static_cast<int>(job.kernel);
         switch (job.word) {
-            case 0: { static pack_library const l{pack_ptx_0, 0}; return l.kernels[i]; }
-            case 1: { static pack_library const l{pack_ptx_1, 1}; return l.kernels[i]; }
-            case 2: { static pack_library const l{pack_ptx_2, 2}; return l.kernels[i]; }
-            case 4: { static pack_library const l{pack_ptx_4, 4}; return l.kernels[i]; }
-            case 8: { static pack_library const l{pack_ptx_8, 8}; return l.kernels[i]; }
-            default: { static pack_library const l{pack_ptx_16, 16}; return l.kernels[i]; }
+            case 0: {
+                static pack_library const l{pack_ptx_0, 0};
+                return l.kernels[i];
+            }
+            case 1: {
+                static pack_library const l{pack_ptx_1, 1};
+                return l.kernels[i];
+            }
+            case 2: {
+                static pack_library const l{pack_ptx_2, 2};
+                return l.kernels[i];
+            }
+            case 4: {
+                static pack_library const l{pack_ptx_4, 4};
+                return l.kernels[i];
+            }
+            case 8: {
+                static pack_library const l{pack_ptx_8, 8};
+                return l.kernels[i];
+            }
+            default: {
+                static pack_library const l{pack_ptx_16, 16};
+                return l.kernels[i];
+            }
         }
     }();
     return kernel;
@@ -52,18 +71,19 @@ struct pack_library {
 
 }  // namespace detail
 
-/// Carries out a copy plan by a kernel queued on `on`: any strides, units and offsets, sub-byte elements included. `dst` and
-/// `src` are the first elements of the views that the plan was made from, in memory that the stream's device can access: its
-/// own, managed, pinned, or a peer's with access enabled. They must not overlap, and live until the stream got there. Contiguous
-/// plans become a cudaMemcpyAsync.
+/// Carries out a copy plan by a kernel queued on `on`: any strides, units and offsets, sub-byte elements included.
+/// `dst` and `src` are the first elements of the views that the plan was made from, in memory that the stream's device
+/// can access: its own, managed, pinned, or a peer's with access enabled. They must not overlap, and live until the
+/// stream got there. Contiguous plans become a cudaMemcpyAsync.
 ///
-/// Never blocks, allocates nothing, never writes outside the destination's elements. A default stream is that of the current
-/// device; other streams know theirs, and the current device stays as it is; only while a stream is being
+/// Never blocks, allocates nothing, never writes outside the destination's elements. A default stream is that of the
+/// current device; other streams know theirs, and the current device stays as it is; only while a stream is being
 /// captured its device must be the current one.
 ///
-/// The driver compiles the kernels of a word size for its device at the first call that needs them (about 0.1 s, then kept in
-/// its cache on disk), so make that call outside of a capture; `pack_compiled` of pack.cuh has them in the program. Layouts that
-/// interleave in the destination without being nested, in bits, are copied by one thread. Thread-safe.
+/// The driver compiles the kernels of a word size for its device at the first call that needs them (about 0.1 s, then
+/// kept in its cache on disk), so make that call outside of a capture; `pack_compiled` of pack.cuh has them in the
+/// program. Layouts that interleave in the destination without being nested, in bits, are copied by one thread.
+/// Thread-safe.
 ///
 /// \throws error  errc::stream for a null handle; what the driver reports: nothing is queued then
 inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref on) {

@@ -10,12 +10,14 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it; told again, nothing happens. Memory of pools
-/// needs leave of its pool, all other memory that of its device. Where it cannot be had, the driver stages copies.
+/// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it; told again, nothing happens.
+/// Memory of pools needs leave of its pool, all other memory that of its device. Where it cannot be had, the driver
+/// stages copies.
 inline void enable_peer(std::int32_t reader, std::int32_t owner, void const* p) {
     int can = 0;
     if (reader == owner) return;
-    if (cudaError_t const e = cudaDeviceCanAccessPeer(&can, reader, owner); e != cudaSuccess || can == 0) return ignore(e);
+    if (cudaError_t const e = cudaDeviceCanAccessPeer(&can, reader, owner); e != cudaSuccess || can == 0)
+        return ignore(e);
     beside_captures const quietly;
     {
         device_guard const on{reader};

@@ -22,8 +22,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Something that a stream is still making, and what it is made from: both stay until the work has run. Dropped before, it waits.
-/// Move-only; one object as any value.
+/// Something that a stream is still making, and what it is made from: both stay until the work has run. Dropped before,
+/// it waits. Move-only; one object as any value.
 template <class T>
 class pending {
    public:
@@ -31,7 +31,10 @@ class pending {
     pending(T made, managed_tensor source, event done, stream_token on) noexcept
         : made_{std::move(made)}, source_{std::move(source)}, done_{std::move(done)}, on_{on} {}
     pending(pending&& other) noexcept
-        : made_{std::move(other.made_)}, source_{std::move(other.source_)}, done_{std::exchange(other.done_, std::nullopt)}, on_{other.on_} {}
+        : made_{std::move(other.made_)},
+          source_{std::move(other.source_)},
+          done_{std::exchange(other.done_, std::nullopt)},
+          on_{other.on_} {}
     pending& operator=(pending&& other) noexcept {
         std::swap(made_, other.made_);
         std::swap(source_, other.source_);
@@ -51,7 +54,8 @@ class pending {
     /// \throws error  errc::consumed when it was handed over already; what the event reports, and then it stays
     [[nodiscard]] T get() {
         if (!done_)
-            ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get", message{"the result was handed over already, or moved"});
+            ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
+                                message{"the result was handed over already, or moved"});
         done_->wait();
         done_.reset();
         source_ = {};
@@ -69,29 +73,39 @@ class pending {
     stream_token on_;
 };
 
-/// Copies a tensor to `to` without blocking the host: a GPU, pinned memory (type 3) or managed memory (type 13), which the host
-/// reads once the result is handed over (R48). Queued on `on`, or where `ready_on` says when `on` is not given, after all that is
-/// queued on `ready_on` now. The copy is compact, writable and flagged is_copied (R12); its memory is the back end's.
+/// Copies a tensor to `to` without blocking the host: a GPU, pinned memory (type 3) or managed memory (type 13), which
+/// the host reads once the result is handed over (R48). Queued on `on`, or where `ready_on` says when `on` is not
+/// given, after all that is queued on `ready_on` now. The copy is compact, writable and flagged is_copied (R12); its
+/// memory is the back end's.
 ///
 /// Owns `source` on success, until the copy has run; on failure it is still the caller's and nothing is queued.
-/// \throws error  errc::device for ordinary memory, which only `to_host` fills; errc::stream, consumed, capturing; what the back
+/// \throws error  errc::device for ordinary memory, which only `to_host` fills; errc::stream, consumed, capturing; what
+/// the back
 ///                end reports
 template <back_end BackEnd>
-[[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on, stream_token on = {},
+[[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
+                                                 stream_token on = {},
                                                  std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::cuda::copy_async";
-    if (!source) ferry::detail::fail(errc::consumed, api, message{"the managed_tensor holds nothing: it was moved from or released"}, where);
+    if (!source)
+        ferry::detail::fail(errc::consumed, api,
+                            message{"the managed_tensor holds nothing: it was moved from or released"}, where);
     if (!uses_cuda_streams(to.type))
-        ferry::detail::fail(errc::device, api,
-                            message{"no stream copies to "} << name(to.type)
-                                << " memory without the host: ask for cuda_host, which the host reads, or call ferry::to_host", where);
+        ferry::detail::fail(
+            errc::device, api,
+            message{"no stream copies to "}
+                << name(to.type)
+                << " memory without the host: ask for cuda_host, which the host reads, or call ferry::to_host",
+            where);
     if (!on.names_stream()) on = ready_on;
-    if (!on.names_stream()) ferry::detail::fail(errc::stream, api, message{"the copy is queued on a stream: name one"}, where);
+    if (!on.names_stream())
+        ferry::detail::fail(errc::stream, api, message{"the copy is queued on a stream: name one"}, where);
     detail::require_stream(on, api);
     tensor_view const from = source.view();
     ferry::detail::require_reach(b, from.device(), api, where);
     ferry::detail::require_reach(b, to, api, where);
-    tensor_view const sized{static_cast<void*>(nullptr), from.dtype(), from.shape(), {}, to, from.flags() & flags::subbyte_padded};
+    tensor_view const sized{static_cast<void*>(nullptr),         from.dtype(), from.shape(), {}, to,
+                            from.flags() & flags::subbyte_padded};
     device_guard const current{detail::device_of(on, api)};
     detail::require_free_default(on, api);
     event done;
@@ -102,7 +116,8 @@ template <back_end BackEnd>
     auto made = make_managed(std::move(memory), view_of_memory, flags::is_copied, version::current, where);
     if (!from.is_empty()) {
         auto const& dst = made.view();
-        auto const plan = make_copy_plan(tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
+        auto const plan = make_copy_plan(
+            tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
         ferry::order(ready_on, on, b);
         b.copy(plan, dst.data(), to, from.data(), from.device(), on);
     }

@@ -12,8 +12,9 @@ namespace ferry::inline v0::cuda::detail {
 /// The largest distance between rows that pitched copies take (cudaDevAttrMaxPitch), the same on every GPU so far.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
 
-/// How many of the innermost loops one copy can carry out: 1 as rows, apart by at least their width on both sides; 2 as slices of
-/// those, apart by whole rows; 0 when each unit needs a copy of its own (backwards, repeated, or too far apart).
+/// How many of the innermost loops one copy can carry out: 1 as rows, apart by at least their width on both sides; 2 as
+/// slices of those, apart by whole rows; 0 when each unit needs a copy of its own (backwards, repeated, or too far
+/// apart).
 [[nodiscard]] constexpr int loops_per_copy(loop_nest const& p, std::int64_t unit) noexcept {
     int const rows = p.rank - 1, slices = p.rank - 2;
     if (rows < 0) return 0;
@@ -41,23 +42,28 @@ struct route {
 };
 
 /// One copy of `rows` × `slices` units.
-inline void copy_box(loop_nest const& p, std::int64_t unit, int loops, std::byte* dst, std::byte const* src, route way, cudaStream_t s) {
+inline void copy_box(loop_nest const& p, std::int64_t unit, int loops, std::byte* dst, std::byte const* src, route way,
+                     cudaStream_t s) {
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
     if (loops == 0) {
-        if (way.between_gpus) check(cudaMemcpyPeerAsync(dst, way.to, src, way.from, size(unit), s), "cudaMemcpyPeerAsync");
+        if (way.between_gpus)
+            check(cudaMemcpyPeerAsync(dst, way.to, src, way.from, size(unit), s), "cudaMemcpyPeerAsync");
         else check(cudaMemcpyAsync(dst, src, size(unit), cudaMemcpyDefault, s), "cudaMemcpyAsync");
         return;
     }
     int const rows = p.rank - 1, slices = p.rank - 2;
-    auto const dst_pitch = size(p.dst_strides[rows]), src_pitch = size(p.src_strides[rows]), height = size(p.extents[rows]);
+    auto const dst_pitch = size(p.dst_strides[rows]), src_pitch = size(p.src_strides[rows]),
+               height = size(p.extents[rows]);
     if (loops == 1 && !way.between_gpus) {
-        check(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, size(unit), height, cudaMemcpyDefault, s), "cudaMemcpy2DAsync");
+        check(cudaMemcpy2DAsync(dst, dst_pitch, src, src_pitch, size(unit), height, cudaMemcpyDefault, s),
+              "cudaMemcpy2DAsync");
         return;
     }
     auto const side = [&](void* at, std::size_t pitch, std::int64_t const* strides) {
         return cudaPitchedPtr{at, pitch, size(unit), loops == 2 ? size(strides[slices]) / pitch : height};
     };
-    cudaPitchedPtr const to = side(dst, dst_pitch, p.dst_strides), from = side(const_cast<std::byte*>(src), src_pitch, p.src_strides);
+    cudaPitchedPtr const to = side(dst, dst_pitch, p.dst_strides),
+                         from = side(const_cast<std::byte*>(src), src_pitch, p.src_strides);
     cudaExtent const box{size(unit), height, loops == 2 ? size(p.extents[slices]) : 1};
     if (way.between_gpus) {
         cudaMemcpy3DPeerParms all{};

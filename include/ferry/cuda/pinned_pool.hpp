@@ -13,8 +13,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Pinned memory in blocks of powers of two, kept when it is given back, up to a bound. A space of its own: copies of it are
-/// handles to one pool, which lives as long as any of them or their memory. Thread-safe.
+/// Pinned memory in blocks of powers of two, kept when it is given back, up to a bound. A space of its own: copies of
+/// it are handles to one pool, which lives as long as any of them or their memory. Thread-safe.
 class pinned_pool {
    public:
     /// \param most_kept  bytes that stay pinned while nobody uses them

@@ -16,8 +16,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A pool of its own: memory stays with it between uses. Exportable pools can be shared with other processes. Owned by the
-/// handles to it, spaces and memory included. Thread-safe.
+/// A pool of its own: memory stays with it between uses. Exportable pools can be shared with other processes. Owned by
+/// the handles to it, spaces and memory included. Thread-safe.
 class pool {
    public:
     enum class sharing : std::uint8_t { none, posix_fd };
@@ -32,7 +32,8 @@ class pool {
         device_guard const on{device_id};
         check(cudaMemPoolCreate(&made, &props), "cudaMemPoolCreate");
         handle_ = {made, [](cudaMemPool_t p) { detail::ignore(cudaMemPoolDestroy(p)); }};
-        auto keep = std::numeric_limits<std::uint64_t>::max();  // until the pool dies, not until the next synchronisation
+        // Until the pool dies, not until the next synchronisation.
+        auto keep = std::numeric_limits<std::uint64_t>::max();
         check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
     }
     /// The device's default pool, which nobody owns.
@@ -52,25 +53,29 @@ class pool {
         void* p = nullptr;
         detail::require_no_capture(on.get(), "ferry::cuda::pool");
         detail::beside_captures const quietly;
-        check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()), "cudaMallocFromPoolAsync");
+        check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()),
+              "cudaMallocFromPoolAsync");
         return p;
     }
 
    private:
-    pool(std::int32_t device_id, std::shared_ptr<CUmemPoolHandle_st> handle) noexcept : device_id_{device_id}, handle_{std::move(handle)} {}
+    pool(std::int32_t device_id, std::shared_ptr<CUmemPoolHandle_st> handle) noexcept
+        : device_id_{device_id}, handle_{std::move(handle)} {}
 
     std::int32_t device_id_;
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory of a pool, ordered on one stream: it is given out for work queued there, and given back after what is queued there
-/// by then. The stream must outlive the memory. What is given back while the stream is being captured is lost, since
-/// freeing it would spoil the capture. Thread-safe.
+/// Memory of a pool, ordered on one stream: it is given out for work queued there, and given back after what is queued
+/// there by then. The stream must outlive the memory. What is given back while the stream is being captured is lost,
+/// since freeing it would spoil the capture. Thread-safe.
 class pool_space {
    public:
     pool_space(pool from, stream_ref on) noexcept : pool_{std::move(from)}, on_{on} {}
 
-    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const { return pool_.allocate(bytes, on_); }
+    [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
+        return pool_.allocate(bytes, on_);
+    }
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         try {
             device_guard const current{pool_.device_id()};

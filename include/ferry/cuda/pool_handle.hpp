@@ -21,23 +21,29 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The file descriptor by which another process opens a pool; it travels over a Unix socket (SCM_RIGHTS), never as text. The
-/// caller closes it. \throws error  errc::not_exportable for pools that were not made to be shared;  what the driver reports
-[[nodiscard]] inline int descriptor_of_pool(cudaMemPool_t pool, std::source_location where = std::source_location::current()) {
+/// The file descriptor by which another process opens a pool; it travels over a Unix socket (SCM_RIGHTS), never as
+/// text. The caller closes it. \throws error  errc::not_exportable for pools that were not made to be shared;  what the
+/// driver reports
+[[nodiscard]] inline int descriptor_of_pool(cudaMemPool_t pool,
+                                            std::source_location where = std::source_location::current()) {
     int descriptor = -1;
-    cudaError_t const e = cudaMemPoolExportToShareableHandle(&descriptor, pool, cudaMemHandleTypePosixFileDescriptor, 0);
+    cudaError_t const e =
+        cudaMemPoolExportToShareableHandle(&descriptor, pool, cudaMemHandleTypePosixFileDescriptor, 0);
     if (e == cudaErrorInvalidValue || e == cudaErrorNotSupported) {
         detail::ignore(e);
-        ferry::detail::fail(errc::not_exportable, "ferry::cuda::descriptor_of_pool",
-                            message{"the pool was not made to be shared: allocate from pool{device, pool::sharing::posix_fd}, or copy"}, where);
+        ferry::detail::fail(
+            errc::not_exportable, "ferry::cuda::descriptor_of_pool",
+            message{"the pool was not made to be shared: allocate from pool{device, pool::sharing::posix_fd}, or copy"},
+            where);
     }
     check(e, "cudaMemPoolExportToShareableHandle", where);
     return descriptor;
 }
 
-/// The handle of memory of a shared pool: plain data that means something to who has opened the pool. The memory must be there
-/// in stream order, and stay until every importer has freed it.
-[[nodiscard]] inline ipc_handle handle_of_pool_memory(void* p, std::source_location where = std::source_location::current()) {
+/// The handle of memory of a shared pool: plain data that means something to who has opened the pool. The memory must
+/// be there in stream order, and stay until every importer has freed it.
+[[nodiscard]] inline ipc_handle handle_of_pool_memory(void* p,
+                                                      std::source_location where = std::source_location::current()) {
     cudaMemPoolPtrExportData data;
     cudaError_t e = cudaMemPoolExportPointer(&data, p);
     if (e == cudaErrorInvalidValue) {  // the pool itself must have been exported once
@@ -52,8 +58,9 @@ namespace ferry::inline v0::cuda {
     return out;
 }
 
-/// Another process's pool. It allocates nothing here. Opening one descriptor twice would let the first free unmap for all:
-/// open it once, and share the object. A handle to the pool; closed with the last one and the memory from it. Thread-safe.
+/// Another process's pool. It allocates nothing here. Opening one descriptor twice would let the first free unmap for
+/// all: open it once, and share the object. A handle to the pool; closed with the last one and the memory from it.
+/// Thread-safe.
 class imported_pool {
    public:
     /// Opens the pool for a device, which gets access to it. `descriptor` stays the caller's.
@@ -62,9 +69,10 @@ class imported_pool {
         : device_id_{device_id} {
         device_guard const on{device_id};
         cudaMemPool_t made = nullptr;
-        detail::check_ipc(cudaMemPoolImportFromShareableHandle(&made, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
-                                                               cudaMemHandleTypePosixFileDescriptor, 0),
-                          "cudaMemPoolImportFromShareableHandle", where);
+        detail::check_ipc(
+            cudaMemPoolImportFromShareableHandle(&made, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
+                                                 cudaMemHandleTypePosixFileDescriptor, 0),
+            "cudaMemPoolImportFromShareableHandle", where);
         handle_ = {made, [](cudaMemPool_t p) { detail::ignore(cudaMemPoolDestroy(p)); }};
         cudaMemAccessDesc access{};
         access.location = {cudaMemLocationTypeDevice, device_id};
@@ -80,12 +88,13 @@ class imported_pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory of another process's pool; freed when it dies, on any thread, which must be before the exporter frees it, and after
-/// the work that uses it. Move-only.
+/// Memory of another process's pool; freed when it dies, on any thread, which must be before the exporter frees it, and
+/// after the work that uses it. Move-only.
 class imported_memory {
    public:
     /// \throws error  errc::stale_handle; what the driver reports
-    imported_memory(imported_pool from, ipc_handle const& handle, std::source_location where = std::source_location::current())
+    imported_memory(imported_pool from, ipc_handle const& handle,
+                    std::source_location where = std::source_location::current())
         : pool_{std::move(from)} {
         cudaMemPoolPtrExportData data;
         std::memcpy(&data, handle.data(), sizeof data);
@@ -104,7 +113,7 @@ class imported_memory {
             device_guard const on{pool_.device_id()};
             detail::beside_captures const quietly;
             detail::ignore(cudaFree(p_));  // waits for the device; a free on a stream could come after the exporter's
-        } catch (...) {  // CUDA is gone
+        } catch (...) {                    // CUDA is gone
         }
     }
 

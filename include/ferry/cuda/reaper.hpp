@@ -17,8 +17,9 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Holds tensors that queued work still uses (R50) and drops them once it is done: in `poll`, on the thread that calls it, and in
-/// the destructor, which waits. Deleters never run on a thread of CUDA's. Thread-safe but for its end; not movable.
+/// Holds tensors that queued work still uses (R50) and drops them once it is done: in `poll`, on the thread that calls
+/// it, and in the destructor, which waits. Deleters never run on a thread of CUDA's. Thread-safe but for its end; not
+/// movable.
 class reaper {
    public:
     reaper() = default;
@@ -27,7 +28,8 @@ class reaper {
     /// Waits for the work that its tensors are part of, stream by stream, and drops them.
     ~reaper() {
         detail::beside_captures const quietly;
-        for (auto& g : guests_) detail::ignore(cudaEventSynchronize(g.done.get()));  // a failure: nothing runs there any more
+        // A failure: nothing runs there any more.
+        for (auto& g : guests_) detail::ignore(cudaEventSynchronize(g.done.get()));
     }
 
     /// Drops the tensors whose work is done, and says how many. Does not block.

@@ -12,8 +12,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Memory whose release would have spoilt a capture: the legacy stream must not be touched while a blocking stream of its
-/// device is captured. It goes back with the next memory of that device.
+/// Memory whose release would have spoilt a capture: the legacy stream must not be touched while a blocking stream of
+/// its device is captured. It goes back with the next memory of that device.
 struct parked_memory {
     struct entry {
         void* p;
@@ -41,8 +41,8 @@ inline void release_parked(std::int32_t device_id) {
     });
 }
 
-/// Gives memory back once the legacy default stream of its device gets there; waits for nothing, spoils no capture. When CUDA
-/// is gone, or memory is too short to remember it, it is leaked (R66).
+/// Gives memory back once the legacy default stream of its device gets there; waits for nothing, spoils no capture.
+/// When CUDA is gone, or memory is too short to remember it, it is leaked (R66).
 inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     try {
         device_guard const on{device_id};

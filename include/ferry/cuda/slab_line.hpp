@@ -16,11 +16,12 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Two compact buffers on the current device, which is that of the stream `on`. Slabs are rearranged on `on` and travel on a
-/// stream that is made for them, or by lanes, so that no copy waits for another's. Slab i passes through buffer i % 2.
+/// Two compact buffers on the current device, which is that of the stream `on`. Slabs are rearranged on `on` and travel
+/// on a stream that is made for them, or by lanes, so that no copy waits for another's. Slab i passes through buffer i
+/// % 2.
 ///
-/// Work on the buffers is under way only between the begin and the end of a call, but for what is queued on `on` and what that
-/// waits for: when a call throws, nothing of it travels any more once the object is gone.
+/// Work on the buffers is under way only between the begin and the end of a call, but for what is queued on `on` and
+/// what that waits for: when a call throws, nothing of it travels any more once the object is gone.
 class slab_line {
    public:
     slab_line(std::int32_t device_id, std::size_t slab_bytes, cudaStream_t on)
@@ -63,7 +64,8 @@ class slab_line {
         is_travelling_ = false;
     }
 
-    /// Device → host by lanes: `pack(i, buffer)` on `on`; `prepare(i, buffer, job)` says what travels. Blocks until it is done.
+    /// Device → host by lanes: `pack(i, buffer)` on `on`; `prepare(i, buffer, job)` says what travels. Blocks until it
+    /// is done.
     template <class Pack, class Prepare>
     void down_by_lanes(lane_team& team, std::int64_t count, Pack&& pack, Prepare&& prepare) {
         two_jobs jobs{team};
@@ -137,7 +139,9 @@ class slab_line {
     };
 
     [[nodiscard]] std::byte* buffer(int k) const noexcept { return (k == 0 ? first_ : second_).data(); }
-    static void make_wait(cudaStream_t s, event const& e) { check(cudaStreamWaitEvent(s, e.get(), 0), "cudaStreamWaitEvent"); }
+    static void make_wait(cudaStream_t s, event const& e) {
+        check(cudaStreamWaitEvent(s, e.get(), 0), "cudaStreamWaitEvent");
+    }
     void set_out(event const& behind) {
         is_travelling_ = true;
         make_wait(road_.get(), behind);

@@ -43,7 +43,8 @@ class slot_pool {
 
     [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
 
-    /// A block; waits for one when all are lent and no more may be pinned. Who holds one already must not call it, but `try_take`.
+    /// A block; waits for one when all are lent and no more may be pinned. Who holds one already must not call it, but
+    /// `try_take`.
     /// \throws error  errc::out_of_memory, no_driver
     [[nodiscard]] block take() { return {*this, get(true)}; }
     /// A block if there is one at once; a second one of a caller's is worth no waiting. Its data is null otherwise.

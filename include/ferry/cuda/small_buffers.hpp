@@ -9,13 +9,16 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Buffers of two sizes, so that a first small copy does not pin what only a larger one needs, and at most `most` bytes of
-/// both; none when that is less than 2 MiB. Each serves one copy at a time. Thread-safe; outlives what was taken from it.
+/// Buffers of two sizes, so that a first small copy does not pin what only a larger one needs, and at most `most` bytes
+/// of both; none when that is less than 2 MiB. Each serves one copy at a time. Thread-safe; outlives what was taken
+/// from it.
 class small_buffers {
    public:
-    explicit small_buffers(std::size_t most) noexcept : most_{most}, small_{small, most / 4}, large_{bounced_to, most - most / 4} {}
+    explicit small_buffers(std::size_t most) noexcept
+        : most_{most}, small_{small, most / 4}, large_{bounced_to, most - most / 4} {}
 
-    /// A buffer of at least `n` bytes, at most `bounced_to`. Its data is null when none is to be had at once: no copy waits for one.
+    /// A buffer of at least `n` bytes, at most `bounced_to`. Its data is null when none is to be had at once: no copy
+    /// waits for one.
     [[nodiscard]] slot_pool::block try_take(std::size_t n) {
         slot_pool& from = n <= small ? small_ : large_;
         if (most_ < 2 * bounced_to) return slot_pool::none();
@@ -27,7 +30,9 @@ class small_buffers {
         }
     }
     /// Bytes that are pinned.
-    [[nodiscard]] std::size_t pinned() const { return small_.counts().first * small + large_.counts().first * bounced_to; }
+    [[nodiscard]] std::size_t pinned() const {
+        return small_.counts().first * small + large_.counts().first * bounced_to;
+    }
 
    private:
     static constexpr std::size_t small = 64 * kib;

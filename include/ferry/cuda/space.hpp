@@ -42,7 +42,8 @@ class device_space {
     std::int32_t device_id_;
 };
 
-/// Page-locked host memory, which copies travel to at the speed of the link. Pinning costs about a millisecond per MiB: keep it
+/// Page-locked host memory, which copies travel to at the speed of the link. Pinning costs about a millisecond per MiB:
+/// keep it
 /// (`pinned_pool`). Thread-safe.
 struct pinned_space {
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {

@@ -22,8 +22,8 @@ struct chunk {
     std::size_t begin, size;
 };
 
-/// A transfer of one piece of memory. Shared by the lanes that work on it: `take` and `cancel` are thread-safe, the part behind
-/// them belongs to whoever holds the lock of the lanes.
+/// A transfer of one piece of memory. Shared by the lanes that work on it: `take` and `cancel` are thread-safe, the
+/// part behind them belongs to whoever holds the lock of the lanes.
 struct staged_job {
     std::byte* dst;
     std::byte const* src;
@@ -57,8 +57,8 @@ struct staged_job {
     [[nodiscard]] bool has_more() const noexcept { return next.load(std::memory_order_relaxed) < bytes; }
 };
 
-/// What a lane has: slots of pinned memory and a way to start a copy between one of them and the device, which later tells
-/// when it is done. Not required: that it is CUDA.
+/// What a lane has: slots of pinned memory and a way to start a copy between one of them and the device, which later
+/// tells when it is done. Not required: that it is CUDA.
 template <class L>
 concept link = requires(L& l, L const& c, int slot, void* to, void const* from, std::size_t n) {
     { c.slots() } -> std::same_as<int>;
@@ -109,11 +109,12 @@ void run_up(staged_job& job, Link& lane) {
         move_bytes(lane.slot(slot), job.src + c.begin, c.size, job.cut.past_caches);
         lane.start(slot, job.dst + c.begin, lane.slot(slot), c.size);
     }
-    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i) lane.wait(static_cast<int>(i % slots));
+    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)
+        lane.wait(static_cast<int>(i % slots));
 }
 
-/// A lane's part of a job; nothing of it is under way any more when it returns or throws. A failure leaves nothing to do for the
-/// other lanes.
+/// A lane's part of a job; nothing of it is under way any more when it returns or throws. A failure leaves nothing to
+/// do for the other lanes.
 template <link Link>
 void run(staged_job& job, Link& lane) {
     try {

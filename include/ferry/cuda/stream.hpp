@@ -14,7 +14,8 @@
 namespace ferry::inline v0::cuda {
 
 /// A stream that somebody else owns. Not made from an integer or nullptr, which would be ambiguous (R44): say
-/// `legacy_default()` or `per_thread_default()`. Converts to the token that exchanges take. A value; thread-safe as a pointer.
+/// `legacy_default()` or `per_thread_default()`. Converts to the token that exchanges take. A value; thread-safe as a
+/// pointer.
 class stream_ref {
    public:
     stream_ref(cudaStream_t handle) noexcept : handle_{handle} {}
@@ -70,36 +71,45 @@ class stream {
 namespace detail {
 
 /// The handle that a token stands for: 1 and 2 are CUDA's own names of the default streams.
-[[nodiscard]] inline cudaStream_t handle_of(stream_token t) noexcept { return reinterpret_cast<cudaStream_t>(t.native_handle()); }
+[[nodiscard]] inline cudaStream_t handle_of(stream_token t) noexcept {
+    return reinterpret_cast<cudaStream_t>(t.native_handle());
+}
 
 [[nodiscard]] constexpr bool is_default(stream_token t) noexcept { return t.which() != stream_token::kind::handle; }
 
 /// Refuses what is no CUDA stream: a null handle, which could be either default stream, and streams of other devices.
 inline void require_stream(stream_token t, char const* api) {
     if (t.is_ambiguous())
-        ferry::detail::fail(errc::stream, api, message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"});
+        ferry::detail::fail(
+            errc::stream, api,
+            message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"});
     if (t.family() != device_type::cuda)
-        ferry::detail::fail(errc::stream, api, message{"this is a stream of "} << name(t.family()) << ", and CUDA needs one of its own (R43)");
+        ferry::detail::fail(
+            errc::stream, api,
+            message{"this is a stream of "} << name(t.family()) << ", and CUDA needs one of its own (R43)");
 }
 
-/// The device that a stream's work runs on. Not of a stream that is being captured: CUDA refuses the question, and spoils the
-/// capture for having been asked, so that callers look at the capture first.
+/// The device that a stream's work runs on. Not of a stream that is being captured: CUDA refuses the question, and
+/// spoils the capture for having been asked, so that callers look at the capture first.
 [[nodiscard]] inline std::int32_t device_of_free(stream_token t) {
     if (is_default(t)) return t.device_id();
     auto const& api = driver();
     beside_captures const quietly{api};
     int id = 0;
-    check_driver(api.stream_device(handle_of(t), &id), "cuStreamGetDevice", [&] { return cudaStreamGetDevice(handle_of(t), &id); });
+    check_driver(api.stream_device(handle_of(t), &id), "cuStreamGetDevice",
+                 [&] { return cudaStreamGetDevice(handle_of(t), &id); });
     return id;
 }
 
-/// The same, and refuses streams that are being captured. Default streams are asked by whoever makes their device current.
+/// The same, and refuses streams that are being captured. Default streams are asked by whoever makes their device
+/// current.
 [[nodiscard]] inline std::int32_t device_of(stream_token t, char const* api) {
     if (!is_default(t)) require_no_capture(handle_of(t), api);
     return device_of_free(t);
 }
 
-/// What remains to be asked when `device_of` has said the device and it is current: whether a default stream is captured.
+/// What remains to be asked when `device_of` has said the device and it is current: whether a default stream is
+/// captured.
 inline void require_free_default(stream_token t, char const* api) {
     if (is_default(t)) require_no_capture(handle_of(t), api);
 }

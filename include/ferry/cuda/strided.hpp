@@ -13,7 +13,8 @@ namespace ferry::inline v0::cuda::detail {
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
 /// Whether a side of a plan covers every byte between its first and its last, each once.
-[[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides, std::int64_t unit) noexcept {
+[[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
+                                      std::int64_t unit) noexcept {
     if (p.kind == copy_kind::empty) return false;
     std::int64_t low = offset, high = offset + unit, covered = unit;
     for (int i = 0; i < p.rank; ++i) {
@@ -23,7 +24,8 @@ namespace ferry::inline v0::cuda::detail {
         covered *= p.extents[i];
     }
     if (p.counts_bits() && (low % 8 != 0 || high % 8 != 0)) return false;
-    return covered == high - low;  // elements never overlap in a destination; in a source they might, and then a sum fits by chance
+    // Elements never overlap in a destination; in a source they might, and then a sum fits by chance.
+    return covered == high - low;
 }
 
 /// The same for a source, which may repeat bytes: its strides, by size, must continue each other.
@@ -43,7 +45,8 @@ namespace ferry::inline v0::cuda::detail {
     return true;
 }
 
-/// The loop whose steps are the largest in the destination, or in the source: cutting a dense side there leaves it dense.
+/// The loop whose steps are the largest in the destination, or in the source: cutting a dense side there leaves it
+/// dense.
 [[nodiscard]] constexpr int slowest(copy_plan const& p, std::int64_t const* strides) noexcept {
     int best = 0;
     auto const size = [&](int i) { return strides[i] < 0 ? -strides[i] : strides[i]; };
@@ -61,8 +64,8 @@ namespace ferry::inline v0::cuda::detail {
     return p;
 }
 
-/// How many indices of loop `level` make a slab of at most `most` bytes; all of them when the plan counts bits, whose parts
-/// need not begin at a byte.
+/// How many indices of loop `level` make a slab of at most `most` bytes; all of them when the plan counts bits, whose
+/// parts need not begin at a byte.
 [[nodiscard]] constexpr std::int64_t slab_of(copy_plan const& p, int level, std::int64_t most) noexcept {
     if (p.counts_bits() || p.rank == 0 || p.total_bytes <= most) return p.rank == 0 ? 1 : p.extents[level];
     std::int64_t const one = p.total_bytes / p.extents[level];
@@ -77,7 +80,11 @@ struct slabs {
     bool of_destination;
 
     slabs(copy_plan const& p, int along, std::int64_t most, bool destination) noexcept
-        : plan{p}, level{along}, step{slab_of(p, along, most)}, count{(p.extents[along] + step - 1) / step}, of_destination{destination} {}
+        : plan{p},
+          level{along},
+          step{slab_of(p, along, most)},
+          count{(p.extents[along] + step - 1) / step},
+          of_destination{destination} {}
 
     [[nodiscard]] copy_plan part(std::int64_t i) const noexcept {
         std::int64_t const begin = i * step, left = plan.extents[level] - begin;
@@ -88,7 +95,8 @@ struct slabs {
     [[nodiscard]] std::size_t size(std::int64_t i) const noexcept { return static_cast<std::size_t>(extent(i).size); }
     [[nodiscard]] extent_of_bytes extent(std::int64_t i) const noexcept {
         copy_plan const p = part(i);
-        return of_destination ? reach(p, p.dst_offset, p.dst_strides, written(p)) : reach(p, p.src_offset, p.src_strides, p.unit);
+        return of_destination ? reach(p, p.dst_offset, p.dst_strides, written(p))
+                              : reach(p, p.src_offset, p.src_strides, p.unit);
     }
 };
 

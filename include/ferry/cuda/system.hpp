@@ -20,20 +20,23 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be pinned or
-/// managed (R38).
+/// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be
+/// pinned or managed (R38).
 inline void require_place(void const* p, device said) {
     if (p == nullptr || (said.type == device_type::cpu && is_unknown(p))) return;
     device const is = where_is(p);
-    bool const fits = is.type == said.type || (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
+    bool const fits = is.type == said.type ||
+                      (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
                       (said.type == device_type::cpu && is_host_accessible(is));
     if (!fits)
         ferry::detail::fail(errc::foreign_pointer, "ferry::cuda::system",
-                            message{"the tensor says that its data is on "} << name(said.type) << ", the driver that it is on " << name(is.type)
+                            message{"the tensor says that its data is on "}
+                                << name(said.type) << ", the driver that it is on " << name(is.type)
                                 << ": its producer names the wrong device, or has freed it");
     if (said.type == device_type::cuda && is.type == device_type::cuda && is.id != said.id)
         ferry::detail::fail(errc::device, "ferry::cuda::system",
-                            message{"the tensor says that its data is on cuda:"} << said.id << ", the driver that it is on cuda:" << is.id
+                            message{"the tensor says that its data is on cuda:"}
+                                << said.id << ", the driver that it is on cuda:" << is.id
                                 << ": its producer names the wrong device");
 }
 
@@ -48,17 +51,20 @@ inline void require_place(void const* p, device said) {
 
 }  // namespace detail
 
-/// The CUDA back end that owns nothing: every verb is plain calls of the runtime, on the streams that it is given. Copies
-/// between GPUs go from peer to peer where the machine allows it. Never waits for more than one stream. The host waits for that
-/// stream when it copies from or between host memory, or a layout that no few pitched copies can carry, which goes through the
-/// host; without a stream work runs on the per-thread default stream. Stateless but for one event per thread and device;
-/// thread-safe. `copier` is the fast one.
+/// The CUDA back end that owns nothing: every verb is plain calls of the runtime, on the streams that it is given.
+/// Copies between GPUs go from peer to peer where the machine allows it. Never waits for more than one stream. The host
+/// waits for that stream when it copies from or between host memory, or a layout that no few pitched copies can carry,
+/// which goes through the host; without a stream work runs on the per-thread default stream. Stateless but for one
+/// event per thread and device; thread-safe. `copier` is the fast one.
 struct system_back_end {
-    [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu || uses_cuda_streams(d.type); }
+    [[nodiscard]] constexpr bool reaches(device d) const noexcept {
+        return d.type == device_type::cpu || uses_cuda_streams(d.type);
+    }
 
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
-    /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports. Then nothing is queued.
+    /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports. Then nothing is
+    /// queued.
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return;
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
@@ -80,7 +86,8 @@ struct system_back_end {
             if (to.type == device_type::cuda) detail::enable_peer(to.id, from.id, src);
         }
         detail::transfer(plan, dst, to, src, from, s);
-        // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is pinned.
+        // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
+        // pinned.
         if (queued && from.type != device_type::cpu) return;
         check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
     }

@@ -10,8 +10,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Memory of the current device, there for work queued on a stream from now, and given back after what is queued there by the
-/// end of the scope. Never blocks.
+/// Memory of the current device, there for work queued on a stream from now, and given back after what is queued there
+/// by the end of the scope. Never blocks.
 class temporary {
    public:
     /// From the current pool of device `id`, which is the current one. \throws error  errc::out_of_memory

@@ -14,9 +14,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The event of this thread for the device and the context that are current. An event from before a reset of the device is never touched
-/// again: its handle points to what is gone. No event is destroyed: threads that end leave theirs to others, since after a
-/// reset, which often ends a program, destroying one is undefined.
+/// The event of this thread for the device and the context that are current. An event from before a reset of the device
+/// is never touched again: its handle points to what is gone. No event is destroyed: threads that end leave theirs to
+/// others, since after a reset, which often ends a program, destroying one is undefined.
 class thread_events {
    public:
     [[nodiscard]] cudaEvent_t get(std::int32_t device_id) {
@@ -36,7 +36,9 @@ class thread_events {
             if (known.id == stream_id) return known.e;
         return nullptr;
     }
-    void remember(unsigned long long stream_id, cudaEvent_t e) noexcept { streams_[next_++ % streams_.size()] = {stream_id, e}; }
+    void remember(unsigned long long stream_id, cudaEvent_t e) noexcept {
+        streams_[next_++ % streams_.size()] = {stream_id, e};
+    }
 
     thread_events() = default;
     thread_events(thread_events const&) = delete;
@@ -97,15 +99,16 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
     check_driver(driver().event_record(e, s), "cuEventRecord", [&] { return cudaEventRecord(e, s); });
 }
 
-/// A number that no two streams of the process share, be one made after the other is gone. Not of streams that are captured.
+/// A number that no two streams of the process share, be one made after the other is gone. Not of streams that are
+/// captured.
 [[nodiscard]] inline unsigned long long id_of(cudaStream_t s) {
     unsigned long long id = 0;
     check_driver(driver().stream_id(s, &id), "cuStreamGetId", [&] { return cudaStreamGetId(s, &id); });
     return id;
 }
 
-/// Records the event of this thread for the stream's context, and gives it. The stream is not captured. A wait refers to the
-/// latest record when it is queued, so that one event serves all that a thread orders, one after the other.
+/// Records the event of this thread for the stream's context, and gives it. The stream is not captured. A wait refers
+/// to the latest record when it is queued, so that one event serves all that a thread orders, one after the other.
 [[nodiscard]] FERRY_HIDDEN inline cudaEvent_t record(stream_token from) {
     thread_local thread_events events;
     cudaStream_t const s = handle_of(from);

@@ -20,7 +20,8 @@ struct extent_of_bytes {
     std::int64_t size;
 };
 
-[[nodiscard]] constexpr extent_of_bytes reach(copy_plan const& p, std::int64_t offset, std::int64_t const* strides, std::int64_t unit) noexcept {
+[[nodiscard]] constexpr extent_of_bytes reach(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
+                                              std::int64_t unit) noexcept {
     std::int64_t low = offset, high = offset + unit;
     for (int i = 0; i < p.rank; ++i) {
         auto const far = (p.extents[i] - 1) * strides[i];
@@ -33,7 +34,8 @@ struct extent_of_bytes {
     return {low, high - low};
 }
 
-/// Whether a plan is better queued copy by copy than taken through the host: a call costs about what 16 KiB of pageable memory do.
+/// Whether a plan is better queued copy by copy than taken through the host: a call costs about what 16 KiB of pageable
+/// memory do.
 [[nodiscard]] constexpr bool is_worth_queueing(copy_plan const& p) noexcept {
     if (p.counts_bits()) return false;
     auto const calls = count_copies(p, p.unit);
@@ -48,7 +50,8 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return step;
 }
 
-/// The forward copy of what a plan in bytes reads, each element once, into compact memory; the plan then reads from there.
+/// The forward copy of what a plan in bytes reads, each element once, into compact memory; the plan then reads from
+/// there.
 [[nodiscard]] constexpr loop_nest gather_source(copy_plan& p) noexcept {
     loop_nest forward;
     forward.src_offset = p.src_offset;
@@ -78,9 +81,10 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return forward;
 }
 
-/// Copies by the host what lies on a GPU or two: brings the source, copies there, takes the result back. Slow, right for every
-/// layout, and writes no byte between the destination's elements; only of bytes that elements share with others (R19) the other
-/// bits are written back as they were. Blocks the host until the stream has run, and has finished when it returns.
+/// Copies by the host what lies on a GPU or two: brings the source, copies there, takes the result back. Slow, right
+/// for every layout, and writes no byte between the destination's elements; only of bytes that elements share with
+/// others (R19) the other bits are written back as they were. Blocks the host until the stream has run, and has
+/// finished when it returns.
 inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, device from, cudaStream_t s) {
     bool const dst_far = to.type == device_type::cuda, src_far = from.type == device_type::cuda;
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
@@ -93,7 +97,8 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     };
     auto const src_reach = reach(p, p.src_offset, p.src_strides, p.unit);
     auto const dst_reach = reach(p, p.dst_offset, p.dst_strides, p.unit + p.zero_bits);
-    bool const whole = p.counts_bits() || src_reach.size <= 4 * p.total_bytes;  // what lies between costs less than the calls
+    // What lies between costs less than the calls.
+    bool const whole = p.counts_bits() || src_reach.size <= 4 * p.total_bytes;
     loop_nest const back = p;
     loop_nest gathered;
     std::int64_t src_bytes = src_reach.size, dst_bytes = dst_reach.size;

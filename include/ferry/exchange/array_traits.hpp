@@ -15,17 +15,19 @@ namespace ferry::inline v0 {
 /// The customisation point of an array library: specialise it for the array type. Only `view` is needed, for T& and for
 /// T const& (which yields a read-only tensor); each of the others adds an ability of its own:
 ///
-/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: where the elements are. Borrows extents and strides from the array.
+/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: where the elements are. Borrows extents and strides from the
+/// array.
 ///   Throws where one tensor on one device cannot say it: sharded, sparse (R41).
 /// - `Owner share(T const&)`: another handle to the same memory, so that an lvalue can be exported.
 /// - `T adopt(managed_tensor)`: takes over a tensor without a copy; `T adopt(managed_tensor&&)` does as well.
-/// - `T allocate(data_type, shape_view, device)`: fresh memory of the library's own for copies, on that device, which any
+/// - `T allocate(data_type, shape_view, device)`: fresh memory of the library's own for copies, on that device, which
+/// any
 ///   stream may write at once; throws where it has none.
 /// - `stream_token ready_on(T const&)`: the stream on which pending work on the array runs, or already_ready.
 /// - `stream_token current_stream(device)`: the stream on which this thread will use what it imports.
 ///
-/// All are public and static; overload sets and templates will do. What has one of these names and another signature does not
-/// compile: see exchange/detail/adapter.hpp. A type without `view` may have a member `ferry_view()` instead.
+/// All are public and static; overload sets and templates will do. What has one of these names and another signature
+/// does not compile: see exchange/detail/adapter.hpp. A type without `view` may have a member `ferry_view()` instead.
 template <class Array>
 struct array_traits;
 
@@ -35,11 +37,12 @@ namespace detail {
 template <class T>
 concept views_a_copy = requires { static_cast<tensor_view (*)(T)>(array_traits<T>::view); };
 
-/// It takes the tensor over, by value or as an rvalue. By const reference it cannot: the tensor would die after the call.
+/// It takes the tensor over, by value or as an rvalue. By const reference it cannot: the tensor would die after the
+/// call.
 template <class T>
-concept takes_over = requires { static_cast<T (*)(managed_tensor)>(array_traits<T>::adopt); } ||
-                     requires { static_cast<T (*)(managed_tensor&&)>(array_traits<T>::adopt); } ||
-                     !requires(managed_tensor const& m) { array_traits<T>::adopt(m); };
+concept takes_over = requires { static_cast<T (*)(managed_tensor)>(array_traits<T>::adopt); } || requires {
+    static_cast<T (*)(managed_tensor&&)>(array_traits<T>::adopt);
+} || !requires(managed_tensor const& m) { array_traits<T>::adopt(m); };
 
 }  // namespace detail
 
@@ -59,8 +62,8 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
-/// A second handle to its memory can be made, and is its own: a reference would be copied, with its elements. Not required:
-/// that the handle has the array's type.
+/// A second handle to its memory can be made, and is its own: a reference would be copied, with its elements. Not
+/// required: that the handle has the array's type.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::share(a) } -> viewable;

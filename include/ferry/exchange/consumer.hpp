@@ -18,12 +18,13 @@ namespace ferry::inline v0 {
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 
-/// The array takes short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Others get an error (R21).
+/// The array takes short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Others get an error
+/// (R21).
 template <class T>
 concept takes_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
-/// The array knows sub-byte elements that take a byte each: array_traits<T>::padded_elements is true. For the others they
-/// are packed on import, which takes a copy (R13).
+/// The array knows sub-byte elements that take a byte each: array_traits<T>::padded_elements is true. For the others
+/// they are packed on import, which takes a copy (R13).
 template <class T>
 concept takes_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 
@@ -33,7 +34,10 @@ namespace detail {
 template <class T>
 consteval bool is_consumer() {
     if constexpr (consumer<T> || declares_adopt<T>) return is_sound<T>();
-    else static_assert(consumer<T>, "ferry: this type cannot take a tensor over: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
+    else
+        static_assert(
+            consumer<T>,
+            "ferry: this type cannot take a tensor over: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
     return false;
 }
 
@@ -43,8 +47,10 @@ void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::
     if constexpr (!takes_vectors<Consumer>) {
         if (v.dtype().lanes != 1)
             fail(errc::dtype, "ferry::from_dlpack",
-                 message{"dtype "} << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                     << " lanes, and this consumer has no vector elements (R21): view it as uint8 at its producer", where);
+                 message{"dtype "}
+                     << v.dtype() << " has " << unsigned{v.dtype().lanes}
+                     << " lanes, and this consumer has no vector elements (R21): view it as uint8 at its producer",
+                 where);
     }
 }
 
@@ -56,14 +62,15 @@ template <consumer Consumer>
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 
-/// The stream on which the consumer will use a tensor: what the request says, else its own current one. Every import comes by
-/// here first, so this is where a consumer that is almost right is told.
+/// The stream on which the consumer will use a tensor: what the request says, else its own current one. Every import
+/// comes by here first, so this is where a consumer that is almost right is told.
 template <class Consumer>
 [[nodiscard]] request with_stream(request wish, [[maybe_unused]] device where) {
     static_assert(is_consumer<Consumer>());
     if constexpr (tells_current_stream<Consumer>) {
         device const target = wish.device.value_or(where);
-        if (wish.stream.is_none() && target.type != device_type::cpu) wish.stream = array_traits<Consumer>::current_stream(target);
+        if (wish.stream.is_none() && target.type != device_type::cpu)
+            wish.stream = array_traits<Consumer>::current_stream(target);
     }
     return wish;
 }

@@ -17,13 +17,13 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// What is left to do once a producer has answered: it may have ignored `copy` and `device`, which then are the consumer's
-/// debts (R56, R58). `ready` says where the tensor is ready now.
+/// What is left to do once a producer has answered: it may have ignored `copy` and `device`, which then are the
+/// consumer's debts (R56, R58). `ready` says where the tensor is ready now.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, stream_token ready, BackEnd& b,
                                           std::source_location where) {
     if (!got) return ferry::to_dlpack(std::move(got), wish, b, ready, where);  // which says so
-    require_lanes<Consumer>(got.view(), where);  // before anything is copied
+    require_lanes<Consumer>(got.view(), where);                                // before anything is copied
     wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
     if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
@@ -33,31 +33,34 @@ template <class Consumer, class BackEnd>
     if (d.act == action::share) return ferry::to_dlpack(std::move(got), wish, b, ready, where);
     if (!takes_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
-    auto* const raw = fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
+    auto* const raw =
+        fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
     managed_tensor const spent{std::move(got)};  // copied, and nobody reads it any more
     return trusted::adopt(raw);
 }
 
 /// Where a tensor is ready after a handshake: on the stream that the request named, else on the default stream (R44); a
-/// producer without one has synchronised (R49), as it always has for the host (R48). A stream of another family went to a
-/// producer that ignored the wanted device, and told it nothing.
+/// producer without one has synchronised (R49), as it always has for the host (R48). A stream of another family went to
+/// a producer that ignored the wanted device, and told it nothing.
 [[nodiscard]] constexpr stream_token ready_after(request const& asked, device where) noexcept {
-    bool const told = asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
+    bool const told =
+        asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
     stream_token const on = told ? asked.stream : default_stream(where);
     return on.names_stream() ? on : already_ready;
 }
 
 /// The same after a handshake.
 template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b, std::source_location where) {
+[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b,
+                                          std::source_location where) {
     auto const ready = ready_after(wish, got.device());
     return settle_debts<Consumer>(std::move(got), wish, ready, b, where);
 }
 
 }  // namespace detail
 
-/// Imports a tensor without a producer behind it: nobody can be asked, so `ready_on` says where it is ready now, and must for
-/// memory off the host (ferry::already_ready when nothing is pending).
+/// Imports a tensor without a producer behind it: nobody can be asked, so `ready_on` says where it is ready now, and
+/// must for memory off the host (ferry::already_ready when nothing is pending).
 ///
 /// Consumes `tensor` on success; on failure before adopt it is still the caller's.
 /// \throws error  as below
@@ -65,16 +68,17 @@ template <class Consumer, class BackEnd>
 [[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& asked, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
     auto const wish = detail::with_stream<Consumer>(asked, tensor.device());
-    return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(tensor), wish, ready_on, b, where), where);
+    return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(tensor), wish, ready_on, b, where),
+                                     where);
 }
 
 /// Imports a tensor from any producer under a request: asks it for what the request says, makes up for what it does not
 /// honour, validates what comes, and gives it to array_traits<Consumer>::adopt (R43, R48, R53, R56–R58).
 ///
-/// Arrays come in as to_dlpack takes them (lvalues are shared, rvalues moved); raw structs and exporters are taken over,
-/// and released exactly once whatever fails; a raw struct off the host needs the overload that says where it is ready. The
-/// result is flagged is_copied when anybody copied. Synchronises as the request says: nothing blocks when it names a stream;
-/// with device = cpu the data is there on return.
+/// Arrays come in as to_dlpack takes them (lvalues are shared, rvalues moved); raw structs and exporters are taken
+/// over, and released exactly once whatever fails; a raw struct off the host needs the overload that says where it is
+/// ready. The result is flagged is_copied when anybody copied. Synchronises as the request says: nothing blocks when it
+/// names a stream; with device = cpu the data is there on return.
 ///
 /// \throws error  as from_dlpack(raw) and to_dlpack;  what an exporter or adopt throws;  std::bad_alloc
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
@@ -82,7 +86,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
                                    std::source_location where = std::source_location::current()) {
     using P = std::remove_cvref_t<Producer>;
     static_assert(detail::is_consumer<Consumer>());
-    static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
+    static_assert(back_end<std::remove_reference_t<BackEnd>>,
+                  "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
     if constexpr (std::same_as<P, managed_tensor>) {
         static_assert(!std::is_lvalue_reference_v<Producer>, "ferry: a managed_tensor has one owner: move it in");
         return from_dlpack<Consumer>(std::move(from), asked, b, stream_token{}, where);
@@ -93,7 +98,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         };
         return from_dlpack<Consumer>(take(), asked, b, stream_token{}, where);
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
-        // Asked for host memory, whoever does not honour that must not take -1 for leave to hand out unfinished data (R48).
+        // Asked for host memory, whoever does not honour that must not take -1 for leave to hand out unfinished data
+        // (R48).
         request wish = asked;
         if (wish.device && wish.device->type == device_type::cpu && wish.stream.is_no_sync()) wish.stream = {};
         if (wish.device) wish = detail::with_stream<Consumer>(wish, *wish.device);

@@ -15,7 +15,8 @@
 
 namespace ferry::inline v0 {
 
-/// Nothing is pending on the data: any stream, and the host, may use it now. For tensors off the host that nobody writes.
+/// Nothing is pending on the data: any stream, and the host, may use it now. For tensors off the host that nobody
+/// writes.
 inline constexpr stream_token already_ready = stream_token::no_sync();
 
 /// What a producer knows of its tensor.
@@ -26,9 +27,9 @@ struct producer_facts {
     /// The stream on which pending work runs, or already_ready; none when the producer cannot say. On the host nothing
     /// is ever pending.
     stream_token ready_on{};
-    bool is_shareable = true;    ///< the owner can be moved in, or shared
-    /// The layout can be handed over: DLPack has words for it (R21: packed data may begin within a byte) and the consumer
-    /// takes it (R13: padded sub-byte elements).
+    bool is_shareable = true;  ///< the owner can be moved in, or shared
+    /// The layout can be handed over: DLPack has words for it (R21: packed data may begin within a byte) and the
+    /// consumer takes it (R13: padded sub-byte elements).
     bool is_describable = true;
 };
 
@@ -45,13 +46,14 @@ enum class wait : std::uint8_t {
 /// What is to be done, in full.
 struct decision {
     action act = action::share;
-    device to = cpu;        ///< the device that the result names
+    device to = cpu;  ///< the device that the result names
     wait how = wait::none;
-    stream_token on{};      ///< the consumer's stream for wait::order; where a copy is queued (none: copy synchronously)
-    version stamp{};        ///< version::legacy: the unversioned struct (R57)
+    /// The consumer's stream for wait::order; where a copy is queued (none: copy synchronously)
+    stream_token on{};
+    version stamp{};  ///< version::legacy: the unversioned struct (R57)
     flags bits = flags::none;
-    errc reason = errc::ok;        ///< of a refusal
-    char const* cure = nullptr;    ///< of a refusal: what was wrong and what would do
+    errc reason = errc::ok;      ///< of a refusal
+    char const* cure = nullptr;  ///< of a refusal: what was wrong and what would do
 
     friend constexpr bool operator==(decision const&, decision const&) = default;
 };
@@ -74,8 +76,8 @@ namespace detail {
     return {};
 }
 
-/// Whether memory of `from` can be used as memory of `to` as it stands: what the host reads is CPU memory, managed memory is
-/// CUDA memory (R39, R53).
+/// Whether memory of `from` can be used as memory of `to` as it stands: what the host reads is CPU memory, managed
+/// memory is CUDA memory (R39, R53).
 [[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
     return is_same_place(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
            (to.type == device_type::cuda && from.type == device_type::cuda_managed);
@@ -88,9 +90,11 @@ namespace detail {
 
 }  // namespace detail
 
-/// Decides an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57). Reads its arguments and nothing else;
-/// constexpr, no failure but a decision to refuse. Inlined, so that nothing is left of it where the request is known.
-[[nodiscard]] FERRY_ALWAYS_INLINE constexpr decision negotiate(producer_facts const& facts, request const& wish) noexcept {
+/// Decides an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57). Reads its arguments and nothing
+/// else; constexpr, no failure but a decision to refuse. Inlined, so that nothing is left of it where the request is
+/// known.
+[[nodiscard]] FERRY_ALWAYS_INLINE constexpr decision negotiate(producer_facts const& facts,
+                                                               request const& wish) noexcept {
     using detail::refuse;
     bool const legacy = wish.max_version.is_legacy();
     bool const read_only = has(facts.bits, flags::read_only);
@@ -99,11 +103,13 @@ namespace detail {
     decision d;
     d.to = wish.device.value_or(facts.where);
     if (ignores_id(d.to.type)) d.to.id = 0;  // R35
-    if (!is_known(d.to.type) || d.to.id < 0) return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
+    if (!is_known(d.to.type) || d.to.id < 0)
+        return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
 
     // The stream belongs to the target device (R48).
     if (wish.stream.is_ambiguous())
-        return refuse(errc::stream, "the stream is a null handle: say the legacy default or the per-thread default stream (R44)");
+        return refuse(errc::stream,
+                      "the stream is a null handle: say the legacy default or the per-thread default stream (R44)");
     if (!fits(wish.stream, d.to.type))
         return refuse(errc::stream, d.to.type == device_type::cpu
                                         ? "memory of the CPU has no streams: leave the stream out (R46, R48)"
@@ -116,18 +122,23 @@ namespace detail {
     if (fresh || !reachable || unspeakable || !facts.is_describable) {
         if (wish.copy == copy_policy::never) {
             if (!reachable)
-                return refuse(errc::copy_needed, "the data is on another device and copy=False forbids to copy it (R53, R54)");
+                return refuse(errc::copy_needed,
+                              "the data is on another device and copy=False forbids to copy it (R53, R54)");
             if (!facts.is_describable)
-                return refuse(errc::copy_needed, "the packing of the elements cannot be handed over as it is, and copy=False forbids to copy them (R13, R21)");
-            return refuse(errc::copy_needed, "the legacy struct has no flags, and copy=False forbids to copy read-only or padded "
-                                             "data: ask for max_version=(1, 0) (R15)");
+                return refuse(
+                    errc::copy_needed,
+                    "the packing of the elements cannot be handed over as it is, and copy=False forbids to copy them (R13, R21)");
+            return refuse(errc::copy_needed,
+                          "the legacy struct has no flags, and copy=False forbids to copy read-only or padded "
+                          "data: ask for max_version=(1, 0) (R15)");
         }
         d.act = action::copy;
     } else if (!facts.is_shareable) {
-        return refuse(errc::not_shareable, wish.copy == copy_policy::never
-                                               ? "the owner cannot be shared: move it in, or borrow()"
-                                               : "the owner cannot be shared: move it in, borrow(), add array_traits::share, or "
-                                                 "ask for copy_policy::always");
+        return refuse(errc::not_shareable,
+                      wish.copy == copy_policy::never
+                          ? "the owner cannot be shared: move it in, or borrow()"
+                          : "the owner cannot be shared: move it in, borrow(), add array_traits::share, or "
+                            "ask for copy_policy::always");
     }
 
     // Who waits for whom (R43, R48, R49)?
@@ -149,12 +160,16 @@ namespace detail {
     }
     if (pending && (d.how != wait::none || d.act == action::copy)) {
         if (!ready.names_stream())
-            return refuse(errc::stream, "nobody said on which stream the data is ready: pass ready_on, add "
-                                        "array_traits::ready_on, or say ferry::already_ready");
+            return refuse(errc::stream,
+                          "nobody said on which stream the data is ready: pass ready_on, add "
+                          "array_traits::ready_on, or say ferry::already_ready");
         if (ready.is_ambiguous())
-            return refuse(errc::stream, "the data is ready on a null stream: say the legacy default or the per-thread default (R44)");
+            return refuse(errc::stream,
+                          "the data is ready on a null stream: say the legacy default or the per-thread default (R44)");
         if (!fits(ready, facts.where.type))
-            return refuse(errc::stream, "the stream on which the data is ready belongs to another kind of device than the data (R43–R45)");
+            return refuse(
+                errc::stream,
+                "the stream on which the data is ready belongs to another kind of device than the data (R43–R45)");
     }
 
     // What the struct says (R4, R11–R13, R57).

@@ -7,8 +7,8 @@
 
 namespace ferry::inline v0 {
 
-/// Makes work that is queued on `to` later run after all that is queued on `from` now (R43). Equal streams, or a side on
-/// which nothing runs, cost nothing. Does not block the host.
+/// Makes work that is queued on `to` later run after all that is queued on `from` now (R43). Equal streams, or a side
+/// on which nothing runs, cost nothing. Does not block the host.
 ///
 /// \throws  what the back end reports
 template <class BackEnd>

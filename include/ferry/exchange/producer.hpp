@@ -12,7 +12,8 @@
 namespace ferry::inline v0 {
 
 /// A protocol of its own behind which a tensor is asked for by request, a Python object for instance:
-/// `managed_tensor ferry_export(request const&)`. Not required: that it honours the request; from_dlpack makes up for it.
+/// `managed_tensor ferry_export(request const&)`. Not required: that it honours the request; from_dlpack makes up for
+/// it.
 template <class P>
 concept exporter = requires(P& p, request const& r) {
     { p.ferry_export(r) } -> std::same_as<managed_tensor>;

@@ -48,19 +48,23 @@ inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_c
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
 
-/// A copy of `v` in the fresh memory that `owner` holds and `view_of_owner` describes, with the waits of the decision. The
-/// struct exists before the copy is queued, so that no failure to make it can free memory that a queued copy still writes.
-/// The copy takes `source` over, if there is one, when it may still be read (R50); nothing is taken on failure.
+/// A copy of `v` in the fresh memory that `owner` holds and `view_of_owner` describes, with the waits of the decision.
+/// The struct exists before the copy is queued, so that no failure to make it can free memory that a queued copy still
+/// writes. The copy takes `source` over, if there is one, when it may still be read (R50); nothing is taken on failure.
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
-[[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d, stream_token ready,
-                             BackEnd& b, managed_tensor* source, char const* api, std::source_location where) {
+[[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
+                             stream_token ready, BackEnd& b, managed_tensor* source, char const* api,
+                             std::source_location where) {
     tensor_view const fresh = view_of_owner(owner);
     if (!is_same_place(fresh.device(), d.to))
         fail(errc::device, api,
-             message{"the copy is wanted on "} << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
-                 << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none", where);
+             message{"the copy is wanted on "}
+                 << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
+                 << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none",
+             where);
     if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
-        fail(errc::flags, api, message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
+        fail(errc::flags, api,
+             message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
     auto const packing = fresh.flags() & flags::subbyte_padded;
     auto const view_at = [&](copied<Owner>& c) { return tensor_view{view_of_owner(c.memory)}; };
     Raw* const raw = make_raw<Raw>(copied<Owner>{std::move(owner), {}}, view_at, d.to,
@@ -82,11 +86,13 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     return raw;
 }
 
-/// Carries out a decision for a tensor `v` that is ready on `ready`. `Array` lends its own memory to copies when it can;
-/// `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued copy has run.
+/// Carries out a decision for a tensor `v` that is ready on `ready`. `Array` lends its own memory to copies when it
+/// can; `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued
+/// copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready_on, BackEnd& b, ShareAs share_as,
-                          char const* api, std::source_location where, managed_tensor* source = nullptr) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready_on,
+                                              BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
+                                              managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
     stream_token const ready = ready_on.on_device(v.device());
     if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);
@@ -97,10 +103,11 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
     require_reach(b, d.to, api, where);
     validate_view(v, api, where);
     if constexpr (allocates<Array>) {
-        return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b, source, api,
-                              where);
+        return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
+                              source, api, where);
     } else {
-        tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, d.bits & flags::subbyte_padded};
+        tensor_view const sized{static_cast<void*>(nullptr),   v.dtype(), v.shape(), {}, d.to,
+                                d.bits & flags::subbyte_padded};
         auto memory = b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on);
         auto const view_of_memory = [&](auto& m) {
             return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, d.to, sized.flags()};
@@ -111,7 +118,8 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
 
 /// Owns an rvalue, or another handle to an lvalue, as it stands.
 template <class Array>
-[[nodiscard]] DLManagedTensorVersioned* own_versioned(Array&& array, flags bits, char const* api, std::source_location where) {
+[[nodiscard]] DLManagedTensorVersioned* own_versioned(Array&& array, flags bits, char const* api,
+                                                      std::source_location where) {
     auto const own = [&](auto&& owner) {
         device const place = view_of(owner).device();
         return make_raw<DLManagedTensorVersioned>(std::move(owner), view_of, place, bits, version::current, api, where);
@@ -122,20 +130,25 @@ template <class Array>
 
 /// An object of a derived class, moved through its base, would leave behind what it is more: its elements, often.
 template <class Array>
-void require_whole([[maybe_unused]] Array& array, [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
+void require_whole([[maybe_unused]] Array& array, [[maybe_unused]] char const* api,
+                   [[maybe_unused]] std::source_location where) {
 #if FERRY_HAS_RTTI
     if constexpr (std::is_polymorphic_v<Array> && !std::is_final_v<Array>)
         if (typeid(array) != typeid(Array))
-            fail(errc::argument, api,
-                 message{"the array is of a class derived from the one that it is moved as, and would be sliced: move it as what it "
-                         "is, add array_traits<T>::share, or give make_managed a smart pointer to it"}, where);
+            fail(
+                errc::argument, api,
+                message{
+                    "the array is of a class derived from the one that it is moved as, and would be sliced: move it as what it "
+                    "is, add array_traits<T>::share, or give make_managed a smart pointer to it"},
+                where);
 #endif
 }
 
 /// Exports an array as the struct that `Raw` names.
 template <managed_struct Raw, class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v, stream_token ready, BackEnd& b,
-                                char const* api, std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v,
+                                                    stream_token ready, BackEnd& b, char const* api,
+                                                    std::source_location where) {
     using T = std::remove_reference_t<Array>;
     if constexpr (!std::is_lvalue_reference_v<Array>) require_whole(array, api, where);
     auto const share_as = [&]() -> Raw* {
@@ -143,9 +156,11 @@ template <managed_struct Raw, class Array, class BackEnd>
             return make_raw<Raw>(std::move(array), view_of, d.to, d.bits, d.stamp, api, where);
         } else if constexpr (shareable<T>) {
             auto other = array_traits<std::remove_cv_t<T>>::share(array);
-            auto const bits = d.bits | (view_of(other).flags() & flags::read_only);  // the handle may allow less than the array
+            // The handle may allow less than the array.
+            auto const bits = d.bits | (view_of(other).flags() & flags::read_only);
             if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
-                fail(errc::read_only, api, message{"the legacy struct cannot say that the shared data is read-only (R15)"}, where);
+                fail(errc::read_only, api,
+                     message{"the legacy struct cannot say that the shared data is read-only (R15)"}, where);
             return make_raw<Raw>(std::move(other), view_of, d.to, bits, d.stamp, api, where);
         } else {
             return nullptr;  // negotiate refuses what cannot be shared
@@ -166,33 +181,41 @@ template <class Array, class BackEnd>
                                                                   std::source_location where) {
     tensor_view const v = view_of(array);
     auto const ready = detail::ready_on(array);
-    auto const d = negotiate(facts_of(v, ready, !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>), wish);
-    return trusted::adopt(export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
+    auto const d = negotiate(
+        facts_of(v, ready, !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>), wish);
+    return trusted::adopt(
+        export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
 }
 
 }  // namespace detail
 
 /// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
 ///
-/// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here: what is
-/// more than that, an object of a derived class, is refused. An lvalue is shared by array_traits::share, as
-/// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`). What is shared is read-only where
-/// the array or its constness says so (R11); a copy is compact, writable and flagged is_copied (R12).
+/// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here:
+/// what is more than that, an object of a derived class, is refused. An lvalue is shared by array_traits::share, as
+/// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`).
+/// What is shared is read-only where the array or its constness says so (R11); a copy is compact, writable and flagged
+/// is_copied (R12).
 ///
-/// Synchronises as the request says: with a stream, that stream is ordered after array_traits::ready_on and nothing blocks
-/// (R43); with device = cpu, and for pinned and managed memory without a stream, the data is there on return (R48, R49).
-/// On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its source alive,
-/// as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued copy.
+/// Synchronises as the request says: with a stream, that stream is ordered after array_traits::ready_on and nothing
+/// blocks (R43); with device = cpu, and for pinned and managed memory without a stream, the data is there on return
+/// (R48, R49). On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its
+/// source alive, as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued
+/// copy.
 ///
-/// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what `validate` finds in the view; what
+/// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what
+/// `validate` finds in the view; what
 ///                the back end reports;  std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
     requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
-    static_assert(back_end<std::remove_reference_t<BackEnd>>, "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
-    static_assert(detail::can_move<Array>, "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
-                                           "share this one by passing it without std::move");
+    static_assert(back_end<std::remove_reference_t<BackEnd>>,
+                  "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
+    static_assert(
+        detail::can_move<Array>,
+        "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
+        "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
         return detail::export_versioned(std::forward<Array>(array), wish, b, where);
 }
@@ -201,18 +224,22 @@ template <class Array, class BackEnd = host_back_end const&>
 template <class Array>
     requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
-    static_assert(detail::can_move<Array>, "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
-                                           "share this one by passing it without std::move");
+    static_assert(
+        detail::can_move<Array>,
+        "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
+        "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
-        static_assert(!std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
-                      "ferry: to_dlpack(lvalue) needs an owner: move it, or borrow() it, or add array_traits<T>::share, or ask for "
-                      "{.copy = ferry::copy_policy::always}");
+        static_assert(
+            !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
+            "ferry: to_dlpack(lvalue) needs an owner: move it, or borrow() it, or add array_traits<T>::share, or ask for "
+            "{.copy = ferry::copy_policy::always}");
         return detail::export_versioned(std::forward<Array>(array), request{}, host_only, where.location);
     }
 }
 
-/// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. The result is ready as
-/// `wish.stream` says; `ready_on` is where it is ready now, and must be said for memory off the host.
+/// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. The
+/// result is ready as `wish.stream` says; `ready_on` is where it is ready now, and must be said for memory off the
+/// host.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's.
 /// \throws error  as above
@@ -221,16 +248,20 @@ template <class BackEnd = host_back_end const&>
                                        stream_token ready_on = {},
                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_dlpack";
-    if (!tensor) detail::fail(errc::consumed, api, message{"the managed_tensor holds nothing: it was moved from or released"}, where);
+    if (!tensor)
+        detail::fail(errc::consumed, api, message{"the managed_tensor holds nothing: it was moved from or released"},
+                     where);
     tensor_view const v = tensor.view();
     auto const d = negotiate(detail::facts_of(v, ready_on, true), wish);
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
         if (is_same_place(d.to, v.device())) return nullptr;
         auto const bits = d.bits | (v.flags() & flags::is_copied);
-        return detail::make_raw<DLManagedTensorVersioned>(std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
+        return detail::make_raw<DLManagedTensorVersioned>(
+            std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
     };
-    auto* const raw = detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
-    if (raw == nullptr) return std::move(tensor);  // as it is, with the fields that were checked (R33)
+    auto* const raw =
+        detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
+    if (raw == nullptr) return std::move(tensor);   // as it is, with the fields that were checked (R33)
     managed_tensor const spent{std::move(tensor)};  // copied, and nobody reads it any more
     return detail::trusted::adopt(raw);
 }

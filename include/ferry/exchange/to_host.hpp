@@ -12,9 +12,9 @@
 
 namespace ferry::inline v0 {
 
-/// The tensor of any producer, on the host, ready: shares what the host can read and copies the rest (R39, R48, R53). When
-/// it returns the data is there, whatever stream produced it (D7). A copy is flagged is_copied; its memory comes from the
-/// back end, or from a space of yours with `allocating_from{space, back_end}`.
+/// The tensor of any producer, on the host, ready: shares what the host can read and copies the rest (R39, R48, R53).
+/// When it returns the data is there, whatever stream produced it (D7). A copy is flagged is_copied; its memory comes
+/// from the back end, or from a space of yours with `allocating_from{space, back_end}`.
 ///
 /// \throws error  as from_dlpack
 template <class Producer, class BackEnd = host_back_end const&>
@@ -24,8 +24,8 @@ template <class Producer, class BackEnd = host_back_end const&>
     return from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
 }
 
-/// The same for a tensor without a producer behind it: nobody can be asked, so say where it is ready (`ferry::already_ready`
-/// when nothing is pending). On failure the tensor is still the caller's.
+/// The same for a tensor without a producer behind it: nobody can be asked, so say where it is ready
+/// (`ferry::already_ready` when nothing is pending). On failure the tensor is still the caller's.
 template <class BackEnd>
 [[nodiscard]] managed_tensor to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {

@@ -21,8 +21,9 @@ namespace ferry::inline v0::ipc {
 struct attach_options {
     /// Who remembers the mapping; without one it is made for this tensor alone.
     ipc::session* session = nullptr;
-    /// Where the data will be used: it waits for the exporter's work, and the exporter can wait for what is queued on it when
-    /// the tensor is dropped. Without one the host waits, and nothing may be pending when the tensor is dropped.
+    /// Where the data will be used: it waits for the exporter's work, and the exporter can wait for what is queued on
+    /// it when the tensor is dropped. Without one the host waits, and nothing may be pending when the tensor is
+    /// dropped.
     stream_token stream{};
     /// Where to open memory of a device; nothing: on the one that it is on.
     std::optional<ferry::device> device{};
@@ -30,22 +31,23 @@ struct attach_options {
     std::span<int const> files{};
 };
 
-/// Attaches a tensor that another process of this user shares, without a copy. A managed_tensor like any other: dropping it
-/// lets go of the memory, on any thread.
+/// Attaches a tensor that another process of this user shares, without a copy. A managed_tensor like any other:
+/// dropping it lets go of the memory, on any thread.
 ///
-/// Every bound of the descriptor is checked against the memory that is really there, before anything is mapped: it may come
-/// from anywhere. But its exporter is trusted to leave the memory as large as it is: only processes of this user can be
-/// one. Read-only tensors of the host are mapped so that writing faults. What this process shared by the same session is an
-/// alias that keeps the exporter's memory. Does not block, but for the wait of `attach_options::stream`, and to unmap memory
-/// of a device that nobody can attach any more, while work queued here still uses it. Dropping the last tensor of such
-/// memory waits likewise.
+/// Every bound of the descriptor is checked against the memory that is really there, before anything is mapped: it may
+/// come from anywhere. But its exporter is trusted to leave the memory as large as it is: only processes of this user
+/// can be one. Read-only tensors of the host are mapped so that writing faults. What this process shared by the same
+/// session is an alias that keeps the exporter's memory. Does not block, but for the wait of `attach_options::stream`,
+/// and to unmap memory of a device that nobody can attach any more, while work queued here still uses it. Dropping the
+/// last tensor of such memory waits likewise.
 ///
 /// \throws error  errc::bad_descriptor; exporter_gone: closed, or its process has ended; permission: another user's;
-///                stale_handle; same_process: memory of a device, shared here by another session; no_backend; argument (a
-///                descriptor of a column); out_of_memory; what the back end reports;  std::bad_alloc
+///                stale_handle; same_process: memory of a device, shared here by another session; no_backend; argument
+///                (a descriptor of a column); out_of_memory; what the back end reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] managed_tensor attach(wire::descriptor const& from, attach_options const& options = {}, BackEnd&& b = host_only,
+[[nodiscard]] managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
+                                    BackEnd&& b = host_only,
                                     std::source_location where = std::source_location::current()) {
     return detail::open_share(from, detail::session_access::state(options.session), options.stream,
                               {options.device, options.files.empty() ? -1 : options.files[0]}, b, where);

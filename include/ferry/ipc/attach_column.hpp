@@ -21,32 +21,39 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Attaches a column that another process of this user shares, without a copy: as `attach` does for tensors, with the same
-/// options. Columns, slices and children keep the memory; the last of them lets go of it, on any thread. Read-only: on the
-/// host writing faults.
+/// Attaches a column that another process of this user shares, without a copy: as `attach` does for tensors, with the
+/// same options. Columns, slices and children keep the memory; the last of them lets go of it, on any thread.
+/// Read-only: on the host writing faults.
 ///
-/// Every buffer is checked against the memory that is really there, and the structure of the column with its sizes, before
-/// anything is read. Values are not: `validate` them in full when the exporter is not trusted with them.
+/// Every buffer is checked against the memory that is really there, and the structure of the column with its sizes,
+/// before anything is read. Values are not: `validate` them in full when the exporter is not trusted with them.
 ///
 /// \throws error  errc::bad_column (with the node's path), argument (a descriptor of a tensor); as attach
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] column attach_column(wire::descriptor const& from, attach_options const& options = {}, BackEnd&& b = host_only,
+[[nodiscard]] column attach_column(wire::descriptor const& from, attach_options const& options = {},
+                                   BackEnd&& b = host_only,
                                    std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::ipc::attach_column";
     wire::check(from, where);
     auto const* const node = std::get_if<wire::node>(&from.root);
-    if (node == nullptr) ferry::detail::fail(errc::argument, api, message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"}, where);
+    if (node == nullptr)
+        ferry::detail::fail(errc::argument, api,
+                            message{"the descriptor is a tensor's, not a column's: call ferry::ipc::attach"}, where);
     if (from.memories.size() != 1)
-        ferry::detail::fail(errc::bad_descriptor, api, message{"a column lies in one memory, and the descriptor has "} << std::uint64_t{from.memories.size()}, where);
+        ferry::detail::fail(
+            errc::bad_descriptor, api,
+            message{"a column lies in one memory, and the descriptor has "} << std::uint64_t{from.memories.size()},
+            where);
     auto const bytes = from.memories[0].length;
     wire::descriptor arena{from.major, from.minor, from.from, from.memories, wire::tensor{}};
     auto& t = std::get<wire::tensor>(arena.root);
     t.dtype = dtype_of<std::uint8_t>;
     t.shape = {static_cast<std::int64_t>(bytes)};
     t.flags = flags::read_only;
-    auto held = std::make_shared<managed_tensor>(detail::open_share(arena, detail::session_access::state(options.session), options.stream,
-                                                                    {options.device, options.files.empty() ? -1 : options.files[0]}, b, where));
+    auto held = std::make_shared<managed_tensor>(
+        detail::open_share(arena, detail::session_access::state(options.session), options.stream,
+                           {options.device, options.files.empty() ? -1 : options.files[0]}, b, where));
     auto const place = held->device();
     auto const* const begin = static_cast<std::byte const*>(held->view().data());
     return detail::column_of(*node, begin, static_cast<std::size_t>(bytes), std::move(held), place, api, where);
@@ -55,7 +62,8 @@ template <class BackEnd = host_back_end const&>
 /// The same, with nothing to say but the back end.
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
-[[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b, std::source_location where = std::source_location::current()) {
+[[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b,
+                                   std::source_location where = std::source_location::current()) {
     return ipc::attach_column(from, attach_options{}, b, where);
 }
 

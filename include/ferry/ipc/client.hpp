@@ -34,32 +34,38 @@ struct grant {
     std::uint64_t buffer = 0;      ///< the key of a mapping that is kept
     std::uint64_t generation = 0;  ///< the next attach asks for what comes after it
     std::chrono::milliseconds lease_time{};
-    bool fresh = true;             ///< false: it is held already, and no file descriptors came along: use the mapping that was kept
+    /// False: it is held already, and no file descriptors came along: use the mapping that was kept.
+    bool fresh = true;
     std::vector<std::byte> descriptor;
     std::vector<unique_fd> fds;
 };
 
 /// How to ask for a publication.
 struct wish {
-    std::uint64_t after = 0;               ///< beyond this generation only
+    std::uint64_t after = 0;                ///< beyond this generation only
     std::chrono::milliseconds patience{0};  ///< waits so long for one
-    std::uint64_t finished = 0;            ///< a lease that ends on the way: one message fewer for each frame of a stream
+    std::uint64_t finished = 0;  ///< a lease that ends on the way: one message fewer for each frame of a stream
 };
 
-/// A connection to an exporter. One thread at a time; the process that made it speaks: a forked child only drops it. Not movable.
+/// A connection to an exporter. One thread at a time; the process that made it speaks: a forked child only drops it.
+/// Not movable.
 class client {
    public:
     using milliseconds = std::chrono::milliseconds;
 
     /// Connects to a path, or a bare name in `socket_directory()`.
-    /// \throws error  errc::exporter_gone: nobody serves there; errc::permission: we are not let in, or another user serves there
-    explicit client(std::string_view name, client_options options = {}) : timeout_{options.timeout}, socket_{socket::make(api)}, pid_{::getpid()} {
+    /// \throws error  errc::exporter_gone: nobody serves there; errc::permission: we are not let in, or another user
+    /// serves there
+    explicit client(std::string_view name, client_options options = {})
+        : timeout_{options.timeout}, socket_{socket::make(api)}, pid_{::getpid()} {
         auto const to = socket::address(socket_path(name), api);
         if (int const failed = connect(to); failed != 0) fail_system(api, to.sun_path, failed);
         auto who = socket::peer_of(socket_.get(), api);
         if (options.exporters.empty()) options.exporters.push_back(::geteuid());
         if (std::ranges::find(options.exporters, who.uid) == options.exporters.end())
-            ferry::detail::fail(errc::permission, api, ferry::message{} << to.sun_path << " is served by user " << std::uint64_t{who.uid} << ": name it in client_options::exporters to trust it");
+            ferry::detail::fail(errc::permission, api,
+                                ferry::message{} << to.sun_path << " is served by user " << std::uint64_t{who.uid}
+                                                 << ": name it in client_options::exporters to trust it");
         exporter_ = std::move(who.process);
     }
     client(client const&) = delete;
@@ -69,20 +75,26 @@ class client {
     /// Asks for the newest publication of a name. Empty: none, or nothing newer before the patience ended.
     ///
     /// The buffer may be read until `acknowledge` or `release`. Blocks for up to patience + timeout.
-    /// \throws error  errc::exporter_gone: closed, dead or silent; errc::permission; errc::argument: too many leases, or `finished` is none;
+    /// \throws error  errc::exporter_gone: closed, dead or silent; errc::permission; errc::argument: too many leases,
+    /// or `finished` is none;
     ///                errc::out_of_memory: no room for its file descriptors; errc::bad_descriptor: no ferry server
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
-        auto const patience = static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
+        auto const patience =
+            static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
         auto answer = answered(machine_.ask(std::string{name}, w.after, patience, w.finished), milliseconds{patience});
         if (auto* g = std::get_if<protocol::granted>(&answer)) {
             auto fds = std::exchange(fds_, {});
             if (fds.size() != g->fds) {
                 release(g->buffer);
-                ferry::detail::fail(errc::out_of_memory, api, "file descriptors were lost on the way: close some, or raise `ulimit -n`");
+                ferry::detail::fail(errc::out_of_memory, api,
+                                    "file descriptors were lost on the way: close some, or raise `ulimit -n`");
             }
-            return grant{g->lease, g->buffer, g->generation, milliseconds{g->lease_ms}, g->fresh, std::move(g->descriptor), std::move(fds)};
+            return grant{
+                g->lease,      g->buffer, g->generation, milliseconds{g->lease_ms}, g->fresh, std::move(g->descriptor),
+                std::move(fds)};
         }
-        if (std::get<protocol::refused>(answer).why != reason::not_published) refuse(std::get<protocol::refused>(answer).why);
+        if (std::get<protocol::refused>(answer).why != reason::not_published)
+            refuse(std::get<protocol::refused>(answer).why);
         return {};
     }
     /// The reading is over; the mapping stays. Does not block. `done`: at most 256 bytes for the exporter.
@@ -126,11 +138,13 @@ class client {
     /// Withdraws a name; the exporter's own user only. False if there is none.
     bool drop(std::string_view name) {
         auto const answer = answered(machine_.ask(protocol::drop{0, std::string{name}}), {});
-        if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published) refuse(r->why);
+        if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published)
+            refuse(r->why);
         return std::holds_alternative<protocol::done>(answer);
     }
     [[nodiscard]] statistics counts() { return expect<protocol::counted>(machine_.ask(protocol::count{})).counts; }
-    /// Releases everything and hangs up: unmap first. Waits for an exporter that does not read up to 2 s. Twice is fine.
+    /// Releases everything and hangs up: unmap first. Waits for an exporter that does not read up to 2 s. Twice is
+    /// fine.
     void close() noexcept {
         if (!socket_) return;
         if (pid_ == ::getpid()) {
@@ -150,9 +164,17 @@ class client {
     [[noreturn]] static void refuse(reason why) {
         switch (why) {
             case reason::closed: ferry::detail::fail(errc::exporter_gone, api, "the exporter has closed");
-            case reason::permission: ferry::detail::fail(errc::permission, api, "the exporter does not let this user: ask it to name the user in server_options::allow");
-            case reason::too_many: ferry::detail::fail(errc::argument, api, "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
-            default: ferry::detail::fail(errc::bad_descriptor, api, "the exporter understood nothing: it speaks another version");
+            case reason::permission:
+                ferry::detail::fail(
+                    errc::permission, api,
+                    "the exporter does not let this user: ask it to name the user in server_options::allow");
+            case reason::too_many:
+                ferry::detail::fail(
+                    errc::argument, api,
+                    "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
+            default:
+                ferry::detail::fail(errc::bad_descriptor, api,
+                                    "the exporter understood nothing: it speaks another version");
         }
     }
     [[noreturn]] void gone(char const* how) {
@@ -163,7 +185,8 @@ class client {
         auto const until = std::chrono::steady_clock::now() + timeout_;
         for (;;) {
             int const failed = socket::connect(socket_.get(), to);
-            if (failed != EAGAIN || std::chrono::steady_clock::now() >= until) return failed == EAGAIN ? ECONNREFUSED : failed;
+            if (failed != EAGAIN || std::chrono::steady_clock::now() >= until)
+                return failed == EAGAIN ? ECONNREFUSED : failed;
             ::poll(nullptr, 0, 1);  // the exporter's backlog is full: nothing tells when it is not
         }
     }
@@ -203,7 +226,8 @@ class client {
             auto const* g = std::get_if<protocol::granted>(&m);
             std::size_t const expected = g != nullptr ? g->fds : 0U;
             if (r.fds.size() > expected || (r.whole && r.fds.size() != expected))
-                ferry::detail::fail(errc::bad_descriptor, api, "a message came with other file descriptors than it says");
+                ferry::detail::fail(errc::bad_descriptor, api,
+                                    "a message came with other file descriptors than it says");
             answer = machine_.received(std::move(m));
             if (answer && g != nullptr) fds_ = std::move(r.fds);
         } catch (error const&) {
@@ -215,10 +239,12 @@ class client {
     }
     void listen() {
         std::optional<protocol::message> nobodys;
-        while (take(nobodys)) {}
+        while (take(nobodys)) {
+        }
     }
     protocol::message answered(std::uint64_t request, milliseconds patience) {
-        if (pid_ != ::getpid()) ferry::detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
+        if (pid_ != ::getpid())
+            ferry::detail::fail(errc::argument, api, "a forked child asks: make a client of its own");
         auto const until = std::chrono::steady_clock::now() + patience + timeout_;
         std::optional<protocol::message> answer;
         fds_.clear();
@@ -232,7 +258,8 @@ class client {
         if (answer) return std::move(*answer);
         machine_.forget(request);
         if (!socket_) gone("the exporter hung up");
-        gone(socket::has_exited(exporter_) ? "the exporter's process has exited" : "the exporter does not answer: it is stopped, or busy");
+        gone(socket::has_exited(exporter_) ? "the exporter's process has exited"
+                                           : "the exporter does not answer: it is stopped, or busy");
     }
     template <class Answer>
     Answer expect(std::uint64_t request) {

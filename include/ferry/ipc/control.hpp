@@ -1,4 +1,5 @@
-// ferry: the page that exporter and importers of a segment have in common. Lock-free: whoever is killed leaves nothing locked.
+// ferry: the page that exporter and importers of a segment have in common. Lock-free: whoever is killed leaves nothing
+// locked.
 #pragma once
 
 #include <ferry/ipc/handles.hpp>
@@ -12,21 +13,25 @@
 
 namespace ferry::inline v0::ipc {
 
-/// A process in one word, so that one exchange claims a place for good: 22 bits of number (the most that Linux has), 40 of
-/// start time, and whether it lives in a pid namespace other than the exporter's, where nobody can tell whether it lives.
+/// A process in one word, so that one exchange claims a place for good: 22 bits of number (the most that Linux has), 40
+/// of start time, and whether it lives in a pid namespace other than the exporter's, where nobody can tell whether it
+/// lives.
 class holder {
    public:
     constexpr holder() = default;
     constexpr explicit holder(std::uint64_t word) noexcept : word_{word} {}
     constexpr holder(wire::origin const& process, bool is_foreign) noexcept
-        : word_{(std::uint64_t{process.pid} & pid_mask) | (process.start_time & start_mask) << 22 | std::uint64_t{is_foreign} << 62} {}
+        : word_{(std::uint64_t{process.pid} & pid_mask) | (process.start_time & start_mask) << 22 |
+                std::uint64_t{is_foreign} << 62} {}
 
     [[nodiscard]] constexpr std::uint64_t word() const noexcept { return word_; }
     [[nodiscard]] constexpr std::uint32_t pid() const noexcept { return static_cast<std::uint32_t>(word_ & pid_mask); }
     [[nodiscard]] constexpr std::uint64_t start_time() const noexcept { return word_ >> 22 & start_mask; }
     [[nodiscard]] constexpr bool is_foreign() const noexcept { return (word_ >> 62 & 1) != 0; }
     /// Nobody, or somebody who has certainly ended.
-    [[nodiscard]] bool is_gone() const noexcept { return word_ == 0 || (!is_foreign() && has_ended(pid(), start_time())); }
+    [[nodiscard]] bool is_gone() const noexcept {
+        return word_ == 0 || (!is_foreign() && has_ended(pid(), start_time()));
+    }
 
     friend constexpr bool operator==(holder, holder) = default;
 
@@ -49,7 +54,9 @@ class control_page {
         id_.store(id);
         magic_.store(the_magic);
     }
-    [[nodiscard]] bool is_valid(std::uint64_t id) const noexcept { return magic_.load() == the_magic && id_.load() == id; }
+    [[nodiscard]] bool is_valid(std::uint64_t id) const noexcept {
+        return magic_.load() == the_magic && id_.load() == id;
+    }
 
     // ---- shares: the ids under which the segment can be attached ----
 
@@ -78,11 +85,11 @@ class control_page {
     }
 
     // ---- importers ----
-    // An importer takes a place, then looks whether the share is still open; the exporter closes, then looks at the places. All
-    // of it sequentially consistent: one of the two sees the other.
+    // An importer takes a place, then looks whether the share is still open; the exporter closes, then looks at the
+    // places. All of it sequentially consistent: one of the two sees the other.
 
-    /// A place for a mapping of this process; -1 when there are more importers than places: then nobody can tell any more
-    /// when the last of them has left, and the exporter hears for good that somebody reads.
+    /// A place for a mapping of this process; -1 when there are more importers than places: then nobody can tell any
+    /// more when the last of them has left, and the exporter hears for good that somebody reads.
     [[nodiscard]] int enter(holder by) noexcept {
         for (bool const evict : {false, true})
             for (int i = 0; i < max_importers; ++i) {
@@ -125,7 +132,8 @@ class control_page {
     [[nodiscard]] std::uint64_t readers() const noexcept {
         std::uint64_t sum = is_crowded_.load() != 0;
         for (int i = 0; i < places(); ++i)
-            if (auto const n = places_[at(i)].readers.load(); n != 0 && !holder{places_[at(i)].by.load()}.is_gone()) sum += n;
+            if (auto const n = places_[at(i)].readers.load(); n != 0 && !holder{places_[at(i)].by.load()}.is_gone())
+                sum += n;
         return sum;
     }
 

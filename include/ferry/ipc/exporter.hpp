@@ -37,13 +37,13 @@ struct event {
 
 /// Bounds of an exporter. Times in milliseconds.
 struct exporter_limits {
-    std::size_t clients = 256;      ///< connections, and importers that hung up and still hold something
-    std::size_t leases = 64;        ///< of one importer, at a time
-    std::size_t waiting = 16;       ///< attaches of one importer that wait for a publication
-    std::size_t names = 1024;       ///< published at a time; the least recently used goes
-    instant time_to_live = 0;       ///< of a publication; 0: no end
-    instant lease = 5000;           ///< without a sign of life for so long, what a reader reads is condemned
-    instant patience = 3600'000;    ///< an attach waits no longer
+    std::size_t clients = 256;    ///< connections, and importers that hung up and still hold something
+    std::size_t leases = 64;      ///< of one importer, at a time
+    std::size_t waiting = 16;     ///< attaches of one importer that wait for a publication
+    std::size_t names = 1024;     ///< published at a time; the least recently used goes
+    instant time_to_live = 0;     ///< of a publication; 0: no end
+    instant lease = 5000;         ///< without a sign of life for so long, what a reader reads is condemned
+    instant patience = 3600'000;  ///< an attach waits no longer
     bool operator==(exporter_limits const&) const = default;
 };
 
@@ -51,12 +51,14 @@ namespace protocol {
 
 /// Who reads and who maps which buffer, and what is answered.
 ///
-/// A buffer is *read* from its grant to the acknowledgement, the release or the end of the importer; *held* (mapped) from its first
-/// grant to the release or that end. An importer has ended when its process has exited **and** its socket is closed: a socket alone
-/// may close while the mapping lives, and a process alone may leave a forked child with both. A lease only condemns.
+/// A buffer is *read* from its grant to the acknowledgement, the release or the end of the importer; *held* (mapped)
+/// from its first grant to the release or that end. An importer has ended when its process has exited **and** its
+/// socket is closed: a socket alone may close while the mapping lives, and a process alone may leave a forked child
+/// with both. A lease only condemns.
 class exporter {
    public:
-    /// What the I/O has to do, in this order: send a message, with the buffer's file descriptors or without; or hang up.
+    /// What the I/O has to do, in this order: send a message, with the buffer's file descriptors or without; or hang
+    /// up.
     struct order {
         std::uint64_t client;
         std::optional<message> say;  ///< empty: hang up
@@ -68,13 +70,17 @@ class exporter {
     // What the owner of the buffers does.
 
     /// Publishes a buffer, in place of what had the name, and answers who waits for it. Returns its generation.
-    /// \throws error  errc::argument: a buffer that is published or read, a bad name (see registry); exporter_gone: closed
-    std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor, std::uint8_t fds, instant now) {
+    /// \throws error  errc::argument: a buffer that is published or read, a bad name (see registry); exporter_gone:
+    /// closed
+    std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
+                          std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";
         if (closed_) ferry::detail::fail(errc::exporter_gone, api, "the server is closed: make another");
         if (registry_.holds(buffer) || is_read(buffer))
             ferry::detail::fail(errc::argument, api,
-                                ferry::message{} << "buffer " << buffer << " is published or read: publish another, or wait until it is reusable");
+                                ferry::message{}
+                                    << "buffer " << buffer
+                                    << " is published or read: publish another, or wait until it is reusable");
         for (auto& p : registry_.publish(name, buffer, std::move(descriptor), fds, now)) {
             if (p.name != name) ++counts_.evicted;
             removed(std::move(p));
@@ -199,7 +205,8 @@ class exporter {
     [[nodiscard]] bool is_published(std::uint64_t buffer) const noexcept { return registry_.holds(buffer); }
     /// Nobody reads or holds anything.
     [[nodiscard]] bool is_idle() const noexcept {
-        return std::ranges::all_of(clients_, [](auto const& c) { return c.second.leases.empty() && c.second.held.empty(); });
+        return std::ranges::all_of(clients_,
+                                   [](auto const& c) { return c.second.leases.empty() && c.second.held.empty(); });
     }
     /// An importer, that is.
     [[nodiscard]] bool is_idle(std::uint64_t id) const noexcept {
@@ -253,8 +260,12 @@ class exporter {
         std::vector<lease> leases;
         std::vector<std::uint64_t> held;
         std::vector<waiter> waiting;
-        [[nodiscard]] bool reads(std::uint64_t buffer) const noexcept { return std::ranges::find(leases, buffer, &lease::buffer) != leases.end(); }
-        [[nodiscard]] bool holds(std::uint64_t buffer) const noexcept { return std::ranges::find(held, buffer) != held.end(); }
+        [[nodiscard]] bool reads(std::uint64_t buffer) const noexcept {
+            return std::ranges::find(leases, buffer, &lease::buffer) != leases.end();
+        }
+        [[nodiscard]] bool holds(std::uint64_t buffer) const noexcept {
+            return std::ranges::find(held, buffer) != held.end();
+        }
         bool operator==(client const&) const = default;
     };
     using clients = std::map<std::uint64_t, client>;
@@ -263,7 +274,8 @@ class exporter {
         if (a.finished != 0) finish(id, c, a.finished, {});
         waiter w{a.request, a.after, a.name, now + std::min<instant>(a.patience, limits_.patience)};
         if (closed_) refuse(id, a.request, reason::closed);
-        else if (auto const* p = registry_.use(a.name, now); p != nullptr && p->generation > a.after) answer(id, c, w, now);
+        else if (auto const* p = registry_.use(a.name, now); p != nullptr && p->generation > a.after)
+            answer(id, c, w, now);
         else if (a.patience == 0) refuse(id, a.request, reason::not_published);
         else if (c.waiting.size() >= limits_.waiting) refuse(id, a.request, reason::too_many);
         else c.waiting.push_back(std::move(w));
@@ -274,7 +286,8 @@ class exporter {
         return true;
     }
     bool heard(std::uint64_t, client& c, release const& r, instant) {
-        std::size_t const ended = std::erase_if(c.leases, [&](lease const& l) { return l.buffer == r.buffer && l.id <= r.lease; });
+        std::size_t const ended =
+            std::erase_if(c.leases, [&](lease const& l) { return l.buffer == r.buffer && l.id <= r.lease; });
         bool const gone = !c.reads(r.buffer) && std::erase(c.held, r.buffer) != 0;
         if (ended != 0 || gone) left(r.buffer, ended != 0);
         return true;
@@ -291,7 +304,9 @@ class exporter {
         for (auto it = registry_.all().upper_bound(l.after); it != registry_.all().end() && !out.more; ++it) {
             auto const& p = it->second;
             if ((out.more = out.entries.size() == most)) break;
-            auto const among = [&](auto has) { return static_cast<std::uint32_t>(std::ranges::count_if(clients_, has)); };
+            auto const among = [&](auto has) {
+                return static_cast<std::uint32_t>(std::ranges::count_if(clients_, has));
+            };
             out.entries.push_back({p.name, p.buffer, p.generation, p.descriptor.size(), now - p.since, p.grants,
                                    among([&](auto const& c) { return c.second.reads(p.buffer); }),
                                    among([&](auto const& c) { return c.second.holds(p.buffer); })});
@@ -309,13 +324,14 @@ class exporter {
         c.leases.push_back({++last_lease_, p->buffer});
         if (fresh) c.held.push_back(p->buffer);
         ++counts_.grants;
-        say(id, granted{w.request, last_lease_, p->buffer, p->generation, static_cast<std::uint32_t>(limits_.lease), fresh,
-                        fresh ? p->fds : std::uint8_t{0}, p->descriptor});
+        say(id, granted{w.request, last_lease_, p->buffer, p->generation, static_cast<std::uint32_t>(limits_.lease),
+                        fresh, fresh ? p->fds : std::uint8_t{0}, p->descriptor});
         registry_.count_grant(w.name);
     }
     void finish(std::uint64_t id, client& c, std::uint64_t which, std::vector<std::byte> const& with) {
         auto const found = std::ranges::find(c.leases, which, &lease::id);
-        if (found == c.leases.end()) return;  // another importer's lease, or one that a release ended: nothing is given back
+        // Another importer's lease, or one that a release ended: nothing is given back.
+        if (found == c.leases.end()) return;
         auto const buffer = found->buffer;
         c.leases.erase(found);
         events_.push_back({event::what::acknowledged, buffer, id, {}, with});

@@ -17,8 +17,8 @@ namespace ferry::inline v0::ipc::protocol {
 
 /// What an importer reads and holds, and what it has asked for.
 ///
-/// Calls make messages, which `take_orders` hands to the I/O in their order. An answer that nobody waits for any more is given back at
-/// once, so that a request may be forgotten at any time.
+/// Calls make messages, which `take_orders` hands to the I/O in their order. An answer that nobody waits for any more
+/// is given back at once, so that a request may be forgotten at any time.
 class importer {
    public:
     /// What an importer holds: by number, of which buffer, in which of its generations.
@@ -27,9 +27,10 @@ class importer {
         bool operator==(lease const&) const = default;
     };
 
-    /// Asks for a publication beyond generation `after`, for `patience` ms; ends the lease `finished` on the way, if there is one.
-    /// Returns the request's number, which `received` answers.
-    [[nodiscard]] std::uint64_t ask(std::string name, std::uint64_t after, std::uint32_t patience, std::uint64_t finished = 0) {
+    /// Asks for a publication beyond generation `after`, for `patience` ms; ends the lease `finished` on the way, if
+    /// there is one. Returns the request's number, which `received` answers.
+    [[nodiscard]] std::uint64_t ask(std::string name, std::uint64_t after, std::uint32_t patience,
+                                    std::uint64_t finished = 0) {
         if (finished != 0) end(finished);
         attach a{++last_request_, after, finished, patience, std::move(name)};
         asked_.emplace(a.request, a);
@@ -50,7 +51,9 @@ class importer {
     /// The reading that the lease covers is over.
     /// \throws error  errc::argument: a lease that is not held, or more than 256 bytes
     void finish(std::uint64_t which, std::vector<std::byte> done = {}) {
-        if (done.size() > max_done) ferry::detail::fail(errc::argument, "ferry::ipc::acknowledge", "more than 256 bytes with an acknowledgement");
+        if (done.size() > max_done)
+            ferry::detail::fail(errc::argument, "ferry::ipc::acknowledge",
+                                "more than 256 bytes with an acknowledgement");
         end(which);
         orders_.push_back(acknowledge{which, std::move(done)});
     }
@@ -83,7 +86,8 @@ class importer {
         if (auto* l = std::get_if<listing>(&m)) return answers<list>(l->request, std::move(m));
         if (auto* c = std::get_if<counted>(&m)) return answers<count>(c->request, std::move(m));
         if (auto* w = std::get_if<withdrawn>(&m)) {
-            if (holds(w->buffer) && std::ranges::find(withdrawn_, w->buffer) == withdrawn_.end()) withdrawn_.push_back(w->buffer);
+            if (holds(w->buffer) && std::ranges::find(withdrawn_, w->buffer) == withdrawn_.end())
+                withdrawn_.push_back(w->buffer);
             return {};
         }
         if (!std::holds_alternative<closing>(m)) wrong("an importer's words");
@@ -91,7 +95,9 @@ class importer {
         return {};
     }
 
-    [[nodiscard]] bool reads(std::uint64_t buffer) const noexcept { return std::ranges::find(leases_, buffer, &lease::buffer) != leases_.end(); }
+    [[nodiscard]] bool reads(std::uint64_t buffer) const noexcept {
+        return std::ranges::find(leases_, buffer, &lease::buffer) != leases_.end();
+    }
     [[nodiscard]] bool holds(std::uint64_t buffer) const noexcept { return held_.contains(buffer); }
     [[nodiscard]] std::vector<lease> const& leases() const noexcept { return leases_; }
     /// Every held buffer with the last lease that covered it.
@@ -110,11 +116,13 @@ class importer {
     friend struct state_of;  // defined by tests that tell states apart
 
     [[noreturn]] static void wrong(char const* what) {
-        ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::importer", ferry::message{} << what << " came from the exporter: it is no ferry server");
+        ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::importer",
+                            ferry::message{} << what << " came from the exporter: it is no ferry server");
     }
     void end(std::uint64_t which) {
         if (std::erase_if(leases_, [&](lease const& l) { return l.id == which; }) == 0)
-            ferry::detail::fail(errc::argument, "ferry::ipc::acknowledge", ferry::message{} << "lease " << which << " is not held: acknowledge each grant once");
+            ferry::detail::fail(errc::argument, "ferry::ipc::acknowledge",
+                                ferry::message{} << "lease " << which << " is not held: acknowledge each grant once");
     }
     template <class... Requests>
     std::optional<message> answers(std::uint64_t request, message m) {
@@ -126,8 +134,10 @@ class importer {
     }
     std::optional<message> grant(granted g) {
         auto const asked = asked_.find(g.request);
-        if (asked != asked_.end() && !std::holds_alternative<attach>(asked->second)) wrong("the answer to another question");
-        // Granted as held while the release was on its way: without file descriptors it cannot be mapped again. Ask once more.
+        if (asked != asked_.end() && !std::holds_alternative<attach>(asked->second))
+            wrong("the answer to another question");
+        // Granted as held while the release was on its way: without file descriptors it cannot be mapped again. Ask
+        // once more.
         if (!g.fresh && !holds(g.buffer)) {
             orders_.push_back(release{g.buffer, g.lease});
             if (asked == asked_.end()) return {};

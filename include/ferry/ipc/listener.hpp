@@ -14,26 +14,32 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Listens at a path. The socket goes with its end, unless another process ends it (a forked child) or another socket took its place.
+/// Listens at a path. The socket goes with its end, unless another process ends it (a forked child) or another socket
+/// took its place.
 class listener {
    public:
     listener() = default;
     /// Makes the directory with mode 0700 if it is missing, removes what a killed exporter left there, and listens.
     /// \param mode  of the socket: 0600, or 0660 for a group whose members the allow-list names
-    /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to; errc::argument: a path too long,
+    /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to;
+    /// errc::argument: a path too long,
     ///                a mode that lets everybody in, a path in use
     explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, pid_{::getpid()} {
         constexpr auto api = "ferry::ipc::server";
-        if ((mode & ~mode_t{0660}) != 0) ferry::detail::fail(errc::argument, api, "the socket's mode lets others in: 0600 or 0660");
+        if ((mode & ~mode_t{0660}) != 0)
+            ferry::detail::fail(errc::argument, api, "the socket's mode lets others in: 0600 or 0660");
         auto const slash = path_.rfind('/');
-        if (slash == path_.npos) ferry::detail::fail(errc::argument, api, "a path without a directory: pass socket_path(name)");
+        if (slash == path_.npos)
+            ferry::detail::fail(errc::argument, api, "a path without a directory: pass socket_path(name)");
         auto const directory = safe_directory(slash == 0 ? "/" : path_.substr(0, slash), api);
-        while (::flock(directory.get(), LOCK_EX) != 0)  // starters go one by one: nobody removes what another has just made
+        // Starters go one by one: nobody removes what another has just made.
+        while (::flock(directory.get(), LOCK_EX) != 0)
             if (errno != EINTR) fail_system(api, "locking the directory");
         auto const to = socket::address(path_, api);
         remove_stale(to, api);
         socket_ = socket::make(api);
-        // The file must never be open to others, not even between bind and chmod: fchmod of an unbound socket does just that.
+        // The file must never be open to others, not even between bind and chmod: fchmod of an unbound socket does just
+        // that.
         if (::fchmod(socket_.get(), mode) != 0) fail_system(api, "fchmod");
         if (::bind(socket_.get(), reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0) fail_system(api, "bind");
         struct stat made{};
@@ -47,7 +53,11 @@ class listener {
         }
     }
     listener(listener&& other) noexcept
-        : path_{std::move(other.path_)}, socket_{std::move(other.socket_)}, pid_{other.pid_}, device_{other.device_}, inode_{other.inode_} {}
+        : path_{std::move(other.path_)},
+          socket_{std::move(other.socket_)},
+          pid_{other.pid_},
+          device_{other.device_},
+          inode_{other.inode_} {}
     listener& operator=(listener&&) = delete;
     ~listener() { close(); }
 
@@ -56,7 +66,9 @@ class listener {
         if (!socket_) return;
         socket_ = unique_fd{};
         struct stat there{};
-        if (pid_ == ::getpid() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ && there.st_ino == inode_) ::unlink(path_.c_str());
+        if (pid_ == ::getpid() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ &&
+            there.st_ino == inode_)
+            ::unlink(path_.c_str());
     }
     [[nodiscard]] int get() const noexcept { return socket_.get(); }
     [[nodiscard]] std::string const& path() const noexcept { return path_; }
@@ -65,20 +77,27 @@ class listener {
     static unique_fd safe_directory(std::string const& directory, char const* api) {
         if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) fail_system(api, "making the socket's directory");
         unique_fd fd{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-        if (!fd) fail_system(api, "opening the socket's directory", errno == ELOOP || errno == ENOTDIR ? EACCES : errno);
+        if (!fd)
+            fail_system(api, "opening the socket's directory", errno == ELOOP || errno == ENOTDIR ? EACCES : errno);
         struct stat is{};
         if (::fstat(fd.get(), &is) != 0) fail_system(api, "fstat");
         if (is.st_uid != ::geteuid())
-            ferry::detail::fail(errc::permission, api, ferry::message{} << directory.c_str() << " belongs to user " << std::uint64_t{is.st_uid} << ": choose a directory of your own");
+            ferry::detail::fail(errc::permission, api,
+                                ferry::message{} << directory.c_str() << " belongs to user " << std::uint64_t{is.st_uid}
+                                                 << ": choose a directory of your own");
         if ((is.st_mode & 022) != 0)
-            ferry::detail::fail(errc::permission, api, ferry::message{} << "others may write to " << directory.c_str() << ": choose a directory of mode 0700");
+            ferry::detail::fail(
+                errc::permission, api,
+                ferry::message{} << "others may write to " << directory.c_str() << ": choose a directory of mode 0700");
         return fd;
     }
     /// A socket that nobody answers, or whose maker is gone: a forked child of it may still have it, and serves nobody.
     static void remove_stale(sockaddr_un const& to, char const* api) {
         struct stat there{};
         if (::lstat(to.sun_path, &there) != 0) return;
-        if (!S_ISSOCK(there.st_mode)) ferry::detail::fail(errc::argument, api, ferry::message{} << to.sun_path << " is no socket: choose another path");
+        if (!S_ISSOCK(there.st_mode))
+            ferry::detail::fail(errc::argument, api,
+                                ferry::message{} << to.sun_path << " is no socket: choose another path");
         auto const probe = socket::make(api);
         int const refused = socket::connect(probe.get(), to);
         bool in_use = refused != ECONNREFUSED && refused != ENOENT;
@@ -89,7 +108,10 @@ class listener {
                 in_use = e.code() != errc::exporter_gone;
             }
         }
-        if (in_use) ferry::detail::fail(errc::argument, api, ferry::message{} << to.sun_path << " is served by another: choose another name, or close that server");
+        if (in_use)
+            ferry::detail::fail(
+                errc::argument, api,
+                ferry::message{} << to.sun_path << " is served by another: choose another name, or close that server");
         if (::unlink(to.sun_path) != 0 && errno != ENOENT) fail_system(api, "removing a stale socket");
     }
 

@@ -47,7 +47,8 @@ struct statistics {
     std::uint64_t published = 0, clients = 0, leases = 0, waiting = 0, condemned = 0;
     std::uint64_t grants = 0, refusals = 0, evicted = 0, expired = 0, lapsed = 0, violations = 0;
     static constexpr void fields(auto& m, auto& f) {
-        f(m.published, m.clients, m.leases, m.waiting, m.condemned, m.grants, m.refusals, m.evicted, m.expired, m.lapsed, m.violations);
+        f(m.published, m.clients, m.leases, m.waiting, m.condemned, m.grants, m.refusals, m.evicted, m.expired,
+          m.lapsed, m.violations);
     }
     bool operator==(statistics const&) const = default;
 };
@@ -65,7 +66,8 @@ struct attach {
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.after, m.finished, m.patience, m.name); }
     bool operator==(attach const&) const = default;
 };
-/// The importer has read what the lease covers: the buffer may be written again. `done`: bytes for the exporter (a done event).
+/// The importer has read what the lease covers: the buffer may be written again. `done`: bytes for the exporter (a done
+/// event).
 struct acknowledge {
     std::uint64_t lease = 0;
     std::vector<std::byte> done;
@@ -107,7 +109,8 @@ struct count {
 
 // From the exporter.
 
-/// The buffer may be read until the lease is acknowledged. `fresh`: the importer did not hold it, and `fds` descriptors come along.
+/// The buffer may be read until the lease is acknowledged. `fresh`: the importer did not hold it, and `fds` descriptors
+/// come along.
 struct granted {
     std::uint64_t request = 0, lease = 0, buffer = 0, generation = 0;
     std::uint32_t lease_ms = 0;
@@ -163,7 +166,8 @@ struct closing {
 };
 
 /// The position of a type in this list is its number on the wire: append only.
-using message = std::variant<attach, acknowledge, release, ping, list, drop, count, granted, refused, done, listing, counted, withdrawn, closing>;
+using message = std::variant<attach, acknowledge, release, ping, list, drop, count, granted, refused, done, listing,
+                             counted, withdrawn, closing>;
 
 /// Bounds in bytes: of a whole message, of a name, of a descriptor and of a done handle.
 inline constexpr std::size_t max_message = 65536, max_name = 200, max_descriptor = 60000, max_done = 256;
@@ -172,7 +176,8 @@ inline constexpr std::uint8_t max_fds = 8, version = 1;
 
 /// 1 to 200 bytes, none of them a control character: what may be published.
 [[nodiscard]] constexpr bool is_name(std::string_view name) noexcept {
-    return !name.empty() && name.size() <= max_name && std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
+    return !name.empty() && name.size() <= max_name &&
+           std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
 }
 
 namespace detail {
@@ -214,7 +219,8 @@ struct reader {
 
     [[noreturn]] void bad(char const* what) const {
         ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::from_bytes",
-                            message_text() << what << " at byte " << std::uint64_t{total - left.size()} << " of " << std::uint64_t{total}
+                            message_text() << what << " at byte " << std::uint64_t{total - left.size()} << " of "
+                                           << std::uint64_t{total}
                                            << ": the sender speaks another protocol, or the message is damaged");
     }
     static ferry::message message_text() { return {}; }
@@ -281,7 +287,8 @@ struct reader {
 }
 
 /// One whole message. Reads nothing beyond `bytes` and allocates no more than a small multiple of them.
-/// \throws error  errc::bad_descriptor: not a message, another version, truncated, longer than it says, a field beyond its bounds
+/// \throws error  errc::bad_descriptor: not a message, another version, truncated, longer than it says, a field beyond
+/// its bounds
 [[nodiscard]] inline message from_bytes(std::span<std::byte const> bytes) {
     detail::reader get{bytes};
     std::uint8_t magic[2] = {}, spoken = 0, type = 0;
@@ -292,14 +299,19 @@ struct reader {
     if (size != bytes.size() || size > max_message) get.bad("a wrong size");
     auto const decode = [&]<std::size_t... I>(std::index_sequence<I...>) {
         message m;
-        bool const known = ((type == I && (m.emplace<I>(), std::variant_alternative_t<I, message>::fields(*std::get_if<I>(&m), get), true)) || ...);
+        bool const known =
+            ((type == I &&
+              (m.emplace<I>(), std::variant_alternative_t<I, message>::fields(*std::get_if<I>(&m), get), true)) ||
+             ...);
         if (!known) get.bad("an unknown type");
         return m;
     };
     message m = decode(std::make_index_sequence<std::variant_size_v<message>>{});
     if (!get.left.empty()) get.bad("bytes are left over");
-    if (auto const* g = std::get_if<granted>(&m); g != nullptr && (g->fds > max_fds || (!g->fresh && g->fds != 0))) get.bad("an impossible number of file descriptors");
-    if (auto const* a = std::get_if<acknowledge>(&m); a != nullptr && a->done.size() > max_done) get.bad("more than 256 bytes with an acknowledgement");
+    if (auto const* g = std::get_if<granted>(&m); g != nullptr && (g->fds > max_fds || (!g->fresh && g->fds != 0)))
+        get.bad("an impossible number of file descriptors");
+    if (auto const* a = std::get_if<acknowledge>(&m); a != nullptr && a->done.size() > max_done)
+        get.bad("more than 256 bytes with an acknowledgement");
     return m;
 }
 

@@ -31,7 +31,8 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
 /// The name of the segment in the file system, from its parts.
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
-    auto const text = message{"/ferry-"} << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.start_time << '-' << n.id;
+    auto const text = message{"/ferry-"} << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.start_time
+                                         << '-' << n.id;
     return text.c_str();
 }
 
@@ -73,8 +74,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Removes the names that processes of this user and pid namespace left behind when they were killed; what importers still
-/// map stays theirs. The number of names removed. Safe beside anything: a name is never used again.
+/// Removes the names that processes of this user and pid namespace left behind when they were killed; what importers
+/// still map stays theirs. The number of names removed. Safe beside anything: a name is never used again.
 inline std::size_t sweep(wire::origin const& me) noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
     if (folder == nullptr) return 0;

@@ -64,8 +64,9 @@ struct process_stat {
 
 }  // namespace detail
 
-/// Whether the process has ended: true only when that is certain. A number that another process has by now counts as ended,
-/// and so does a zombie, whose memory is gone; a main thread that left others running does not. Of this pid namespace.
+/// Whether the process has ended: true only when that is certain. A number that another process has by now counts as
+/// ended, and so does a zombie, whose memory is gone; a main thread that left others running does not. Of this pid
+/// namespace.
 [[nodiscard]] inline bool has_ended(std::uint32_t pid, std::uint64_t start_time) noexcept {
     char path[32], text[1024];
     if (pid == 0 || !detail::stat_path(pid, path)) return true;
@@ -104,14 +105,15 @@ struct process_stat {
     return me;
 }
 
-/// Looks at one process as often as one likes, for less than a microsecond: a pidfd where the system has them, else /proc.
-/// Move-only; thread-safe.
+/// Looks at one process as often as one likes, for less than a microsecond: a pidfd where the system has them, else
+/// /proc. Move-only; thread-safe.
 class process_watch {
    public:
     process_watch(std::uint32_t pid, std::uint64_t start_time) noexcept : pid_{pid}, start_time_{start_time} {
 #ifdef SYS_pidfd_open
         unique_fd opened{static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u))};
-        if (opened && !ipc::has_ended(pid, start_time)) pidfd_ = std::move(opened);  // opened before asking: it is that one
+        // Opened before asking: it is that one.
+        if (opened && !ipc::has_ended(pid, start_time)) pidfd_ = std::move(opened);
 #endif
     }
     [[nodiscard]] bool has_ended() const noexcept {

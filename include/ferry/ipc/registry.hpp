@@ -1,4 +1,5 @@
-// ferry: what an exporter has published under which name: bounded, with a time to live; the least recently used goes first.
+// ferry: what an exporter has published under which name: bounded, with a time to live; the least recently used goes
+// first.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -21,30 +22,39 @@ struct publication {
     std::uint64_t buffer = 0;
     std::uint64_t generation = 0;  ///< grows with every publication of a registry
     std::vector<std::byte> descriptor;
-    std::uint8_t fds = 0;       ///< file descriptors that travel with it
-    instant since = 0;          ///< when it was published
-    std::uint64_t grants = 0;   ///< how often it was handed out
-    std::uint64_t used = 0;     ///< its place in the order of use
+    std::uint8_t fds = 0;      ///< file descriptors that travel with it
+    instant since = 0;         ///< when it was published
+    std::uint64_t grants = 0;  ///< how often it was handed out
+    std::uint64_t used = 0;    ///< its place in the order of use
     bool operator==(publication const&) const = default;
 };
 
-/// Names and their publications: a value without a clock, a lock or I/O. Whoever removes a publication gets it back, for somebody
-/// has to decide about its buffer.
+/// Names and their publications: a value without a clock, a lock or I/O. Whoever removes a publication gets it back,
+/// for somebody has to decide about its buffer.
 class registry {
    public:
     /// \param bound  publications at most, 1 or more; one more drives out the one that was used longest ago
     /// \param time_to_live  milliseconds after which a publication is gone; 0: never
-    explicit registry(std::size_t bound = 1024, instant time_to_live = 0) : bound_{bound == 0 ? 1 : bound}, time_to_live_{time_to_live} {}
+    explicit registry(std::size_t bound = 1024, instant time_to_live = 0)
+        : bound_{bound == 0 ? 1 : bound}, time_to_live_{time_to_live} {}
 
     /// Publishes, and returns what had to make place: the one of the same name, or the one that was used longest ago.
-    /// \throws error  errc::argument: a name that is none, or too long; a descriptor beyond 60000 bytes; more than 8 fds
-    std::vector<publication> publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor, std::uint8_t fds, instant now) {
+    /// \throws error  errc::argument: a name that is none, or too long; a descriptor beyond 60000 bytes; more than 8
+    /// fds
+    std::vector<publication> publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
+                                     std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";
-        if (!protocol::is_name(name)) ferry::detail::fail(errc::argument, api, "a name has 1 to 200 bytes and no control characters: choose another");
+        if (!protocol::is_name(name))
+            ferry::detail::fail(errc::argument, api,
+                                "a name has 1 to 200 bytes and no control characters: choose another");
         if (buffer == 0) ferry::detail::fail(errc::argument, api, "buffer 0 means none: number buffers from 1");
         if (descriptor.size() > protocol::max_descriptor)
-            ferry::detail::fail(errc::argument, api, ferry::message{} << "a descriptor of " << std::uint64_t{descriptor.size()} << " bytes; 60000 are the most: describe fewer buffers");
-        if (fds > protocol::max_fds) ferry::detail::fail(errc::argument, api, ferry::message{} << unsigned{fds} << " file descriptors; 8 are the most");
+            ferry::detail::fail(errc::argument, api,
+                                ferry::message{} << "a descriptor of " << std::uint64_t{descriptor.size()}
+                                                 << " bytes; 60000 are the most: describe fewer buffers");
+        if (fds > protocol::max_fds)
+            ferry::detail::fail(errc::argument, api,
+                                ferry::message{} << unsigned{fds} << " file descriptors; 8 are the most");
         publication fresh{std::string{name}, buffer, ++generation_, std::move(descriptor), fds, now, 0, ++used_};
         std::vector<publication> gone;
         gone.reserve(1);
@@ -58,7 +68,8 @@ class registry {
         return gone;
     }
 
-    /// The publication of a name for somebody who will read it: counts as use. Null without one, or once its time is over.
+    /// The publication of a name for somebody who will read it: counts as use. Null without one, or once its time is
+    /// over.
     [[nodiscard]] publication const* use(std::string_view name, instant now) {
         auto const found = names_.find(name);
         if (found == names_.end() || is_over(found->second, now)) return nullptr;
@@ -101,7 +112,9 @@ class registry {
    private:
     using names = std::map<std::string, publication, std::less<>>;
 
-    [[nodiscard]] bool is_over(publication const& p, instant now) const noexcept { return time_to_live_ != 0 && now - p.since >= time_to_live_; }
+    [[nodiscard]] bool is_over(publication const& p, instant now) const noexcept {
+        return time_to_live_ != 0 && now - p.since >= time_to_live_;
+    }
     [[nodiscard]] names::iterator oldest() {
         auto found = names_.begin();
         for (auto it = names_.begin(); it != names_.end(); ++it)

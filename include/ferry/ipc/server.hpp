@@ -34,15 +34,15 @@ namespace ferry::inline v0::ipc {
 /// Whom a server lets in, and what it bounds.
 struct server_options {
     std::vector<uid_t> allow{};  ///< users that may attach; empty: the exporter's own. Root is no exception
-    mode_t mode = 0600;          ///< of the socket; 0660 for others of its group, who must be able to reach its directory
+    mode_t mode = 0600;  ///< of the socket; 0660 for others of its group, who must be able to reach its directory
     exporter_limits limits{};
 };
 
 /// Publishes buffers to other processes of this machine, and knows which of them are read and which are mapped.
 ///
-/// The memory stays the caller's: descriptors are opaque bytes, file descriptors are duplicated. Either one thread calls `poll`, or
-/// `start` makes a thread that serves; everything else may be called from any thread. The process that made it serves: a forked child
-/// only drops it. Not movable.
+/// The memory stays the caller's: descriptors are opaque bytes, file descriptors are duplicated. Either one thread
+/// calls `poll`, or `start` makes a thread that serves; everything else may be called from any thread. The process that
+/// made it serves: a forked child only drops it. Not movable.
 class server {
    public:
     using milliseconds = std::chrono::milliseconds;
@@ -52,7 +52,10 @@ class server {
     /// Listens at a path, or under a bare name in `socket_directory()`.
     /// \throws error  what listener reports; errc::out_of_memory: no file descriptors
     explicit server(std::string_view name, server_options options = {})
-        : allow_{std::move(options.allow)}, machine_{options.limits}, listener_{socket_path(name), options.mode}, pid_{::getpid()} {
+        : allow_{std::move(options.allow)},
+          machine_{options.limits},
+          listener_{socket_path(name), options.mode},
+          pid_{::getpid()} {
         if (allow_.empty()) allow_.push_back(::geteuid());
         wake_ = unique_fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
         reserve_ = spare();
@@ -60,20 +63,23 @@ class server {
     }
     server(server const&) = delete;
     server& operator=(server const&) = delete;
-    /// Closes without waiting for anybody. What `held` names then may still be mapped elsewhere: to free such memory, call `close` and
-    /// then `poll` until it is empty.
+    /// Closes without waiting for anybody. What `held` names then may still be mapped elsewhere: to free such memory,
+    /// call `close` and then `poll` until it is empty.
     ~server() { close(milliseconds{0}); }
 
     /// Publishes a buffer, in place of what had the name before, and answers at once who waits for it. Never blocks.
     /// \param buffer  a number of the caller's, from 1, that means one allocation for as long as anybody holds it
     /// \param fds     file descriptors that go along with the first grant to each importer: at most 8; duplicated
     /// \return the generation, which grows with every publication
-    /// \throws error  errc::argument: the buffer is published or read, a bad name; errc::exporter_gone: closed; errc::out_of_memory
-    std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::span<std::byte const> descriptor, std::span<int const> fds = {}) {
+    /// \throws error  errc::argument: the buffer is published or read, a bad name; errc::exporter_gone: closed;
+    /// errc::out_of_memory
+    std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::span<std::byte const> descriptor,
+                          std::span<int const> fds = {}) {
         constexpr auto api = "ferry::ipc::publish";
         if (fds.size() > protocol::max_fds) ferry::detail::fail(errc::argument, api, "more than 8 file descriptors");
         std::lock_guard const lock{mutex_};
-        // While importers hold the buffer its descriptors are here already: a frame of a stream costs no dup and no close.
+        // While importers hold the buffer its descriptors are here already: a frame of a stream costs no dup and no
+        // close.
         auto const known = fds_.find(buffer);
         bool const kept = known != fds_.end() && known->second.size() == fds.size() && machine_.is_held(buffer);
         if (!kept && !machine_.is_published(buffer) && !machine_.is_read(buffer)) {
@@ -85,7 +91,8 @@ class server {
             }
             fds_.insert_or_assign(buffer, std::move(own));
         }
-        auto const generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()}, static_cast<std::uint8_t>(fds.size()), now());
+        auto const generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
+                                                 static_cast<std::uint8_t>(fds.size()), now());
         carry_out();
         return generation;
     }
@@ -124,8 +131,9 @@ class server {
     }
     [[nodiscard]] std::string const& path() const noexcept { return listener_.path(); }
 
-    /// Serves for up to `timeout`, or until something happened, and returns what did; with a thread of its own, only waits for it. The
-    /// 4096 newest events are kept; who comes later asks is_reusable and is_freeable, which are always right.
+    /// Serves for up to `timeout`, or until something happened, and returns what did; with a thread of its own, only
+    /// waits for it. The 4096 newest events are kept; who comes later asks is_reusable and is_freeable, which are
+    /// always right.
     std::vector<event> poll(milliseconds timeout) {
         std::unique_lock lock{mutex_};
         if (thread_) {
@@ -158,9 +166,9 @@ class server {
             }
         });
     }
-    /// Ends new attaches at once, asks importers to release, and waits for it: up to `grace`, never beyond 2 s. The thread that
-    /// `start` made has ended then. Twice is fine; the second does not wait. Returns whether nobody holds anything any more; if
-    /// somebody does, `poll` goes on to learn of releases and exits.
+    /// Ends new attaches at once, asks importers to release, and waits for it: up to `grace`, never beyond 2 s. The
+    /// thread that `start` made has ended then. Twice is fine; the second does not wait. Returns whether nobody holds
+    /// anything any more; if somebody does, `poll` goes on to learn of releases and exits.
     bool close(milliseconds grace = longest_close) noexcept {
         if (pid_ != ::getpid()) {  // a forked child: the importers are the parent's, and so are the lock's holders
             static_cast<void>(thread_.release());
@@ -210,7 +218,8 @@ class server {
     };
 
     static instant now() noexcept {
-        return static_cast<instant>(std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+        return static_cast<instant>(
+            std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
     }
     static unique_fd spare() noexcept { return unique_fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}; }
     void wake() noexcept {
@@ -235,11 +244,13 @@ class server {
             timeout = std::clamp(timeout, milliseconds{0}, milliseconds{rest});
         }
         int const ready = ::poll(fds_to_poll_.data(), fds_to_poll_.size(), static_cast<int>(timeout.count()));
-        if (ready < 0 && errno != EINTR) ::poll(nullptr, 0, 10);  // beyond a limit of this process that may be lifted: no spinning
+        // Beyond a limit of this process that may be lifted: no spinning.
+        if (ready < 0 && errno != EINTR) ::poll(nullptr, 0, 10);
         std::lock_guard const lock{mutex_};
         if (ready > 0) {
             std::uint64_t drained = 0;
-            if (fds_to_poll_[0].revents != 0) static_cast<void>(::read(wake_.get(), &drained, sizeof drained) == sizeof drained);
+            if (fds_to_poll_[0].revents != 0)
+                static_cast<void>(::read(wake_.get(), &drained, sizeof drained) == sizeof drained);
             for (std::size_t i = 0; i < ids_.size(); ++i) {
                 if (fds_to_poll_[2 + 2 * i].revents != 0) talk(ids_[i]);
                 if (fds_to_poll_[3 + 2 * i].revents != 0) exited(ids_[i]);
@@ -345,7 +356,9 @@ class server {
         while (!c.outbox.empty()) {
             auto const& o = c.outbox.front();
             auto const fds = fds_.find(o.fds_of);
-            int const failed = socket::send(c.socket.get(), o.bytes, fds == fds_.end() ? std::span<unique_fd const>{} : std::span<unique_fd const>{fds->second});
+            int const failed = socket::send(
+                c.socket.get(), o.bytes,
+                fds == fds_.end() ? std::span<unique_fd const>{} : std::span<unique_fd const>{fds->second});
             if (failed == EAGAIN) return;
             if (failed != 0) {  // what it sent before is still read; then comes the end
                 ::shutdown(c.socket.get(), SHUT_RDWR);

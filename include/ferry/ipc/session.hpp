@@ -27,26 +27,28 @@ struct session_counts {
     std::size_t condemned = 0;  ///< closed shares of device memory that an importer still has mapped
 };
 
-/// Pass one to `share` and `attach` and keep it: attaching again costs no system call that maps, a share of this process is
-/// attached as an alias, and a tensor whose storage is shared already is found. Without one each call is on its own.
+/// Pass one to `share` and `attach` and keep it: attaching again costs no system call that maps, a share of this
+/// process is attached as an alias, and a tensor whose storage is shared already is found. Without one each call is on
+/// its own.
 ///
-/// Thread-safe; owns no thread; no state is global. Shares and tensors may outlive it. The child of a fork may go on using
-/// it: shares stay the parent's, and attaches begin anew; as with any mutex, no other thread may be inside of a call during
-/// the fork.
+/// Thread-safe; owns no thread; no state is global. Shares and tensors may outlive it. The child of a fork may go on
+/// using it: shares stay the parent's, and attaches begin anew; as with any mutex, no other thread may be inside of a
+/// call during the fork.
 class session {
    public:
-    explicit session(session_options const& options = {}) : state_{std::make_shared<detail::session_state>(options.unused_mappings)} {}
+    explicit session(session_options const& options = {})
+        : state_{std::make_shared<detail::session_state>(options.unused_mappings)} {}
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 
     /// Unmaps what no tensor uses.
     void trim() noexcept { state_->trim(); }
-    /// Frees the owners of closed shares that no importer has mapped any more; asks again until `limit`. How many are left.
-    /// Shares and attaches do this on the way, without waiting. What is left when the session and its shares are gone is
-    /// never freed: an importer may still read it.
+    /// Frees the owners of closed shares that no importer has mapped any more; asks again until `limit`. How many are
+    /// left. Shares and attaches do this on the way, without waiting. What is left when the session and its shares are
+    /// gone is never freed: an importer may still read it.
     std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept { return state_->collect(limit); }
-    /// Closes every share that is open: for the end of a process, whose shares would otherwise keep their names until the
-    /// next exporter starts.
+    /// Closes every share that is open: for the end of a process, whose shares would otherwise keep their names until
+    /// the next exporter starts.
     void close_all() noexcept { state_->close_all(); }
     [[nodiscard]] session_counts counts() const noexcept {
         auto const c = state_->counts();

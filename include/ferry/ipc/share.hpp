@@ -23,8 +23,8 @@ namespace ferry::inline v0::ipc {
 struct share_options {
     /// Who remembers it; without one the share is on its own, and is neither found again nor attached as an alias.
     ipc::session* session = nullptr;
-    /// if_needed: memory that cannot be shared where it lies is copied, once; never: that is an error; always: a copy of this
-    /// moment, in an allocation of its own.
+    /// if_needed: memory that cannot be shared where it lies is copied, once; never: that is an error; always: a copy
+    /// of this moment, in an allocation of its own.
     copy_policy copy{};
     /// Where the data is ready; for an array whose adapter says so itself, nothing need be said.
     stream_token ready_on{};
@@ -32,22 +32,25 @@ struct share_options {
 
 /// Shares a tensor with other processes of this user.
 ///
-/// Memory of the host is shared where it lies when it came from `shared_space` of the session, from an attach or from a share
-/// that is open; else it is copied into a segment of its own (mode 0600 in /dev/shm), broadcasts as what they repeat. Memory
-/// of devices is shared by the handles of a back end (`ferry::cuda::shareable`), which copies what has none. Read-only stays
-/// so: importers of host memory map it PROT_READ; on CUDA it is advisory. Anybody of this user can attach until it is closed.
+/// Memory of the host is shared where it lies when it came from `shared_space` of the session, from an attach or from a
+/// share that is open; else it is copied into a segment of its own (mode 0600 in /dev/shm), broadcasts as what they
+/// repeat. Memory of devices is shared by the handles of a back end (`ferry::cuda::shareable`), which copies what has
+/// none. Read-only stays so: importers of host memory map it PROT_READ; on CUDA it is advisory. Anybody of this user
+/// can attach until it is closed.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's. Finished copies on return; nothing else synchronises.
-/// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform, consumed,
+/// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
+/// consumed,
 ///                stream; what the back end reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] shared share(managed_tensor&& tensor, share_options const& options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if (!tensor)
-        detail::fail(errc::consumed, "ferry::ipc::share", message{"the managed_tensor holds nothing: it was moved from or released"}, where);
-    return detail::share_access::wrap(
-        detail::make_share(std::move(tensor), detail::session_access::state(options.session), options.copy, options.ready_on, b, where));
+        detail::fail(errc::consumed, "ferry::ipc::share",
+                     message{"the managed_tensor holds nothing: it was moved from or released"}, where);
+    return detail::share_access::wrap(detail::make_share(
+        std::move(tensor), detail::session_access::state(options.session), options.copy, options.ready_on, b, where));
 }
 
 /// The same for an array of any library: rvalues move in, lvalues need array_traits::share.
@@ -58,7 +61,9 @@ template <class Array, class BackEnd = host_back_end const&>
     if constexpr (ferry::detail::is_adapted<std::remove_reference_t<Array>>()) {
         if (options.ready_on == stream_token{}) options.ready_on = ferry::detail::ready_on(array);
         // Whoever attaches waits for `ready_on` by the share's event: nothing waits here.
-        return ipc::share(ferry::to_dlpack(std::forward<Array>(array), request{.stream = stream_token::no_sync()}, b, where), options, b, where);
+        return ipc::share(
+            ferry::to_dlpack(std::forward<Array>(array), request{.stream = stream_token::no_sync()}, b, where), options,
+            b, where);
     }
 }
 

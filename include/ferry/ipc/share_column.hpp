@@ -30,7 +30,8 @@ namespace detail {
 
 /// The column in one allocation that can be shared where it lies.
 template <class BackEnd>
-[[nodiscard]] column shareable_copy(column const& c, std::shared_ptr<session_state> const& session, BackEnd& b, stream_token on, std::source_location where) {
+[[nodiscard]] column shareable_copy(column const& c, std::shared_ptr<session_state> const& session, BackEnd& b,
+                                    stream_token on, std::source_location where) {
     using namespace ferry::detail;
     auto const place = c.device();
     if (is_host_accessible(place)) {
@@ -40,12 +41,14 @@ template <class BackEnd>
         }
         auto const view = c.view();
         host_fetcher fetcher;
-        return fill_column(compaction_planner{fetcher, share_api, where}.run({&view, 1}, slices::together), shared_space{session}, share_api, where);
+        return fill_column(compaction_planner{fetcher, share_api, where}.run({&view, 1}, slices::together),
+                           shared_space{session}, share_api, where);
     }
     if constexpr (handle_back_end<BackEnd>) {
         if (b.exports(place)) {
             auto const allocate = [&](std::size_t bytes) { return b.allocate_exportable(place, bytes, on); };
-            return column_mover<BackEnd, decltype(allocate)>{b, allocate, place, place, on, where}.move(c, slices::together);
+            return column_mover<BackEnd, decltype(allocate)>{b, allocate, place, place, on, where}.move(
+                c, slices::together);
         }
     }
     fail_no_handles(place, where);
@@ -53,23 +56,25 @@ template <class BackEnd>
 
 }  // namespace detail
 
-/// Shares a column, any tree of it, with other processes of this user: one memory with each buffer once, and a descriptor
-/// that says format, names, metadata and where the buffers lie. `attach_column` takes it. Of nodes that are slices of one
-/// memory, what they have in common is there once, and they have offsets into it; only values under different validity are
-/// copied for each, for those of nulls are zero.
+/// Shares a column, any tree of it, with other processes of this user: one memory with each buffer once, and a
+/// descriptor that says format, names, metadata and where the buffers lie. `attach_column` takes it. Of nodes that are
+/// slices of one memory, what they have in common is there once, and they have offsets into it; only values under
+/// different validity are copied for each, for those of nulls are zero.
 ///
-/// A column that came whole from `compact`, `to`, `attach_column` or a share is shared where it lies when its memory can be;
-/// any other is copied, compacted on the way: on the host straight into a segment (mode 0600 in /dev/shm), on a device into
-/// memory that has a handle, by way of the host (see `column::to`). Importers of host memory map it PROT_READ; on CUDA
-/// read-only is advisory. Options as for tensors: `copy_policy::never` refuses what needs a copy. Anybody of this user can
-/// attach until it is closed.
+/// A column that came whole from `compact`, `to`, `attach_column` or a share is shared where it lies when its memory
+/// can be; any other is copied, compacted on the way: on the host straight into a segment (mode 0600 in /dev/shm), on a
+/// device into memory that has a handle, by way of the host (see `column::to`). Importers of host memory map it
+/// PROT_READ; on CUDA read-only is advisory. Options as for tensors: `copy_policy::never` refuses what needs a copy.
+/// Anybody of this user can attach until it is closed.
 ///
-/// The column stays the caller's; the share keeps what it names. Copies of host memory are finished on return; importers wait
-/// for those on a device by themselves, when `ready_on` is a stream.
-/// \throws error  errc::bad_column, overflow (see compact); bad_descriptor (a name that is no UTF-8); as share of a tensor
+/// The column stays the caller's; the share keeps what it names. Copies of host memory are finished on return;
+/// importers wait for those on a device by themselves, when `ready_on` is a stream.
+/// \throws error  errc::bad_column, overflow (see compact); bad_descriptor (a name that is no UTF-8); as share of a
+/// tensor
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
-[[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only, std::source_location where = std::source_location::current()) {
+[[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only,
+                           std::source_location where = std::source_location::current()) {
     using ferry::detail::arena_part;
     auto session = detail::session_access::state(options.session);
     auto const on = options.ready_on.on_device(c.device());
@@ -78,14 +83,21 @@ template <class Column, class BackEnd = host_back_end const&>
     bool const is_fresh = part.bytes == 0;
     if (is_fresh) {
         if (options.copy == copy_policy::never && c.length() != 0)
-            ferry::detail::fail(errc::copy_needed, detail::share_api,
-                                message{"the column does not lie whole in one allocation, and a copy is forbidden: compact() it into a ferry::ipc::shared_space of the session"}, where);
+            ferry::detail::fail(
+                errc::copy_needed, detail::share_api,
+                message{
+                    "the column does not lie whole in one allocation, and a copy is forbidden: compact() it into a ferry::ipc::shared_space of the session"},
+                where);
         source = detail::shareable_copy(c, session, b, on, where);
         auto const& arena = source.view().node().arena;
         part = {arena.data(), static_cast<std::int64_t>(arena.size())};
     }
-    auto bytes = make_managed(column{source}, tensor_view{static_cast<void const*>(part.begin), dtype_of<std::uint8_t>, {&part.bytes, 1}, {}, source.device()});
-    auto made = detail::make_share(std::move(bytes), std::move(session), is_fresh ? copy_policy::if_needed : options.copy, on, b, where);
+    auto bytes = make_managed(
+        column{source},
+        tensor_view{
+            static_cast<void const*>(part.begin), dtype_of<std::uint8_t>, {&part.bytes, 1}, {}, source.device()});
+    auto made = detail::make_share(std::move(bytes), std::move(session),
+                                   is_fresh ? copy_policy::if_needed : options.copy, on, b, where);
     shared result = detail::share_access::wrap(made);  // closes it again if one of the rest fails
     made->copied = made->copied || (is_fresh && part.bytes != 0);
     made->arena = std::get<wire::tensor>(made->description.root);
@@ -103,9 +115,11 @@ template <class Column, class BackEnd>
 
 inline ferry::column shared::column(std::source_location where) const {
     constexpr auto api = "ferry::ipc::shared::column";
-    if (!holds_column()) ferry::detail::fail(errc::argument, api, message{"a tensor is shared here, or nothing: call tensor()"}, where);
+    if (!holds_column())
+        ferry::detail::fail(errc::argument, api, message{"a tensor is shared here, or nothing: call tensor()"}, where);
     auto const v = state_->view();
-    return detail::column_of(std::get<wire::node>(state_->description.root), static_cast<std::byte const*>(v.data()), static_cast<std::size_t>(v.nbytes()), state_, v.device(), api, where);
+    return detail::column_of(std::get<wire::node>(state_->description.root), static_cast<std::byte const*>(v.data()),
+                             static_cast<std::size_t>(v.nbytes()), state_, v.device(), api, where);
 }
 
 }  // namespace ferry::inline v0::ipc

@@ -24,8 +24,8 @@ struct share_access;
 
 /// A share: closing it, or dropping it, ends new attaches in every process; importers keep what they have. Move-only.
 ///
-/// Different objects may be used from different threads. In the child of a fork it is the parent's: closing it there does
-/// nothing to the share.
+/// Different objects may be used from different threads. In the child of a fork it is the parent's: closing it there
+/// does nothing to the share.
 class shared {
    public:
     /// Holds nothing, as after a move.
@@ -40,8 +40,8 @@ class shared {
 
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
 
-    /// What another process needs: bytes or JSON by ferry::wire. Plain text carries every kind but cuda_pool, whose pool must
-    /// come over a socket. Valid as long as this object; not for an empty one.
+    /// What another process needs: bytes or JSON by ferry::wire. Plain text carries every kind but cuda_pool, whose
+    /// pool must come over a socket. Valid as long as this object; not for an empty one.
     [[nodiscard]] wire::descriptor const& descriptor() const& noexcept { return state_->description; }
     // clang-format off
     wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor dies with the share: keep the share in a variable");
@@ -56,28 +56,32 @@ class shared {
         return make_managed(std::shared_ptr<detail::share_state>{state_}, [](auto& s) { return s->view(); });
     }
 
-    /// Whether a column is shared, and what it is there, as a column that keeps the memory, closed or not; `view` and `tensor`
-    /// are its bytes then. Include ferry/ipc/share_column.hpp. \throws error  errc::argument;  std::bad_alloc
-    [[nodiscard]] bool holds_column() const noexcept { return state_ != nullptr && std::holds_alternative<wire::node>(state_->description.root); }
+    /// Whether a column is shared, and what it is there, as a column that keeps the memory, closed or not; `view` and
+    /// `tensor` are its bytes then. Include ferry/ipc/share_column.hpp. \throws error  errc::argument;  std::bad_alloc
+    [[nodiscard]] bool holds_column() const noexcept {
+        return state_ != nullptr && std::holds_alternative<wire::node>(state_->description.root);
+    }
     [[nodiscard]] ferry::column column(std::source_location where = std::source_location::current()) const;
 
     /// Whether the memory is a copy of the tensor at the moment of the share, instead of the tensor's own.
     [[nodiscard]] bool copied() const noexcept { return state_ != nullptr && state_->copied; }
 
-    /// Ends new attaches at once, in every process. Never waits, whatever importers do: what they read stays. Twice is fine.
+    /// Ends new attaches at once, in every process. Never waits, whatever importers do: what they read stays. Twice is
+    /// fine.
     void close() noexcept {
         if (state_ != nullptr) state_->session->close(state_);
     }
     /// Whether it can be attached.
     [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr && state_->is_open; }
 
-    /// The tensors that other processes hold of it now; the dead hold none. 1 at least, for good, once more processes had it
-    /// mapped than are counted (160).
+    /// The tensors that other processes hold of it now; the dead hold none. 1 at least, for good, once more processes
+    /// had it mapped than are counted (160).
     [[nodiscard]] std::uint64_t readers() const noexcept { return state_ != nullptr ? state_->control().readers() : 0; }
 
     /// For those who write again into what they share: waits until no other process holds a tensor of it, at most for
-    /// `limit`, then makes `on` wait for what importers queued before they dropped theirs; without a stream the host waits.
-    /// False when somebody holds one still. Attaches that come later are not kept out: announce the new data after writing.
+    /// `limit`, then makes `on` wait for what importers queued before they dropped theirs; without a stream the host
+    /// waits. False when somebody holds one still. Attaches that come later are not kept out: announce the new data
+    /// after writing.
     [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {}) {
         if (state_ == nullptr) return true;
         auto const end = std::chrono::steady_clock::now() + limit;

@@ -28,7 +28,8 @@ enum class access_mode : std::uint8_t { read_only, read_write };
 
 namespace detail {
 
-/// What the system refused, in ferry's words. A name that is not there means that its exporter has closed it, or is gone.
+/// What the system refused, in ferry's words. A name that is not there means that its exporter has closed it, or is
+/// gone.
 [[noreturn]] FERRY_COLD inline void fail_system(int number, char const* call, std::string const& name, char const* api,
                                                 std::source_location where) {
     auto const code = [&] {
@@ -61,8 +62,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// One segment, mapped. Its pages stay as long as anybody maps them, whether it has a name or not. Movable; thread-safe but
-/// for that; unmaps on any thread.
+/// One segment, mapped. Its pages stay as long as anybody maps them, whether it has a name or not. Movable; thread-safe
+/// but for that; unmaps on any thread.
 class segment {
    public:
     segment() = default;
@@ -75,8 +76,8 @@ class segment {
         if (base_ != nullptr) ::munmap(base_, bytes_);
     }
 
-    /// A new one under a name that nobody has, of mode 0600, with `bytes` of zeroed data, of which every page is there: a full
-    /// /dev/shm is an error here and not a SIGBUS later.
+    /// A new one under a name that nobody has, of mode 0600, with `bytes` of zeroed data, of which every page is there:
+    /// a full /dev/shm is an error here and not a SIGBUS later.
     ///
     /// \throws error  errc::out_of_memory, permission, unsupported_platform
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
@@ -86,7 +87,8 @@ class segment {
         off_t end = 0;
         if (!ferry::detail::checked_add(static_cast<std::size_t>(bytes), detail::page_bytes(), total) ||
             __builtin_add_overflow(total, std::size_t{0}, &end))
-            detail::fail(errc::overflow, api, message{"a segment of "} << bytes << " bytes is more than can be counted", where);
+            detail::fail(errc::overflow, api, message{"a segment of "} << bytes << " bytes is more than can be counted",
+                         where);
         message const path = detail::path_of(name);
         unique_fd const f{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
         if (!f) {
@@ -95,9 +97,10 @@ class segment {
         }
         segment made;
         try {
-            if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);  // whatever the umask
-            // What cannot fit is not tried: it would push everything else out of memory first. Then piece by piece, so that a
-            // signal now and then does not keep a long allocation from ever ending.
+            // Whatever the umask.
+            if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);
+            // What cannot fit is not tried: it would push everything else out of memory first. Then piece by piece, so
+            // that a signal now and then does not keep a long allocation from ever ending.
             constexpr off_t piece = off_t{64} << 20;
             struct statvfs room = {};
             if (::fstatvfs(f.get(), &room) == 0 && total / room.f_bsize > room.f_bavail)
@@ -109,8 +112,8 @@ class segment {
                 else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
             }
             made.map(f, total, access_mode::read_write, name, api, where);
-            // The pages are there; the first write to each would still stop to find it. All at once costs a third of that.
-            // Not before Linux 5.14, and then no harm is done.
+            // The pages are there; the first write to each would still stop to find it. All at once costs a third of
+            // that. Not before Linux 5.14, and then no harm is done.
             constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
             static_cast<void>(::madvise(made.base_, total, populate_write));
         } catch (...) {
@@ -121,35 +124,45 @@ class segment {
         return made;
     }
 
-    /// Somebody's, of this user. `bytes` of data must be there. The control page is always writable; the data only when asked.
+    /// Somebody's, of this user. `bytes` of data must be there. The control page is always writable; the data only when
+    /// asked.
     ///
-    /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others), bad_descriptor (it
+    /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others),
+    /// bad_descriptor (it
     ///                is smaller), stale_handle (it holds another allocation), out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
                                       std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
         if (!parse_segment_name(name))
-            detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment", where);
+            detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment",
+                         where);
         unique_fd const f{::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
         if (!f) detail::fail_system(errno, "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
             detail::fail(errc::permission, api,
-                         message{"the segment "} << name.c_str() << " is another user's, or open to others: its owner is "
-                             << facts.st_uid << ", its mode " << facts.st_mode << "; share and attach as one user", where);
+                         message{"the segment "}
+                             << name.c_str() << " is another user's, or open to others: its owner is " << facts.st_uid
+                             << ", its mode " << facts.st_mode << "; share and attach as one user",
+                         where);
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))
             detail::fail(errc::bad_descriptor, api,
-                         message{"the descriptor speaks of "} << bytes << " bytes, the segment " << name.c_str() << " has "
-                             << std::int64_t{facts.st_size} << " with its control page", where);
+                         message{"the descriptor speaks of "} << bytes << " bytes, the segment " << name.c_str()
+                                                              << " has " << std::int64_t{facts.st_size}
+                                                              << " with its control page",
+                         where);
         segment opened;
         opened.map(f, static_cast<std::size_t>(total), mode, name, api, where);
         if (!opened.control().is_valid(id))
             detail::fail(errc::stale_handle, api,
-                         message{"the segment "} << name.c_str() << " holds another allocation than the descriptor says: ask its exporter "
-                                                    "for a new descriptor", where);
+                         message{"the segment "}
+                             << name.c_str()
+                             << " holds another allocation than the descriptor says: ask its exporter "
+                                "for a new descriptor",
+                         where);
         return opened;
     }
 

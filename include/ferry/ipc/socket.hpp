@@ -1,4 +1,5 @@
-// ferry: Unix sockets that keep messages whole: credentials and exit of the peer, file descriptors beside bytes, safe places.
+// ferry: Unix sockets that keep messages whole: credentials and exit of the peer, file descriptors beside bytes, safe
+// places.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -54,7 +55,9 @@ inline sockaddr_un address(std::string const& path, char const* api) {
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
     if (path.size() >= sizeof a.sun_path)
-        ferry::detail::fail(errc::argument, api, ferry::message{} << "a path of " << std::uint64_t{path.size()} << " bytes; a socket's has 107 at most: choose a shorter one");
+        ferry::detail::fail(errc::argument, api,
+                            ferry::message{} << "a path of " << std::uint64_t{path.size()}
+                                             << " bytes; a socket's has 107 at most: choose a shorter one");
     std::memcpy(a.sun_path, path.data(), path.size());
     return a;
 }
@@ -63,16 +66,19 @@ inline int connect(int fd, sockaddr_un const& to) noexcept {
     return ::connect(fd, reinterpret_cast<sockaddr const*>(&to), sizeof to) == 0 ? 0 : errno;
 }
 
-/// \throws error  errc::unsupported_platform, out_of_memory, exporter_gone: no pidfd, so that its exit could not be seen
+/// \throws error  errc::unsupported_platform, out_of_memory, exporter_gone: no pidfd, so that its exit could not be
+/// seen
 inline peer peer_of(int fd, char const* api) {
     ucred who{};
     socklen_t size = sizeof who;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) fail_system(api, "the peer's credentials");
     peer p{who.pid, who.uid, {}};
-    constexpr int so_peerpidfd = 77;  // Linux 6.5: names the process itself; before it, its number, which could have a new owner by now
+    // Linux 6.5: names the process itself; before it, its number, which could have a new owner by now.
+    constexpr int so_peerpidfd = 77;
     int pidfd = -1;
     size = sizeof pidfd;
-    if (::getsockopt(fd, SOL_SOCKET, so_peerpidfd, &pidfd, &size) != 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0));
+    if (::getsockopt(fd, SOL_SOCKET, so_peerpidfd, &pidfd, &size) != 0)
+        pidfd = static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0));
     if (pidfd < 0) fail_system(api, "a pidfd of the peer", errno == ESRCH ? ECONNRESET : errno);
     p.process = unique_fd{pidfd};
     return p;

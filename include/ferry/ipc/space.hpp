@@ -14,19 +14,21 @@
 
 namespace ferry::inline v0::ipc {
 
-/// A memory space of the host in which every allocation is a segment of its own: tensors in it are shared without a copy, by
-/// shares of the same session. Allocating costs some system calls and at least five pages: for tensors, not for small things.
-/// Keeps what is behind the session alive. Thread-safe.
+/// A memory space of the host in which every allocation is a segment of its own: tensors in it are shared without a
+/// copy, by shares of the same session. Allocating costs some system calls and at least five pages: for tensors, not
+/// for small things. Keeps what is behind the session alive. Thread-safe.
 class shared_space {
    public:
     explicit shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
     explicit shared_space(std::shared_ptr<detail::session_state> state) noexcept : state_{std::move(state)} {}
 
-    /// Zeroed. \throws error  errc::out_of_memory (/dev/shm is full), alignment (more than a page), permission, unsupported_platform
+    /// Zeroed. \throws error  errc::out_of_memory (/dev/shm is full), alignment (more than a page), permission,
+    /// unsupported_platform
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment,
                                  std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::shared_space";
-        if (alignment > 4096) detail::fail(errc::alignment, api, message{"shared memory is aligned to 4096 bytes at most"}, where);
+        if (alignment > 4096)
+            detail::fail(errc::alignment, api, message{"shared memory is aligned to 4096 bytes at most"}, where);
         auto const me = state_->me(where);
         state_->sweep_once(me);
         auto const id = detail::fresh_id(api, where);

@@ -5,7 +5,8 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_IPC
-#error "ferry/ipc needs Linux (/proc, pidfd, /dev/shm): elsewhere ask FERRY_HAS_IPC first, and copy through ferry/wire and a channel of your own"
+#error \
+    "ferry/ipc needs Linux (/proc, pidfd, /dev/shm): elsewhere ask FERRY_HAS_IPC first, and copy through ferry/wire and a channel of your own"
 #endif
 
 #include <cerrno>
@@ -40,7 +41,8 @@ class unique_fd {
 };
 
 /// Reports what a system call left in errno.
-/// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform, or argument
+/// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform, or
+/// argument
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     errc code = errc::argument;
     char const* cure = "";

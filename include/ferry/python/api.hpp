@@ -1,4 +1,5 @@
-// ferry: the one includer of CPython's headers. Include it, or any header of this folder, before the standard library's.
+// ferry: the one includer of CPython's headers. Include it, or any header of this folder, before the standard
+// library's.
 #pragma once
 
 #ifndef PY_SSIZE_T_CLEAN
@@ -34,8 +35,9 @@ namespace ferry::inline v0::python {
 
 namespace detail {
 
-/// Calls what may give the GIL away. CPython up to 3.13 ends threads that want it back while the interpreter goes by unwinding
-/// their stacks, through code that then holds no GIL and must not throw: such a thread waits for the end here instead (R66).
+/// Calls what may give the GIL away. CPython up to 3.13 ends threads that want it back while the interpreter goes by
+/// unwinding their stacks, through code that then holds no GIL and must not throw: such a thread waits for the end here
+/// instead (R66).
 template <class F>
 decltype(auto) outlive(F&& call) {
 #if defined(__GLIBCXX__)

@@ -48,7 +48,8 @@ struct interned_names {
     return name == interned || (PyUnicode_Check(name) != 0 && PyUnicode_Compare(name, interned) == 0);
 }
 
-/// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; errors of an `__index__` go through.
+/// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; errors of an `__index__` go
+/// through.
 [[nodiscard]] inline bool to_integer(PyObject* object, long long& out) {
     reference index;
     if (PyLong_Check(object) == 0) {
@@ -68,7 +69,8 @@ struct interned_names {
 
 /// A pair of integers, as a tuple or a list. Holds both: what runs to make an integer of one may empty the list.
 [[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
-    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2) return false;
+    if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2)
+        return false;
     PyObject *const one = PySequence_Fast_GET_ITEM(object, 0), *const two = PySequence_Fast_GET_ITEM(object, 1);
     Py_INCREF(one);
     Py_INCREF(two);
@@ -105,7 +107,8 @@ struct interned_names {
 [[nodiscard]] inline std::optional<long long> stream_number(PyObject* object) {
     if (object == Py_None) return {};
     long long number = 0;
-    if (PyBool_Check(object) != 0 || !to_integer(object, number)) raise(PyExc_ValueError, "stream must be None or an integer");
+    if (PyBool_Check(object) != 0 || !to_integer(object, number))
+        raise(PyExc_ValueError, "stream must be None or an integer");
     return number;
 }
 
@@ -115,14 +118,18 @@ struct interned_names {
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();
     if (number < -1) raise(PyExc_ValueError, "stream must not be below -1 (R44)");
-    if (number == INT64_MAX) raise(PyExc_ValueError, "stream is larger than any address");  // clamped, or as good as that
+    // Clamped, or as good as that.
+    if (number == INT64_MAX) raise(PyExc_ValueError, "stream is larger than any address");
     auto const handle = static_cast<std::uintptr_t>(number);
     if (uses_cuda_streams(type)) {
-        if (number == 0) raise(PyExc_ValueError, "stream 0 is ambiguous (R44): say 1 for the legacy or 2 for the per-thread default stream");
+        if (number == 0)
+            raise(PyExc_ValueError,
+                  "stream 0 is ambiguous (R44): say 1 for the legacy or 2 for the per-thread default stream");
         return stream_token::from_cuda_handle(handle);
     }
     if (uses_rocm_streams(type)) {
-        if (number == 1 || number == 2) raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): say 0 for the default stream");
+        if (number == 1 || number == 2)
+            raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): say 0 for the default stream");
         return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
     }
     if (type == device_type::cpu)
@@ -138,8 +145,8 @@ struct interned_names {
 
 }  // namespace detail
 
-/// A device as people write it: "cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …, a pair (type, id), or an
-/// object with `__dlpack_device__`. Nothing, with a Python ValueError set, for anything else, or with the error that
+/// A device as people write it: "cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …, a pair (type, id), or
+/// an object with `__dlpack_device__`. Nothing, with a Python ValueError set, for anything else, or with the error that
 /// `__dlpack_device__` raised. Needs the GIL.
 [[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
     constexpr char const* complaint =
@@ -166,7 +173,8 @@ struct interned_names {
         }
         if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0) return detail::device_from_pair(object, complaint);
         if (PyType_Check(object) != 0) raise(PyExc_ValueError, complaint);  // a type in place of an object
-        reference const method{detail::outlive([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
+        reference const method{
+            detail::outlive([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
         if (!method) {
             if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
             PyErr_Clear();

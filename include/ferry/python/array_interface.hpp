@@ -44,17 +44,22 @@ namespace ferry::inline v0::python::detail {
     for (; *digit >= '0' && *digit <= '9' && bytes < 1000; ++digit) bytes = 10 * bytes + (*digit - '0');
     bool const readable = (order == '<' || order == '>' || order == '|' || order == '=') && bytes > 0 && *digit == '\0';
     if (!readable) raise(PyExc_ValueError, complaint);
-    constexpr std::pair<char, type_code> letters[] = {
-        {'b', type_code::bool_}, {'i', type_code::int_}, {'u', type_code::uint}, {'f', type_code::float_}, {'c', type_code::complex}};
+    constexpr std::pair<char, type_code> letters[] = {{'b', type_code::bool_},
+                                                      {'i', type_code::int_},
+                                                      {'u', type_code::uint},
+                                                      {'f', type_code::float_},
+                                                      {'c', type_code::complex}};
     for (auto const& [known, code] : letters) {
         if (known != letter || bytes > 16) continue;
         data_type const type{code, static_cast<std::uint8_t>(8 * bytes)};
         if (!is_valid(type)) break;
         if (order == '>' && bytes > 1)
-            raise(PyExc_BufferError, "__cuda_array_interface__: the elements are big-endian (R20): copy them to the native byte order");
+            raise(PyExc_BufferError,
+                  "__cuda_array_interface__: the elements are big-endian (R20): copy them to the native byte order");
         return type;
     }
-    PyErr_Format(PyExc_BufferError, "__cuda_array_interface__: there is no DLPack type for elements of typestr '%.50s' (R16)", text);
+    PyErr_Format(PyExc_BufferError,
+                 "__cuda_array_interface__: there is no DLPack type for elements of typestr '%.50s' (R16)", text);
     throw error_is_set{};
 }
 
@@ -75,20 +80,22 @@ namespace ferry::inline v0::python::detail {
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(tuple)));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         long long n = 0;
-        if (!to_integer(PySequence_Fast_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), n)) raise(PyExc_ValueError, complaint);
+        if (!to_integer(PySequence_Fast_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), n))
+            raise(PyExc_ValueError, complaint);
         numbers[i] = n;
     }
     return numbers;
 }
 
-/// The stream on which the elements are ready. None and, from version 3 on, a missing entry say that nothing is pending; older
-/// versions had no word for it, and mean the legacy default stream.
+/// The stream on which the elements are ready. None and, from version 3 on, a missing entry say that nothing is
+/// pending; older versions had no word for it, and mean the legacy default stream.
 [[nodiscard]] inline stream_token stream_of(PyObject* facts, long long version) {
     PyObject* const given = entry(facts, "stream");
     if (given == nullptr) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
     long long number = 0;
     if (PyBool_Check(given) != 0 || !to_integer(given, number) || number <= 0)
-        raise(PyExc_ValueError, "__cuda_array_interface__: stream must be None, 1, 2 or a cudaStream_t; 0 is ambiguous (R44)");
+        raise(PyExc_ValueError,
+              "__cuda_array_interface__: stream must be None, 1, 2 or a cudaStream_t; 0 is ambiguous (R44)");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
@@ -104,7 +111,7 @@ namespace ferry::inline v0::python::detail {
 
 /// An interface as it was read; nothing is known yet of where the memory is.
 struct array_facts {
-    data_type type;  ///< of one bit where bits were allowed, and are
+    data_type type;                            ///< of one bit where bits were allowed, and are
     std::vector<std::int64_t> shape, strides;  ///< strides in elements; none for compact elements
     void* first;
     bool read_only;
@@ -113,13 +120,17 @@ struct array_facts {
 
     [[nodiscard]] bool is_empty() const noexcept { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
     [[nodiscard]] tensor_view view(device where) const noexcept {
-        return {first, type, shape, strides.empty() ? strides_view{} : strides_view{strides}, where, read_only ? flags::read_only : flags::none};
+        return {first, type,
+                shape, strides.empty() ? strides_view{} : strides_view{strides},
+                where, read_only ? flags::read_only : flags::none};
     }
 };
 
-/// What an object's `__cuda_array_interface__` says, of any version; nothing when it has none. `bits`: whether typestr may be
+/// What an object's `__cuda_array_interface__` says, of any version; nothing when it has none. `bits`: whether typestr
+/// may be
 /// "<t1", a bit for each element, as masks have it.
-/// \throws error_is_set  BufferError: other byte order (R20), types without a DLPack name, strides within elements (R30);
+/// \throws error_is_set  BufferError: other byte order (R20), types without a DLPack name, strides within elements
+/// (R30);
 ///                       ValueError: what is malformed
 [[nodiscard]] inline std::optional<array_facts> read_array_facts(PyObject* x, bool bits = false) {
     reference const facts{PyObject_GetAttrString(x, "__cuda_array_interface__")};
@@ -143,12 +154,15 @@ struct array_facts {
     got.shape = integers_from(extents, "__cuda_array_interface__: shape must be a tuple of integers");
     if (auto* const steps = entry(facts.get(), "strides")) {
         got.strides = integers_from(steps, "__cuda_array_interface__: strides must be None or a tuple of integers");
-        if (got.strides.size() != got.shape.size()) raise(PyExc_ValueError, "__cuda_array_interface__: shape and strides differ in length");
+        if (got.strides.size() != got.shape.size())
+            raise(PyExc_ValueError, "__cuda_array_interface__: shape and strides differ in length");
         if (are_bits) raise(PyExc_BufferError, "__cuda_array_interface__: bits have no strides: leave them out");
         std::int64_t const bytes = bits_per_element(got.type) / 8;
         for (auto& step : got.strides) {
             if (step % bytes != 0)
-                raise(PyExc_BufferError, "__cuda_array_interface__: the strides are no multiples of the element's size (R30): copy the array");
+                raise(
+                    PyExc_BufferError,
+                    "__cuda_array_interface__: the strides are no multiples of the element's size (R30): copy the array");
             step /= bytes;
         }
     }

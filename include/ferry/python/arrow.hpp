@@ -22,7 +22,8 @@ struct FERRY_HIDDEN column_methods {
             return arrow_array_capsules(unwrap(self));
         });
     }
-    static PyObject* device_array(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
+    static PyObject* device_array(PyObject* self, PyObject* const* args, Py_ssize_t positional,
+                                  PyObject* keywords) noexcept {
         return guarded([&] {
             parse_arrow_arguments("__arrow_c_device_array__", args, positional, keywords, true);
             return arrow_device_array_capsules(unwrap(self));
@@ -51,21 +52,26 @@ struct FERRY_HIDDEN column_methods {
     static inline PyMethodDef table[] = {
         {"__arrow_c_schema__", &schema, METH_NOARGS,
          PyDoc_STR("__arrow_c_schema__($self, /)\n--\n\nA capsule 'arrow_schema' of the type.")},
-        {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)), METH_FASTCALL | METH_KEYWORDS,
+        {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)),
+         METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
                    "A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. Nothing is cast.")},
-        {"__arrow_c_device_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_array)), METH_FASTCALL | METH_KEYWORDS,
-         PyDoc_STR("__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
-                   "A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast.")},
-        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_FASTCALL | METH_KEYWORDS,
+        {"__arrow_c_device_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_array)),
+         METH_FASTCALL | METH_KEYWORDS,
+         PyDoc_STR(
+             "__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
+             "A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast.")},
+        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
+         METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
                    "Export as a DLPack capsule: numbers and times without nulls, read-only; booleans as a copy.")},
         {"__dlpack_device__", &dlpack_device, METH_NOARGS,
          PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")},
         {"from_arrow", &from_arrow, METH_O,
-         PyDoc_STR("from_arrow(x, /)\n--\n\n"
-                   "Import from an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__: shared, but for "
-                   "streams of several chunks, which are joined.")},
+         PyDoc_STR(
+             "from_arrow(x, /)\n--\n\n"
+             "Import from an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__: shared, but for "
+             "streams of several chunks, which are joined.")},
     };
 
    private:
@@ -87,15 +93,17 @@ struct FERRY_HIDDEN column_methods {
 
 }  // namespace detail
 
-/// Gives `type` Arrow's PyCapsule interface, `__arrow_c_schema__`, `__arrow_c_array__` and `__arrow_c_device_array__`, a static method
-/// `from_arrow(x, /)`, and DLPack's `__dlpack__` and `__dlpack_device__`.
+/// Gives `type` Arrow's PyCapsule interface, `__arrow_c_schema__`, `__arrow_c_array__` and `__arrow_c_device_array__`,
+/// a static method `from_arrow(x, /)`, and DLPack's `__dlpack__` and `__dlpack_device__`.
 ///
-/// `unwrap(PyObject*)` gives the column inside an object as a `column const*`, or null for an object of another type, without a Python
-/// error; `wrap(column&&)` makes a new object, or gives null with a Python error set. Both are captureless lambdas. The back end
-/// must be stateless; the default serves the host. The arguments, and what happens on failure, are else those of install_dlpack.
+/// `unwrap(PyObject*)` gives the column inside an object as a `column const*`, or null for an object of another type,
+/// without a Python error; `wrap(column&&)` makes a new object, or gives null with a Python error set. Both are
+/// captureless lambdas. The back end must be stateless; the default serves the host. The arguments, and what happens on
+/// failure, are else those of install_dlpack.
 template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_arrow(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
-    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>, "ferry: the methods of a type need a stateless back end");
+    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>,
+                  "ferry: the methods of a type need a stateless back end");
     using methods = detail::column_methods<Unwrap, Wrap, BackEnd>;
     if (!detail::can_install(type, "Arrow")) return false;
     for (auto& method : methods::table) {

@@ -12,8 +12,8 @@
 namespace ferry::inline v0::python::detail {
 
 template <class T>
-concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> || std::same_as<T, ArrowDeviceArray> ||
-                       std::same_as<T, ArrowArrayStream>;
+concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> ||
+                       std::same_as<T, ArrowDeviceArray> || std::same_as<T, ArrowArrayStream>;
 
 /// The names of Arrow's PyCapsule interface; CPython keeps the pointers, so they are static.
 template <arrow_struct T>
@@ -80,8 +80,12 @@ template <arrow_struct T>
     if (PyCapsule_IsValid(capsule, arrow_capsule_name<T>) == 0) {
         char const* const found = PyCapsule_CheckExact(capsule) != 0 ? PyCapsule_GetName(capsule) : nullptr;
         PyErr_Clear();
-        if (found != nullptr) PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, and this one's name is '%.50s'", method, arrow_capsule_name<T>, found);
-        else PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, not %.100s", method, arrow_capsule_name<T>, Py_TYPE(capsule)->tp_name);
+        if (found != nullptr)
+            PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, and this one's name is '%.50s'", method,
+                         arrow_capsule_name<T>, found);
+        else
+            PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, not %.100s", method, arrow_capsule_name<T>,
+                         Py_TYPE(capsule)->tp_name);
         throw error_is_set{};
     }
     return static_cast<T*>(PyCapsule_GetPointer(capsule, arrow_capsule_name<T>));

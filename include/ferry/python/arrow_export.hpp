@@ -24,10 +24,11 @@ namespace detail {
     return pair;
 }
 
-/// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and its kin. A request is a wish that a producer may leave
-/// unfulfilled, and columns are never cast: it is looked at no further than whether it is one. Other keywords are for later
-/// versions of the protocol: None means that nothing is wanted, anything else cannot be had.
-inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_ssize_t positional, PyObject* keywords, bool is_open) {
+/// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and its kin. A request is a wish that a producer
+/// may leave unfulfilled, and columns are never cast: it is looked at no further than whether it is one. Other keywords
+/// are for later versions of the protocol: None means that nothing is wanted, anything else cannot be had.
+inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_ssize_t positional, PyObject* keywords,
+                                  bool is_open) {
     if (positional > 1) {
         PyErr_Format(PyExc_TypeError, "%s() takes one argument, requested_schema", method);
         throw error_is_set{};
@@ -43,7 +44,8 @@ inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_
             PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", method, name);
             throw error_is_set{};
         } else if (value != Py_None) {
-            PyErr_Format(PyExc_NotImplementedError, "%s() does not know the keyword argument '%U', and only None would do", method, name);
+            PyErr_Format(PyExc_NotImplementedError,
+                         "%s() does not know the keyword argument '%U', and only None would do", method, name);
             throw error_is_set{};
         }
     }
@@ -68,8 +70,8 @@ inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
-/// A new pair of capsules, "arrow_schema" and "arrow_device_array", wherever the memory is. The data of a column is ready: there is
-/// no event. \throws error_is_set;  std::bad_alloc
+/// A new pair of capsules, "arrow_schema" and "arrow_device_array", wherever the memory is. The data of a column is
+/// ready: there is no event. \throws error_is_set;  std::bad_alloc
 [[nodiscard]] inline PyObject* arrow_device_array_capsules(column const& c) {
     ArrowDeviceArray array{};
     to_arrow(c, &array);

@@ -21,7 +21,8 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// The method of an object; of its type, else of its own. A class has none in this sense: its methods are for its instances.
+/// The method of an object; of its type, else of its own. A class has none in this sense: its methods are for its
+/// instances.
 [[nodiscard]] inline reference find_method(PyObject* x, char const* name) {
     reference const text{PyUnicode_InternFromString(name)};
     if (!text) throw error_is_set{};
@@ -52,8 +53,8 @@ struct capsule_pair {
     return {reference{schema}, reference{array}};
 }
 
-/// A struct on its way out of a capsule: what is not taken goes back at the end, so that a refused import leaves the capsule
-/// as it was. Meanwhile the capsule holds nothing, and other threads that import it too find it used.
+/// A struct on its way out of a capsule: what is not taken goes back at the end, so that a refused import leaves the
+/// capsule as it was. Meanwhile the capsule holds nothing, and other threads that import it too find it used.
 template <arrow_struct T>
 class borrowed_struct {
    public:
@@ -70,8 +71,8 @@ class borrowed_struct {
     T value_;
 };
 
-/// Keeps what a foreign library releases, whose callback may run Python: an error in flight survives it, as when a column dies
-/// because one was raised.
+/// Keeps what a foreign library releases, whose callback may run Python: an error in flight survives it, as when a
+/// column dies because one was raised.
 class quiet_owner {
    public:
     explicit quiet_owner(std::shared_ptr<void const> owner) noexcept : owner_{std::move(owner)} {}
@@ -137,11 +138,12 @@ template <class BackEnd>
     }
 }
 
-/// Lets the error of the host's array protocol through, unless it says that the data cannot go this way, as pyarrow's and ours do
-/// for memory of a device, and there is another way: then it is gone.
+/// Lets the error of the host's array protocol through, unless it says that the data cannot go this way, as pyarrow's
+/// and ours do for memory of a device, and there is another way: then it is gone.
 /// \throws error_is_set  the error as it was
 inline void pass_on_unless_device(PyObject* x) {
-    if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw error_is_set{};
+    if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0)
+        throw error_is_set{};
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     bool const has_another = static_cast<bool>(find_method(x, "__arrow_c_device_array__"));
@@ -154,14 +156,16 @@ inline void pass_on_unless_device(PyObject* x) {
 
 }  // namespace detail
 
-/// Imports a Python object as a column: by `__arrow_c_array__`, else `__arrow_c_device_array__`, else `__arrow_c_stream__`. What an
-/// array protocol of the host refuses as not its own (NotImplementedError, BufferError) is asked for by that of devices, if
-/// there is one. Arrays are shared; so is a stream of one chunk, and several are joined by a copy.
+/// Imports a Python object as a column: by `__arrow_c_array__`, else `__arrow_c_device_array__`, else
+/// `__arrow_c_stream__`. What an array protocol of the host refuses as not its own (NotImplementedError, BufferError)
+/// is asked for by that of devices, if there is one. Arrays are shared; so is a stream of one chunk, and several are
+/// joined by a copy.
 ///
 /// The GIL must be held; waits for devices, and streams, give it away. The structure is checked, and no byte is read. A
 /// refused import leaves the capsules of arrays as they were; a stream that has been read from is released.
 ///
-/// \throws error_is_set  the producer's own errors; TypeError: no protocol, or other capsules than it names;  error  as from_arrow
+/// \throws error_is_set  the producer's own errors; TypeError: no protocol, or other capsules than it names;  error  as
+/// from_arrow
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {
@@ -171,11 +175,13 @@ template <class BackEnd = host_back_end const&>
             detail::pass_on_unless_device(x);
         }
     }
-    if (reference const method = detail::find_method(x, "__arrow_c_device_array__")) return detail::import_device_array(method, b);
+    if (reference const method = detail::find_method(x, "__arrow_c_device_array__"))
+        return detail::import_device_array(method, b);
     if (reference const method = detail::find_method(x, "__arrow_c_stream__")) return detail::import_stream(method);
-    PyErr_Format(PyExc_TypeError,
-                 "an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__ is wanted, and %.200s has none of them",
-                 Py_TYPE(x)->tp_name);
+    PyErr_Format(
+        PyExc_TypeError,
+        "an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__ is wanted, and %.200s has none of them",
+        Py_TYPE(x)->tp_name);
     throw error_is_set{};
 }
 

@@ -9,15 +9,17 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Waits always, and copies of some size, happen without the GIL: the thread that a stream waits for may need it. Borrows
-/// the back end underneath.
+/// Waits always, and copies of some size, happen without the GIL: the thread that a stream waits for may need it.
+/// Borrows the back end underneath.
 template <back_end BackEnd>
 class yielding {
    public:
     explicit yielding(BackEnd& underneath) noexcept : underneath_{&underneath} {}
 
     [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }
-    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) const { return underneath_->allocate(d, bytes, on); }
+    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) const {
+        return underneath_->allocate(d, bytes, on);
+    }
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (from.type == device_type::cpu && to.type == device_type::cpu && plan.total_bytes < worth_yielding)
             return underneath_->copy(plan, dst, to, src, from, on);

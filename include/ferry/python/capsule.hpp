@@ -21,7 +21,8 @@ inline constexpr char const* used_capsule_name = "used_dltensor_versioned";
 template <>
 inline constexpr char const* used_capsule_name<DLManagedTensor> = "used_dltensor";
 
-/// Runs the deleter of a capsule that nobody consumed. A Python error in flight survives (R61), whatever the deleter does.
+/// Runs the deleter of a capsule that nobody consumed. A Python error in flight survives (R61), whatever the deleter
+/// does.
 template <ferry::detail::managed_struct Raw>
 void destroy_capsule(PyObject* capsule) noexcept {
     if (PyCapsule_IsValid(capsule, capsule_name<Raw>) == 0) return;  // used: its consumer owes the deleter (R62)
@@ -62,11 +63,14 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
     if (PyCapsule_IsValid(capsule, detail::capsule_name<DLManagedTensorVersioned>) != 0)
         return detail::take<DLManagedTensorVersioned>(capsule);
-    if (PyCapsule_IsValid(capsule, detail::capsule_name<DLManagedTensor>) != 0) return detail::take<DLManagedTensor>(capsule);
+    if (PyCapsule_IsValid(capsule, detail::capsule_name<DLManagedTensor>) != 0)
+        return detail::take<DLManagedTensor>(capsule);
     if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
         PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
-        raise(PyExc_ValueError, "the capsule has been consumed already; each is good for one import (R63): call __dlpack__ again");
-    raise(PyExc_ValueError, "the capsule is not one of DLPack: its name is neither 'dltensor_versioned' nor 'dltensor' (R60)");
+        raise(PyExc_ValueError,
+              "the capsule has been consumed already; each is good for one import (R63): call __dlpack__ again");
+    raise(PyExc_ValueError,
+          "the capsule is not one of DLPack: its name is neither 'dltensor_versioned' nor 'dltensor' (R60)");
 }
 
 }  // namespace ferry::inline v0::python

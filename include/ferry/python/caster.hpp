@@ -23,15 +23,14 @@ namespace detail {
 
 /// "tensor[float32, 2, writable]": element type, rank (... for any), and what is asked for beyond
 /// reading on the host.
-template <class T> inline constexpr message label{"tensor"};
+template <class T>
+inline constexpr message label{"tensor"};
 template <class T, int Rank, access Access, layout Layout>
 inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
     message text{"tensor["};
     text << dtype_of<T> << ", ";
-    if (Rank == dynamic_rank)
-        text << "...";
-    else
-        text << Rank;
+    if (Rank == dynamic_rank) text << "...";
+    else text << Rank;
     if (!std::is_const_v<T>) text << ", writable";
     if (Layout == layout::contiguous) text << ", contiguous";
     if (Access == access::device) text << ", on_device";
@@ -47,16 +46,19 @@ inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
 
 /// The label of T as an array of its own length, which is what the binding libraries make
 /// signatures of.
-template <class T> struct signature {
+template <class T>
+struct signature {
     char text[length(label<T>) + 1]{};
     constexpr signature() noexcept {
         for (std::size_t i = 0; i + 1 < sizeof text; ++i) text[i] = label<T>.c_str()[i];
     }
 };
-template <class T> inline constexpr signature<T> signature_of{};
+template <class T>
+inline constexpr signature<T> signature_of{};
 
 /// A view would be left behind by what holds it: it ends with the call, and a container may not.
-template <class T> inline constexpr bool keeps_its_tensor = true;
+template <class T>
+inline constexpr bool keeps_its_tensor = true;
 template <class T, int Rank, access Access, layout Layout>
 inline constexpr bool keeps_its_tensor<typed_view<T, Rank, Access, Layout>> = false;
 template <class T, class... Options>
@@ -64,7 +66,8 @@ inline constexpr bool keeps_its_tensor<argument<T, Options...>> = keeps_its_tens
 
 /// Calls `use` with every object in a module, and in its classes, that says that it belongs to that
 /// module.
-template <class Use> void for_each_function(PyObject* module, Use use) {
+template <class Use>
+void for_each_function(PyObject* module, Use use) {
     reference const home{PyObject_GetAttrString(module, "__name__")};
     if (!home) throw error_is_set{};
     auto const visit = [&](auto const& again, PyObject* owner) -> void {
@@ -75,12 +78,10 @@ template <class Use> void for_each_function(PyObject* module, Use use) {
             PyObject* const member = PyList_GET_ITEM(values.get(), i);
             reference const lives_in{PyObject_GetAttrString(member, "__module__")};
             if (!lives_in) PyErr_Clear();
-            bool const ours =
-                lives_in && PyObject_RichCompareBool(lives_in.get(), home.get(), Py_EQ) == 1;
+            bool const ours = lives_in && PyObject_RichCompareBool(lives_in.get(), home.get(), Py_EQ) == 1;
             if (PyType_Check(member) != 0) {
                 if (ours && member != owner) again(again, member);
-            } else if (ours || PyInstanceMethod_Check(member) != 0 ||
-                       Py_IS_TYPE(member, &PyStaticMethod_Type)) {
+            } else if (ours || PyInstanceMethod_Check(member) != 0 || Py_IS_TYPE(member, &PyStaticMethod_Type)) {
                 use(member);
             }
         }

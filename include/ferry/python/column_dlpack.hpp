@@ -32,7 +32,8 @@ struct array_traits<python::detail::column_numbers> {
 
 namespace python::detail {
 
-/// Exports a column under a request as a new capsule: what to_tensor gives, shared, read-only; or the copy that it had to make.
+/// Exports a column under a request as a new capsule: what to_tensor gives, shared, read-only; or the copy that it had
+/// to make.
 template <class BackEnd>
 [[nodiscard]] PyObject* export_column_capsule(column const& c, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";
@@ -43,13 +44,19 @@ template <class BackEnd>
     tensor_view const v = view_of(numbers);
     bool const is_copy = numbers.tensor->is_copied();
     if (is_copy && wish.copy == copy_policy::never)
-        ferry::detail::fail(errc::copy_needed, api, message{"the booleans of a column are bits, those of a tensor bytes, and copy=False forbids to unpack them"}, where);
+        ferry::detail::fail(
+            errc::copy_needed, api,
+            message{
+                "the booleans of a column are bits, those of a tensor bytes, and copy=False forbids to unpack them"},
+            where);
     if (is_copy) wish.copy = copy_policy::if_needed;
     auto d = negotiate(ferry::detail::facts_of(v, already_ready, true), wish);
     if (d.stamp.is_legacy() && d.act != action::refuse)
-        return make_capsule(ferry::detail::export_array<DLManagedTensor>(numbers, d, v, already_ready, patient, api, where));
+        return make_capsule(
+            ferry::detail::export_array<DLManagedTensor>(numbers, d, v, already_ready, patient, api, where));
     if (is_copy) d.bits = d.bits | flags::is_copied;
-    return make_capsule(ferry::detail::export_array<DLManagedTensorVersioned>(numbers, d, v, already_ready, patient, api, where));
+    return make_capsule(
+        ferry::detail::export_array<DLManagedTensorVersioned>(numbers, d, v, already_ready, patient, api, where));
 }
 
 }  // namespace python::detail

@@ -30,12 +30,16 @@ class current_if_there {
 
 }  // namespace detail
 
-/// The back end to install the protocol with: copies, orders and waits as `BackEnd` does, asks producers on their own device
-/// (R42), and takes objects that have only `__cuda_array_interface__`.
+/// The back end to install the protocol with: copies, orders and waits as `BackEnd` does, asks producers on their own
+/// device (R42), and takes objects that have only `__cuda_array_interface__`.
 template <back_end BackEnd = cuda::system_back_end>
 struct cuda_back_end : BackEnd {
-    [[nodiscard]] detail::current_if_there make_current(device where) const noexcept { return detail::current_if_there{where.id}; }
-    [[nodiscard]] std::optional<detail::arrival> fetch_otherwise(PyObject* x) const { return from_cuda_array_interface(x); }
+    [[nodiscard]] detail::current_if_there make_current(device where) const noexcept {
+        return detail::current_if_there{where.id};
+    }
+    [[nodiscard]] std::optional<detail::arrival> fetch_otherwise(PyObject* x) const {
+        return from_cuda_array_interface(x);
+    }
 };
 
 }  // namespace ferry::inline v0::python

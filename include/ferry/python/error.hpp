@@ -21,33 +21,36 @@ struct error_is_set {};
     throw error_is_set{};
 }
 
-/// The class of `copy=False` that would need a copy: a BufferError for those who follow `__dlpack__`, a ValueError for those
-/// who follow from_dlpack (R54). A new reference, or null with an error set.
+/// The class of `copy=False` that would need a copy: a BufferError for those who follow `__dlpack__`, a ValueError for
+/// those who follow from_dlpack (R54). A new reference, or null with an error set.
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
     static PyObject* cached = nullptr;  // written with the GIL held; immortal, as exception classes of extensions are
     if (cached == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;
-        cached = PyErr_NewExceptionWithDoc("ferry.CopyNeededError", "copy=False was asked for, and only a copy would do.",
-                                           bases.get(), nullptr);
+        cached = PyErr_NewExceptionWithDoc("ferry.CopyNeededError",
+                                           "copy=False was asked for, and only a copy would do.", bases.get(), nullptr);
     }
     Py_XINCREF(cached);
     return cached;
 }
 
-/// Sets a Python error whose text comes from anywhere, and may be cut within a character: what is no UTF-8 is shown as U+FFFD.
+/// Sets a Python error whose text comes from anywhere, and may be cut within a character: what is no UTF-8 is shown as
+/// U+FFFD.
 inline void set_error(PyObject* type, char const* text) noexcept {
     reference const message{PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace")};
     if (message) PyErr_SetObject(type, message.get());
 }
 
 /// Sets the Python error for what is being thrown: by code for ferry's errors, by class for those of an adapter, where
-/// std::runtime_error means that the data cannot travel and std::logic_error a bad argument. Call it in a catch block, with the GIL held; never throws.
+/// std::runtime_error means that the data cannot travel and std::logic_error a bad argument. Call it in a catch block,
+/// with the GIL held; never throws.
 inline void translate_exception() noexcept {
     try {
         throw;
     } catch (error_is_set const&) {
-        if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_SystemError, "ferry: an error was announced and none is set");
+        if (PyErr_Occurred() == nullptr)
+            PyErr_SetString(PyExc_SystemError, "ferry: an error was announced and none is set");
     } catch (error const& e) {
         switch (e.code()) {
             case errc::copy_needed: {

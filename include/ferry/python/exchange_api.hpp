@@ -17,14 +17,15 @@ namespace ferry::inline v0::python::detail {
 /// The table of one array type: functions that translate every exception, so that none crosses (R77).
 template <class T, class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN exchange_table {
-    /// Fresh memory like the prototype, of which only dtype, rank, shape and device are looked at. Needs neither the GIL nor
-    /// any Python API (R72).
+    /// Fresh memory like the prototype, of which only dtype, rank, shape and device are looked at. Needs neither the
+    /// GIL nor any Python API (R72).
     static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                         void (*set_error)(void*, char const*, char const*)) noexcept {
         constexpr auto api = "managed_tensor_allocator";
         try {
             auto const where = std::source_location::current();
-            if (prototype == nullptr || out == nullptr) ferry::detail::fail(errc::null_struct, api, message{"the prototype or the output is NULL"}, where);
+            if (prototype == nullptr || out == nullptr)
+                ferry::detail::fail(errc::null_struct, api, message{"the prototype or the output is NULL"}, where);
             DLTensor wanted = *prototype;
             int probe = 0;
             wanted.data = &probe;  // whatever the prototype has there does not count
@@ -35,17 +36,22 @@ struct FERRY_HIDDEN exchange_table {
             BackEnd b{};
             if constexpr (allocates<T>) {
                 if (!takes_vectors<T> && v.dtype().lanes != 1)
-                    ferry::detail::fail(errc::dtype, api, message{"dtype "} << v.dtype() << " has lanes, and this array type has no vector elements (R21)", where);
+                    ferry::detail::fail(errc::dtype, api,
+                                        message{"dtype "}
+                                            << v.dtype()
+                                            << " has lanes, and this array type has no vector elements (R21)",
+                                        where);
                 *out = ferry::detail::make_raw<DLManagedTensorVersioned>(
-                    array_traits<T>::allocate(v.dtype(), v.shape(), v.device()), view_of, v.device(), flags::none, version::current, api, where);
+                    array_traits<T>::allocate(v.dtype(), v.shape(), v.device()), view_of, v.device(), flags::none,
+                    version::current, api, where);
             } else {
                 if (!b.reaches(v.device())) ferry::detail::fail_no_back_end(v.device(), api, where);
                 auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
                 auto const view_of_memory = [&](auto& m) {
                     return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, v.device()};
                 };
-                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(memory), view_of_memory, v.device(), flags::none,
-                                                                         version::current, api, where);
+                *out = ferry::detail::make_raw<DLManagedTensorVersioned>(std::move(memory), view_of_memory, v.device(),
+                                                                         flags::none, version::current, api, where);
             }
             return 0;
         } catch (std::bad_alloc const&) {
@@ -71,10 +77,11 @@ struct FERRY_HIDDEN exchange_table {
             T& array = unwrap(object);
             tensor_view const v = view_of(array);
             catch_up(array, v.device());
-            auto const d = negotiate(ferry::detail::facts_of(v, already_ready, shareable<T>), request{.stream = stream_token::no_sync()});
+            auto const d = negotiate(ferry::detail::facts_of(v, already_ready, shareable<T>),
+                                     request{.stream = stream_token::no_sync()});
             BackEnd b{};
-            *out = ferry::detail::export_array<DLManagedTensorVersioned>(array, d, v, already_ready, b,
-                                                                         "managed_tensor_from_py_object_no_sync", where);
+            *out = ferry::detail::export_array<DLManagedTensorVersioned>(
+                array, d, v, already_ready, b, "managed_tensor_from_py_object_no_sync", where);
             return 0;
         } catch (...) {
             translate_exception();
@@ -82,8 +89,8 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    /// Takes the tensor over, whatever happens: on failure its deleter has run (R74). Padded elements are packed, in a copy,
-    /// unless the array type knows them (R13).
+    /// Takes the tensor over, whatever happens: on failure its deleter has run (R74). Padded elements are packed, in a
+    /// copy, unless the array type knows them (R13).
     static int to_object(DLManagedTensorVersioned* tensor, void** out) noexcept {
         try {
             auto const where = std::source_location::current();
@@ -103,8 +110,8 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    /// Borrowed until control returns, without an allocation: extents and strides are the array's own. A DLTensor cannot say
-    /// that it is read-only, so read-only arrays are refused here and go by from_object (R75).
+    /// Borrowed until control returns, without an allocation: extents and strides are the array's own. A DLTensor
+    /// cannot say that it is read-only, so read-only arrays are refused here and go by from_object (R75).
     static int borrow_object(void* object, DLTensor* out) noexcept {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
@@ -113,14 +120,22 @@ struct FERRY_HIDDEN exchange_table {
             tensor_view const v = view_of(array);
             ferry::detail::validate_view(v, api, where);
             if (v.is_read_only() || v.is_padded())
-                ferry::detail::fail(errc::read_only, api,
-                                    message{"a borrowed DLTensor has no flags and cannot say read-only or padded: use __dlpack__"}, where);
+                ferry::detail::fail(
+                    errc::read_only, api,
+                    message{"a borrowed DLTensor has no flags and cannot say read-only or padded: use __dlpack__"},
+                    where);
             if (v.strides().is_implicit() && v.rank() != 0)
-                ferry::detail::fail(errc::strides, api, message{"the array keeps no strides that could be borrowed: use __dlpack__"}, where);
+                ferry::detail::fail(errc::strides, api,
+                                    message{"the array keeps no strides that could be borrowed: use __dlpack__"},
+                                    where);
             catch_up(array, v.device());
             bool const empty = v.is_empty();
-            *out = DLTensor{empty ? nullptr : v.data(), v.device().to_abi(), v.rank(), v.dtype().to_abi(),
-                            const_cast<std::int64_t*>(v.shape().data()), const_cast<std::int64_t*>(v.strides().data()),
+            *out = DLTensor{empty ? nullptr : v.data(),
+                            v.device().to_abi(),
+                            v.rank(),
+                            v.dtype().to_abi(),
+                            const_cast<std::int64_t*>(v.shape().data()),
+                            const_cast<std::int64_t*>(v.strides().data()),
                             empty ? 0 : v.byte_offset()};
             if (ignores_id(v.device().type)) out->device.device_id = 0;
             return 0;
@@ -131,7 +146,8 @@ struct FERRY_HIDDEN exchange_table {
     }
 
     /// The stream that this thread works on; NULL on the host (R76).
-    static int current_stream([[maybe_unused]] DLDeviceType type, [[maybe_unused]] std::int32_t id, void** out) noexcept {
+    static int current_stream([[maybe_unused]] DLDeviceType type, [[maybe_unused]] std::int32_t id,
+                              void** out) noexcept {
         try {
             *out = nullptr;
             if constexpr (tells_current_stream<T>) {
@@ -146,23 +162,29 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    static constexpr abi::exchange_api table{
-        {{version::current.major, version::current.minor}, nullptr}, &allocate, &from_object, &to_object, &borrow_object, &current_stream};
+    static constexpr abi::exchange_api table{{{version::current.major, version::current.minor}, nullptr},
+                                             &allocate,
+                                             &from_object,
+                                             &to_object,
+                                             &borrow_object,
+                                             &current_stream};
 
    private:
     [[nodiscard]] static T& unwrap(void* object) {
         T* const array = Unwrap{}(static_cast<PyObject*>(object));
-        if (array == nullptr) raise(PyExc_TypeError, "the object is not of the type that publishes this exchange table");
+        if (array == nullptr)
+            raise(PyExc_TypeError, "the object is not of the type that publishes this exchange table");
         return *array;
     }
 
-    /// Who takes a tensor by the table uses it on the current stream of this thread (R76), which therefore waits for the one on
-    /// which the array is ready. The host does not.
+    /// Who takes a tensor by the table uses it on the current stream of this thread (R76), which therefore waits for
+    /// the one on which the array is ready. The host does not.
     static void catch_up([[maybe_unused]] T& array, [[maybe_unused]] device where) {
         if constexpr (tells_ready_on<T> && tells_current_stream<T>) {
             if (where.type == device_type::cpu) return;
             BackEnd b{};
-            ferry::order(array_traits<T>::ready_on(array).on_device(where), array_traits<T>::current_stream(where).on_device(where), b);
+            ferry::order(array_traits<T>::ready_on(array).on_device(where),
+                         array_traits<T>::current_stream(where).on_device(where), b);
         }
     }
 };

@@ -31,8 +31,10 @@ struct export_arguments {
 };
 
 /// Keyword-only, as R52 has it; an unknown keyword or a positional argument is the only TypeError.
-[[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional, PyObject* keywords) {
-    if (positional != 0) raise(PyExc_TypeError, "__dlpack__() takes keyword arguments only: stream, max_version, dl_device, copy");
+[[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,
+                                                             PyObject* keywords) {
+    if (positional != 0)
+        raise(PyExc_TypeError, "__dlpack__() takes keyword arguments only: stream, max_version, dl_device, copy");
     export_arguments given;
     Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
     auto const& known = names();
@@ -64,7 +66,8 @@ struct read_arguments {
     asked.wish.max_version = version_from(given.max_version);
     asked.wish.copy = copy_from(given.copy);
     if (given.dl_device != Py_None)
-        asked.wish.device = device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
+        asked.wish.device =
+            device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
     asked.stream = stream_number(given.stream);
     return asked;
 }
@@ -76,8 +79,9 @@ struct read_arguments {
     return wish;
 }
 
-/// Exports `array` under a request as a new capsule. Arguments first: to read them may run any Python code, after which only
-/// the array is looked at. A copy is made from another handle to it, which stays as it is when the GIL is given away.
+/// Exports `array` under a request as a new capsule. Arguments first: to read them may run any Python code, after which
+/// only the array is looked at. A copy is made from another handle to it, which stays as it is when the GIL is given
+/// away.
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";

@@ -5,8 +5,8 @@
 
 namespace ferry::inline v0::python {
 
-/// Lets other Python threads run until the end of the scope, which must hold the GIL at its start and touch no object. When the
-/// interpreter goes meanwhile, the thread waits for its end (R66).
+/// Lets other Python threads run until the end of the scope, which must hold the GIL at its start and touch no object.
+/// When the interpreter goes meanwhile, the thread waits for its end (R66).
 class without_gil {
    public:
     without_gil() noexcept : state_{PyEval_SaveThread()} {}

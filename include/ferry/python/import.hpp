@@ -23,9 +23,10 @@ struct arrival {
     std::optional<stream_token> ready_on;
 };
 
-/// The tensor of an object whose type has a table. R73, R76: no synchronisation happens in there; the tensor is ready on the
-/// producer's current stream. Nothing for objects without a table, and for complex numbers: PyTorch's table passes on the
-/// numbers of a conjugated tensor as they are stored, which its `__dlpack__` refuses. `is_only_way`: no `__dlpack__` is there to ask.
+/// The tensor of an object whose type has a table. R73, R76: no synchronisation happens in there; the tensor is ready
+/// on the producer's current stream. Nothing for objects without a table, and for complex numbers: PyTorch's table
+/// passes on the numbers of a conjugated tensor as they are stored, which its `__dlpack__` refuses. `is_only_way`: no
+/// `__dlpack__` is there to ask.
 [[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object, bool is_only_way = false) {
     auto const* const table = find_exchange_api(object);
     if (table == nullptr) return {};
@@ -46,14 +47,14 @@ struct arrival {
         else if (uses_rocm_streams(where.type))
             got.ready_on = stream != nullptr ? stream_token::rocm_handle(reinterpret_cast<std::uintptr_t>(stream))
                                              : stream_token::rocm_default();
-        else
-            got.ready_on = stream_token::native(where.type, reinterpret_cast<std::uintptr_t>(stream));
+        else got.ready_on = stream_token::native(where.type, reinterpret_cast<std::uintptr_t>(stream));
     }
     return got;
 }
 
 /// Calls `x.__dlpack__` with what is given; the result, or null with the producer's error set.
-[[nodiscard]] inline reference call_dlpack(PyObject* x, bool with_version, PyObject* stream, PyObject* dl_device, PyObject* copy) {
+[[nodiscard]] inline reference call_dlpack(PyObject* x, bool with_version, PyObject* stream, PyObject* dl_device,
+                                           PyObject* copy) {
     auto const& known = names();
     PyObject* arguments[5] = {x, nullptr, nullptr, nullptr, nullptr};
     PyObject* keywords[4] = {};
@@ -86,20 +87,25 @@ struct arrival {
     return reference{outlive([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
-/// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or move
-/// (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other errors, and
-/// any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data is. A stream of the
-/// wanted device (R48) means nothing to a plain request when the data is elsewhere, and NumPy refuses any.
+/// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or
+/// move (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other
+/// errors, and any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data
+/// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere, and NumPy
+/// refuses any.
 [[nodiscard]] inline reference ask(PyObject* x, request const& wish, std::optional<device> at) {
     reference const stream = to_number(wish.stream);
-    bool const is_known_there = !at || (at->type != device_type::cpu && (!wish.stream.names_stream() || orders(wish.stream.family(), at->type)));
+    bool const is_known_there = !at || (at->type != device_type::cpu &&
+                                        (!wish.stream.names_stream() || orders(wish.stream.family(), at->type)));
     PyObject* const plain_stream = is_known_there ? stream.get() : nullptr;
     reference dl_device;
     if (wish.device) {
-        dl_device = reference{Py_BuildValue("(ii)", static_cast<int>(wish.device->type), static_cast<int>(wish.device->id))};
+        dl_device =
+            reference{Py_BuildValue("(ii)", static_cast<int>(wish.device->type), static_cast<int>(wish.device->id))};
         if (!dl_device) throw error_is_set{};
     }
-    PyObject* const copy = wish.copy == copy_policy::if_needed ? nullptr : wish.copy == copy_policy::always ? Py_True : Py_False;
+    PyObject* const copy = wish.copy == copy_policy::if_needed ? nullptr
+                           : wish.copy == copy_policy::always  ? Py_True
+                                                               : Py_False;
     reference result = call_dlpack(x, true, stream.get(), dl_device.get(), copy);
     if (result) return result;
     bool const too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
@@ -118,29 +124,31 @@ struct arrival {
     return result;
 }
 
-/// The back end makes a device current for a scope, as some producers want it before they are asked (R42). It does what it can:
-/// whether the device is there shows when the tensor has come.
+/// The back end makes a device current for a scope, as some producers want it before they are asked (R42). It does what
+/// it can: whether the device is there shows when the tensor has come.
 template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device where) { b.make_current(where); };
 
-/// The back end knows one more protocol, for objects without `__dlpack__`: `fetch_otherwise(PyObject*)` gives an arrival, or
-/// nothing for objects that do not have it either.
+/// The back end knows one more protocol, for objects without `__dlpack__`: `fetch_otherwise(PyObject*)` gives an
+/// arrival, or nothing for objects that do not have it either.
 template <class BackEnd>
 concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
     { b.fetch_otherwise(x) } -> std::same_as<std::optional<arrival>>;
 };
 
-/// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64). Types with a table and nothing else are
-/// asked by it, and leave what it cannot say to us. `at`: where the producer says its data is, if it was asked.
+/// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64). Types with a table and nothing else
+/// are asked by it, and leave what it cannot say to us. `at`: where the producer says its data is, if it was asked.
 template <class BackEnd>
-[[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b, std::optional<device> at = {}) {
+[[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b,
+                            std::optional<device> at = {}) {
     if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
     if (!has_dlpack(x)) {
         if (auto got = import_by_table(x, true)) return std::move(*got);
         if constexpr (knows_other_protocol<BackEnd>)
             if (PyType_Check(x) == 0)
                 if (auto got = b.fetch_otherwise(x)) return std::move(*got);
-        PyErr_Format(PyExc_TypeError, "from_dlpack() wants an object with __dlpack__, or a capsule of one; %.200s has none",
+        PyErr_Format(PyExc_TypeError,
+                     "from_dlpack() wants an object with __dlpack__, or a capsule of one; %.200s has none",
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};
     }
@@ -148,31 +156,34 @@ template <class BackEnd>
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
-/// Where an object says its data is (R37): a hint, since the capsule is right when they disagree (R38). Nothing when it says
-/// nothing that can be understood.
+/// Where an object says its data is (R37): a hint, since the capsule is right when they disagree (R38). Nothing when it
+/// says nothing that can be understood.
 [[nodiscard]] inline std::optional<device> announced_device(PyObject* x) {
     reference pair{outlive([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
     long long type = 0, id = 0;
     if (!pair && PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
     PyErr_Clear();
-    if (!pair || !to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX) return {};
+    if (!pair || !to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX)
+        return {};
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
-/// Asks the producer on its own device (R42), with the stream on which T will use the data (R43); `told` is the request as the
-/// producer heard it. No stream goes to pinned memory, which PyTorch calls memory of the CPU: its producer then waits (R49).
+/// Asks the producer on its own device (R42), with the stream on which T will use the data (R43); `told` is the request
+/// as the producer heard it. No stream goes to pinned memory, which PyTorch calls memory of the CPU: its producer then
+/// waits (R49).
 template <class T, class BackEnd>
 [[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
     if (!told.device && told.copy == copy_policy::if_needed && PyCapsule_CheckExact(x) == 0)
         if (auto got = import_by_table(x)) return std::move(*got);
     if constexpr (tells_current_stream<T> || selects_device<BackEnd>) {
-        // On a GPU a table is asked for copies, too: PyTorch makes its own behind the event that it has recorded for us, so that
-        // nobody knows when they are done.
+        // On a GPU a table is asked for copies, too: PyTorch makes its own behind the event that it has recorded for
+        // us, so that nobody knows when they are done.
         if (auto const where = PyCapsule_CheckExact(x) == 0 ? announced_device(x) : std::nullopt) {
             if (where->type == device_type::cuda)
                 if (auto got = import_by_table(x)) return std::move(*got);
             device const target = told.device.value_or(*where);
-            if (is_known(target.type) && target.type != device_type::cuda_host) told = ferry::detail::with_stream<T>(told, target);
+            if (is_known(target.type) && target.type != device_type::cuda_host)
+                told = ferry::detail::with_stream<T>(told, target);
             if constexpr (selects_device<BackEnd>) {
                 if (where->type == device_type::cuda) {
                     [[maybe_unused]] auto const current = b.make_current(*where);
@@ -190,8 +201,8 @@ template <class T, class BackEnd>
 /// Imports a Python object as a C++ array: asks the producer for what the request says, copies itself what the producer
 /// cannot, validates, and gives the tensor to array_traits<T>::adopt (R42, R43, R56–R58).
 ///
-/// The GIL must be held; waits and long copies give it away. Whatever is taken is released exactly once on failure; what is
-/// not taken is left as it was.
+/// The GIL must be held; waits and long copies give it away. Whatever is taken is released exactly once on failure;
+/// what is not taken is left as it was.
 ///
 /// \throws error_is_set  the producer's own errors, TypeError, ValueError;  error  as ferry::from_dlpack
 template <class T, class BackEnd = host_back_end const&>
@@ -199,7 +210,8 @@ template <class T, class BackEnd = host_back_end const&>
     auto const where = std::source_location::current();
     detail::arrival got = detail::fetch_for<T>(x, wish, b);
     if (wish.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
-        ferry::detail::fail(errc::copy_needed, "from_dlpack", message{"copy=False was asked for, and the producer copied (R54)"}, where);
+        ferry::detail::fail(errc::copy_needed, "from_dlpack",
+                            message{"copy=False was asked for, and the producer copied (R54)"}, where);
     auto const place = got.tensor.device();
     if constexpr (std::same_as<T, managed_tensor>) {
         bool const as_it_comes = !wish.device && wish.copy == copy_policy::if_needed && wish.stream.is_none();
@@ -208,7 +220,8 @@ template <class T, class BackEnd = host_back_end const&>
     stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(wish, place);
     wish = ferry::detail::with_stream<T>(wish, place);
     detail::yielding patient{b};
-    return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, ready, patient, where), where);
+    return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, ready, patient, where),
+                                     where);
 }
 
 }  // namespace ferry::inline v0::python

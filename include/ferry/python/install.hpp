@@ -44,7 +44,8 @@ struct FERRY_HIDDEN methods {
 
     static PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         try {
-            if (positional != 1) raise(PyExc_TypeError, "from_dlpack() takes one positional argument and the keywords device and copy");
+            if (positional != 1)
+                raise(PyExc_TypeError, "from_dlpack() takes one positional argument and the keywords device and copy");
             request wish;
             Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
             for (Py_ssize_t i = 0; i < count; ++i) {
@@ -70,12 +71,14 @@ struct FERRY_HIDDEN methods {
     }
 
     static inline PyMethodDef table[] = {
-        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)), METH_FASTCALL | METH_KEYWORDS,
+        {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
+         METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
                    "Export as a DLPack capsule: shared when possible, copied when asked for or needed.")},
         {"__dlpack_device__", &dlpack_device, METH_NOARGS,
          PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")},
-        {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&from_dlpack)), METH_FASTCALL | METH_KEYWORDS,
+        {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&from_dlpack)),
+         METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("from_dlpack(x, /, *, device=None, copy=None)\n--\n\n"
                    "Import from an object with __dlpack__, or a raw capsule: shared when possible.")},
     };
@@ -83,7 +86,8 @@ struct FERRY_HIDDEN methods {
    private:
     [[nodiscard]] static T& unwrap(PyObject* self) {
         T* const array = Unwrap{}(self);
-        if (array == nullptr) raise(PyExc_TypeError, "the object is not of the type that these methods were installed on");
+        if (array == nullptr)
+            raise(PyExc_TypeError, "the object is not of the type that these methods were installed on");
         return *array;
     }
 };
@@ -91,7 +95,8 @@ struct FERRY_HIDDEN methods {
 /// Whether methods can be given to the type, here and now; a Python error is set when not.
 [[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
-        PyErr_SetString(PyExc_ImportError, "ferry does not support sub-interpreters: import the module in the main interpreter");
+        PyErr_SetString(PyExc_ImportError,
+                        "ferry does not support sub-interpreters: import the module in the main interpreter");
         return false;
     }
     bool immutable = PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) == 0;
@@ -99,9 +104,10 @@ struct FERRY_HIDDEN methods {
     immutable = immutable || PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) != 0;
 #endif
     if (immutable) {
-        PyErr_Format(PyExc_TypeError,
-                     "cannot install %s on immutable type '%s': create it with PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE",
-                     what, type->tp_name);
+        PyErr_Format(
+            PyExc_TypeError,
+            "cannot install %s on immutable type '%s': create it with PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE",
+            what, type->tp_name);
         return false;
     }
     try {
@@ -123,19 +129,20 @@ struct FERRY_HIDDEN methods {
 /// Gives `type` the protocol: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a static method
 /// `from_dlpack(x, /, *, device=None, copy=None)`.
 ///
-/// `unwrap(PyObject*)` gives the T inside an object as a T*, or null for an object of another type, without a Python error;
-/// `wrap(T&&)` makes a new object, or gives null with a Python error set. Both are captureless lambdas. `T` needs
-/// array_traits with view, share and adopt. The back end must be stateless; the default serves the host.
+/// `unwrap(PyObject*)` gives the T inside an object as a T*, or null for an object of another type, without a Python
+/// error; `wrap(T&&)` makes a new object, or gives null with a Python error set. Both are captureless lambdas. `T`
+/// needs array_traits with view, share and adopt. The back end must be stateless; the default serves the host.
 ///
-/// Call it with the GIL held, in the main interpreter, when the module is set up: sub-interpreters are refused, because the
-/// exchange table and its objects live as long as the process. The type must be mutable: a heap type without
+/// Call it with the GIL held, in the main interpreter, when the module is set up: sub-interpreters are refused, because
+/// the exchange table and its objects live as long as the process. The type must be mutable: a heap type without
 /// Py_TPFLAGS_IMMUTABLETYPE. Returns false with a Python error set otherwise; never throws.
 template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_dlpack(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
     static_assert(ferry::detail::is_adapted<T>());
     static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
     static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");
-    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>, "ferry: the methods of a type need a stateless back end");
+    static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>,
+                  "ferry: the methods of a type need a stateless back end");
     using methods = detail::methods<T, Unwrap, Wrap, BackEnd>;
     if (!detail::can_install(type, "DLPack")) return false;
     reference function{PyCFunction_New(&methods::table[2], nullptr)};
@@ -143,8 +150,9 @@ template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_e
     return function && detail::set_attribute(type, "__dlpack__", PyDescr_NewMethod(type, &methods::table[0])) &&
            detail::set_attribute(type, "__dlpack_device__", PyDescr_NewMethod(type, &methods::table[1])) &&
            detail::set_attribute(type, "from_dlpack", PyStaticMethod_New(function.get())) &&
-           detail::set_attribute(type, abi::exchange_api_attribute,
-                                 PyCapsule_New(const_cast<abi::exchange_api*>(table), abi::exchange_api_capsule, nullptr));
+           detail::set_attribute(
+               type, abi::exchange_api_attribute,
+               PyCapsule_New(const_cast<abi::exchange_api*>(table), abi::exchange_api_capsule, nullptr));
 }
 
 }  // namespace ferry::inline v0::python

@@ -20,7 +20,8 @@
 namespace ferry::inline v0::python::detail {
 
 /// A tensor on its way to a function that says on which stream it works.
-template <names_stream Options> struct arriving {
+template <names_stream Options>
+struct arriving {
     managed_tensor tensor;
 };
 
@@ -42,8 +43,8 @@ template <names_stream Options> struct arriving {
             return tensor_view{raw->dl_tensor, flags{raw->flags}};
         }
         if (PyCapsule_IsValid(capsule, capsule_name<DLManagedTensor>) != 0) {
-            auto const* raw = static_cast<DLManagedTensor*>(
-                PyCapsule_GetPointer(capsule, capsule_name<DLManagedTensor>));
+            auto const* raw =
+                static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, capsule_name<DLManagedTensor>));
             ferry::validate(raw->dl_tensor, flags::none, "from_dlpack");
             return tensor_view{raw->dl_tensor, flags::read_only};  // R15
         }
@@ -58,21 +59,15 @@ template <names_stream Options> struct arriving {
 template <class Options, class Import>
 [[nodiscard]] bool attempt(PyObject* argument, Import import) {
     try {
-        if (knows_other_protocol<typename Options::back_end> || speaks_dlpack(argument))
-            return import();
-        note(argument, [&] {
-            return message{Py_TYPE(argument)->tp_name} << " is no tensor: it has no __dlpack__";
-        });
+        if (knows_other_protocol<typename Options::back_end> || speaks_dlpack(argument)) return import();
+        note(argument, [&] { return message{Py_TYPE(argument)->tp_name} << " is no tensor: it has no __dlpack__"; });
     } catch (error_is_set const&) {
         note_error(argument);
     } catch (error const& e) {
-        if (e.code() == errc::out_of_memory || e.code() == errc::driver ||
-            e.code() == errc::context_lost)
-            throw;
+        if (e.code() == errc::out_of_memory || e.code() == errc::driver || e.code() == errc::context_lost) throw;
         note(argument, [&] { return message{e.what()}; });
     } catch (std::runtime_error const& e) {
-        note(argument,
-             [&] { return message{e.what()}; });  // how an adapter says that the data cannot travel
+        note(argument, [&] { return message{e.what()}; });  // how an adapter says that the data cannot travel
     } catch (std::logic_error const& e) {
         note(argument, [&] { return message{e.what()}; });
     }
@@ -81,12 +76,11 @@ template <class Options, class Import>
 
 /// Imports as the options say. Without a word of devices and copies the tensor comes as it is
 /// (R56).
-template <class Options> [[nodiscard]] managed_tensor bring(PyObject* x, request const& wish) {
+template <class Options>
+[[nodiscard]] managed_tensor bring(PyObject* x, request const& wish) {
     typename Options::back_end b{};
-    if constexpr (names_stream<Options>)
-        return from_python<arriving<Options>>(x, wish, b).tensor;
-    else
-        return from_python<managed_tensor>(x, wish, b);
+    if constexpr (names_stream<Options>) return from_python<arriving<Options>>(x, wish, b).tensor;
+    else return from_python<managed_tensor>(x, wish, b);
 }
 
 /// A tensor for an argument. Nothing, with the reason noted, when only a copy would do and none may
@@ -102,9 +96,7 @@ template <class Options>
         if constexpr (Options::moves) {
             auto const given = peek(x);
             if (given && !ferry::detail::is_reachable_as(given->device(), Options::where)) {
-                if (!may_copy)
-                    return note(x, [&] { return elsewhere(given->device(), Options::where); }),
-                           std::nullopt;
+                if (!may_copy) return note(x, [&] { return elsewhere(given->device(), Options::where); }), std::nullopt;
                 wish.device = Options::where;
                 return bring<Options>(x, wish);
             }
@@ -113,25 +105,21 @@ template <class Options>
         if constexpr (Options::moves) {
             device const place = got.device();
             if (!ferry::detail::is_reachable_as(place, Options::where)) {
-                if (!may_copy)
-                    return note(x, [&] { return elsewhere(place, Options::where); }), std::nullopt;
+                if (!may_copy) return note(x, [&] { return elsewhere(place, Options::where); }), std::nullopt;
                 got = {};
                 wish.device = Options::where;
                 return bring<Options>(x, wish);
             }
         }
         if (!may_copy && got.is_copied() && PyCapsule_CheckExact(x) == 0)
-            return note(x,
-                        [] {
-                            return message{"its producer copied, and a copy is not wanted here"};
-                        }),
-                   std::nullopt;
+            return note(x, [] { return message{"its producer copied, and a copy is not wanted here"}; }), std::nullopt;
         return got;
     }
 }
 
 /// Loads an argument of type T, an array that adopts tensors. Not thread-safe; the GIL is held.
-template <class T, class Options> class loader {
+template <class T, class Options>
+class loader {
    public:
     /// False: refused, and why is noted. What is no refusal is thrown: error_is_set,
     /// std::bad_alloc, and what adopt throws else.
@@ -141,13 +129,10 @@ template <class T, class Options> class loader {
             typename Options::back_end b{};
             if constexpr (names_stream<Options>) {
                 auto got = import_argument<Options>(x, may_copy);
-                if (got)
-                    value.emplace(
-                        ferry::from_dlpack<T>(std::move(*got), request{}, b, already_ready));
+                if (got) value.emplace(ferry::from_dlpack<T>(std::move(*got), request{}, b, already_ready));
             } else {
-                request wish{.copy = may_copy || Options::copy == copy_policy::always
-                                         ? Options::copy
-                                         : copy_policy::never};
+                request wish{.copy =
+                                 may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
                 if (Options::moves) wish.device = Options::where;
                 value.emplace(from_python<T>(x, wish, b));
             }
@@ -158,7 +143,8 @@ template <class T, class Options> class loader {
     std::optional<T> value;
 };
 
-template <class Options> class loader<managed_tensor, Options> {
+template <class Options>
+class loader<managed_tensor, Options> {
    public:
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
         return attempt<Options>(x, [&] {
@@ -213,8 +199,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         try {
             value.emplace(ferry::as<T, Rank, Access, Layout>(v));
         } catch (error const& e) {
-            bool const curable =
-                std::is_const_v<T> && (e.code() == errc::strides || e.code() == errc::alignment);
+            bool const curable = std::is_const_v<T> && (e.code() == errc::strides || e.code() == errc::alignment);
             if (curable && may_copy && Options::copy != copy_policy::never) return true;
             note(x, [&] { return misfit(e, v); });
             return false;
@@ -222,12 +207,10 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         return true;
     }
     [[nodiscard]] static bool is_near(PyObject* x, tensor_view const& v) noexcept {
-        bool const is_meant =
-            v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank);
+        bool const is_meant = v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank);
         if (is_meant && (std::is_const_v<T> || !v.is_read_only())) [[likely]]
             return true;
-        note(x,
-             near_miss{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
+        note(x, near_miss{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
         return false;
     }
 
@@ -237,7 +220,8 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
 }  // namespace ferry::inline v0::python::detail
 
 /// The stream of an option is the one that the tensor is imported for.
-template <class Options> struct ferry::array_traits<ferry::python::detail::arriving<Options>> {
+template <class Options>
+struct ferry::array_traits<ferry::python::detail::arriving<Options>> {
     using arriving = ferry::python::detail::arriving<Options>;
     static constexpr bool vector_elements = true, padded_elements = true;
     static arriving adopt(managed_tensor m) { return {std::move(m)}; }

@@ -19,22 +19,22 @@ namespace ferry::inline v0::python::detail {
 
 /// Arguments of type T. What is no refusal is kept until the function is about to be called, and
 /// thrown there: nanobind's casters of containers must not be left by an exception.
-template <class T, class Options> struct nanobind_argument {
+template <class T, class Options>
+struct nanobind_argument {
     using Value = T;
     static constexpr auto Name = nanobind::detail::const_name(signature_of<T>.text);
-    template <class As> using Cast = nanobind::detail::movable_cast_t<As>;
+    template <class As>
+    using Cast = nanobind::detail::movable_cast_t<As>;
 
     [[nodiscard]] bool from_python(nanobind::handle from, std::uint32_t flags,
                                    nanobind::detail::cleanup_list*) noexcept {
         try {
             if constexpr (std::same_as<T, managed_tensor>) {
-                if (from.is_none())
-                    return loaded_.value.emplace(), true;  // nb::arg().none(): it holds nothing
+                if (from.is_none()) return loaded_.value.emplace(), true;  // nb::arg().none(): it holds nothing
             }
             if (from.is_none()) return false;
             // nb::cast, before it asked can_cast.
-            if (!keeps_its_tensor<T> && (flags & nanobind::detail::cast_flags::manual) != 0)
-                return false;
+            if (!keeps_its_tensor<T> && (flags & nanobind::detail::cast_flags::manual) != 0) return false;
             return loaded_.load(from.ptr(), (flags & nanobind::detail::cast_flags::convert) != 0);
         } catch (error_is_set const&) {
             failure_ = std::make_exception_ptr(nanobind::python_error());
@@ -45,7 +45,8 @@ template <class T, class Options> struct nanobind_argument {
     }
 
     /// Asked by containers and nb::cast, whose results outlive the caster.
-    template <class As> [[nodiscard]] bool can_cast() const noexcept {
+    template <class As>
+    [[nodiscard]] bool can_cast() const noexcept {
         static_assert(keeps_its_tensor<T>,
                       "ferry: a typed_view ends with the call that it is an argument of: "
                       "containers and nb::cast take ferry::managed_tensor");
@@ -66,7 +67,8 @@ template <class T, class Options> struct nanobind_argument {
 };
 
 /// Results: nothing, with a Python error set, when it cannot be exported.
-template <class Options, class T> [[nodiscard]] nanobind::handle to_nanobind(T&& value) noexcept {
+template <class Options, class T>
+[[nodiscard]] nanobind::handle to_nanobind(T&& value) noexcept {
     try {
         return to_python<Options>(std::forward<T>(value));
     } catch (...) {
@@ -78,18 +80,21 @@ template <class Options, class T> [[nodiscard]] nanobind::handle to_nanobind(T&&
 /// None, or an argument of type T. Hidden, as what it holds of the library is. The caster of the
 /// argument lives as long as the call, which
 /// nanobind's own does not grant.
-template <class T> struct FERRY_HIDDEN nanobind_optional {
+template <class T>
+struct FERRY_HIDDEN nanobind_optional {
     using Value = std::optional<T>;
     using inner = nanobind::detail::make_caster<T>;
     static constexpr auto Name = inner::Name + nanobind::detail::const_name(" | None");
-    template <class As> using Cast = nanobind::detail::movable_cast_t<As>;
+    template <class As>
+    using Cast = nanobind::detail::movable_cast_t<As>;
 
     [[nodiscard]] bool from_python(nanobind::handle from, std::uint32_t flags,
                                    nanobind::detail::cleanup_list* cleanup) noexcept {
         is_none_ = from.is_none();
         return is_none_ || inner_.from_python(from, flags, cleanup);
     }
-    template <class As> [[nodiscard]] bool can_cast() const noexcept {
+    template <class As>
+    [[nodiscard]] bool can_cast() const noexcept {
         return inner_.template can_cast<T>();
     }
     explicit operator Value*() { return &get(); }
@@ -108,7 +113,8 @@ template <class T> struct FERRY_HIDDEN nanobind_optional {
 };
 
 /// Arrays, both ways.
-template <class T> struct nanobind_array : nanobind_argument<T, options<>> {
+template <class T>
+struct nanobind_array : nanobind_argument<T, options<>> {
     template <class From>
     [[nodiscard]] static nanobind::handle from_cpp(From&& value, nanobind::rv_policy,
                                                    nanobind::detail::cleanup_list*) noexcept {
@@ -127,8 +133,7 @@ namespace nanobind::detail {
 /// A tensor that is the function's own: it may keep it, move it and return it. Lives as long as the
 /// object.
 template <>
-struct type_caster<ferry::managed_tensor>
-    : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
+struct type_caster<ferry::managed_tensor> : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
 
 /// A view of the caller's memory, which is imported for the call and released when it ends, also by
 /// an exception.
@@ -136,7 +141,8 @@ template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::nanobind_argument<ferry::typed_view<T, Rank, Access, Layout>,
                                                ferry::python::detail::options<>> {
-    template <class From> static handle from_cpp(From&&, rv_policy, cleanup_list*) noexcept {
+    template <class From>
+    static handle from_cpp(From&&, rv_policy, cleanup_list*) noexcept {
         static_assert(!std::is_same_v<From, From>,
                       "ferry: a typed_view owns nothing that could be returned: return the array, "
                       "or a managed_tensor");
@@ -145,16 +151,20 @@ struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
 };
 
 /// An argument with options.
-template <class T, class... Options> struct type_caster<ferry::python::argument<T, Options...>> {
+template <class T, class... Options>
+struct type_caster<ferry::python::argument<T, Options...>> {
     using Value = ferry::python::argument<T, Options...>;
-    using inner =
-        ferry::python::detail::nanobind_argument<T, ferry::python::detail::options<Options...>>;
+    using inner = ferry::python::detail::nanobind_argument<T, ferry::python::detail::options<Options...>>;
     static constexpr auto Name = inner::Name;
-    template <class As> using Cast = movable_cast_t<As>;
+    template <class As>
+    using Cast = movable_cast_t<As>;
     bool from_python(handle from, std::uint32_t flags, cleanup_list* cleanup) noexcept {
         return inner_.from_python(from, flags, cleanup);
     }
-    template <class As> bool can_cast() const noexcept { return inner_.template can_cast<T>(); }
+    template <class As>
+    bool can_cast() const noexcept {
+        return inner_.template can_cast<T>();
+    }
     explicit operator Value*() { return &get(); }
     explicit operator Value&() { return get(); }
     explicit operator Value&&() { return std::move(get()); }
@@ -169,12 +179,11 @@ template <class T, class... Options> struct type_caster<ferry::python::argument<
 };
 
 /// A result with options.
-template <class T, class... Options> struct type_caster<ferry::python::result<T, Options...>> {
+template <class T, class... Options>
+struct type_caster<ferry::python::result<T, Options...>> {
     static constexpr auto Name = const_name(ferry::python::detail::signature_of<T>.text);
-    static handle from_cpp(ferry::python::result<T, Options...>&& value, rv_policy,
-                           cleanup_list*) noexcept {
-        return ferry::python::detail::to_nanobind<ferry::python::detail::options<Options...>>(
-            std::move(*value));
+    static handle from_cpp(ferry::python::result<T, Options...>&& value, rv_policy, cleanup_list*) noexcept {
+        return ferry::python::detail::to_nanobind<ferry::python::detail::options<Options...>>(std::move(*value));
     }
 };
 
@@ -190,8 +199,7 @@ struct type_caster<std::optional<ferry::managed_tensor>>
     : ferry::python::detail::nanobind_optional<ferry::managed_tensor> {
     static handle from_cpp(std::optional<ferry::managed_tensor>&& value, rv_policy policy,
                            cleanup_list* cleanup) noexcept {
-        return value ? make_caster<ferry::managed_tensor>::from_cpp(std::move(*value), policy,
-                                                                    cleanup)
+        return value ? make_caster<ferry::managed_tensor>::from_cpp(std::move(*value), policy, cleanup)
                      : none().release();
     }
 };
@@ -207,24 +215,20 @@ namespace ferry::inline v0::python {
 namespace detail {
 
 /// One way of nanobind to call a function, with somebody who listens.
-template <int Slot> struct FERRY_HIDDEN nanobind_call {
+template <int Slot>
+struct FERRY_HIDDEN nanobind_call {
     static inline vectorcallfunc original = nullptr;
-    static PyObject* relay(PyObject* self, PyObject* const* arguments, std::size_t flags,
-                           PyObject* keywords) {
-        auto const positional =
-            static_cast<std::uint32_t>(flags);  // above are flags, CPython's and nanobind's
-        return listening([&] { return original(self, arguments, flags, keywords); }, arguments,
-                         positional, keywords);
+    static PyObject* relay(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {
+        auto const positional = static_cast<std::uint32_t>(flags);  // above are flags, CPython's and nanobind's
+        return listening([&] { return original(self, arguments, flags, keywords); }, arguments, positional, keywords);
     }
     /// Puts the relay into a slot; a handful of slots are as many as nanobind has ways to call.
     static void install(vectorcallfunc& slot) noexcept {
         if constexpr (Slot < 12) {
             if (slot == &relay) return;
             if (original == nullptr) original = slot;
-            if (original == slot)
-                slot = &relay;
-            else
-                nanobind_call<Slot + 1>::install(slot);
+            if (original == slot) slot = &relay;
+            else nanobind_call<Slot + 1>::install(slot);
         }
     }
 };
@@ -246,8 +250,8 @@ inline void report_errors(nanobind::module_& module) {
     });
     detail::for_each_function(module.ptr(), [](PyObject* function) {
         auto* const type = Py_TYPE(function);
-        bool const is_bound = std::strstr(type->tp_name, "nb_func") != nullptr ||
-                              std::strstr(type->tp_name, "nb_method") != nullptr;
+        bool const is_bound =
+            std::strstr(type->tp_name, "nb_func") != nullptr || std::strstr(type->tp_name, "nb_method") != nullptr;
         if (!is_bound || type->tp_vectorcall_offset <= 0) return;
         auto* const slot = reinterpret_cast<char*>(function) + type->tp_vectorcall_offset;
         detail::nanobind_call<0>::install(*reinterpret_cast<vectorcallfunc*>(slot));

@@ -29,8 +29,8 @@ class reference {
 };
 
 /// A strong reference that may die on any thread, with or without the GIL, during and after the interpreter's end (R65,
-/// R66): the owner to put into make_managed when a Python object keeps the memory alive. Once the interpreter is going the
-/// object is leaked rather than touched. A Python error in flight survives the release (R67).
+/// R66): the owner to put into make_managed when a Python object keeps the memory alive. Once the interpreter is going
+/// the object is leaked rather than touched. A Python error in flight survives the release (R67).
 class owned_object {
    public:
     /// Adds a reference; the GIL must be held.

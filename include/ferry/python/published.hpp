@@ -44,9 +44,7 @@ namespace ferry::inline v0::python::detail {
 /// changes, and no tag to two types. Used with the GIL held.
 class plain_producers {
    public:
-    [[nodiscard]] bool knows(PyTypeObject* type) const noexcept {
-        return entry_of(type).is_of(type);
-    }
+    [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
     /// The method of the type, borrowed, when no instance can have another; null else.
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
@@ -55,8 +53,7 @@ class plain_producers {
     void add(PyTypeObject* type, PyObject* dlpack) noexcept {
         if (!has_tag(type)) return;
         bool const is_fixed = PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
-                              type->tp_dictoffset == 0 &&
-                              type->tp_getattro == PyObject_GenericGetAttr;
+                              type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
         entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, type->tp_version_tag};
     }
     [[nodiscard]] FERRY_HIDDEN static plain_producers& known() noexcept {
@@ -76,12 +73,9 @@ class plain_producers {
     [[nodiscard]] static std::size_t place_of(PyTypeObject* type) noexcept {
         return reinterpret_cast<std::uintptr_t>(type) / 64 % 8;
     }
-    [[nodiscard]] entry const& entry_of(PyTypeObject* type) const noexcept {
-        return entries_[place_of(type)];
-    }
+    [[nodiscard]] entry const& entry_of(PyTypeObject* type) const noexcept { return entries_[place_of(type)]; }
     [[nodiscard]] static bool has_tag(PyTypeObject* type) noexcept {
-        return type->tp_version_tag != 0 &&
-               PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) != 0;
+        return type->tp_version_tag != 0 && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) != 0;
     }
     entry entries_[8];
 };
@@ -106,19 +100,14 @@ class plain_producers {
             table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
     } else {
         published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api_1_2);
-        if (published && PyLong_CheckExact(published.get()) != 0)
-            table = PyLong_AsVoidPtr(published.get());
+        if (published && PyLong_CheckExact(published.get()) != 0) table = PyLong_AsVoidPtr(published.get());
         if (PyErr_Occurred() != nullptr) throw error_is_set{};
     }
     auto const* header = static_cast<abi::exchange_api_header const*>(table);
-    while (header != nullptr && header->version.major > version::current.major)
-        header = header->prev_api;
+    while (header != nullptr && header->version.major > version::current.major) header = header->prev_api;
     if (header == nullptr || header->version.major != version::current.major) return nullptr;
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
-    return api->managed_tensor_from_py_object_no_sync != nullptr &&
-                   api->current_work_stream != nullptr
-               ? api
-               : nullptr;
+    return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
 }
 
 /// Whether an object has `__dlpack__`: of its type, else of its own, as what forwards its

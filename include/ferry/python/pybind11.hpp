@@ -18,9 +18,11 @@
 namespace ferry::inline v0::python::detail {
 
 /// Arguments of type T.
-template <class T, class Options> struct pybind11_argument {
+template <class T, class Options>
+struct pybind11_argument {
     static constexpr auto name = pybind11::detail::const_name(signature_of<T>.text);
-    template <class As> using cast_op_type = pybind11::detail::movable_cast_op_type<As>;
+    template <class As>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<As>;
 
     [[nodiscard]] bool load(pybind11::handle from, bool convert) {
         if (!from || from.is_none()) return false;
@@ -39,7 +41,8 @@ template <class T, class Options> struct pybind11_argument {
 };
 
 /// Results. \throws pybind11::error_already_set
-template <class Options, class T> [[nodiscard]] pybind11::handle to_pybind11(T&& value) {
+template <class Options, class T>
+[[nodiscard]] pybind11::handle to_pybind11(T&& value) {
     try {
         return to_python<Options>(std::forward<T>(value));
     } catch (...) {
@@ -51,11 +54,13 @@ template <class Options, class T> [[nodiscard]] pybind11::handle to_pybind11(T&&
 /// None, or an argument of type T. Hidden, as what it holds of the library is. The caster of the
 /// argument lives as long as the call, which
 /// pybind11's own does not grant.
-template <class T> struct FERRY_HIDDEN pybind11_optional {
+template <class T>
+struct FERRY_HIDDEN pybind11_optional {
     using Value = std::optional<T>;
     using inner = pybind11::detail::make_caster<T>;
     static constexpr auto name = inner::name + pybind11::detail::const_name(" | None");
-    template <class As> using cast_op_type = pybind11::detail::movable_cast_op_type<As>;
+    template <class As>
+    using cast_op_type = pybind11::detail::movable_cast_op_type<As>;
 
     [[nodiscard]] bool load(pybind11::handle from, bool convert) {
         value_.reset();
@@ -74,10 +79,10 @@ template <class T> struct FERRY_HIDDEN pybind11_optional {
 };
 
 /// Arrays, both ways.
-template <class T> struct pybind11_array : pybind11_argument<T, options<>> {
+template <class T>
+struct pybind11_array : pybind11_argument<T, options<>> {
     template <class From>
-    [[nodiscard]] static pybind11::handle cast(From&& value, pybind11::return_value_policy,
-                                               pybind11::handle) {
+    [[nodiscard]] static pybind11::handle cast(From&& value, pybind11::return_value_policy, pybind11::handle) {
         if constexpr (std::is_pointer_v<std::remove_reference_t<From>>) {
             return value != nullptr ? to_pybind11<options<>>(*value) : pybind11::none().release();
         } else {
@@ -93,8 +98,7 @@ namespace pybind11::detail {
 /// A tensor that is the function's own: it may keep it, move it and return it. Lives as long as the
 /// object.
 template <>
-struct type_caster<ferry::managed_tensor>
-    : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
+struct type_caster<ferry::managed_tensor> : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
 
 /// A view of the caller's memory, which is imported for the call and released when it ends, also by
 /// an exception.
@@ -102,7 +106,8 @@ template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::pybind11_argument<ferry::typed_view<T, Rank, Access, Layout>,
                                                ferry::python::detail::options<>> {
-    template <class From> static handle cast(From&&, return_value_policy, handle) {
+    template <class From>
+    static handle cast(From&&, return_value_policy, handle) {
         static_assert(!std::is_same_v<From, From>,
                       "ferry: a typed_view owns nothing that could be returned: return the array, "
                       "or a managed_tensor");
@@ -114,29 +119,28 @@ struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
     type_caster<ferry::typed_view<T, Rank, Access, Layout>>& caster, handle const&) {
-    static_assert(
-        !std::is_same_v<T, T>,
-        "ferry: a typed_view ends with the call that it is an argument of: containers and "
-        "pybind11::cast take ferry::managed_tensor");
+    static_assert(!std::is_same_v<T, T>,
+                  "ferry: a typed_view ends with the call that it is an argument of: containers and "
+                  "pybind11::cast take ferry::managed_tensor");
     return caster;
 }
 
 /// A vector would keep views whose tensors are gone.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout, class Allocator>
 struct type_caster<std::vector<ferry::typed_view<T, Rank, Access, Layout>, Allocator>> {
-    static_assert(
-        !std::is_same_v<T, T>,
-        "ferry: a typed_view ends with the call that it is an argument of: containers and "
-        "pybind11::cast take ferry::managed_tensor");
+    static_assert(!std::is_same_v<T, T>,
+                  "ferry: a typed_view ends with the call that it is an argument of: containers and "
+                  "pybind11::cast take ferry::managed_tensor");
 };
 
 /// An argument with options.
-template <class T, class... Options> struct type_caster<ferry::python::argument<T, Options...>> {
+template <class T, class... Options>
+struct type_caster<ferry::python::argument<T, Options...>> {
     using Value = ferry::python::argument<T, Options...>;
-    using inner =
-        ferry::python::detail::pybind11_argument<T, ferry::python::detail::options<Options...>>;
+    using inner = ferry::python::detail::pybind11_argument<T, ferry::python::detail::options<Options...>>;
     static constexpr auto name = inner::name;
-    template <class As> using cast_op_type = movable_cast_op_type<As>;
+    template <class As>
+    using cast_op_type = movable_cast_op_type<As>;
     bool load(handle from, bool convert) {
         if (!inner_.load(from, convert)) return false;
         value_.emplace(std::move(inner_.operator T&()));
@@ -152,11 +156,11 @@ template <class T, class... Options> struct type_caster<ferry::python::argument<
 };
 
 /// A result with options.
-template <class T, class... Options> struct type_caster<ferry::python::result<T, Options...>> {
+template <class T, class... Options>
+struct type_caster<ferry::python::result<T, Options...>> {
     static constexpr auto name = const_name(ferry::python::detail::signature_of<T>.text);
     static handle cast(ferry::python::result<T, Options...>&& value, return_value_policy, handle) {
-        return ferry::python::detail::to_pybind11<ferry::python::detail::options<Options...>>(
-            std::move(*value));
+        return ferry::python::detail::to_pybind11<ferry::python::detail::options<Options...>>(std::move(*value));
     }
 };
 
@@ -170,10 +174,8 @@ struct type_caster<std::optional<ferry::python::argument<T, Options...>>>
 template <>
 struct type_caster<std::optional<ferry::managed_tensor>>
     : ferry::python::detail::pybind11_optional<ferry::managed_tensor> {
-    static handle cast(std::optional<ferry::managed_tensor>&& value, return_value_policy policy,
-                       handle parent) {
-        return value ? make_caster<ferry::managed_tensor>::cast(std::move(*value), policy, parent)
-                     : none().release();
+    static handle cast(std::optional<ferry::managed_tensor>&& value, return_value_policy policy, handle parent) {
+        return value ? make_caster<ferry::managed_tensor>::cast(std::move(*value), policy, parent) : none().release();
     }
 };
 
@@ -194,30 +196,24 @@ struct FERRY_HIDDEN pybind11_call {
     static inline with_array original_of_array = nullptr;
     static inline PyCFunctionWithKeywords original_of_tuple = nullptr;
 
-    static PyObject* relay_array(PyObject* self, PyObject* const* arguments, std::size_t flags,
-                                 PyObject* keywords) {
+    static PyObject* relay_array(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {
         auto const positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
-        return listening([&] { return original_of_array(self, arguments, flags, keywords); },
-                         arguments, positional, keywords);
+        return listening([&] { return original_of_array(self, arguments, flags, keywords); }, arguments, positional,
+                         keywords);
     }
     static PyObject* relay_tuple(PyObject* self, PyObject* arguments, PyObject* keywords) {
-        return listening([&] { return original_of_tuple(self, arguments, keywords); },
-                         PySequence_Fast_ITEMS(arguments),
+        return listening([&] { return original_of_tuple(self, arguments, keywords); }, PySequence_Fast_ITEMS(arguments),
                          static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords);
     }
     template <class Function>
     static void swap(PyCFunction& slot, Function& original, Function relay) noexcept {
-        auto const untyped = [](Function f) {
-            return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f));
-        };
+        auto const untyped = [](Function f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); };
         if (slot == untyped(relay)) return;
-        if (original == nullptr)
-            original = reinterpret_cast<Function>(reinterpret_cast<void (*)()>(slot));
+        if (original == nullptr) original = reinterpret_cast<Function>(reinterpret_cast<void (*)()>(slot));
         if (untyped(original) == slot) slot = untyped(relay);
     }
     static void install(PyMethodDef& method) noexcept {
-        if (method.ml_flags == (METH_FASTCALL | METH_KEYWORDS))
-            swap(method.ml_meth, original_of_array, &relay_array);
+        if (method.ml_flags == (METH_FASTCALL | METH_KEYWORDS)) swap(method.ml_meth, original_of_array, &relay_array);
         else if (method.ml_flags == (METH_VARARGS | METH_KEYWORDS))
             swap(method.ml_meth, original_of_tuple, &relay_tuple);
     }
@@ -239,8 +235,7 @@ inline void report_errors(pybind11::module_& module) {
         }
     });
     detail::for_each_function(module.ptr(), [](PyObject* member) {
-        PyObject* function =
-            PyInstanceMethod_Check(member) != 0 ? PyInstanceMethod_GET_FUNCTION(member) : member;
+        PyObject* function = PyInstanceMethod_Check(member) != 0 ? PyInstanceMethod_GET_FUNCTION(member) : member;
         reference static_function;
         if (Py_IS_TYPE(member, &PyStaticMethod_Type)) {
             static_function = reference{PyObject_GetAttrString(member, "__func__")};
@@ -249,9 +244,7 @@ inline void report_errors(pybind11::module_& module) {
         }
         if (PyCFunction_Check(function) == 0 || PyCFunction_GET_SELF(function) == nullptr) return;
         PyObject* const record = PyCFunction_GET_SELF(function);
-        if (PyCapsule_CheckExact(record) == 0 &&
-            std::strstr(Py_TYPE(record)->tp_name, "pybind11") == nullptr)
-            return;
+        if (PyCapsule_CheckExact(record) == 0 && std::strstr(Py_TYPE(record)->tp_name, "pybind11") == nullptr) return;
         detail::pybind11_call::install(*reinterpret_cast<PyCFunctionObject*>(function)->m_ml);
     });
 }

@@ -27,11 +27,9 @@ struct near_miss {
 
     friend constexpr bool operator==(near_miss const&, near_miss const&) = default;
     [[nodiscard]] message spoken() const noexcept {
-        if (is != wanted)
-            return message{"its elements are "} << is << ", and " << wanted << " is wanted";
+        if (is != wanted) return message{"its elements are "} << is << ", and " << wanted << " is wanted";
         if (rank != wanted_rank)
-            return message{"it has "} << rank << " dimensions, and " << wanted_rank
-                                      << " are wanted";
+            return message{"it has "} << rank << " dimensions, and " << wanted_rank << " are wanted";
         return message{"it is read-only, and the function writes to it (R11)"};
     }
 };
@@ -71,7 +69,8 @@ inline void note(PyObject* argument, near_miss const& missed) noexcept {
 }
 
 /// `why()` makes the message, which nobody may want.
-template <std::invocable Why> void note(PyObject* argument, Why why) noexcept {
+template <std::invocable Why>
+void note(PyObject* argument, Why why) noexcept {
     auto& noted = refusals::here();
     if (!noted.hear()) return;
     auto& entry = noted.list[noted.count];
@@ -80,16 +79,15 @@ template <std::invocable Why> void note(PyObject* argument, Why why) noexcept {
     entry.text = why();
     for (int i = 0; i < noted.count; ++i) {
         auto const& other = noted.list[i];
-        if (other.argument == argument && other.is_text &&
-            std::strcmp(other.text.c_str(), entry.text.c_str()) == 0)
+        if (other.argument == argument && other.is_text && std::strcmp(other.text.c_str(), entry.text.c_str()) == 0)
             return;
     }
     ++noted.count;
 }
 
 [[nodiscard]] inline message elsewhere(device is, device wanted) noexcept {
-    return message{"its data is on "} << name(is.type) << ":" << is.id << ", and "
-                                      << name(wanted.type) << ":" << wanted.id << " is wanted";
+    return message{"its data is on "} << name(is.type) << ":" << is.id << ", and " << name(wanted.type) << ":"
+                                      << wanted.id << " is wanted";
 }
 
 /// What ferry::as found, as a caller in Python needs to hear it.
@@ -102,8 +100,7 @@ template <std::invocable Why> void note(PyObject* argument, Why why) noexcept {
             return message{
                 "its elements repeat or are not contiguous, which the function does not take "
                 "(R29): pass a copy"};
-        case errc::alignment:
-            return message{"its first element is not aligned for its type (R31): pass a copy"};
+        case errc::alignment: return message{"its first element is not aligned for its type (R31): pass a copy"};
         default: return message{e.what()};
     }
 }
@@ -112,8 +109,7 @@ template <std::invocable Why> void note(PyObject* argument, Why why) noexcept {
 /// Others go through.
 inline void note_error(PyObject* argument) {
     bool const refusal = PyErr_ExceptionMatches(PyExc_BufferError) != 0 ||
-                         PyErr_ExceptionMatches(PyExc_TypeError) != 0 ||
-                         PyErr_ExceptionMatches(PyExc_ValueError) != 0;
+                         PyErr_ExceptionMatches(PyExc_TypeError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0;
     if (!refusal) throw error_is_set{};
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
@@ -127,8 +123,7 @@ inline void note_error(PyObject* argument) {
 /// The name of the parameter at a place, out of the first signature with so many in the report of
 /// the framework, such as `    1. total(image: tensor[float32, 2], times: int = 1) -> float`.
 [[nodiscard]] inline std::string parameter_name(std::string_view report, std::size_t place) {
-    for (auto at = report.find("\n    1. "); at != std::string_view::npos;
-         at = report.find("\n    ", at + 1)) {
+    for (auto at = report.find("\n    1. "); at != std::string_view::npos; at = report.find("\n    ", at + 1)) {
         auto const line = report.substr(at + 1, report.find('\n', at + 1) - at - 1);
         auto begin = line.find('(');
         if (begin == std::string_view::npos) continue;
@@ -140,10 +135,8 @@ inline void note_error(PyObject* argument) {
                 return end > begin ? std::string{line.substr(begin, end - begin)} : std::string{};
             }
             if (c == '[' || c == '(' || c == '{') ++depth;
-            if (c == ']' || c == '}' || (c == ')' && depth > 0))
-                --depth;
-            else if (c == ')')
-                break;
+            if (c == ']' || c == '}' || (c == ')' && depth > 0)) --depth;
+            else if (c == ')') break;
             if (c == ',' && depth == 0) {
                 ++found;
                 if (begin + 1 < line.size() && line[begin + 1] == ' ') ++begin;
@@ -155,8 +148,7 @@ inline void note_error(PyObject* argument) {
 
 /// The keyword that an argument came by: `keywords` is a dictionary, or a tuple of the names of
 /// `values`.
-[[nodiscard]] inline std::string keyword_of(PyObject* argument, PyObject* const* values,
-                                            PyObject* keywords) {
+[[nodiscard]] inline std::string keyword_of(PyObject* argument, PyObject* const* values, PyObject* keywords) {
     PyObject *found = nullptr, *name = nullptr, *value = nullptr;
     Py_ssize_t at = 0;
     if (keywords != nullptr && PyDict_Check(keywords) != 0) {
@@ -171,8 +163,8 @@ inline void note_error(PyObject* argument) {
 }
 
 /// Adds to the TypeError of a call that no overload took what each argument was refused for.
-inline void explain(PyObject* const* arguments, std::size_t positional, PyObject* keywords,
-                    refusals const& noted, int first) noexcept {
+inline void explain(PyObject* const* arguments, std::size_t positional, PyObject* keywords, refusals const& noted,
+                    int first) noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     auto const leave = [&] { PyErr_Restore(type, value, trace); };
@@ -210,8 +202,7 @@ inline void explain(PyObject* const* arguments, std::size_t positional, PyObject
 
 /// Runs a call, and explains it when it fails.
 template <class Call>
-[[nodiscard]] PyObject* listening(Call call, PyObject* const* arguments, std::size_t positional,
-                                  PyObject* keywords) {
+[[nodiscard]] PyObject* listening(Call call, PyObject* const* arguments, std::size_t positional, PyObject* keywords) {
     auto& noted = refusals::here();
     int const first = noted.count;
     ++noted.listeners;

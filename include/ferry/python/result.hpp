@@ -22,7 +22,8 @@ namespace ferry::inline v0::python {
 namespace detail {
 
 /// Text as a template argument.
-template <std::size_t Size> struct text {
+template <std::size_t Size>
+struct text {
     char characters[Size]{};
     constexpr text(char const (&from)[Size]) noexcept { std::copy_n(from, Size, characters); }
 };
@@ -30,11 +31,13 @@ template <std::size_t Size> struct text {
 }  // namespace detail
 
 /// The result is given to `from_dlpack` of this Python module: library<"numpy">.
-template <detail::text Module> struct library {};
+template <detail::text Module>
+struct library {};
 
 /// A result with options, for the signature of a bound function: library<> and through<> count.
 /// Made from what is returned.
-template <class T, class... Options> class result {
+template <class T, class... Options>
+class result {
    public:
     result(T value) : value_(std::move(value)) {}
     [[nodiscard]] T& operator*() noexcept { return value_; }
@@ -44,14 +47,19 @@ template <class T, class... Options> class result {
     T value_;
 };
 /// Arrive as arrays of that library, which shares the memory.
-template <class T> using as_numpy = result<T, library<"numpy">>;
-template <class T> using as_torch = result<T, library<"torch">>;
-template <class T> using as_jax = result<T, library<"jax.dlpack">>;
-template <class T> using as_cupy = result<T, library<"cupy">>;
+template <class T>
+using as_numpy = result<T, library<"numpy">>;
+template <class T>
+using as_torch = result<T, library<"torch">>;
+template <class T>
+using as_jax = result<T, library<"jax.dlpack">>;
+template <class T>
+using as_cupy = result<T, library<"cupy">>;
 
 namespace detail {
 
-template <class Rest, text Module> struct with_option<Rest, library<Module>> : Rest {
+template <class Rest, text Module>
+struct with_option<Rest, library<Module>> : Rest {
     static constexpr char const* module() noexcept { return Module.characters; }
 };
 
@@ -63,7 +71,8 @@ struct shared_tensor {
 
 /// The Python type of results: `__dlpack__` and what belongs to it, and no arithmetic. One type for
 /// each back end and module.
-template <class BackEnd> struct FERRY_HIDDEN tensor_object {
+template <class BackEnd>
+struct FERRY_HIDDEN tensor_object {
     PyObject_HEAD shared_tensor held;
 
     /// A new object. \throws error_is_set
@@ -71,8 +80,7 @@ template <class BackEnd> struct FERRY_HIDDEN tensor_object {
         PyTypeObject* const type = made_type();
         PyObject* const self = type->tp_alloc(type, 0);
         if (self == nullptr) throw error_is_set{};
-        ::new (static_cast<void*>(&reinterpret_cast<tensor_object*>(self)->held))
-            shared_tensor{std::move(tensor)};
+        ::new (static_cast<void*>(&reinterpret_cast<tensor_object*>(self)->held)) shared_tensor{std::move(tensor)};
         return self;
     }
 
@@ -103,16 +111,13 @@ template <class BackEnd> struct FERRY_HIDDEN tensor_object {
     static PyObject* dtype(PyObject* self, void*) noexcept {
         return PyUnicode_FromString((message{} << view(self).dtype()).c_str());
     }
-    static PyObject* readonly(PyObject* self, void*) noexcept {
-        return PyBool_FromLong(view(self).is_read_only());
-    }
+    static PyObject* readonly(PyObject* self, void*) noexcept { return PyBool_FromLong(view(self).is_read_only()); }
     static PyObject* repr(PyObject* self) noexcept {
         auto const& v = view(self);
         message out{"<ferry.Tensor "};
         out << v.dtype() << " (";
         for (int i = 0; i < v.rank(); ++i) out << (i != 0 ? ", " : "") << v.extent(i);
-        out << (v.rank() == 1 ? ",) on " : ") on ") << name(v.device().type) << ":"
-            << v.device().id;
+        out << (v.rank() == 1 ? ",) on " : ") on ") << name(v.device().type) << ":" << v.device().id;
         if (v.is_read_only()) out << ", read-only";
         out << ">";
         return PyUnicode_FromString(out.c_str());
@@ -122,8 +127,7 @@ template <class BackEnd> struct FERRY_HIDDEN tensor_object {
         reference const numpy{PyImport_ImportModule("numpy")};
         if (!numpy) return nullptr;
         reference shared{PyObject_CallMethod(numpy.get(), "from_dlpack", "(O)", self)};
-        bool const as_is = PyTuple_GET_SIZE(arguments) == 0 &&
-                           (keywords == nullptr || PyDict_GET_SIZE(keywords) == 0);
+        bool const as_is = PyTuple_GET_SIZE(arguments) == 0 && (keywords == nullptr || PyDict_GET_SIZE(keywords) == 0);
         if (!shared || as_is) return shared.release();
         reference const method{PyObject_GetAttrString(numpy.get(), "array")};
         reference const before{Py_BuildValue("(O)", shared.get())};
@@ -137,15 +141,13 @@ template <class BackEnd> struct FERRY_HIDDEN tensor_object {
         static PyGetSetDef attributes[] = {
             {"shape", &shape, nullptr, PyDoc_STR("The extents: a tuple."), nullptr},
             {"dtype", &dtype, nullptr, PyDoc_STR("The name of the element type."), nullptr},
-            {"readonly", &readonly, nullptr, PyDoc_STR("Whether the elements must not be written."),
-             nullptr},
+            {"readonly", &readonly, nullptr, PyDoc_STR("Whether the elements must not be written."), nullptr},
             {},
         };
         static PyMethodDef methods[] = {
             {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)),
              METH_VARARGS | METH_KEYWORDS,
-             PyDoc_STR(
-                 "__array__(dtype=None, *, copy=None)\n--\n\nThe tensor as an array of NumPy.")},
+             PyDoc_STR("__array__(dtype=None, *, copy=None)\n--\n\nThe tensor as an array of NumPy.")},
             {},
         };
         static PyType_Slot slots[] = {
@@ -154,21 +156,17 @@ template <class BackEnd> struct FERRY_HIDDEN tensor_object {
             {Py_tp_getset, attributes},
             {Py_tp_methods, methods},
             {Py_tp_doc,
-             const_cast<char*>(
-                 "A tensor that a C++ function returned: pass it to from_dlpack of any library.")},
+             const_cast<char*>("A tensor that a C++ function returned: pass it to from_dlpack of any library.")},
             {0, nullptr},
         };
-        static PyType_Spec spec{"ferry.Tensor", sizeof(tensor_object), 0, Py_TPFLAGS_DEFAULT,
-                                slots};
+        static PyType_Spec spec{"ferry.Tensor", sizeof(tensor_object), 0, Py_TPFLAGS_DEFAULT, slots};
         reference made{PyType_FromSpec(&spec)};
         if (!made) throw error_is_set{};
         auto* const created = reinterpret_cast<PyTypeObject*>(made.get());
         created->tp_new = nullptr;  // a function makes them, nobody else
         bool const installed = install_dlpack<shared_tensor>(
             created,
-            [](PyObject* o) {
-                return Py_TYPE(o) == type() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr;
-            },
+            [](PyObject* o) { return Py_TYPE(o) == type() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr; },
             [](shared_tensor&& tensor) -> PyObject* {
                 try {
                     return make(std::move(tensor));
@@ -185,7 +183,8 @@ template <class BackEnd> struct FERRY_HIDDEN tensor_object {
 };
 
 /// `from_dlpack` of the module that the options name, borrowed. \throws error_is_set
-template <class Options> [[nodiscard]] FERRY_HIDDEN PyObject* importer_of() {
+template <class Options>
+[[nodiscard]] FERRY_HIDDEN PyObject* importer_of() {
     static PyObject* cached = nullptr;  // written with the GIL held; immortal, as its module is
     if (cached == nullptr) {
         reference const module{PyImport_ImportModule(Options::module())};
@@ -218,11 +217,11 @@ template <class Options>
 /// host is ready where array_traits::ready_on says, else now.
 ///
 /// \throws error_is_set;  error  as ferry::to_dlpack
-template <class Options, class T> [[nodiscard]] PyObject* to_python(T&& value) {
+template <class Options, class T>
+[[nodiscard]] PyObject* to_python(T&& value) {
     using Array = std::remove_cvref_t<T>;
     if constexpr (std::same_as<Array, managed_tensor>) {
-        static_assert(!std::is_lvalue_reference_v<T>,
-                      "ferry: a managed_tensor has one owner: return it by value");
+        static_assert(!std::is_lvalue_reference_v<T>, "ferry: a managed_tensor has one owner: return it by value");
         return export_result<Options>(std::move(value), already_ready);
     } else {
         auto ready = ferry::detail::ready_on(value);
@@ -232,9 +231,8 @@ template <class Options, class T> [[nodiscard]] PyObject* to_python(T&& value) {
         } else {
             typename Options::back_end b{};
             yielding patient{b};
-            return export_result<Options>(
-                ferry::to_dlpack(value, request{.copy = copy_policy::always}, patient),
-                already_ready);
+            return export_result<Options>(ferry::to_dlpack(value, request{.copy = copy_policy::always}, patient),
+                                          already_ready);
         }
     }
 }
@@ -242,7 +240,8 @@ template <class Options, class T> [[nodiscard]] PyObject* to_python(T&& value) {
 }  // namespace detail
 }  // namespace ferry::inline v0::python
 
-template <> struct ferry::array_traits<ferry::python::detail::shared_tensor> {
+template <>
+struct ferry::array_traits<ferry::python::detail::shared_tensor> {
     using handle = ferry::python::detail::shared_tensor;
     static constexpr bool vector_elements = true, padded_elements = true;
     static tensor_view view(handle const& h) { return h.tensor->view(); }

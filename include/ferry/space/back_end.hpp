@@ -22,26 +22,28 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
 };
 
-/// The verbs that an exchange needs off the host (D9a). Not required: that it owns anything, or that it can reach more than
-/// one device.
+/// The verbs that an exchange needs off the host (D9a). Not required: that it owns anything, or that it can reach more
+/// than one device.
 ///
 /// - `reaches(device)`: whether it can allocate and copy there.
 /// - `allocate(device, bytes, on)`: memory of at least 64-byte alignment for work queued on `on`.
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or finishes it before it returns when `on` names no
-///   stream. Memory of type cpu that it reads may be reused when it returns; what it writes is there once `on` got so far.
-///   When it throws, nothing was queued.
-/// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the host.
-/// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device. When it throws,
+///   stream. Memory of type cpu that it reads may be reused when it returns; what it writes is there once `on` got so
+///   far. When it throws, nothing was queued.
+/// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the
+/// host.
+/// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device. When it
+/// throws,
 ///   nothing that was queued there runs any more: what a copy would have written may be freed.
 template <class B>
-concept back_end = requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst,
-                            void const* src) {
-    { b.reaches(d) } -> std::same_as<bool>;
-    { b.allocate(d, n, on) } -> owned_memory;
-    b.copy(plan, dst, d, src, d, on);
-    b.order(on, on);
-    b.wait(on);
-};
+concept back_end =
+    requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {
+        { b.reaches(d) } -> std::same_as<bool>;
+        { b.allocate(d, n, on) } -> owned_memory;
+        b.copy(plan, dst, d, src, d, on);
+        b.order(on, on);
+        b.wait(on);
+    };
 
 /// The back end of those who need none: ordinary host memory and nothing else. Copies of host-readable memory are the
 /// caller's thread at work; no streams exist. Stateless; thread-safe.
@@ -60,8 +62,8 @@ struct host_back_end {
 /// What exchanges use when no back end is passed.
 inline constexpr host_back_end host_only{};
 
-/// A back end whose results live in memory of the caller's space (D9); it copies, orders and waits by the one underneath.
-/// Holds a handle to the space and borrows the back end. As thread-safe as both.
+/// A back end whose results live in memory of the caller's space (D9); it copies, orders and waits by the one
+/// underneath. Holds a handle to the space and borrows the back end. As thread-safe as both.
 template <memory_space Space, back_end BackEnd = host_back_end const>
 class allocating_from {
    public:
@@ -77,7 +79,8 @@ class allocating_from {
         if (!is_same_place(d, space_.device()))
             detail::fail(errc::device, "ferry::allocating_from",
                          message{"the result is wanted on "} << name(d.type) << ", the space has memory on "
-                             << name(space_.device().type) << ": request the space's device");
+                                                             << name(space_.device().type)
+                                                             << ": request the space's device");
         return buffer<Space>{bytes, space_};
     }
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {

@@ -8,8 +8,8 @@
 
 namespace ferry::inline v0 {
 
-/// Memory of a space, given back when the buffer dies, on whatever thread. Move-only. A buffer of 0 bytes asks the space
-/// for nothing and its data is null.
+/// Memory of a space, given back when the buffer dies, on whatever thread. Move-only. A buffer of 0 bytes asks the
+/// space for nothing and its data is null.
 template <memory_space Space = host_space>
 class buffer {
    public:

@@ -12,13 +12,14 @@
 
 namespace ferry::inline v0 {
 
-/// Copies the elements of `src` into `dst`, whatever the strides; shapes and data types must agree. Returns the bytes of
-/// the elements. The data is in `dst` on return, and source and destination must not overlap.
+/// Copies the elements of `src` into `dst`, whatever the strides; shapes and data types must agree. Returns the bytes
+/// of the elements. The data is in `dst` on return, and source and destination must not overlap.
 ///
 /// Off the host a back end is needed, and `on`, a stream on which both are ready; the host waits for that stream alone.
 /// Without a stream nothing may be pending on either.
 ///
-/// \throws error  errc::shape, dtype, read_only, overflow, null_data, strides (writing through a broadcast, R29, or not one for
+/// \throws error  errc::shape, dtype, read_only, overflow, null_data, strides (writing through a broadcast, R29, or not
+/// one for
 ///                each extent), stream, no_backend; what the back end reports
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
@@ -27,8 +28,10 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
     detail::require_reach(b, dst.device(), "ferry::copy", where);
     detail::require_reach(b, src.device(), "ferry::copy", where);
     if (on.is_ambiguous())
-        detail::fail(errc::stream, "ferry::copy",
-                     message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"}, where);
+        detail::fail(
+            errc::stream, "ferry::copy",
+            message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"},
+            where);
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
     if (plan.kind == copy_kind::empty) return 0;
     b.copy(plan, dst.data(), dst.device(), src.data(), src.device(), on);

@@ -20,7 +20,7 @@ enum class copy_kind : std::uint8_t {
     transpose,   ///< short units; the source's fastest dimension is the loop around the
                  ///< destination's
     gather,      ///< short units at any other pair of strides, backwards and repeated ones included
-    bits,  ///< units, strides and offsets count bits: elements that are not byte-aligned (R19)
+    bits,        ///< units, strides and offsets count bits: elements that are not byte-aligned (R19)
 };
 
 /// A copy between two layouts of one shape: for every index of the loops, `unit` bytes (or bits, if
@@ -35,11 +35,9 @@ struct copy_plan : loop_nest {
     static constexpr std::int64_t line = 64;
 
     copy_kind kind = copy_kind::empty;
-    std::int32_t zero_bits =
-        0;  ///< bits to clear after each unit: unpacking to whole bytes (R13); only with `bits`
-    std::int64_t unit = 0;  ///< what moves as one piece: bytes or bits
-    std::int64_t total_bytes =
-        0;  ///< of the elements laid out compactly in the destination's packing
+    std::int32_t zero_bits = 0;    ///< bits to clear after each unit: unpacking to whole bytes (R13); only with `bits`
+    std::int64_t unit = 0;         ///< what moves as one piece: bytes or bits
+    std::int64_t total_bytes = 0;  ///< of the elements laid out compactly in the destination's packing
 
     /// Whether unit, strides and offsets are bits, counted from bit 0 of the first element's byte.
     [[nodiscard]] constexpr bool counts_bits() const noexcept { return kind == copy_kind::bits; }
@@ -51,8 +49,8 @@ namespace detail {
 
 /// Enters the dimensions of two non-empty views of one shape into `nest`; units are the distances
 /// that a stride of 1 means.
-constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int64_t dst_unit,
-                              tensor_view const& src, std::int64_t src_unit) noexcept {
+constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int64_t dst_unit, tensor_view const& src,
+                              std::int64_t src_unit) noexcept {
     // Innermost first, so that implicit strides cost a product and no loop; sorting turns the list
     // round if need be.
     std::int64_t compact = 1;
@@ -86,10 +84,8 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
         plan.kind = copy_kind::contiguous;
         return;
     }
-    plan.kind =
-        plan.unit > element || plan.unit >= copy_plan::line ? copy_kind::rows : copy_kind::gather;
-    if (plan.rank < 2 || plan.unit >= copy_plan::line || plan.src_strides[plan.rank - 1] == 0)
-        return;
+    plan.kind = plan.unit > element || plan.unit >= copy_plan::line ? copy_kind::rows : copy_kind::gather;
+    if (plan.rank < 2 || plan.unit >= copy_plan::line || plan.src_strides[plan.rank - 1] == 0) return;
     if (int const fastest = plan.fastest_source(); fastest != plan.rank - 1) {
         plan.move_inwards(fastest, plan.rank - 2);
         plan.kind = copy_kind::transpose;
@@ -141,9 +137,9 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 ///
 /// \throws error  errc::shape or dtype when the views differ, read_only (R11), strides when `dst`
 ///                repeats elements (R29), overflow when they cannot be counted (R32)
-[[nodiscard]] constexpr copy_plan make_copy_plan(
-    tensor_view const& dst, tensor_view const& src, char const* api = "ferry::make_copy_plan",
-    std::source_location where = std::source_location::current()) {
+[[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
+                                                 char const* api = "ferry::make_copy_plan",
+                                                 std::source_location where = std::source_location::current()) {
     auto const count = detail::check_copy(dst, src, api, where);
     return detail::plan_copy(dst, src, count);
 }

@@ -13,8 +13,7 @@ namespace ferry::inline v0 {
 namespace detail {
 
 // Apart from the one-memcpy case, so that callers inline only that.
-[[gnu::noinline]] inline void copy_loops_on_host(copy_plan const& plan, std::byte* dst,
-                                                 std::byte const* src) noexcept {
+[[gnu::noinline]] inline void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept {
     switch (plan.kind) {
         case copy_kind::empty:
         case copy_kind::contiguous: return;
@@ -38,11 +37,9 @@ namespace detail {
 inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noexcept {
     if (plan.kind == copy_kind::contiguous) [[likely]] {
         std::memcpy(static_cast<std::byte*>(dst) + plan.dst_offset,
-                    static_cast<std::byte const*>(src) + plan.src_offset,
-                    static_cast<std::size_t>(plan.unit));
+                    static_cast<std::byte const*>(src) + plan.src_offset, static_cast<std::size_t>(plan.unit));
     } else {
-        detail::copy_loops_on_host(plan, static_cast<std::byte*>(dst),
-                                   static_cast<std::byte const*>(src));
+        detail::copy_loops_on_host(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src));
     }
 }
 

@@ -34,8 +34,7 @@ struct loop_nest {
     }
 
     /// Adds a dimension of extent ≥ 1, turned round when the destination runs backwards.
-    constexpr void add(std::int64_t extent, std::int64_t dst_stride,
-                       std::int64_t src_stride) noexcept {
+    constexpr void add(std::int64_t extent, std::int64_t dst_stride, std::int64_t src_stride) noexcept {
         if (extent == 1) return;  // R27
         if (dst_stride < 0) {
             dst_offset += (extent - 1) * dst_stride;
@@ -73,8 +72,7 @@ struct loop_nest {
     /// Takes the innermost dimension out when units of size `unit` touch each other in both
     /// layouts. Gives the size of the larger unit that replaces them.
     [[nodiscard]] constexpr std::int64_t absorb_run(std::int64_t unit) noexcept {
-        if (rank == 0 || dst_strides[rank - 1] != unit || src_strides[rank - 1] != unit)
-            return unit;
+        if (rank == 0 || dst_strides[rank - 1] != unit || src_strides[rank - 1] != unit) return unit;
         return unit * extents[--rank];
     }
 
@@ -98,8 +96,7 @@ struct loop_nest {
 
     /// Compares what is set.
     friend constexpr bool operator==(loop_nest const& a, loop_nest const& b) noexcept {
-        bool same =
-            a.rank == b.rank && a.dst_offset == b.dst_offset && a.src_offset == b.src_offset;
+        bool same = a.rank == b.rank && a.dst_offset == b.dst_offset && a.src_offset == b.src_offset;
         for (int i = 0; same && i < a.rank; ++i)
             same = a.extents[i] == b.extents[i] && a.dst_strides[i] == b.dst_strides[i] &&
                    a.src_strides[i] == b.src_strides[i];
@@ -110,9 +107,7 @@ struct loop_nest {
     struct dimension {
         std::int64_t extent, dst_stride, src_stride;
     };
-    [[nodiscard]] constexpr dimension get(int i) const noexcept {
-        return {extents[i], dst_strides[i], src_strides[i]};
-    }
+    [[nodiscard]] constexpr dimension get(int i) const noexcept { return {extents[i], dst_strides[i], src_strides[i]}; }
     constexpr void set(int i, dimension d) noexcept {
         extents[i] = d.extent;
         dst_strides[i] = d.dst_stride;
@@ -123,9 +118,7 @@ struct loop_nest {
         std::int64_t end = 0;
         return detail::checked_multiply(extent, inner, end) && outer == end;
     }
-    [[nodiscard]] static constexpr std::int64_t magnitude(std::int64_t n) noexcept {
-        return n < 0 ? -n : n;
-    }
+    [[nodiscard]] static constexpr std::int64_t magnitude(std::int64_t n) noexcept { return n < 0 ? -n : n; }
 };
 
 }  // namespace ferry::inline v0

@@ -11,18 +11,20 @@
 
 namespace ferry::inline v0 {
 
-/// A source of memory of one device: `allocate(bytes, alignment)` returns memory or throws, `deallocate` takes it back with
-/// the same numbers, `device()` says where the memory lives. Copies of a space are handles to the same memory, and the
-/// deleter of a tensor keeps one. Not required: that the host can read it, nor thread safety beyond what the user needs.
+/// A source of memory of one device: `allocate(bytes, alignment)` returns memory or throws, `deallocate` takes it back
+/// with the same numbers, `device()` says where the memory lives. Copies of a space are handles to the same memory, and
+/// the deleter of a tensor keeps one. Not required: that the host can read it, nor thread safety beyond what the user
+/// needs.
 template <class S>
-concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> && requires(S& s, S const& c, void* p, std::size_t n) {
-    { s.allocate(n, n) } -> std::same_as<void*>;
-    s.deallocate(p, n, n);
-    { c.device() } -> std::same_as<ferry::device>;
-};
+concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> &&
+                       requires(S& s, S const& c, void* p, std::size_t n) {
+                           { s.allocate(n, n) } -> std::same_as<void*>;
+                           s.deallocate(p, n, n);
+                           { c.device() } -> std::same_as<ferry::device>;
+                       };
 
-/// A resource in the manner of std::pmr::memory_resource: allocate and deallocate with size and alignment, and no word about
-/// where. Recognised by shape; RMM's host resources and the user's own have it too. Not required: a base class.
+/// A resource in the manner of std::pmr::memory_resource: allocate and deallocate with size and alignment, and no word
+/// about where. Recognised by shape; RMM's host resources and the user's own have it too. Not required: a base class.
 template <class R>
 concept memory_resource_like = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n) } -> std::same_as<void*>;
@@ -43,8 +45,8 @@ struct host_space {
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 };
 
-/// A resource as a space: says where its memory lives. Borrows the resource, which must outlive every tensor made from it.
-/// As thread-safe as the resource.
+/// A resource as a space: says where its memory lives. Borrows the resource, which must outlive every tensor made from
+/// it. As thread-safe as the resource.
 template <memory_resource_like Resource>
 class resource_space {
    public:

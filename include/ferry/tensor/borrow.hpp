@@ -10,8 +10,8 @@
 
 namespace ferry::inline v0 {
 
-/// A DLPack struct that lends somebody's tensor to a callee. It owns nothing and has no deleter (R5), so the callee must
-/// not keep it: the object stays where it was made, cannot be moved or released, and allocates nothing (D1).
+/// A DLPack struct that lends somebody's tensor to a callee. It owns nothing and has no deleter (R5), so the callee
+/// must not keep it: the object stays where it was made, cannot be moved or released, and allocates nothing (D1).
 class borrowed_tensor {
    public:
     /// Tensors of more dimensions are refused: extents and strides live in the object. NumPy's limit.
@@ -23,7 +23,8 @@ class borrowed_tensor {
         detail::validate_view(v, api, where);
         if (v.rank() > max_rank)
             detail::fail(errc::rank, api,
-                         message{"rank "} << v.rank() << " is more than " << max_rank << ": export it with to_dlpack", where);
+                         message{"rank "} << v.rank() << " is more than " << max_rank << ": export it with to_dlpack",
+                         where);
         bool const empty = detail::write_layout(v, metadata_);
         detail::write_tensor(v, v.device(), empty, metadata_, raw_.dl_tensor);
         auto const bits = known(v.flags()) & ~flags::is_copied;  // the owner keeps it (R12)
@@ -34,7 +35,8 @@ class borrowed_tensor {
     borrowed_tensor(borrowed_tensor const&) = delete;
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
-    /// For callees that take a DLTensor; it cannot carry READ_ONLY, so look at `view()` before you let them write (R75).
+    /// For callees that take a DLTensor; it cannot carry READ_ONLY, so look at `view()` before you let them write
+    /// (R75).
     [[nodiscard]] DLTensor const* dltensor() const& noexcept { return &raw_.dl_tensor; }
     /// For callees that take the versioned struct and return before the call ends; its deleter is NULL (R5).
     [[nodiscard]] DLManagedTensorVersioned const* get() const& noexcept { return &raw_; }

@@ -29,7 +29,9 @@ class legacy_owner {
 inline void check_legacy_flags(tensor_view const& v, char const* api, std::source_location where) {
     if (v.is_read_only())
         fail(errc::read_only, api,
-             message{"the legacy struct cannot say that the data is read-only (R15): export a copy, or ask for version 1"}, where);
+             message{
+                 "the legacy struct cannot say that the data is read-only (R15): export a copy, or ask for version 1"},
+             where);
     if (v.is_padded())
         fail(errc::flags, api,
              message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
@@ -55,11 +57,12 @@ inline void check_legacy_flags(tensor_view const& v, char const* api, std::sourc
 /// \throws error  errc::read_only, errc::flags: the legacy struct has no flags (R15);  errc::consumed when empty
 inline DLManagedTensor* managed_tensor::release_legacy(std::source_location where) {
     constexpr auto api = "ferry::managed_tensor::release_legacy";
-    if (raw_ == nullptr) detail::fail(errc::consumed, api, message{"it holds no tensor: it was moved from or released"}, where);
+    if (raw_ == nullptr)
+        detail::fail(errc::consumed, api, message{"it holds no tensor: it was moved from or released"}, where);
     detail::check_legacy_flags(view_, api, where);
     tensor_view const v = view_;
-    return detail::make_raw<DLManagedTensor>(std::move(*this), [v](auto&) { return v; }, v.device(), v.flags(),
-                                             version::legacy, api, where);
+    return detail::make_raw<DLManagedTensor>(
+        std::move(*this), [v](auto&) { return v; }, v.device(), v.flags(), version::legacy, api, where);
 }
 
 }  // namespace ferry::inline v0

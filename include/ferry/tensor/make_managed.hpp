@@ -80,8 +80,8 @@ FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metada
     return empty;
 }
 
-/// Writes the tensor as it travels: the first element at offset 0 (R23), no data for empty tensors (R26), id 0 where ids
-/// mean nothing (R35). Its layout is at `metadata`.
+/// Writes the tensor as it travels: the first element at offset 0 (R23), no data for empty tensors (R26), id 0 where
+/// ids mean nothing (R35). Its layout is at `metadata`.
 FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
                                       DLTensor& out) noexcept {
     out.data = empty ? nullptr : v.data();
@@ -108,8 +108,8 @@ FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, st
     ferry::validate(t, v.flags(), api, where);
 }
 
-/// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address may
-/// have changed with it.
+/// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address
+/// may have changed with it.
 FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
                                      bool empty, char const* api, std::source_location where) {
     int const rank = before.rank();
@@ -118,17 +118,19 @@ FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view cons
     // Extents and strides that stayed where they were are the same; what `before` points at may be gone otherwise.
     if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
         for (int i = 0; same && i < rank; ++i)
-            same = after.extent(i) == metadata[i] && (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
+            same = after.extent(i) == metadata[i] &&
+                   (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
     if (!same)
         fail(errc::argument, api,
-             message{"the tensor changed when its owner moved: all but the address must be the same in both places"}, where);
+             message{"the tensor changed when its owner moved: all but the address must be the same in both places"},
+             where);
 }
 
-/// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to check and to copy what
-/// it says, and where it finally lives, because data may move with it.
+/// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to check and to copy
+/// what it says, and where it finally lives, because data may move with it.
 template <managed_struct Raw, class Owner, class ViewOf>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits, version max,
-                                                char const* api, std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
+                                                version max, char const* api, std::source_location where) {
     using block_type = block<Raw, std::remove_cvref_t<Owner>>;
     tensor_view const before = view_at(owner);
     validate_view(before, api, where);
@@ -170,9 +172,9 @@ struct trusted {
 /// A tensor owned by `owner`: any movable object whose destruction releases the memory (an array, a std::shared_ptr, a
 /// std::unique_ptr, an intrusive pointer). One allocation holds struct, owner, shape and strides (D1).
 ///
-/// `view_at(owner&)` gives the tensor and is called again where the owner finally lives, so that arrays that carry their
-/// elements inside may be moved in. On failure before the move the owner is still the caller's; after it, it has been
-/// destroyed once. Does not synchronise.
+/// `view_at(owner&)` gives the tensor and is called again where the owner finally lives, so that arrays that carry
+/// their elements inside may be moved in. On failure before the move the owner is still the caller's; after it, it has
+/// been destroyed once. Does not synchronise.
 ///
 /// \param bits  flags to set beside those of the view: flags::is_copied when the memory was made for the receiver (R12)
 /// \throws error  what `validate` finds in the view;  std::bad_alloc

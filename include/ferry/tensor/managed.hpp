@@ -15,9 +15,9 @@ struct trusted;
 }
 
 /// The sole owner of one DLManagedTensorVersioned, validated: nobody else's struct can be in here unchecked. Move-only;
-/// its destructor calls the deleter (R6, R68). The fields were copied out of the struct when it came, so that later changes
-/// of the struct by other holders do no harm, and it never writes into one (R33). The arrays of extents and strides stay the
-/// producer's, who keeps them as they are (R7).
+/// its destructor calls the deleter (R6, R68). The fields were copied out of the struct when it came, so that later
+/// changes of the struct by other holders do no harm, and it never writes into one (R33). The arrays of extents and
+/// strides stay the producer's, who keeps them as they are (R7).
 ///
 /// Different objects may be used from different threads; one object as any value. The deleter runs on the thread that
 /// drops the tensor (R65), after which the memory is gone: finish your own asynchronous work first (R50).
@@ -40,8 +40,8 @@ class managed_tensor {
     /// Whether it holds a tensor.
     [[nodiscard]] explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-    /// The tensor, borrowed. The reference is to a member: a move empties what it names. A copy of the view stays valid while
-    /// this object, or whatever it is moved into, lives.
+    /// The tensor, borrowed. The reference is to a member: a move empties what it names. A copy of the view stays valid
+    /// while this object, or whatever it is moved into, lives.
     [[nodiscard]] tensor_view const& view() const& noexcept { return view_; }
     // clang-format off
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: keep the managed_tensor in a variable");
@@ -93,11 +93,12 @@ class managed_tensor {
 
 /// Takes over a foreign tensor once all of it has been checked (R2, R3, R16–R32).
 ///
-/// Owns `raw` on success; on failure its deleter has run exactly once (R2: even for another major version, and then nothing
-/// but version and deleter was touched). Reads metadata only, never data. Does not synchronise: device data is ready where
-/// its producer said. May be called from any thread.
+/// Owns `raw` on success; on failure its deleter has run exactly once (R2: even for another major version, and then
+/// nothing but version and deleter was touched). Reads metadata only, never data. Does not synchronise: device data is
+/// ready where its producer said. May be called from any thread.
 ///
-/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow, null_data: the message names the field,
+/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow, null_data: the message names the
+/// field,
 ///                its value and the cure
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensorVersioned* raw,
                                                 std::source_location where = std::source_location::current()) {

@@ -19,14 +19,15 @@
 namespace ferry::inline v0 {
 
 /// Implementations of mdspan. A family is a struct with two alias templates, `contiguous<T, Rank>` (layout_right) and
-/// `strided<T, Rank>` (layout_stride), both over std::int64_t extents that are dynamic; write one for an mdspan of your own.
-/// It serves access::device, too, when it has `device_contiguous` and `device_strided`, whose accessor must not let the
-/// host dereference.
+/// `strided<T, Rank>` (layout_stride), both over std::int64_t extents that are dynamic; write one for an mdspan of your
+/// own. It serves access::device, too, when it has `device_contiguous` and `device_strided`, whose accessor must not
+/// let the host dereference.
 namespace mdspan_family {
 
 /// The family of an implementation with the names of the standard:
 /// `using mine = ferry::mdspan_family::of<my::mdspan, my::dextents, my::layout_right, my::layout_stride>;`
-template <template <class...> class Mdspan, template <class, std::size_t> class Dextents, class LayoutRight, class LayoutStride>
+template <template <class...> class Mdspan, template <class, std::size_t> class Dextents, class LayoutRight,
+          class LayoutStride>
 struct of {
     template <class T, std::size_t Rank>
     using contiguous = Mdspan<T, Dextents<std::int64_t, Rank>, LayoutRight>;
@@ -64,16 +65,14 @@ template <class Family, class T, std::size_t Rank, access Access, layout Layout>
 [[nodiscard]] consteval auto mdspan_of() {
     if constexpr (Access == access::host && Layout == layout::contiguous)
         return std::type_identity<typename Family::template contiguous<T, Rank>>{};
-    else if constexpr (Access == access::host)
-        return std::type_identity<typename Family::template strided<T, Rank>>{};
+    else if constexpr (Access == access::host) return std::type_identity<typename Family::template strided<T, Rank>>{};
     else if constexpr (Layout == layout::contiguous)
         return std::type_identity<typename Family::template device_contiguous<T, Rank>>{};
-    else
-        return std::type_identity<typename Family::template device_strided<T, Rank>>{};
+    else return std::type_identity<typename Family::template device_strided<T, Rank>>{};
 }
 
-/// The strides as layout_stride wants them: positive, and no two elements in one place. Strides that mean nothing, because
-/// the extent is 1 (R27) or the tensor empty (R26), become what a compact neighbour would have.
+/// The strides as layout_stride wants them: positive, and no two elements in one place. Strides that mean nothing,
+/// because the extent is 1 (R27) or the tensor empty (R26), become what a compact neighbour would have.
 template <class View, class Strides>
 constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_location where) {
     constexpr auto api = "ferry::to_mdspan";
@@ -84,8 +83,10 @@ constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_loca
         std::int64_t const stride = counts ? v.stride(i) : neighbour > 0 ? neighbour : 1;
         if (stride <= 0)
             fail(errc::strides, api,
-                 message{"strides["} << i << "] is " << stride << ", and those of an mdspan are positive (R28, R29): index the "
-                     "typed_view, or ask for a copy with copy_policy::always", where);
+                 message{"strides["} << i << "] is " << stride
+                                     << ", and those of an mdspan are positive (R28, R29): index the "
+                                        "typed_view, or ask for a copy with copy_policy::always",
+                 where);
         out[static_cast<std::size_t>(i)] = stride;
         neighbour = compact_step(stride, v.extent(i));
     }
@@ -96,8 +97,11 @@ constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_loca
             if (i == k || v.extent(i) == 1 || v.extent(k) == 1 || inner > outer) continue;
             if (outer / inner < v.extent(k))
                 fail(errc::strides, api,
-                     message{"the elements overlap in dimensions "} << i << " and " << k << ", and those of an mdspan must not: "
-                         "index the typed_view, or ask for a copy with copy_policy::always", where);
+                     message{"the elements overlap in dimensions "}
+                         << i << " and " << k
+                         << ", and those of an mdspan must not: "
+                            "index the typed_view, or ask for a copy with copy_policy::always",
+                     where);
         }
 }
 
@@ -117,8 +121,8 @@ template <class Mdspan, class T, int Rank, access Access, layout Layout, std::si
 
 }  // namespace detail
 
-/// The view as an mdspan of `Family`: layout::contiguous becomes layout_right, layout::strided layout_stride. Borrows the
-/// elements as the view does; allocates nothing.
+/// The view as an mdspan of `Family`: layout::contiguous becomes layout_right, layout::strided layout_stride. Borrows
+/// the elements as the view does; allocates nothing.
 ///
 /// \tparam Family  mdspan_family::standard, one of adapters/mdspan_*.hpp, or your own
 /// \throws error  errc::strides: zero, negative or overlapping strides, which layout_stride cannot have (R28, R29)

@@ -68,18 +68,20 @@ struct extents_and_strides<dynamic_rank> {
 }  // namespace detail
 
 /// Elements of type T behind indices. Borrows the elements; a view of static rank copies extents and strides, one of
-/// dynamic rank borrows them too. Made by `as`, which has checked all that the type says. A value; thread-safe as T* is.
+/// dynamic rank borrows them too. Made by `as`, which has checked all that the type says. A value; thread-safe as T*
+/// is.
 ///
-/// T const reads, T reads and writes (D3). With access::device nothing dereferences: `data()` is for kernels. Elements of
-/// packed types have no address and are read by value, two of them a byte, say.
+/// T const reads, T reads and writes (D3). With access::device nothing dereferences: `data()` is for kernels. Elements
+/// of packed types have no address and are read by value, two of them a byte, say.
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 class typed_view {
     static_assert(Rank >= dynamic_rank, "Rank counts dimensions; ferry::dynamic_rank leaves it open");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
 
-    static_assert(!packed_type<T> || dtype_of<T>.lanes == 1,
-                  "ferry: short vectors of packed elements are not read as one value: make the lanes a dimension, with T one lane");
+    static_assert(
+        !packed_type<T> || dtype_of<T>.lanes == 1,
+        "ferry: short vectors of packed elements are not read as one value: make the lanes a dimension, with T one lane");
 
    public:
     using element_type = T;
@@ -156,8 +158,9 @@ class typed_view {
                          message{} << count << " indices for a tensor of rank " << rank());
         for (int i = 0; i < count; ++i)
             if (index[i] < 0 || index[i] >= extent(i))
-                detail::fail(errc::out_of_range, "ferry::typed_view::at",
-                             message{"index "} << index[i] << " is outside dimension " << i << " of extent " << extent(i));
+                detail::fail(
+                    errc::out_of_range, "ferry::typed_view::at",
+                    message{"index "} << index[i] << " is outside dimension " << i << " of extent " << extent(i));
     }
 
     T* data_;
@@ -177,42 +180,58 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
     if (v.dtype() != dtype_of<T>) {
         message text{"dtype is "};
         text << v.dtype() << ", this view wants " << dtype_of<T>;
-        if (v.dtype().lanes != dtype_of<T>.lanes) text << " (R21: a tensor of vectors can be viewed as uint8 at its producer)";
+        if (v.dtype().lanes != dtype_of<T>.lanes)
+            text << " (R21: a tensor of vectors can be viewed as uint8 at its producer)";
         detail::fail(errc::dtype, api, text << ": ask for as<T> with the tensor's type, or convert it first", where);
     }
     if (Rank != dynamic_rank && v.rank() != Rank)
         detail::fail(errc::rank, api,
                      message{"rank is "} << v.rank() << ", this view wants " << Rank
-                         << ": reshape the tensor or ask for ferry::dynamic_rank", where);
+                                         << ": reshape the tensor or ask for ferry::dynamic_rank",
+                     where);
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         detail::fail(errc::strides, api,
                      message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
-                         << " strides: give one for each, or none for compact elements", where);
+                                              << " strides: give one for each, or none for compact elements",
+                     where);
     if (!std::is_const_v<T> && v.is_read_only())
-        detail::fail(errc::read_only, api,
-                     message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"}, where);
+        detail::fail(
+            errc::read_only, api,
+            message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"},
+            where);
     if (!std::is_const_v<T> && !v.is_empty())
         for (int i = 0; i < v.rank(); ++i)
             if (v.extent(i) > 1 && v.stride(i) == 0)
-                detail::fail(errc::strides, api,
-                             message{"dimension "} << i << " repeats one element, which must not be written through (R29): ask for as<T const>, "
-                                 "or for a copy with copy_policy::always", where);
+                detail::fail(
+                    errc::strides, api,
+                    message{"dimension "}
+                        << i
+                        << " repeats one element, which must not be written through (R29): ask for as<T const>, "
+                           "or for a copy with copy_policy::always",
+                    where);
     if (Access == access::host && !is_host_accessible(v.device()))
         detail::fail(errc::not_accessible, api,
-                     message{"the data is on "} << name(v.device().type) << ":" << v.device().id
-                         << ", which the host cannot read (R39): call ferry::to_host first, or ask for access::device", where);
+                     message{"the data is on "}
+                         << name(v.device().type) << ":" << v.device().id
+                         << ", which the host cannot read (R39): call ferry::to_host first, or ask for access::device",
+                     where);
     if (!is_addressable(v.device().type))
         detail::fail(errc::not_accessible, api,
-                     message{"data on "} << name(v.device().type) << " is a handle, not an address: use its own API", where);
+                     message{"data on "} << name(v.device().type) << " is a handle, not an address: use its own API",
+                     where);
     if (Layout == layout::contiguous && !v.is_contiguous())
-        detail::fail(errc::strides, api,
-                     message{"the elements are not contiguous: ask for layout::strided, or for a copy with copy_policy::always"}, where);
+        detail::fail(
+            errc::strides, api,
+            message{"the elements are not contiguous: ask for layout::strided, or for a copy with copy_policy::always"},
+            where);
     if (v.data() == nullptr && !v.is_empty())
         detail::fail(errc::null_data, api, message{"there is no data behind the view's elements (R26)"}, where);
     if (!std::is_constant_evaluated() && !v.is_empty() && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
         detail::fail(errc::alignment, api,
-                     message{"the first element is not aligned to "} << static_cast<unsigned>(alignof(T))
-                         << " bytes (R31): ask for a copy with copy_policy::always", where);
+                     message{"the first element is not aligned to "}
+                         << static_cast<unsigned>(alignof(T))
+                         << " bytes (R31): ask for a copy with copy_policy::always",
+                     where);
     return typed_view<T, Rank, Access, Layout>{v};
 }
 

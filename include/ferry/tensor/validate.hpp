@@ -19,8 +19,8 @@ namespace detail {
 inline void check_version(version v, char const* api, std::source_location where) {
     if (v.major == version::current.major) return;
     fail(errc::version, api,
-         message{"the tensor has DLPack version "} << v.major << "." << v.minor
-             << " and another ABI than 1.x (R2): ask its producer for max_version=(1, 3)",
+         message{"the tensor has DLPack version "}
+             << v.major << "." << v.minor << " and another ABI than 1.x (R2): ask its producer for max_version=(1, 3)",
          where);
 }
 
@@ -29,7 +29,7 @@ inline void check_device(device d, char const* api, std::source_location where) 
     if (is_known(d.type)) return;
     fail(errc::device, api,
          message{"device type "} << static_cast<int>(d.type)
-             << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
+                                 << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
          where);
 }
 
@@ -53,10 +53,12 @@ inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, 
                                 std::source_location where) {
     if (t.ndim < 0) fail(errc::rank, api, message{"ndim is "} << t.ndim << "; it must not be negative (R32)", where);
     if (t.ndim > 0 && t.shape == nullptr)
-        fail(errc::shape, api, message{"shape is NULL with ndim "} << t.ndim << "; only ndim 0 allows it (R25, R32)", where);
+        fail(errc::shape, api, message{"shape is NULL with ndim "} << t.ndim << "; only ndim 0 allows it (R25, R32)",
+             where);
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] < 0)
-            fail(errc::shape, api, message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)", where);
+            fail(errc::shape, api, message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)",
+                 where);
     }
     std::int64_t count = 0, bytes = 0;
     if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
@@ -64,8 +66,8 @@ inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, 
     return count;
 }
 
-/// R24, R26–R29, R32: the byte distance from the first element to the furthest ones must fit. Any sign is allowed (R28),
-/// and 0 (R29). Strides of empty tensors and of dimensions of extent 1 are never looked at (R26, R27).
+/// R24, R26–R29, R32: the byte distance from the first element to the furthest ones must fit. Any sign is allowed
+/// (R28), and 0 (R29). Strides of empty tensors and of dimensions of extent 1 are never looked at (R26, R27).
 inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, char const* api,
                           std::source_location where) {
     if (t.strides == nullptr || count == 0) return;
@@ -87,25 +89,29 @@ inline void check_strides(DLTensor const& t, std::int64_t count, data_type type,
 inline void check_data(DLTensor const& t, std::int64_t count, char const* api, std::source_location where) {
     if (t.data == nullptr && count != 0)
         fail(errc::null_data, api,
-             message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)", where);
+             message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)",
+             where);
     if (!is_addressable(device{t.device}.type)) return;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
     if (!checked_add(address, t.byte_offset, address))
         fail(errc::overflow, api,
-             message{"byte_offset is "} << t.byte_offset << ", beyond the end of the address space (R23, R32): point data at the "
-                     "first element and write 0", where);
+             message{"byte_offset is "} << t.byte_offset
+                                        << ", beyond the end of the address space (R23, R32): point data at the "
+                                           "first element and write 0",
+             where);
 }
 
-/// All of a foreign managed struct. Takes a pointer, because another major version may have less behind it than the type
-/// says, which a reference would vouch for (R2).
+/// All of a foreign managed struct. Takes a pointer, because another major version may have less behind it than the
+/// type says, which a reference would vouch for (R2).
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
-/// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64 bits,
-/// no extent of 0, no byte offset, sizes and reach far from overflow. One loop without a branch but to give up; what it does
-/// not vouch for is examined check by check.
+/// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64
+/// bits, no extent of 0, no byte offset, sizes and reach far from overflow. One loop without a branch but to give up;
+/// what it does not vouch for is examined check by check.
 [[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool is_ordinary(DLTensor const& t) noexcept {
     constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
-    bool const plain = t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
+    bool const plain =
+        t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
     if (!plain || !is_known(device{t.device}.type) || t.data == nullptr || t.byte_offset != 0) return false;
     if (static_cast<unsigned>(t.ndim) > 64u || (t.ndim != 0 && t.shape == nullptr)) return false;
     std::int64_t count = 1, lowest = 0, highest = 0;
@@ -113,7 +119,8 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
         auto const extent = t.shape[i], step = count;
         if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
         if (t.strides == nullptr || extent == 1) continue;
-        if (t.strides[i] == step && highest + 1 == step) {  // compact so far: it reaches the last element and no further
+        // Compact so far: it reaches the last element and no further.
+        if (t.strides[i] == step && highest + 1 == step) {
             highest = count - 1;
             continue;
         }
@@ -139,17 +146,19 @@ FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, 
 /// Checks a DLTensor before anything reads through it: device, data type, rank, extents, overflow, strides, data
 /// (R3, R16–R32).
 ///
-/// Reads the struct and its shape and strides, never the data; owns nothing; does not synchronise. What it cannot know: how
-/// large the memory behind `data` is.
+/// Reads the struct and its shape and strides, never the data; owns nothing; does not synchronise. What it cannot know:
+/// how large the memory behind `data` is.
 ///
 /// \param bits  the flags that came with the struct; none for a legacy one
-/// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message names the field, its value, the cure
+/// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message names the field, its value, the
+/// cure
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
     if (!detail::is_ordinary(t)) detail::examine(t, has(bits, flags::subbyte_padded), api, where);
 }
 
-/// As above, after checking the version, which must come before any other field is touched (R2). Never calls the deleter.
+/// As above, after checking the version, which must come before any other field is touched (R2). Never calls the
+/// deleter.
 inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
     detail::check_managed(&t, api, where);

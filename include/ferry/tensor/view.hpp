@@ -12,10 +12,11 @@
 namespace ferry::inline v0 {
 
 /// A tensor that somebody else owns: data, device, data type, shape, strides, flags. A regular value of fixed size that
-/// allocates nothing; it borrows data, shape and strides, which must outlive it (R7). Copying is thread-safe as for any value.
+/// allocates nothing; it borrows data, shape and strides, which must outlive it (R7). Copying is thread-safe as for any
+/// value.
 ///
-/// A view is a description, taken at its word: foreign ones pass `validate` first, and those of adapters are checked where
-/// they are exported. It never reads the data; typed_view does, once type, rank and access are known.
+/// A view is a description, taken at its word: foreign ones pass `validate` first, and those of adapters are checked
+/// where they are exported. It never reads the data; typed_view does, once type, rank and access are known.
 class tensor_view {
    public:
     /// No tensor: rank 0 and no data.
@@ -25,12 +26,12 @@ class tensor_view {
     /// Without strides the elements are compact row-major. Lists of extents and strides are borrowed.
     template <element T>
     constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, ferry::device where = cpu) noexcept
-        : tensor_view{const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, where,
+        : tensor_view{const_cast<std::remove_const_t<T>*>(data),          dtype_of<T>, shape, strides, where,
                       std::is_const_v<T> ? flags::read_only : flags::none} {}
 
     /// Elements of a type known at run time; flags::is_copied is an exchange's to set and is ignored here.
-    constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {}, ferry::device where = cpu,
-                          ferry::flags bits = ferry::flags::none) noexcept
+    constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {},
+                          ferry::device where = cpu, ferry::flags bits = ferry::flags::none) noexcept
         : data_{data}, shape_{shape}, strides_{strides}, device_{where}, dtype_{type}, flags_{bits} {}
     constexpr tensor_view(void const* data, data_type type, shape_view shape, strides_view strides = {},
                           ferry::device where = cpu, ferry::flags bits = ferry::flags::none) noexcept

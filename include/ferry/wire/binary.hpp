@@ -1,6 +1,6 @@
-// ferry: a descriptor as bytes. Little-endian: the magic FRYD, the version, records of (tag, length, payload), and the CRC-32C of
-// all that comes before it. Unknown tags, and what a known payload has beyond its fields, are skipped, so that a later minor
-// may add to both.
+// ferry: a descriptor as bytes. Little-endian: the magic FRYD, the version, records of (tag, length, payload), and the
+// CRC-32C of all that comes before it. Unknown tags, and what a known payload has beyond its fields, are skipped, so
+// that a later minor may add to both.
 #pragma once
 
 #include <ferry/wire/check.hpp>
@@ -19,7 +19,8 @@
 namespace ferry::inline v0::wire {
 namespace detail {
 
-/// What a payload is. `tensor` or `column` is the root; `child` and `dictionary` appear in nodes alone, which consist of records.
+/// What a payload is. `tensor` or `column` is the root; `child` and `dictionary` appear in nodes alone, which consist
+/// of records.
 enum class tag : std::uint16_t { origin = 1, memory, tensor, column, fields, child, dictionary };
 
 inline constexpr std::uint32_t magic = 0x4459'5246;  // "FRYD"
@@ -28,7 +29,8 @@ inline constexpr std::size_t header_size = 8, checksum_size = 4;
 inline void put(writer& out, uuid const& u) { out.put_raw(std::as_bytes(std::span{u})); }
 
 inline void put(writer& out, origin const& o) {
-    out.put_record(tag::origin, [&] { out.put(o.pid), out.put(o.pid_namespace), out.put(o.start_time), put(out, o.boot_id); });
+    out.put_record(tag::origin,
+                   [&] { out.put(o.pid), out.put(o.pid_namespace), out.put(o.start_time), put(out, o.boot_id); });
 }
 
 inline void put(writer& out, memory const& m) {
@@ -54,7 +56,8 @@ inline void put(writer& out, tensor const& t) {
 inline void put(writer& out, node const& n, tag as) {
     auto const fields = [&] {
         for (auto const value : {n.length, n.null_count, n.offset, n.flags}) out.put(static_cast<std::uint64_t>(value));
-        out.put_list(std::as_bytes(std::span{n.format})), out.put_list(std::as_bytes(std::span{n.name})), out.put_list(n.metadata);
+        out.put_list(std::as_bytes(std::span{n.format})), out.put_list(std::as_bytes(std::span{n.name})),
+            out.put_list(n.metadata);
         out.put_size(n.buffers.size());
         for (auto const& b : n.buffers) out.put(b.memory), out.put(b.offset), out.put(b.length);
     };
@@ -83,7 +86,8 @@ inline void take(reader& in, uuid& out) {
     m.kind = memory_kind{in.take<std::uint8_t>("a memory's kind")};
     m.type = device_type{static_cast<std::int32_t>(in.take<std::uint32_t>("a device type"))};
     take(in, m.device);
-    for (auto* const value : {&m.id, &m.allocation, &m.offset, &m.length}) *value = in.take<std::uint64_t>("a memory's bounds");
+    for (auto* const value : {&m.id, &m.allocation, &m.offset, &m.length})
+        *value = in.take<std::uint64_t>("a memory's bounds");
     m.name = in.take_text("a memory's name");
     m.handle = in.take_list("a handle");
     m.ready = in.take_list("an event");
@@ -157,7 +161,8 @@ inline void take_fields(reader in, node& n) {
             default: break;  // of a later minor
         }
     }
-    if (!has_origin || !has_root) in.refuse(": the records end without ", has_origin ? "a tensor or column" : "an origin");
+    if (!has_origin || !has_root)
+        in.refuse(": the records end without ", has_origin ? "a tensor or column" : "an origin");
     return d;
 }
 
@@ -166,7 +171,8 @@ inline void take_fields(reader in, node& n) {
 /// The descriptor as bytes, of this ferry's minor version. Pure; does not synchronise.
 ///
 /// \throws error  errc::bad_descriptor, as `check`: what would not be read is not written. std::bad_alloc.
-[[nodiscard]] inline std::vector<std::byte> to_bytes(descriptor const& d, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline std::vector<std::byte> to_bytes(descriptor const& d,
+                                                     std::source_location where = std::source_location::current()) {
     detail::caller const by{"ferry::wire::to_bytes", where};
     detail::check(d, by);
     detail::writer out{by};
@@ -179,23 +185,29 @@ inline void take_fields(reader in, node& n) {
     return std::move(out).release();
 }
 
-/// The descriptor in some bytes, of any minor version of this major. Checked by `check`, so that what comes out is safe to open.
-/// Reads nothing beyond `bytes`; time and memory are linear in their number. Pure; does not synchronise.
+/// The descriptor in some bytes, of any minor version of this major. Checked by `check`, so that what comes out is safe
+/// to open. Reads nothing beyond `bytes`; time and memory are linear in their number. Pure; does not synchronise.
 ///
-/// \throws error  errc::bad_descriptor: another major, truncated, a wrong checksum, a bound that does not hold; the message says
+/// \throws error  errc::bad_descriptor: another major, truncated, a wrong checksum, a bound that does not hold; the
+/// message says
 ///                which, and the byte or the field. std::bad_alloc.
-[[nodiscard]] inline descriptor from_bytes(std::span<std::byte const> bytes, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline descriptor from_bytes(std::span<std::byte const> bytes,
+                                           std::source_location where = std::source_location::current()) {
     detail::caller const by{"ferry::wire::from_bytes", where};
     detail::reader in{bytes, by};
-    if (in.take<std::uint32_t>("the magic") != detail::magic) by.refuse("the first four bytes are not FRYD: this is no descriptor");
+    if (in.take<std::uint32_t>("the magic") != detail::magic)
+        by.refuse("the first four bytes are not FRYD: this is no descriptor");
     descriptor d;
     d.major = in.take<std::uint16_t>("the major version");
     d.minor = in.take<std::uint16_t>("the minor version");
     if (d.major != major_version) detail::check(d, by);  // the rest may be anything
-    if (bytes.size() < detail::header_size + detail::checksum_size) by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum");
+    if (bytes.size() < detail::header_size + detail::checksum_size)
+        by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum");
     auto const body = bytes.size() - detail::checksum_size;
     auto const said = detail::little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
-    if (said != found) by.refuse("the checksum is ", said, ", and the bytes before it give ", found, ": truncated, or changed on the way");
+    if (said != found)
+        by.refuse("the checksum is ", said, ", and the bytes before it give ", found,
+                  ": truncated, or changed on the way");
     d = detail::take_records({bytes.first(body), by, detail::header_size}, std::move(d));
     detail::check(d, by);
     return d;

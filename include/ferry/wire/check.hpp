@@ -1,5 +1,5 @@
-// ferry: whether a descriptor makes sense: every element and every buffer lies in the memory that it names. A checksum vouches
-// for nothing, so both decoders end here, and nothing is opened that did not pass.
+// ferry: whether a descriptor makes sense: every element and every buffer lies in the memory that it names. A checksum
+// vouches for nothing, so both decoders end here, and nothing is opened that did not pass.
 #pragma once
 
 #include <ferry/wire/descriptor.hpp>
@@ -27,23 +27,30 @@ namespace detail {
 
 inline void check_memory(memory const& m, place const& here, caller const& by) {
     if (m.kind > memory_kind::cuda_pool)
-        by.refuse(here / "kind", " is ", static_cast<unsigned>(m.kind), ", which this version does not know: update the reader");
-    if (!is_known(m.type)) by.refuse(here / "device/type", " is ", static_cast<int>(m.type), ", which DLPack does not name (R34)");
+        by.refuse(here / "kind", " is ", static_cast<unsigned>(m.kind),
+                  ", which this version does not know: update the reader");
+    if (!is_known(m.type))
+        by.refuse(here / "device/type", " is ", static_cast<int>(m.type), ", which DLPack does not name (R34)");
     bool const on_cuda = m.kind == memory_kind::cuda_legacy || m.kind == memory_kind::cuda_pool;
     auto const needed = on_cuda ? device_type::cuda : device_type::cpu;
     if (m.kind != memory_kind::none && m.type != needed)
-        by.refuse(here / "device/type", " is ", ferry::name(m.type), ", and the kind ", wire::name(m.kind), " is for ", ferry::name(needed));
+        by.refuse(here / "device/type", " is ", ferry::name(m.type), ", and the kind ", wire::name(m.kind), " is for ",
+                  ferry::name(needed));
     if (on_cuda && m.device == uuid{}) by.refuse(here / "device/uuid", " is zero: it must name the GPU");
     if (m.kind == memory_kind::none && m.length != 0)
         by.refuse(here / "length", " is ", m.length, ", and the kind none has no bytes");
-    if (m.allocation > static_cast<std::uint64_t>(INT64_MAX) || m.length > m.allocation || m.offset > m.allocation - m.length)
-        by.refuse(here, ": offset ", m.offset, " and length ", m.length, " lead out of the allocation of ", m.allocation, " bytes");
+    if (m.allocation > static_cast<std::uint64_t>(INT64_MAX) || m.length > m.allocation ||
+        m.offset > m.allocation - m.length)
+        by.refuse(here, ": offset ", m.offset, " and length ", m.length, " lead out of the allocation of ",
+                  m.allocation, " bytes");
     if (m.kind == memory_kind::host_shared ? !is_segment_name(m.name) : !m.name.empty() && !is_segment_name(m.name))
         by.refuse(here / "name", " is no name of shared memory: a slash, then letters, digits, `.`, `_` or `-`");
     if (m.handle.size() != (on_cuda ? handle_size : 0))
-        by.refuse(here / "handle", " has ", std::uint64_t{m.handle.size()}, " bytes; the kind ", wire::name(m.kind), " has ", on_cuda ? 64 : 0);
+        by.refuse(here / "handle", " has ", std::uint64_t{m.handle.size()}, " bytes; the kind ", wire::name(m.kind),
+                  " has ", on_cuda ? 64 : 0);
     if (!m.ready.empty() && (!on_cuda || m.ready.size() != handle_size))
-        by.refuse(here / "ready", " has ", std::uint64_t{m.ready.size()}, " bytes; an event's handle has 64, and only CUDA memory has one");
+        by.refuse(here / "ready", " has ", std::uint64_t{m.ready.size()},
+                  " bytes; an event's handle has 64, and only CUDA memory has one");
 }
 
 /// The bytes from the lowest to past the highest element, relative to element 0. False where 63 bits cannot count them.
@@ -59,7 +66,8 @@ inline void check_memory(memory const& m, place const& here, caller const& by) {
         if (!checked_add(reach < 0 ? lowest : highest, reach, reach < 0 ? lowest : highest)) return false;
     }
     std::int64_t const bits = bits_per_element(t.dtype, has(t.flags, flags::subbyte_padded));
-    if (!checked_multiply(lowest, bits, begin) || !checked_add(highest, std::int64_t{1}, end) || !checked_multiply(end, bits, end))
+    if (!checked_multiply(lowest, bits, begin) || !checked_add(highest, std::int64_t{1}, end) ||
+        !checked_multiply(end, bits, end))
         return false;
     begin = begin >> 3;  // towards the first bit's byte; packed elements start within bytes
     end = end / 8 + (end % 8 != 0);
@@ -74,11 +82,14 @@ inline void check_tensor(tensor const& t, std::vector<memory> const& memories, p
     for (std::size_t i = 0; i < t.shape.size(); ++i)
         if (t.shape[i] < 0) by.refuse(here / "shape" / i, " is ", t.shape[i], "; it must not be negative (R32)");
     if (!t.strides.empty() && t.strides.size() != t.shape.size())
-        by.refuse(here / "strides", " has ", std::uint64_t{t.strides.size()}, " values; the shape has ", std::uint64_t{t.shape.size()});
-    if (t.shape.size() > static_cast<std::size_t>(INT32_MAX)) by.refuse(here / "shape", " has more extents than a rank can count");
+        by.refuse(here / "strides", " has ", std::uint64_t{t.strides.size()}, " values; the shape has ",
+                  std::uint64_t{t.shape.size()});
+    if (t.shape.size() > static_cast<std::size_t>(INT32_MAX))
+        by.refuse(here / "shape", " has more extents than a rank can count");
     bool const padded = has(t.flags, flags::subbyte_padded);
     std::int64_t count = 0, bytes = 0, begin = 0, end = 0, last = 0;
-    if (!element_count({t.shape.data(), static_cast<int>(t.shape.size())}, count) || !byte_count(count, t.dtype, padded, bytes))
+    if (!element_count({t.shape.data(), static_cast<int>(t.shape.size())}, count) ||
+        !byte_count(count, t.dtype, padded, bytes))
         by.refuse(here / "shape", " multiplies to more bytes than 63 bits can count (R32)");
     if (count != 0 && !extent_in_bytes(t, begin, end))
         by.refuse(here / "strides", " reach further than 63 bits can count (R32)");
@@ -97,27 +108,34 @@ inline void check_slice(slice const& s, std::vector<memory> const& memories, pla
         by.refuse(here, ": offset ", s.offset, " and length ", s.length, " lead out of a range of ", length, " bytes");
 }
 
-inline void check_node(node const& n, std::vector<memory> const& memories, int depth, place const& here, caller const& by) {
+inline void check_node(node const& n, std::vector<memory> const& memories, int depth, place const& here,
+                       caller const& by) {
     if (depth > max_depth) by.refuse(here, " is deeper than ", max_depth, " nodes");
-    if (n.format.empty() || !is_utf8(n.format)) by.refuse(here / "format", " is no UTF-8 string with characters and without zero bytes");
+    if (n.format.empty() || !is_utf8(n.format))
+        by.refuse(here / "format", " is no UTF-8 string with characters and without zero bytes");
     if (!is_utf8(n.name)) by.refuse(here / "name", " is no UTF-8 string without zero bytes");
     if (n.length < 0) by.refuse(here / "length", " is ", n.length, "; it must not be negative");
-    if (n.offset < 0 || n.offset > INT64_MAX - n.length) by.refuse(here / "offset", " is ", n.offset, "; with the length it must fit 63 bits");
+    if (n.offset < 0 || n.offset > INT64_MAX - n.length)
+        by.refuse(here / "offset", " is ", n.offset, "; with the length it must fit 63 bits");
     if (n.null_count < -1 || n.null_count > n.length)
         by.refuse(here / "null_count", " is ", n.null_count, "; it must be -1, or 0 to the length of ", n.length);
     auto const buffers = here / "buffers", children = here / "children";
     for (std::size_t i = 0; i < n.buffers.size(); ++i) check_slice(n.buffers[i], memories, buffers / i, by);
-    for (std::size_t i = 0; i < n.children.size(); ++i) check_node(n.children[i], memories, depth + 1, children / i, by);
-    if (n.dictionary.size() > 1) by.refuse(here / "dictionary", " is there ", std::uint64_t{n.dictionary.size()}, " times; a node has one at most");
+    for (std::size_t i = 0; i < n.children.size(); ++i)
+        check_node(n.children[i], memories, depth + 1, children / i, by);
+    if (n.dictionary.size() > 1)
+        by.refuse(here / "dictionary", " is there ", std::uint64_t{n.dictionary.size()},
+                  " times; a node has one at most");
     for (auto const& dictionary : n.dictionary) check_node(dictionary, memories, depth + 1, here / "dictionary", by);
 }
 
 inline void check(descriptor const& d, caller const& by) {
     place const top;
     if (d.major != major_version)
-        by.refuse("version ", unsigned{d.major}, ".", unsigned{d.minor}, " is of another major than ", unsigned{major_version},
-                  ", the one that this ferry reads: use a ferry of the exporter's major");
-    if (d.from.pid > static_cast<std::uint32_t>(INT32_MAX)) by.refuse(top / "from" / "pid", " is ", d.from.pid, ", which no process has");
+        by.refuse("version ", unsigned{d.major}, ".", unsigned{d.minor}, " is of another major than ",
+                  unsigned{major_version}, ", the one that this ferry reads: use a ferry of the exporter's major");
+    if (d.from.pid > static_cast<std::uint32_t>(INT32_MAX))
+        by.refuse(top / "from" / "pid", " is ", d.from.pid, ", which no process has");
     if (d.memories.size() >= no_memory) by.refuse(top / "memories", " has more entries than 32 bits can name");
     auto const memories = top / "memories";
     for (std::size_t i = 0; i < d.memories.size(); ++i) check_memory(d.memories[i], memories / i, by);
@@ -127,10 +145,10 @@ inline void check(descriptor const& d, caller const& by) {
 
 }  // namespace detail
 
-/// Proves what attaching relies on: the major version is ours; every memory's range lies in its allocation and has the handle that
-/// its kind needs; every element of the tensor, and every buffer of the column, lies in the range of the memory that it names.
-/// No sum or product wraps on the way. What it cannot know: whether the allocation is as large as the descriptor says, and
-/// whether a column's buffers suit its format.
+/// Proves what attaching relies on: the major version is ours; every memory's range lies in its allocation and has the
+/// handle that its kind needs; every element of the tensor, and every buffer of the column, lies in the range of the
+/// memory that it names. No sum or product wraps on the way. What it cannot know: whether the allocation is as large as
+/// the descriptor says, and whether a column's buffers suit its format.
 ///
 /// Reads the descriptor only; linear in its size; allocates nothing.
 ///

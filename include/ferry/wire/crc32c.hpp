@@ -35,8 +35,8 @@ inline constexpr crc_tables crc_table = make_crc_tables();
 
 }  // namespace detail
 
-/// The CRC-32C of some bytes, as iSCSI and SSE4.2 have it (RFC 3720, B.4): 0xe3069283 for "123456789". It finds accidents, not
-/// attacks. `before` is the checksum of what precedes them: crc32c(b, crc32c(a)) is that of a and b.
+/// The CRC-32C of some bytes, as iSCSI and SSE4.2 have it (RFC 3720, B.4): 0xe3069283 for "123456789". It finds
+/// accidents, not attacks. `before` is the checksum of what precedes them: crc32c(b, crc32c(a)) is that of a and b.
 [[nodiscard]] constexpr std::uint32_t crc32c(std::span<std::byte const> bytes, std::uint32_t before = 0) noexcept {
     auto const& t = detail::crc_table;
     std::uint32_t c = ~before;
@@ -44,8 +44,8 @@ inline constexpr crc_tables crc_table = make_crc_tables();
     std::size_t n = bytes.size();
     for (; n >= 8; n -= 8, p += 8) {
         std::uint32_t const low = detail::little_endian(p) ^ c, high = detail::little_endian(p + 4);
-        c = t[7][low & 0xff] ^ t[6][low >> 8 & 0xff] ^ t[5][low >> 16 & 0xff] ^ t[4][low >> 24] ^
-            t[3][high & 0xff] ^ t[2][high >> 8 & 0xff] ^ t[1][high >> 16 & 0xff] ^ t[0][high >> 24];
+        c = t[7][low & 0xff] ^ t[6][low >> 8 & 0xff] ^ t[5][low >> 16 & 0xff] ^ t[4][low >> 24] ^ t[3][high & 0xff] ^
+            t[2][high >> 8 & 0xff] ^ t[1][high >> 16 & 0xff] ^ t[0][high >> 24];
     }
     for (; n != 0; --n, ++p) c = (c >> 8) ^ t[0][(c ^ std::to_integer<std::uint32_t>(*p)) & 0xff];
     return ~c;

@@ -48,12 +48,12 @@ struct origin {
 struct memory {
     memory_kind kind = memory_kind::none;
     device_type type = device_type::cpu;
-    uuid device{};                 ///< zero on the host. No ordinal travels: ordinals differ between processes
-    std::uint64_t id = 0;          ///< never used again by one exporter
-    std::uint64_t allocation = 0;  ///< bytes of the whole allocation
-    std::uint64_t offset = 0;      ///< bytes from its begin to the exported range
-    std::uint64_t length = 0;      ///< bytes of the range
-    std::string name{};            ///< of the control segment; host_shared: the data follows in the same segment
+    uuid device{};                    ///< zero on the host. No ordinal travels: ordinals differ between processes
+    std::uint64_t id = 0;             ///< never used again by one exporter
+    std::uint64_t allocation = 0;     ///< bytes of the whole allocation
+    std::uint64_t offset = 0;         ///< bytes from its begin to the exported range
+    std::uint64_t length = 0;         ///< bytes of the range
+    std::string name{};               ///< of the control segment; host_shared: the data follows in the same segment
     std::vector<std::byte> handle{};  ///< 64 bytes for the CUDA kinds, else empty
     std::vector<std::byte> ready{};   ///< an event's handle of 64 bytes; empty: ready already
 
@@ -72,7 +72,8 @@ struct tensor {
     friend bool operator==(tensor const&, tensor const&) = default;
 };
 
-/// The place in `memories` of what is not there: a buffer that its column leaves out, such as the validity without nulls.
+/// The place in `memories` of what is not there: a buffer that its column leaves out, such as the validity without
+/// nulls.
 inline constexpr std::uint32_t no_memory = 0xffff'ffff;
 
 /// Some bytes of one memory's range.

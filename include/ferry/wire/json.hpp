@@ -1,7 +1,7 @@
-// ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-1.json is its schema. The only
-// header that needs nlohmann/json, and part of no umbrella. Where memory runs out that library may end the process, for its
-// destructors allocate; the binary form only throws std::bad_alloc.
-// length: both directions of one format, of which every field stands here once for each.
+// ferry: a descriptor as JSON, for readers in other languages and for people. docs/schema/descriptor-1.json is its
+// schema. The only header that needs nlohmann/json, and part of no umbrella. Where memory runs out that library may end
+// the process, for its destructors allocate; the binary form only throws std::bad_alloc. length: both directions of one
+// format, of which every field stands here once for each.
 #pragma once
 
 #include <ferry/wire/check.hpp>
@@ -45,38 +45,50 @@ inline constexpr int max_json_depth = 4 * max_depth;
 }
 
 [[nodiscard]] inline json written(memory const& m) {
-    return {{"kind", name(m.kind)},         {"device", {{"type", static_cast<int>(m.type)}, {"uuid", to_text(m.device)}}},
-            {"id", number(m.id)},           {"allocation", number(m.allocation)},
-            {"offset", number(m.offset)},   {"length", number(m.length)},
-            {"name", m.name},               {"handle", to_hex(m.handle)},
+    return {{"kind", name(m.kind)},
+            {"device", {{"type", static_cast<int>(m.type)}, {"uuid", to_text(m.device)}}},
+            {"id", number(m.id)},
+            {"allocation", number(m.allocation)},
+            {"offset", number(m.offset)},
+            {"length", number(m.length)},
+            {"name", m.name},
+            {"handle", to_hex(m.handle)},
             {"ready", to_hex(m.ready)}};
 }
 
 [[nodiscard]] inline json written(tensor const& t) {
     auto const type = t.dtype.to_abi();
     return {{"dtype", {{"code", type.code}, {"bits", type.bits}, {"lanes", type.lanes}}},
-            {"shape", numbers(t.shape)},    {"strides", t.strides.empty() ? json(nullptr) : numbers(t.strides)},
-            {"byte_offset", number(t.byte_offset)}, {"flags", number(static_cast<std::uint64_t>(known(t.flags)))},
+            {"shape", numbers(t.shape)},
+            {"strides", t.strides.empty() ? json(nullptr) : numbers(t.strides)},
+            {"byte_offset", number(t.byte_offset)},
+            {"flags", number(static_cast<std::uint64_t>(known(t.flags)))},
             {"memory", t.memory}};
 }
 
 [[nodiscard]] inline json written(node const& n) {
     json buffers = json::array(), children = json::array();
     for (auto const& b : n.buffers)
-        buffers.push_back(b.memory == no_memory ? json(nullptr)
-                                                : json{{"memory", b.memory}, {"offset", number(b.offset)}, {"length", number(b.length)}});
+        buffers.push_back(b.memory == no_memory
+                              ? json(nullptr)
+                              : json{{"memory", b.memory}, {"offset", number(b.offset)}, {"length", number(b.length)}});
     for (auto const& child : n.children) children.push_back(written(child));
-    json out = {{"format", n.format},         {"name", n.name},
-                {"metadata", to_hex(n.metadata)}, {"length", number(n.length)},
-                {"null_count", number(n.null_count)}, {"offset", number(n.offset)},
-                {"flags", number(n.flags)},   {"dictionary", nullptr}};
+    json out = {{"format", n.format},
+                {"name", n.name},
+                {"metadata", to_hex(n.metadata)},
+                {"length", number(n.length)},
+                {"null_count", number(n.null_count)},
+                {"offset", number(n.offset)},
+                {"flags", number(n.flags)},
+                {"dictionary", nullptr}};
     out["buffers"] = std::move(buffers);
     out["children"] = std::move(children);
     if (!n.dictionary.empty()) out["dictionary"] = written(n.dictionary.front());
     return out;
 }
 
-/// What the checksum covers: the document without it, keys sorted, no spaces, as UTF-8 (RFC 8785, of which only integers occur).
+/// What the checksum covers: the document without it, keys sorted, no spaces, as UTF-8 (RFC 8785, of which only
+/// integers occur).
 [[nodiscard]] inline std::uint32_t checksum_of(json const& document) {
     auto const text = document.dump(-1, ' ', false, json::error_handler_t::strict);
     return crc32c(std::as_bytes(std::span{text}));
@@ -85,7 +97,8 @@ inline constexpr int max_json_depth = 4 * max_depth;
 /// A value of a parsed document, and where it stands.
 class json_value {
    public:
-    json_value(json const& value, place const& here, caller const& by) noexcept : value_{&value}, here_{here}, by_{&by} {}
+    json_value(json const& value, place const& here, caller const& by) noexcept
+        : value_{&value}, here_{here}, by_{&by} {}
 
     /// A member that must be there.
     [[nodiscard]] json_value operator[](char const* key) const {
@@ -117,13 +130,16 @@ class json_value {
     template <std::integral T>
     [[nodiscard]] T integer() const {
         T out = 0;
-        if (value_->is_number_unsigned() && std::in_range<T>(value_->get<std::uint64_t>())) return static_cast<T>(value_->get<std::uint64_t>());
-        if (value_->is_number_integer() && !value_->is_number_unsigned() && std::in_range<T>(value_->get<std::int64_t>()))
+        if (value_->is_number_unsigned() && std::in_range<T>(value_->get<std::uint64_t>()))
+            return static_cast<T>(value_->get<std::uint64_t>());
+        if (value_->is_number_integer() && !value_->is_number_unsigned() &&
+            std::in_range<T>(value_->get<std::int64_t>()))
             return static_cast<T>(value_->get<std::int64_t>());
         bool const may_be_text = sizeof(T) == 8 && value_->is_string();
         if (!may_be_text || !from_decimal(value_->get_ref<std::string const&>(), out))
             by_->refuse(here_, " is no integer from ", std::int64_t{std::numeric_limits<T>::min()}, " to ",
-                        std::uint64_t{std::numeric_limits<T>::max()}, sizeof(T) == 8 ? ": a number, or a decimal string" : "");
+                        std::uint64_t{std::numeric_limits<T>::max()},
+                        sizeof(T) == 8 ? ": a number, or a decimal string" : "");
         return out;
     }
     /// Calls `f` with each item of an array.
@@ -137,14 +153,17 @@ class json_value {
         for_each([&](json_value const& item) { out.push_back(item.integer<std::int64_t>()); });
         return out;
     }
-    /// Numbers that some readers would round are refused wherever they stand: what such a reader passes on has another checksum.
+    /// Numbers that some readers would round are refused wherever they stand: what such a reader passes on has another
+    /// checksum.
     void check_numbers() const {
-        bool const fits = value_->is_number_unsigned() ? value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_number)
-                                                       : !value_->is_number_integer() || value_->get<std::int64_t>() >= -largest_number;
+        bool const fits = value_->is_number_unsigned()
+                              ? value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_number)
+                              : !value_->is_number_integer() || value_->get<std::int64_t>() >= -largest_number;
         if (value_->is_number_float() || !fits) refuse("an integer up to 2^53; larger ones are decimal strings");
         if (value_->is_array()) for_each([](json_value const& item) { item.check_numbers(); });
         if (value_->is_object())
-            for (auto const& [key, member] : value_->items()) json_value{member, here_ / key.c_str(), *by_}.check_numbers();
+            for (auto const& [key, member] : value_->items())
+                json_value{member, here_ / key.c_str(), *by_}.check_numbers();
     }
 
    private:
@@ -159,7 +178,8 @@ class json_value {
     memory m;
     auto const& kind = in["kind"].text();
     m.kind = memory_kind{0xff};
-    for (auto const known : {memory_kind::none, memory_kind::host_shared, memory_kind::cuda_legacy, memory_kind::cuda_pool})
+    for (auto const known :
+         {memory_kind::none, memory_kind::host_shared, memory_kind::cuda_legacy, memory_kind::cuda_pool})
         if (kind == name(known)) m.kind = known;
     m.type = device_type{in["device"]["type"].integer<std::int32_t>()};
     m.device = in["device"]["uuid"].id();
@@ -176,7 +196,8 @@ class json_value {
 [[nodiscard]] inline tensor read_tensor(json_value const& in) {
     tensor t;
     auto const type = in["dtype"];
-    t.dtype = {type_code{type["code"].integer<std::uint8_t>()}, type["bits"].integer<std::uint8_t>(), type["lanes"].integer<std::uint16_t>()};
+    t.dtype = {type_code{type["code"].integer<std::uint8_t>()}, type["bits"].integer<std::uint8_t>(),
+               type["lanes"].integer<std::uint16_t>()};
     t.shape = in["shape"].integers();
     if (in.has("strides") && !in["strides"].is_null()) t.strides = in["strides"].integers();
     t.byte_offset = in["byte_offset"].integer<std::int64_t>();
@@ -196,9 +217,12 @@ class json_value {
     if (in.has("flags")) n.flags = in["flags"].integer<std::int64_t>();
     in["buffers"].for_each([&](json_value const& b) {
         auto& out = n.buffers.emplace_back();
-        if (!b.is_null()) out = {b["memory"].integer<std::uint32_t>(), b["offset"].integer<std::uint64_t>(), b["length"].integer<std::uint64_t>()};
+        if (!b.is_null())
+            out = {b["memory"].integer<std::uint32_t>(), b["offset"].integer<std::uint64_t>(),
+                   b["length"].integer<std::uint64_t>()};
     });
-    if (in.has("children")) in["children"].for_each([&](json_value const& child) { n.children.push_back(read_node(child)); });
+    if (in.has("children"))
+        in["children"].for_each([&](json_value const& child) { n.children.push_back(read_node(child)); });
     if (in.has("dictionary") && !in["dictionary"].is_null()) n.dictionary.push_back(read_node(in["dictionary"]));
     return n;
 }
@@ -221,12 +245,16 @@ class json_value {
 /// The descriptor as JSON: on one line, or indented by so many spaces. Of this ferry's minor version. Pure.
 ///
 /// \throws error  errc::bad_descriptor, as `check`: what would not be read is not written. std::bad_alloc.
-[[nodiscard]] inline std::string to_json(descriptor const& d, int indent = -1, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline std::string to_json(descriptor const& d, int indent = -1,
+                                         std::source_location where = std::source_location::current()) {
     detail::check(d, {"ferry::wire::to_json", where});
     detail::json out = {{"format", "ferry-descriptor"},
                         {"version", {{"major", major_version}, {"minor", minor_version}}},
-                        {"from", {{"pid", d.from.pid}, {"pid_namespace", detail::number(d.from.pid_namespace)},
-                                  {"start_time", detail::number(d.from.start_time)}, {"boot_id", detail::to_text(d.from.boot_id)}}}};
+                        {"from",
+                         {{"pid", d.from.pid},
+                          {"pid_namespace", detail::number(d.from.pid_namespace)},
+                          {"start_time", detail::number(d.from.start_time)},
+                          {"boot_id", detail::to_text(d.from.boot_id)}}}};
     auto& memories = out["memories"] = detail::json::array();
     for (auto const& m : d.memories) memories.push_back(detail::written(m));
     if (auto const* t = std::get_if<tensor>(&d.root)) out["tensor"] = detail::written(*t);
@@ -235,17 +263,20 @@ class json_value {
     return out.dump(indent);
 }
 
-/// The descriptor in a text of JSON, in any order and indentation, of any minor version of this major; keys that it does not know are
-/// covered by the checksum and otherwise ignored. Checked by `check`, so that what comes out is safe to open. Pure; time and memory
-/// are linear in the text.
+/// The descriptor in a text of JSON, in any order and indentation, of any minor version of this major; keys that it
+/// does not know are covered by the checksum and otherwise ignored. Checked by `check`, so that what comes out is safe
+/// to open. Pure; time and memory are linear in the text.
 ///
-/// \throws error  errc::bad_descriptor: no JSON, another major, a missing or wrong member, a wrong checksum, a bound that does not
+/// \throws error  errc::bad_descriptor: no JSON, another major, a missing or wrong member, a wrong checksum, a bound
+/// that does not
 ///                hold; the message has a JSON pointer to it. std::bad_alloc.
-[[nodiscard]] inline descriptor from_json(std::string_view text, std::source_location where = std::source_location::current()) {
+[[nodiscard]] inline descriptor from_json(std::string_view text,
+                                          std::source_location where = std::source_location::current()) {
     detail::caller const by{"ferry::wire::from_json", where};
     auto document = detail::parse(text, by);
     detail::json_value const in{document, detail::place{}, by};
-    if (in["format"].text() != "ferry-descriptor") by.refuse("/format is not ferry-descriptor: this is another document");
+    if (in["format"].text() != "ferry-descriptor")
+        by.refuse("/format is not ferry-descriptor: this is another document");
     descriptor d;
     d.major = in["version"]["major"].integer<std::uint16_t>();
     d.minor = in["version"]["minor"].integer<std::uint16_t>();

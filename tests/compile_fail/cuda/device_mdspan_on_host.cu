@@ -15,5 +15,7 @@ template <class M>
 __global__ void read(M m, float* out) {
     *out = m(0);
 }
-void first(view const& v, float* out) { read<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v), out); }
+void first(view const& v, float* out) {
+    read<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v), out);
+}
 #endif

@@ -8,7 +8,8 @@
 #include <string>
 #include <utility>
 
-/// The library's own element access is what the numbers are written by where it is called `write`; here by index of a loop.
+/// The library's own element access is what the numbers are written by where it is called `write`; here by index of a
+/// loop.
 template <class Write>
 void number(ferry::shape_view shape, Write write) {
     std::int64_t count = 1;
@@ -34,4 +35,5 @@ void keeps(Make make, std::set<std::string> const& names = {}) {
 }
 
 inline std::set<std::string> const of_owners = {"R32 shape", "R24 strides", "R11 const", "R7 move", "R12 copy"};
-inline std::set<std::string> const of_handles = {"R32 shape", "R24 strides", "R53 share", "R59 repeated_export", "R12 copy"};
+inline std::set<std::string> const of_handles = {"R32 shape", "R24 strides", "R53 share", "R59 repeated_export",
+                                                 "R12 copy"};

@@ -23,11 +23,13 @@ struct maker {
         });
         return mat{m};
     }
-    mat strided(ferry::shape_view s) const {  // part of a larger matrix
+    mat strided(ferry::shape_view s) const {     // part of a larger matrix
         only(s.rank() == 2 && s[0] * s[1] > 0);  // OpenCV makes (0, 0) of an empty part
         cv::Mat const large(static_cast<int>(s[0]) + 2, static_cast<int>(s[1]) + 3, CV_32F);
         cv::Mat part = large(cv::Rect(2, 1, static_cast<int>(s[1]), static_cast<int>(s[0])));
-        number(s, [&](auto* i, std::int64_t n) { part.at<float>(static_cast<int>(i[0]), static_cast<int>(i[1])) = static_cast<float>(n); });
+        number(s, [&](auto* i, std::int64_t n) {
+            part.at<float>(static_cast<int>(i[0]), static_cast<int>(i[1])) = static_cast<float>(n);
+        });
         return mat{part};
     }
 };
@@ -60,7 +62,9 @@ TEST_CASE("R24: channels are the last dimension, and come back as channels") {
 TEST_CASE("R11, R28: what a cv::Mat cannot be is refused, with the cure") {
     float values[6] = {};
     std::int64_t const shape[2] = {2, 3}, column_major[2] = {1, 2}, flat[1] = {6};
-    auto const import = [](ferry::tensor_view v) { return [v] { static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(int{}, v))); }; };
+    auto const import = [](ferry::tensor_view v) {
+        return [v] { static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(int{}, v))); };
+    };
     support::fails(ferry::errc::strides, import({values, shape, column_major}), {"copy"});
     support::fails(ferry::errc::read_only, import(ferry::tensor_view{values, shape}.as_read_only()), {"copy"});
     support::fails(ferry::errc::rank, import({values, flat}), {"2"});

@@ -16,7 +16,8 @@ using nested = std::array<std::array<std::int32_t, 3>, 2>;
 
 std::vector<float> counting(ferry::shape_view s) {
     only(s.rank() > 0);
-    std::vector<float> v(static_cast<std::size_t>(std::accumulate(s.begin(), s.end(), std::int64_t{1}, std::multiplies<>{})));
+    std::vector<float> v(
+        static_cast<std::size_t>(std::accumulate(s.begin(), s.end(), std::int64_t{1}, std::multiplies<>{})));
     std::iota(v.begin(), v.end(), 1.0f);
     return v;
 }
@@ -24,7 +25,8 @@ std::vector<float> counting(ferry::shape_view s) {
 }  // namespace
 
 TEST_CASE("R7: a std::vector keeps the rules, in any shape") {
-    keeps<ferry::shaped<std::vector<float>>>([](ferry::shape_view s) { return ferry::shaped{counting(s), s}; }, of_owners);
+    keeps<ferry::shaped<std::vector<float>>>([](ferry::shape_view s) { return ferry::shaped{counting(s), s}; },
+                                             of_owners);
 }
 
 TEST_CASE("R7: nested std::arrays keep the rules") {
@@ -55,7 +57,9 @@ TEST_CASE("R11: a std::mdspan keeps the rules, in any layout with strides, and o
         return std::dextents<int, 2>{static_cast<int>(s[0]), static_cast<int>(s[1])};
     };
     using right = std::mdspan<float, std::dextents<int, 2>>;
-    keeps<ferry::shaped<right>>([&](ferry::shape_view s) { return ferry::shaped{right{alive.emplace_back(counting(s)).data(), extents(s)}}; }, of_handles);
+    keeps<ferry::shaped<right>>(
+        [&](ferry::shape_view s) { return ferry::shaped{right{alive.emplace_back(counting(s)).data(), extents(s)}}; },
+        of_handles);
     using left = std::mdspan<float, std::dextents<int, 2>, std::layout_left>;
     keeps<ferry::shaped<left>>(
         [&](ferry::shape_view s) {
@@ -72,7 +76,8 @@ TEST_CASE("R11: a std::mdspan keeps the rules, in any layout with strides, and o
     CHECK(ferry::view_of(lent).extent(1) == 3);
     using huge = std::mdspan<char, std::dextents<std::uint64_t, 2>, std::layout_stride>;
     std::array<std::uint64_t, 2> const far{std::uint64_t{1} << 63, 1};
-    support::fails(ferry::errc::overflow, [&] { ferry::shaped{huge{nullptr, {std::dextents<std::uint64_t, 2>{1, 1}, far}}}; }, {"63 bits"});
+    support::fails(ferry::errc::overflow,
+                   [&] { ferry::shaped{huge{nullptr, {std::dextents<std::uint64_t, 2>{1, 1}, far}}}; }, {"63 bits"});
 }
 #endif
 

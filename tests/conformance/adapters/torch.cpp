@@ -17,7 +17,12 @@ struct maker {
     }
     at::Tensor strided(ferry::shape_view s) const {
         only(s.rank() > 1);
-        return at::arange(0, count(s) + 1, at::kFloat).slice(0, 1).reshape({s.data(), s.size()}).transpose(0, 1).contiguous().transpose(0, 1);
+        return at::arange(0, count(s) + 1, at::kFloat)
+            .slice(0, 1)
+            .reshape({s.data(), s.size()})
+            .transpose(0, 1)
+            .contiguous()
+            .transpose(0, 1);
     }
 
    private:
@@ -37,7 +42,8 @@ void refused(ferry::errc code, F make, char const* cure) {
 
 TEST_CASE("R24: at::Tensor keeps the rules, both ways") {
     auto names = of_handles;
-    names.merge(std::set<std::string>{"R25 zero_d", "R53 adopt", "R62 adopt_moved", "R32 allocate_shape", "R62 failed_import"});
+    names.merge(
+        std::set<std::string>{"R25 zero_d", "R53 adopt", "R62 adopt_moved", "R32 allocate_shape", "R62 failed_import"});
     keeps<at::Tensor>(maker{}, names);
 }
 
@@ -55,7 +61,8 @@ TEST_CASE("R28: negative strides become an error, and a copy cures it") {
     float values[3] = {3, 2, 1};
     std::int64_t const shape[1] = {3}, backwards[1] = {-1};
     auto const foreign = [&] { return ferry::make_managed(int{}, ferry::tensor_view{values + 2, shape, backwards}); };
-    support::fails(ferry::errc::strides, [&] { static_cast<void>(ferry::from_dlpack<at::Tensor>(foreign())); }, {"R28", "copy"});
+    support::fails(ferry::errc::strides, [&] { static_cast<void>(ferry::from_dlpack<at::Tensor>(foreign())); },
+                   {"R28", "copy"});
     auto const copy = ferry::from_dlpack<at::Tensor>(foreign(), {.copy = ferry::copy_policy::always});
     CHECK(copy[0].item<float>() == 1);
 }

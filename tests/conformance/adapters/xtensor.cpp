@@ -12,7 +12,8 @@ template <class Array>
 Array array(ferry::shape_view s) {
     std::vector<std::size_t> shape(s.begin(), s.end());
     Array a = Array::from_shape(shape);
-    number(s, [&](auto* i, std::int64_t n) { a.element(i, i + s.rank()) = static_cast<typename Array::value_type>(n); });
+    number(s,
+           [&](auto* i, std::int64_t n) { a.element(i, i + s.rank()) = static_cast<typename Array::value_type>(n); });
     return a;
 }
 
@@ -20,7 +21,8 @@ Array array(ferry::shape_view s) {
 
 TEST_CASE("R24: xarray keeps the rules, in either order") {
     keeps<xt::xarray<float>>(array<xt::xarray<float>>, of_owners);
-    keeps<xt::xarray<double, xt::layout_type::column_major>>(array<xt::xarray<double, xt::layout_type::column_major>>, of_owners);
+    keeps<xt::xarray<double, xt::layout_type::column_major>>(array<xt::xarray<double, xt::layout_type::column_major>>,
+                                                             of_owners);
 }
 
 TEST_CASE("R24: xtensor keeps the rules") {

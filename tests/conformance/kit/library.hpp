@@ -17,14 +17,56 @@ namespace library {
 
 enum class fault {
     none,
-    shape_reversed, shape_with_one_more, type_in_bytes, type_always_float, strides_in_bytes, strides_forgotten, stride_missing,
-    offset_forgotten, read_only_forgotten, flags_unknown, misaligned, device_unknown, empty_flattened, empty_refused, scalar_as_one,
-    share_copies, share_without_owning, share_leaks, share_releases,
-    allocate_swapped, allocate_other_type, allocate_read_only, allocate_same_memory, allocate_anywhere, allocate_leaks, allocate_overlapping,
-    adopt_drops, adopt_leaks, adopt_releases_twice, adopt_copies, adopt_without_strides, adopt_with_struct_data, adopt_null_strides_as_zero,
-    adopt_positive_strides, adopt_writable, adopt_on_cpu, adopt_any_type, adopt_keeps_struct, adopt_writes_struct, adopt_scalar_as_one,
-    adopt_null_refused, adopt_nothing, adopt_touches_memory,
-    ready_always, ready_nowhere, ready_on_null, ready_elsewhere, ready_on_other_family, current_on_null, current_on_other_family,
+    shape_reversed,
+    shape_with_one_more,
+    type_in_bytes,
+    type_always_float,
+    strides_in_bytes,
+    strides_forgotten,
+    stride_missing,
+    offset_forgotten,
+    read_only_forgotten,
+    flags_unknown,
+    misaligned,
+    device_unknown,
+    empty_flattened,
+    empty_refused,
+    scalar_as_one,
+    share_copies,
+    share_without_owning,
+    share_leaks,
+    share_releases,
+    allocate_swapped,
+    allocate_other_type,
+    allocate_read_only,
+    allocate_same_memory,
+    allocate_anywhere,
+    allocate_leaks,
+    allocate_overlapping,
+    adopt_drops,
+    adopt_leaks,
+    adopt_releases_twice,
+    adopt_copies,
+    adopt_without_strides,
+    adopt_with_struct_data,
+    adopt_null_strides_as_zero,
+    adopt_positive_strides,
+    adopt_writable,
+    adopt_on_cpu,
+    adopt_any_type,
+    adopt_keeps_struct,
+    adopt_writes_struct,
+    adopt_scalar_as_one,
+    adopt_null_refused,
+    adopt_nothing,
+    adopt_touches_memory,
+    ready_always,
+    ready_nowhere,
+    ready_on_null,
+    ready_elsewhere,
+    ready_on_other_family,
+    current_on_null,
+    current_on_other_family,
     last
 };
 inline fault now = fault::none;
@@ -117,7 +159,9 @@ struct ferry::array_traits<library::array> {
                 break;
             }
         }
-        auto* data = a.data == nullptr ? nullptr : a.data + (is(fault::offset_forgotten) ? 0 : a.offset * item) + (is(fault::misaligned) ? 1 : 0);
+        auto* data = a.data == nullptr ? nullptr
+                                       : a.data + (is(fault::offset_forgotten) ? 0 : a.offset * item) +
+                                             (is(fault::misaligned) ? 1 : 0);
         auto bits = flags(a.is_read_only && !is(fault::read_only_forgotten));
         if (is(fault::flags_unknown)) bits |= flags(std::uint64_t{1} << 40);
         auto const where = is(fault::device_unknown) ? device{device_type(99)} : a.where;
@@ -171,10 +215,10 @@ struct ferry::array_traits<library::array> {
         if (is(fault::adopt_drops)) return a;
         if (is(fault::adopt_leaks)) return static_cast<void>(m.release()), a;
         a.owner = std::shared_ptr<void>{m.release(), [](void* p) {
-            auto* const t = static_cast<DLManagedTensorVersioned*>(p);
-            if (is(fault::adopt_releases_twice)) t->deleter(t);
-            t->deleter(t);
-        }};
+                                            auto* const t = static_cast<DLManagedTensorVersioned*>(p);
+                                            if (is(fault::adopt_releases_twice)) t->deleter(t);
+                                            t->deleter(t);
+                                        }};
         return a;
     }
     static array allocate(data_type type, shape_view shape, device where) {
@@ -182,7 +226,8 @@ struct ferry::array_traits<library::array> {
         array a;
         a.owner = library::fresh(a.data);
         a.type = is(fault::allocate_other_type) ? dtype_of<std::int16_t> : type;
-        for (int i = 0; i < shape.rank(); ++i) a.shape.push_back(shape[is(fault::allocate_swapped) ? shape.rank() - 1 - i : i]);
+        for (int i = 0; i < shape.rank(); ++i)
+            a.shape.push_back(shape[is(fault::allocate_swapped) ? shape.rank() - 1 - i : i]);
         a.strides = library::compact(a.shape);
         if (is(fault::allocate_overlapping) && shape.rank() > 1) a.strides[0] = 0;
         a.is_read_only = is(fault::allocate_read_only);
@@ -208,7 +253,9 @@ namespace library {
 
 /// What an author writes to run the kit.
 struct maker {
-    array operator()(ferry::shape_view shape, ferry::data_type type) const { return make(shape, type, compact(shape), 0); }
+    array operator()(ferry::shape_view shape, ferry::data_type type) const {
+        return make(shape, type, compact(shape), 0);
+    }
     array strided(ferry::shape_view shape) const {  // column-major, every second element, from the fourth on
         std::vector<std::int64_t> steps;
         std::int64_t step = 2;
@@ -223,7 +270,8 @@ struct maker {
     long long live() const { return library::live; }
 
    private:
-    static array make(ferry::shape_view shape, ferry::data_type type, std::vector<std::int64_t> steps, std::int64_t offset) {
+    static array make(ferry::shape_view shape, ferry::data_type type, std::vector<std::int64_t> steps,
+                      std::int64_t offset) {
         array a;
         auto const correct = std::exchange(now, fault::none);  // the library is right, its adapter is not
         a.owner = fresh(a.data);
@@ -234,7 +282,8 @@ struct maker {
         a.strides = std::move(steps);
         ferry::tensor_view const v{static_cast<void*>(a.data), type, a.shape, a.strides};
         ferry::conformance::detail::for_each_element(v, [&](std::int64_t ordinal, std::int64_t at) {
-            ferry::conformance::detail::write_number(type, a.data + offset * (ferry::bits_per_element(type) / 8) + at, ordinal + 1);
+            ferry::conformance::detail::write_number(type, a.data + offset * (ferry::bits_per_element(type) / 8) + at,
+                                                     ordinal + 1);
             return true;
         });
         return a;

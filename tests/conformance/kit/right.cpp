@@ -15,8 +15,8 @@ namespace {
 
 using sets = std::set<std::string>;
 
-sets const without_adopt = {"R53 adopt",        "R44 current_stream", "R43 import_ordered", "R43 export_ordered",
-                            "R48 to_host",      "R50 queued_copy",    "R62 failed_import"};
+sets const without_adopt = {"R53 adopt",   "R44 current_stream", "R43 import_ordered", "R43 export_ordered",
+                            "R48 to_host", "R50 queued_copy",    "R62 failed_import"};
 sets const without_allocate = {"R32 allocate_shape", "R17 allocate_dtype", "R12 allocate_fresh", "R40 allocate_device"};
 sets const without_share = {"R53 share", "R59 repeated_export", "R7 outlives_array"};
 sets const without_hooks = {"R11 read_only", "R11 read_only_export", "R15 legacy_read_only", "R6 release"};
@@ -36,6 +36,9 @@ TEST_CASE("R11: an array that owns its elements, with a view and nothing else") 
 }
 
 TEST_CASE("R11: an array of fixed shape that describes itself by a member") {
-    passes<owners::point>(owners::point_maker{}, all_of({without_adopt, without_allocate, without_share, without_hooks,
+    passes<owners::point>(owners::point_maker{}, all_of({without_adopt,
+                                                         without_allocate,
+                                                         without_share,
+                                                         without_hooks,
                                                          {"R25 zero_d", "R26 empty", "R26 empty_export"}}));
 }

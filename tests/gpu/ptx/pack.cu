@@ -3,7 +3,9 @@
 
 namespace pack = ferry::cuda::detail;
 
-#define FERRY_KERNEL(name) extern "C" __global__ void __launch_bounds__(pack::pack_threads) name(__grid_constant__ pack::pack_arguments const a)
+#define FERRY_KERNEL(name)                                           \
+    extern "C" __global__ void __launch_bounds__(pack::pack_threads) \
+        name(__grid_constant__ pack::pack_arguments const a)
 
 #if FERRY_PACK_WORD == 0
 FERRY_KERNEL(ferry_bits) { pack::run_bits(a); }

@@ -18,7 +18,8 @@ struct layout {
     bool padded = false;
     std::int64_t lowest = 0, highest = 0;
 
-    layout(std::vector<std::int64_t> extents, std::vector<std::int64_t> steps) : shape{std::move(extents)}, strides{std::move(steps)} {
+    layout(std::vector<std::int64_t> extents, std::vector<std::int64_t> steps)
+        : shape{std::move(extents)}, strides{std::move(steps)} {
         for (std::size_t i = 0; i < shape.size(); ++i) {
             auto const far = (shape[i] > 0 ? shape[i] - 1 : 0) * strides[i];
             (far < 0 ? lowest : highest) += far;
@@ -29,11 +30,17 @@ struct layout {
     [[nodiscard]] std::int64_t before(ferry::data_type t) const { return (-lowest * bits(t) + 7) / 8; }
     [[nodiscard]] std::int64_t after(ferry::data_type t) const { return ((highest + 1) * bits(t) + 7) / 8; }
     [[nodiscard]] ferry::tensor_view at(void* first, ferry::data_type t, ferry::device where) const {
-        return {first, t, ferry::shape_view{shape}, ferry::strides_view{strides}, where, padded ? ferry::flags::subbyte_padded : ferry::flags::none};
+        return {first,
+                t,
+                ferry::shape_view{shape},
+                ferry::strides_view{strides},
+                where,
+                padded ? ferry::flags::subbyte_padded : ferry::flags::none};
     }
     [[nodiscard]] std::string text() const {
         std::string s = padded ? "padded [" : "[";
-        for (std::size_t i = 0; i < shape.size(); ++i) s += std::to_string(shape[i]) + ":" + std::to_string(strides[i]) + " ";
+        for (std::size_t i = 0; i < shape.size(); ++i)
+            s += std::to_string(shape[i]) + ":" + std::to_string(strides[i]) + " ";
         return s + "]";
     }
 };
@@ -52,7 +59,7 @@ class layouts {
     bool chance(int percent) { return below(100) < percent; }
 
     std::vector<std::int64_t> shape() {
-        if (chance(25)) return {1 + below(3), 7 + below(150), 7 + below(150)};  // whole tiles and their edges
+        if (chance(25)) return {1 + below(3), 7 + below(150), 7 + below(150)};          // whole tiles and their edges
         if (chance(40)) return {1 + below(3), 16 + 4 * below(40), 16 + 4 * below(40)};  // in steps of a vector
         std::vector<std::int64_t> result(static_cast<std::size_t>(below(7)));
         std::int64_t room = 4096;
@@ -68,7 +75,8 @@ class layouts {
         std::vector<std::size_t> order(shape.size());
         for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
         if (chance(70))
-            for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+            for (std::size_t i = order.size(); i > 1; --i)
+                std::swap(order[i - 1], order[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
         std::vector<std::int64_t> strides(shape.size());
         int const gaps = chance(50) ? 0 : 40, flips = chance(60) ? 0 : 40, repeats = may_repeat && chance(30) ? 40 : 0;
         std::int64_t step = chance(20) ? 1 + below(3) : 1;
@@ -83,15 +91,17 @@ class layouts {
 
     ferry::data_type type() {
         constexpr std::pair<std::uint8_t, std::uint16_t> choices[] = {
-            {8, 1}, {16, 1}, {32, 1}, {64, 1}, {64, 2}, {8, 3}, {16, 3}, {32, 3}, {8, 5}, {8, 7}, {8, 11}, {32, 5}, {64, 4}, {64, 9},
-            {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}, {4, 3}, {6, 3}, {1, 9}, {3, 33}};
+            {8, 1}, {16, 1}, {32, 1}, {64, 1}, {64, 2}, {8, 3}, {16, 3}, {32, 3}, {8, 5},
+            {8, 7}, {8, 11}, {32, 5}, {64, 4}, {64, 9}, {1, 1}, {2, 1},  {3, 1},  {4, 1},
+            {5, 1}, {6, 1},  {7, 1},  {4, 3},  {6, 3},  {1, 9}, {3, 33}};
         auto const& [bits, lanes] = choices[below(chance(60) ? 5 : static_cast<std::int64_t>(std::size(choices)))];
         return {ferry::type_code::uint, bits, lanes};
     }
 
     void fill(std::vector<std::uint8_t>& bytes) {
         std::uint64_t x = engine_();
-        for (auto& b : bytes) b = static_cast<std::uint8_t>((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
+        for (auto& b : bytes)
+            b = static_cast<std::uint8_t>((x = x * 6364136223846793005u + 1442695040888963407u) >> 56);
     }
 
    private:
@@ -128,7 +138,10 @@ struct random_copy {
         random.fill(dst);
         random.fill(src);
     }
-    [[nodiscard]] ferry::copy_plan plan() { return ferry::make_copy_plan(to.at(dst.data() + dst_first, type, ferry::cpu), from.at(src.data() + src_first, type, ferry::cpu)); }
+    [[nodiscard]] ferry::copy_plan plan() {
+        return ferry::make_copy_plan(to.at(dst.data() + dst_first, type, ferry::cpu),
+                                     from.at(src.data() + src_first, type, ferry::cpu));
+    }
     [[nodiscard]] std::string text() const {
         ferry::message m;
         m << type;

@@ -74,12 +74,16 @@ TEST_CASE("R19, R26–R29, R31: the kernels' threads copy what the host copies, 
         ferry::copy_on_host(plan, expected.data() + c.dst_first, c.src.data() + c.src_first);
         pack_job job;
         make_pack_job(plan, c.dst.data() + c.dst_first, c.src.data() + c.src_first, job);
-        if (job.kernel != pack_kernel::bits && c.random.chance(30)) job.kernel = job.kernel >= pack_kernel::tiles ? pack_kernel::tiles : c.random.chance(50) ? pack_kernel::gather_mixed : pack_kernel::gather_64;
+        if (job.kernel != pack_kernel::bits && c.random.chance(30))
+            job.kernel = job.kernel >= pack_kernel::tiles ? pack_kernel::tiles
+                         : c.random.chance(50)            ? pack_kernel::gather_mixed
+                                                          : pack_kernel::gather_64;
         job.blocks = job.blocks < 4 ? job.blocks : static_cast<std::uint32_t>(1 + c.random.below(4));
         ++seen[static_cast<int>(job.kernel)];
         alone += job.kernel == pack_kernel::bits && job.arguments.bytes == 0;
         run_job(job);
-        if (c.dst != expected) FAIL_CHECK("seed ", seed, ": ", c.text(), ", kernel ", static_cast<int>(job.kernel), ", word ", job.word);
+        if (c.dst != expected)
+            FAIL_CHECK("seed ", seed, ": ", c.text(), ", kernel ", static_cast<int>(job.kernel), ", word ", job.word);
     }
     for (int k = 0; k < 6; ++k) {
         CAPTURE(k);
@@ -95,7 +99,8 @@ TEST_CASE("bits that interleave in the destination without being nested are one 
     support::layouts{1}.fill(src);
     support::layout const odd{{2, 3, 5}, {3, 2, 24}};
     for (auto const& l : {to, odd}) {
-        auto const plan = ferry::make_copy_plan(l.at(dst.data(), four, ferry::cpu), from.at(src.data(), four, ferry::cpu));
+        auto const plan =
+            ferry::make_copy_plan(l.at(dst.data(), four, ferry::cpu), from.at(src.data(), four, ferry::cpu));
         auto expected = dst;
         ferry::copy_on_host(plan, expected.data(), src.data());
         pack_job job;
@@ -108,10 +113,13 @@ TEST_CASE("bits that interleave in the destination without being nested are one 
 
 TEST_CASE("a divisor divides every 31-bit number exactly") {
     std::uint64_t x = 1;
-    auto const next = [&] { return static_cast<std::uint32_t>((x = x * 6364136223846793005u + 1442695040888963407u) >> 33); };
+    auto const next = [&] {
+        return static_cast<std::uint32_t>((x = x * 6364136223846793005u + 1442695040888963407u) >> 33);
+    };
     for (int i = 0; i < 200000; ++i) {
         std::uint32_t const by = 1 + next() % (1u << (1 + i % 30));
-        for (std::uint32_t const n : {next(), by - 1, by, (0x7fffffffu / by) * by, (0x7fffffffu / by) * by - 1, 0x7fffffffu}) {
+        for (std::uint32_t const n :
+             {next(), by - 1, by, (0x7fffffffu / by) * by, (0x7fffffffu / by) * by - 1, 0x7fffffffu}) {
             std::uint32_t rest = n;
             std::uint32_t const q = divide(rest, 0, divisor{by});
             REQUIRE(q == n / by);
@@ -125,14 +133,16 @@ TEST_CASE("the reach of a plan chooses the width of its indices") {
     auto const job_of = [&](support::layout const& to, support::layout const& from) {
         pack_job job;
         auto* const nowhere = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40);
-        make_pack_job(ferry::make_copy_plan(to.at(nowhere, byte, ferry::cpu), from.at(nowhere, byte, ferry::cpu)), nowhere, nowhere, job);
+        make_pack_job(ferry::make_copy_plan(to.at(nowhere, byte, ferry::cpu), from.at(nowhere, byte, ferry::cpu)),
+                      nowhere, nowhere, job);
         return job;
     };
     auto const small = support::compact({5, 3});
     CHECK(job_of(small, {{5, 3}, {7, 2}}).kernel == pack_kernel::gather_32);
     CHECK(job_of(small, {{5, 3}, {std::int64_t{1} << 29, 2}}).kernel == pack_kernel::gather_mixed);
     CHECK(job_of(small, {{5, 3}, {-(std::int64_t{1} << 29), 2}}).kernel == pack_kernel::gather_mixed);
-    CHECK(job_of(support::compact({std::int64_t{1} << 32}), {{std::int64_t{1} << 32}, {2}}).kernel == pack_kernel::gather_64);
+    CHECK(job_of(support::compact({std::int64_t{1} << 32}), {{std::int64_t{1} << 32}, {2}}).kernel ==
+          pack_kernel::gather_64);
     CHECK(job_of(support::compact({std::int64_t{1} << 32}), {{std::int64_t{1} << 32}, {2}}).blocks == max_pack_blocks);
     CHECK(job_of(support::compact({4096, 4096}), {{4096, 4096}, {1, 4096}}).kernel == pack_kernel::tiles_vector);
     CHECK(job_of(support::compact({4096, 4095}), {{4096, 4095}, {1, 4096}}).kernel == pack_kernel::tiles);

@@ -32,7 +32,8 @@ struct bound {
 
 }  // namespace casters
 
-template <> struct ferry::array_traits<casters::line> {
+template <>
+struct ferry::array_traits<casters::line> {
     static tensor_view view(casters::line const& l) { return l.tensor->view(); }
     static casters::line share(casters::line const& l) { return l; }
     static casters::line adopt(managed_tensor m) {
@@ -41,24 +42,30 @@ template <> struct ferry::array_traits<casters::line> {
     }
 };
 
-template <> struct ferry::array_traits<casters::image> {
+template <>
+struct ferry::array_traits<casters::image> {
     static tensor_view view(casters::image& i) { return {i.pixels.data(), i.extents}; }
     static tensor_view view(casters::image const& i) { return {i.pixels.data(), i.extents}; }
 };
 
-template <> struct ferry::array_traits<casters::bound> {
+template <>
+struct ferry::array_traits<casters::bound> {
     static tensor_view view(casters::bound& b) { return {&b.value, {}}; }
     static tensor_view view(casters::bound const& b) { return {&b.value, {}}; }
 };
-template <> inline constexpr bool ferry::python::casts_array<casters::bound> = false;
+template <>
+inline constexpr bool ferry::python::casts_array<casters::bound> = false;
 
 namespace casters {
 
-template <class T> using reads = ferry::typed_view<T const, 2>;
-template <class T> using writes = ferry::typed_view<T, 2>;
+template <class T>
+using reads = ferry::typed_view<T const, 2>;
+template <class T>
+using writes = ferry::typed_view<T, 2>;
 using rows = ferry::typed_view<float const, 2, ferry::access::host, ferry::layout::contiguous>;
 
-template <class View> double sum(View const& v) {
+template <class View>
+double sum(View const& v) {
     double total = 0;
     for (std::int64_t i = 0; i < v.extent(0); ++i)
         for (std::int64_t j = 0; j < v.extent(1); ++j) total += static_cast<double>(v(i, j));
@@ -73,9 +80,7 @@ inline image ramp(std::int64_t height, std::int64_t width) {
     return made;
 }
 
-inline ferry::stream_token stream(ferry::device d) {
-    return ferry::stream_token::from_cuda_handle(0x70).on_device(d);
-}
+inline ferry::stream_token stream(ferry::device d) { return ferry::stream_token::from_cuda_handle(0x70).on_device(d); }
 
 inline std::optional<ferry::managed_tensor> kept;
 
@@ -85,21 +90,20 @@ struct sums {
     static double of(reads<float> image) { return sum(image); }
 };
 
-template <class Module, class Released> void bind(Module& m, Released) {
+template <class Module, class Released>
+void bind(Module& m, Released) {
     using ferry::python::argument;
     using fw::arg;
 
     // Views
     m.def("total", [](reads<float> image) { return sum(image); }, arg("image"));
-    m.def(
-        "total_unlocked", [](reads<float> image) { return sum(image); }, arg("image"), Released{});
+    m.def("total_unlocked", [](reads<float> image) { return sum(image); }, arg("image"), Released{});
     m.def(
         "dot",
         [](reads<float> left, reads<float> right, double times) {
             double out = 0;
             for (std::int64_t i = 0; i < left.extent(0); ++i)
-                for (std::int64_t j = 0; j < left.extent(1); ++j)
-                    out += static_cast<double>(left(i, j) * right(i, j));
+                for (std::int64_t j = 0; j < left.extent(1); ++j) out += static_cast<double>(left(i, j) * right(i, j));
             return times * out;
         },
         arg("left"), arg("right"), arg("times") = 1.0);
@@ -111,9 +115,7 @@ template <class Module, class Released> void bind(Module& m, Released) {
         },
         arg("image"), arg("by"));
     m.def("rows_address", [](rows image) { return address(image.data()); }, arg("image"));
-    m.def(
-        "rows_address_strict", [](rows image) { return address(image.data()); },
-        arg("image").noconvert());
+    m.def("rows_address_strict", [](rows image) { return address(image.data()); }, arg("image").noconvert());
     m.def(
         "rows_sum",
         [](rows image) {
@@ -124,62 +126,35 @@ template <class Module, class Released> void bind(Module& m, Released) {
         arg("image"));
     m.def(
         "device_address",
-        [](ferry::typed_view<float const, 2, ferry::access::device> image) {
-            return address(image.data());
-        },
+        [](ferry::typed_view<float const, 2, ferry::access::device> image) { return address(image.data()); },
         arg("image"));
     m.def(
-        "total_or",
-        [](std::optional<reads<float>> image, double otherwise) {
-            return image ? sum(*image) : otherwise;
-        },
+        "total_or", [](std::optional<reads<float>> image, double otherwise) { return image ? sum(*image) : otherwise; },
         arg("image") = fw::none(), arg("otherwise") = -1.0);
 
     // Overloads
     m.def("kind", [](reads<float>) { return std::string{"float32, 2"}; }, arg("image"));
     m.def("kind", [](reads<double>) { return std::string{"float64, 2"}; }, arg("image"));
-    m.def(
-        "kind", [](ferry::typed_view<float const, 1>) { return std::string{"float32, 1"}; },
-        arg("line"));
-    m.def(
-        "kind", [](ferry::typed_view<std::int32_t const>) { return std::string{"int32, any"}; },
-        arg("any"));
+    m.def("kind", [](ferry::typed_view<float const, 1>) { return std::string{"float32, 1"}; }, arg("line"));
+    m.def("kind", [](ferry::typed_view<std::int32_t const>) { return std::string{"int32, any"}; }, arg("any"));
     m.def("kind", [](std::string const&) { return std::string{"text"}; }, arg("text"));
+    m.def("after_number", [](double, reads<float>) { return std::string{"float32"}; }, arg("x"), arg("image"));
+    m.def("after_number", [](double, reads<double>) { return std::string{"float64"}; }, arg("x"), arg("image"));
+    m.def("rows_first", [](rows image) { return std::pair{std::string{"rows"}, address(image.data())}; }, arg("image"));
     m.def(
-        "after_number", [](double, reads<float>) { return std::string{"float32"}; }, arg("x"),
+        "rows_first", [](reads<float> image) { return std::pair{std::string{"any"}, address(image.data())}; },
         arg("image"));
-    m.def(
-        "after_number", [](double, reads<double>) { return std::string{"float64"}; }, arg("x"),
-        arg("image"));
-    m.def(
-        "rows_first",
-        [](rows image) { return std::pair{std::string{"rows"}, address(image.data())}; },
-        arg("image"));
-    m.def(
-        "rows_first",
-        [](reads<float> image) { return std::pair{std::string{"any"}, address(image.data())}; },
-        arg("image"));
-    m.def(
-        "only_rows",
-        [](rows image) { return std::pair{std::string{"rows"}, address(image.data())}; },
-        arg("image"));
-    m.def(
-        "only_rows", [](int) { return std::pair{std::string{"int"}, std::uintptr_t{0}}; },
-        arg("number"));
+    m.def("only_rows", [](rows image) { return std::pair{std::string{"rows"}, address(image.data())}; }, arg("image"));
+    m.def("only_rows", [](int) { return std::pair{std::string{"int"}, std::uintptr_t{0}}; }, arg("number"));
     m.def("writable_or_not", [](writes<float>) { return std::string{"writable"}; }, arg("image"));
     m.def("writable_or_not", [](reads<float>) { return std::string{"read-only"}; }, arg("image"));
     m.def("host_or_device", [](reads<float>) { return std::string{"host"}; }, arg("image"));
     m.def(
         "host_or_device",
-        [](ferry::typed_view<float const, 2, ferry::access::device>) {
-            return std::string{"device"};
-        },
-        arg("image"));
+        [](ferry::typed_view<float const, 2, ferry::access::device>) { return std::string{"device"}; }, arg("image"));
 
     // Errors, and what happens during a call
-    m.def(
-        "fail", [](reads<float>) { throw std::runtime_error{"the function failed"}; },
-        arg("image"));
+    m.def("fail", [](reads<float>) { throw std::runtime_error{"the function failed"}; }, arg("image"));
     m.def(
         "fail_with",
         [](reads<float> image, int code) {
@@ -206,46 +181,34 @@ template <class Module, class Released> void bind(Module& m, Released) {
                                    .c_str()};
         },
         arg("tensor"));
+    m.def("data", [](ferry::managed_tensor const& tensor) { return address(tensor.view().data()); }, arg("tensor"));
     m.def(
-        "data", [](ferry::managed_tensor const& tensor) { return address(tensor.view().data()); },
-        arg("tensor"));
-    m.def(
-        "data_strict",
-        [](ferry::managed_tensor const& tensor) { return address(tensor.view().data()); },
+        "data_strict", [](ferry::managed_tensor const& tensor) { return address(tensor.view().data()); },
         arg("tensor").noconvert());
     m.def("keep", [](ferry::managed_tensor tensor) { kept = std::move(tensor); }, arg("tensor"));
     m.def("drop", [] { kept.reset(); });
     m.def("drop_unlocked", [] { kept.reset(); }, Released{});
     m.def(
-        "has_tensor",
-        [](std::optional<ferry::managed_tensor> tensor) { return tensor.has_value(); },
+        "has_tensor", [](std::optional<ferry::managed_tensor> tensor) { return tensor.has_value(); },
         arg("tensor") = fw::none());
     m.def("nothing", [] { return ferry::managed_tensor{}; });
 
     // Arrays
+    m.def("ramp", [](std::int64_t h, std::int64_t w) { return ramp(h, w); }, arg("height"), arg("width"));
     m.def(
-        "ramp", [](std::int64_t h, std::int64_t w) { return ramp(h, w); }, arg("height"),
-        arg("width"));
-    m.def(
-        "ramp_numpy",
-        [](std::int64_t h, std::int64_t w) -> ferry::python::as_numpy<image> { return ramp(h, w); },
+        "ramp_numpy", [](std::int64_t h, std::int64_t w) -> ferry::python::as_numpy<image> { return ramp(h, w); },
         arg("height"), arg("width"));
     m.def(
-        "ramp_torch",
-        [](std::int64_t h, std::int64_t w) -> ferry::python::as_torch<image> { return ramp(h, w); },
+        "ramp_torch", [](std::int64_t h, std::int64_t w) -> ferry::python::as_torch<image> { return ramp(h, w); },
         arg("height"), arg("width"));
     m.def(
-        "ramp_jax",
-        [](std::int64_t h, std::int64_t w) -> ferry::python::as_jax<image> { return ramp(h, w); },
+        "ramp_jax", [](std::int64_t h, std::int64_t w) -> ferry::python::as_jax<image> { return ramp(h, w); },
         arg("height"), arg("width"));
     m.def(
         "ramp_nowhere",
-        []() -> ferry::python::result<image, ferry::python::library<"no_such_library">> {
-            return ramp(1, 1);
-        });
+        []() -> ferry::python::result<image, ferry::python::library<"no_such_library">> { return ramp(1, 1); });
     m.def(
-        "identity_numpy",
-        [](ferry::managed_tensor t) -> ferry::python::as_numpy<ferry::managed_tensor> { return t; },
+        "identity_numpy", [](ferry::managed_tensor t) -> ferry::python::as_numpy<ferry::managed_tensor> { return t; },
         arg("tensor"));
     m.def("same_line", [](line const& l) { return l; }, arg("line"));
     m.def("line_or", [](line const&) { return std::string{"line"}; }, arg("line"));
@@ -270,28 +233,18 @@ template <class Module, class Released> void bind(Module& m, Released) {
         arg("tensor"));
     m.def(
         "rows_never",
-        [](argument<rows, ferry::python::copies<ferry::copy_policy::never>> image) {
-            return address(image->data());
-        },
+        [](argument<rows, ferry::python::copies<ferry::copy_policy::never>> image) { return address(image->data()); },
         arg("image"));
     m.def(
-        "near",
-        [](argument<reads<float>, ferry::python::on<ferry::device_type::cpu>> image) {
-            return sum(*image);
-        },
+        "near", [](argument<reads<float>, ferry::python::on<ferry::device_type::cpu>> image) { return sum(*image); },
         arg("image"));
     m.def(
         "near_strict",
-        [](argument<reads<float>, ferry::python::on<ferry::device_type::cpu>> image) {
-            return sum(*image);
-        },
+        [](argument<reads<float>, ferry::python::on<ferry::device_type::cpu>> image) { return sum(*image); },
         arg("image").noconvert());
     using far = ferry::typed_view<float const, 2, ferry::access::device>;
     m.def(
-        "on_stream",
-        [](argument<far, ferry::python::on_stream<stream>> image) {
-            return address(image->data());
-        },
+        "on_stream", [](argument<far, ferry::python::on_stream<stream>> image) { return address(image->data()); },
         arg("image"));
 }
 

@@ -21,9 +21,7 @@ NB_MODULE(casters_nanobind, m) {
             return out;
         },
         nanobind::arg("tensors"));
-    nanobind::class_<casters::bound>(m, "Bound")
-        .def(nanobind::init<>())
-        .def_ro("value", &casters::bound::value);
+    nanobind::class_<casters::bound>(m, "Bound").def(nanobind::init<>()).def_ro("value", &casters::bound::value);
     m.def("bound_value", [](casters::bound const& b) { return b.value; }, nanobind::arg("bound"));
     nanobind::class_<casters::sums>(m, "Sums")
         .def(nanobind::init<>())
@@ -31,7 +29,5 @@ NB_MODULE(casters_nanobind, m) {
         .def_static("of", &casters::sums::of, nanobind::arg("image"))
         .def_ro("total", &casters::sums::total);
     ferry::python::report_errors(m);
-    m.def(
-        "unexplained", [](casters::reads<float> image) { return casters::sum(image); },
-        nanobind::arg("image"));
+    m.def("unexplained", [](casters::reads<float> image) { return casters::sum(image); }, nanobind::arg("image"));
 }

@@ -16,9 +16,7 @@ PYBIND11_MODULE(casters_pybind11, m) {
             return out;
         },
         pybind11::arg("tensors"));
-    pybind11::class_<casters::bound>(m, "Bound")
-        .def(pybind11::init<>())
-        .def_readonly("value", &casters::bound::value);
+    pybind11::class_<casters::bound>(m, "Bound").def(pybind11::init<>()).def_readonly("value", &casters::bound::value);
     m.def("bound_value", [](casters::bound const& b) { return b.value; }, pybind11::arg("bound"));
     pybind11::class_<casters::sums>(m, "Sums")
         .def(pybind11::init<>())

@@ -1,4 +1,5 @@
-// Fails the n-th allocation, of C++ or of Python, that a call makes; counts deleters without Python. Preloaded into a child.
+// Fails the n-th allocation, of C++ or of Python, that a call makes; counts deleters without Python. Preloaded into a
+// child.
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -24,14 +25,16 @@ thread_local long countdown = 0;
 int deletions = 0;
 allocator original[3];
 
-bool fails(kind k) {
-    return (armed & k) != 0 && --countdown == 0;
-}
+bool fails(kind k) { return (armed & k) != 0 && --countdown == 0; }
 
 allocator& of(void* context) { return *static_cast<allocator*>(context); }
 void* hooked_malloc(void* c, std::size_t n) { return fails(of_python) ? nullptr : of(c).malloc(of(c).context, n); }
-void* hooked_calloc(void* c, std::size_t n, std::size_t m) { return fails(of_python) ? nullptr : of(c).calloc(of(c).context, n, m); }
-void* hooked_realloc(void* c, void* p, std::size_t n) { return fails(of_python) ? nullptr : of(c).realloc(of(c).context, p, n); }
+void* hooked_calloc(void* c, std::size_t n, std::size_t m) {
+    return fails(of_python) ? nullptr : of(c).calloc(of(c).context, n, m);
+}
+void* hooked_realloc(void* c, void* p, std::size_t n) {
+    return fails(of_python) ? nullptr : of(c).realloc(of(c).context, p, n);
+}
 void hooked_free(void* c, void* p) { of(c).free(of(c).context, p); }
 
 void* allocate(std::size_t n) {
@@ -41,7 +44,8 @@ void* allocate(std::size_t n) {
 }
 void* allocate(std::size_t n, std::align_val_t a) {
     auto const alignment = static_cast<std::size_t>(a);
-    void* const p = fails(of_cxx) ? nullptr : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+    void* const p =
+        fails(of_cxx) ? nullptr : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
     if (p == nullptr) throw std::bad_alloc{};
     return p;
 }
@@ -80,7 +84,8 @@ void* probe_call(void* callable, int kinds, long n) {
 /// Whether the call got as far as the failing allocation.
 int probe_has_failed() { return countdown <= 0; }
 void probe_delete(void*) { ++deletions; }
-/// What ArrowSchema::release and ArrowArray::release are to do: the callback is the eighth pointer of one, the ninth of the other.
+/// What ArrowSchema::release and ArrowArray::release are to do: the callback is the eighth pointer of one, the ninth of
+/// the other.
 void probe_release_schema(void* schema) { static_cast<void**>(schema)[7] = nullptr, ++deletions; }
 void probe_release_array(void* array) { static_cast<void**>(array)[8] = nullptr, ++deletions; }
 int probe_deletions() { return deletions; }

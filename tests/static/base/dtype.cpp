@@ -75,7 +75,8 @@ static_assert(dtype_of<std::uint16_t> == data_type{type_code::uint, 16});
 static_assert(dtype_of<std::int32_t> == data_type{type_code::int_, 32});
 static_assert(dtype_of<long> == dtype_of<long long> && dtype_of<long> == data_type{type_code::int_, 64});
 static_assert(dtype_of<char>.bits == 8 && dtype_of<unsigned char> == data_type{type_code::uint, 8});
-static_assert(dtype_of<float> == data_type{type_code::float_, 32} && dtype_of<double> == data_type{type_code::float_, 64});
+static_assert(dtype_of<float> == data_type{type_code::float_, 32} &&
+              dtype_of<double> == data_type{type_code::float_, 64});
 static_assert(dtype_of<std::complex<float>> == data_type{type_code::complex, 64});
 static_assert(dtype_of<std::complex<double>> == data_type{type_code::complex, 128});
 static_assert(dtype_of<my_complex> == data_type{type_code::complex, 128});
@@ -89,7 +90,8 @@ static_assert(dtype_of<decltype(0.0bf16)> == data_type{type_code::bfloat, 16});
 
 // A user's types.
 static_assert(element<my_half> && dtype_of<my_half const> == data_type{type_code::float_, 16});
-static_assert(dtype_of<my_bfloat>.code == type_code::bfloat && dtype_of<my_fp8>.bits == 8 && dtype_of<my_vector>.lanes == 2);
+static_assert(dtype_of<my_bfloat>.code == type_code::bfloat && dtype_of<my_fp8>.bits == 8 &&
+              dtype_of<my_vector>.lanes == 2);
 
 // No elements.
 static_assert(!element<unknown> && !element<colour> && !element<plain> && !element<not_a_data_type>);
@@ -107,7 +109,8 @@ static_assert(packed_type<ferry::int4> && packed_type<ferry::uint4 const> && pac
 static_assert(packed_type<ferry::float4_e2m1fn> && packed_type<ferry::packed_element<type_code::uint, 1>>);
 static_assert(!packed_type<std::int8_t> && !packed_type<my_fp8> && !packed_type<unknown>);
 static_assert(dtype_of<ferry::float4_e2m1fn>.bits == 4 && dtype_of<ferry::float6_e2m3fn>.bits == 6);
-static_assert(std::equality_comparable<ferry::int4> && sizeof(ferry::int4) == 1 && std::is_trivially_copyable_v<ferry::int4>);
+static_assert(std::equality_comparable<ferry::int4> && sizeof(ferry::int4) == 1 &&
+              std::is_trivially_copyable_v<ferry::int4>);
 static_assert(!std::same_as<ferry::int4, ferry::uint4>);
 
 static_assert(is_valid(dtype_of<float>) && !is_valid(data_type{type_code::float_, 4}));

@@ -27,11 +27,13 @@ static_assert(!integer_list<std::list<std::int64_t>> && !integer_list<std::int64
 static_assert(std::is_convertible_v<std::vector<std::int64_t>&, shape_view>);
 static_assert(std::is_convertible_v<std::vector<std::int64_t> const&, shape_view>);
 static_assert(std::is_convertible_v<std::array<std::int64_t, 3> const&, strides_view>);
-static_assert(std::is_convertible_v<array_of_two const&, shape_view> && std::is_convertible_v<array_of_two&, shape_view>);
+static_assert(std::is_convertible_v<array_of_two const&, shape_view> &&
+              std::is_convertible_v<array_of_two&, shape_view>);
 static_assert(!std::is_convertible_v<std::vector<std::int64_t>, shape_view>);
 static_assert(!std::is_convertible_v<std::vector<std::int64_t> const, shape_view>);
 static_assert(!std::is_convertible_v<std::array<std::int64_t, 3>, strides_view>);
-static_assert(!std::is_convertible_v<array_of_two&&, shape_view> && !std::is_convertible_v<array_of_two&&, strides_view>);
+static_assert(!std::is_convertible_v<array_of_two&&, shape_view> &&
+              !std::is_convertible_v<array_of_two&&, strides_view>);
 
 // {2, 3} is no list that lives, and {0, 3} no null pointer with a rank.
 static_assert(!std::is_constructible_v<shape_view, int, int> && !std::is_constructible_v<strides_view, int, int, int>);

@@ -7,7 +7,8 @@ using ferry::column;
 using ferry::column_view;
 
 static_assert(std::regular<ferry::column_type>);
-static_assert(std::copyable<column> && std::is_nothrow_move_constructible_v<column> && std::default_initializable<column>);
+static_assert(std::copyable<column> && std::is_nothrow_move_constructible_v<column> &&
+              std::default_initializable<column>);
 static_assert(std::is_trivially_copyable_v<column_view> && sizeof(column_view) == 3 * sizeof(void*));
 static_assert(std::convertible_to<column&, column_view> && std::convertible_to<column const&, column_view>);
 

@@ -147,9 +147,10 @@ struct ferry::array_traits<by_lvalue> {
 namespace {
 
 template <class T>
-constexpr bool is_whole = ferry::viewable<T> && ferry::viewable<T const> && ferry::shareable<T> && ferry::adopting<T> &&
-                          ferry::allocates<T> && ferry::tells_ready_on<T> && ferry::tells_current_stream<T> &&
-                          ferry::detail::is_adapted<T>() && ferry::detail::is_adapted<T const>() && ferry::detail::is_consumer<T>();
+constexpr bool is_whole =
+    ferry::viewable<T> && ferry::viewable<T const> && ferry::shareable<T> && ferry::adopting<T> &&
+    ferry::allocates<T> && ferry::tells_ready_on<T> && ferry::tells_current_stream<T> &&
+    ferry::detail::is_adapted<T>() && ferry::detail::is_adapted<T const>() && ferry::detail::is_consumer<T>();
 
 // ---- right in every spelling ----
 static_assert(is_whole<whole>);
@@ -166,6 +167,7 @@ static_assert(!ferry::viewable<by_value> && !ferry::viewable<by_value_generic> &
 static_assert(ferry::detail::declares_view<member_behind_by_value> && !ferry::has_traits_view<member_behind_by_value>);
 
 // ---- what does not take the tensor over lets it die ----
-static_assert(!ferry::adopting<by_const_reference> && !ferry::adopting<by_const_reference_generic> && !ferry::adopting<by_lvalue>);
+static_assert(!ferry::adopting<by_const_reference> && !ferry::adopting<by_const_reference_generic> &&
+              !ferry::adopting<by_lvalue>);
 
 }  // namespace

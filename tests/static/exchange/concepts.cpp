@@ -106,9 +106,11 @@ namespace {
 static_assert(ferry::has_traits_view<both> && ferry::has_traits_view<both const>);
 static_assert(ferry::has_traits_view<mutable_only> && !ferry::viewable<mutable_only const>);
 static_assert(!ferry::has_member_view<both>);
-static_assert(ferry::has_member_view<member> && ferry::has_member_view<member const> && !ferry::has_traits_view<member>);
+static_assert(ferry::has_member_view<member> && ferry::has_member_view<member const> &&
+              !ferry::has_traits_view<member>);
 static_assert(ferry::viewable<both> && ferry::viewable<member>);
-static_assert(!ferry::viewable<unknown> && !ferry::viewable<wrong_member> && !ferry::viewable<std_view> && !ferry::viewable<int>);
+static_assert(!ferry::viewable<unknown> && !ferry::viewable<wrong_member> && !ferry::viewable<std_view> &&
+              !ferry::viewable<int>);
 static_assert(!ferry::viewable<managed_tensor>);  // it is a tensor, no array
 static_assert(std::is_invocable_v<ferry::view_of_t, member&> && !std::is_invocable_v<ferry::view_of_t, member>);
 
@@ -125,8 +127,10 @@ static_assert(ferry::allocates<fresh> && !ferry::allocates<fresh_elsewhere> && !
 // ---- exporter, producer ----
 static_assert(ferry::exporter<exports> && !ferry::exporter<exports const>);
 static_assert(!ferry::exporter<exports_without_request> && !ferry::exporter<member>);
-static_assert(ferry::producer<both> && ferry::producer<both&> && ferry::producer<exports&> && ferry::producer<member const&>);
-static_assert(ferry::producer<managed_tensor> && ferry::producer<DLManagedTensor*> && ferry::producer<DLManagedTensorVersioned*&>);
+static_assert(ferry::producer<both> && ferry::producer<both&> && ferry::producer<exports&> &&
+              ferry::producer<member const&>);
+static_assert(ferry::producer<managed_tensor> && ferry::producer<DLManagedTensor*> &&
+              ferry::producer<DLManagedTensorVersioned*&>);
 static_assert(!ferry::producer<unknown> && !ferry::producer<DLTensor*> && !ferry::producer<int>);
 
 // ---- adopting, consumer ----
@@ -141,10 +145,11 @@ static_assert(!ferry::takes_padded<no_vectors> && !ferry::takes_padded<adopts>);
 
 // ---- request: an aggregate whose order is frozen ----
 static_assert(std::is_aggregate_v<request>);
-constexpr request in_order{.device = ferry::cpu, .copy = ferry::copy_policy::never, .stream = stream_token::no_sync(), .max_version = {1, 0}};
+constexpr request in_order{
+    .device = ferry::cpu, .copy = ferry::copy_policy::never, .stream = stream_token::no_sync(), .max_version = {1, 0}};
 constexpr request by_position{ferry::cpu, ferry::copy_policy::never, stream_token::no_sync(), ferry::version{1, 0}};
-static_assert(in_order.device == by_position.device && in_order.copy == by_position.copy && in_order.stream == by_position.stream &&
-              in_order.max_version == by_position.max_version);
+static_assert(in_order.device == by_position.device && in_order.copy == by_position.copy &&
+              in_order.stream == by_position.stream && in_order.max_version == by_position.max_version);
 constexpr request nothing{};
 static_assert(!nothing.device && nothing.copy == ferry::copy_policy::if_needed && nothing.stream.is_none() &&
               nothing.max_version == ferry::version::current);

@@ -66,7 +66,8 @@ static_assert(!ferry::owned_memory<by_number>);
 
 // ---- buffer ----
 static_assert(!std::copy_constructible<ferry::buffer<>>);
-static_assert(std::is_nothrow_move_constructible_v<ferry::buffer<>> && std::is_nothrow_move_assignable_v<ferry::buffer<>>);
+static_assert(std::is_nothrow_move_constructible_v<ferry::buffer<>> &&
+              std::is_nothrow_move_assignable_v<ferry::buffer<>>);
 static_assert(!std::is_convertible_v<std::size_t, ferry::buffer<>>);
 static_assert(sizeof(ferry::buffer<ferry::host_space>) == 3 * sizeof(void*));  // a stateless space takes no room
 

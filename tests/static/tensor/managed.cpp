@@ -13,7 +13,8 @@ using ferry::managed_tensor;
 using ferry::tensor_view;
 
 static_assert(std::movable<managed_tensor> && std::default_initializable<managed_tensor>);
-static_assert(std::is_nothrow_move_constructible_v<managed_tensor> && std::is_nothrow_move_assignable_v<managed_tensor>);
+static_assert(std::is_nothrow_move_constructible_v<managed_tensor> &&
+              std::is_nothrow_move_assignable_v<managed_tensor>);
 static_assert(std::is_nothrow_swappable_v<managed_tensor> && std::is_nothrow_destructible_v<managed_tensor>);
 static_assert(!std::is_copy_constructible_v<managed_tensor> && !std::is_copy_assignable_v<managed_tensor>);
 static_assert(!std::is_constructible_v<managed_tensor, DLManagedTensorVersioned*>, "nothing comes in unchecked");
@@ -21,7 +22,8 @@ static_assert(!std::is_convertible_v<managed_tensor, bool> && std::is_constructi
 
 static_assert(!std::is_move_constructible_v<borrowed_tensor> && !std::is_copy_constructible_v<borrowed_tensor>);
 static_assert(!std::is_move_assignable_v<borrowed_tensor> && !std::is_copy_assignable_v<borrowed_tensor>);
-static_assert(!std::is_convertible_v<tensor_view, borrowed_tensor> && std::is_constructible_v<borrowed_tensor, tensor_view>);
+static_assert(!std::is_convertible_v<tensor_view, borrowed_tensor> &&
+              std::is_constructible_v<borrowed_tensor, tensor_view>);
 
 namespace {
 
@@ -46,15 +48,19 @@ struct lambda_of_pointer {
 }  // namespace
 
 // R7: no view outlives its owner within an expression.
-static_assert(has_view<managed_tensor&> && has_view<managed_tensor const&> && !has_view<managed_tensor> && !has_view<managed_tensor const>);
-static_assert(has_typed_view<managed_tensor&> && !has_typed_view<managed_tensor> && !has_typed_view<managed_tensor const>);
+static_assert(has_view<managed_tensor&> && has_view<managed_tensor const&> && !has_view<managed_tensor> &&
+              !has_view<managed_tensor const>);
+static_assert(has_typed_view<managed_tensor&> && !has_typed_view<managed_tensor> &&
+              !has_typed_view<managed_tensor const>);
 static_assert(has_view<borrowed_tensor const&> && !has_view<borrowed_tensor>);
 static_assert(has_dltensor<borrowed_tensor const&> && !has_dltensor<borrowed_tensor>);
 static_assert(has_get<borrowed_tensor const&> && !has_get<borrowed_tensor>);
 
 // Ownership is moved in, never copied by accident.
-static_assert(managed_by<std::unique_ptr<float[]>, tensor_view> && managed_by<std::unique_ptr<float[]>, lambda_of_pointer>);
+static_assert(managed_by<std::unique_ptr<float[]>, tensor_view> &&
+              managed_by<std::unique_ptr<float[]>, lambda_of_pointer>);
 static_assert(managed_by<managed_tensor, tensor_view> && managed_by<int, tensor_view>);
-static_assert(!managed_by<std::unique_ptr<float[]>&, tensor_view> && !managed_by<std::shared_ptr<float[]>&, tensor_view>);
+static_assert(!managed_by<std::unique_ptr<float[]>&, tensor_view> &&
+              !managed_by<std::shared_ptr<float[]>&, tensor_view>);
 static_assert(!managed_by<immovable, tensor_view>);
 static_assert(!managed_by<std::unique_ptr<int>, lambda_of_pointer>);

@@ -28,7 +28,8 @@ concept makes_mdspan = requires(View const& v) { ferry::to_mdspan<Family>(v); };
 }  // namespace
 
 static_assert(ferry::detail::host_mdspan_family<family> && !ferry::detail::device_mdspan_family<family>);
-static_assert(ferry::detail::host_mdspan_family<host_and_device> && ferry::detail::device_mdspan_family<host_and_device>);
+static_assert(ferry::detail::host_mdspan_family<host_and_device> &&
+              ferry::detail::device_mdspan_family<host_and_device>);
 static_assert(!ferry::detail::host_mdspan_family<int>);
 static_assert(ferry::detail::host_mdspan_family<ferry::mdspan_family::standard> == (FERRY_HAS_STD_MDSPAN == 1));
 

@@ -64,7 +64,8 @@ static_assert(has_span<line> && !has_span<plain> && !has_span<packed>);
 static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::span<float>>);
 
 // R19: packed elements are values.
-static_assert(std::same_as<packed::reference, ferry::int4> && std::same_as<typed_view<ferry::int4 const, 1>::reference, ferry::int4>);
+static_assert(std::same_as<packed::reference, ferry::int4> &&
+              std::same_as<typed_view<ferry::int4 const, 1>::reference, ferry::int4>);
 
 static_assert(viewable<float, 2> && viewable<float const, dynamic_rank>);
 static_assert(!viewable<unknown, 2> && !viewable<colour, 2> && !viewable<void, 2>);

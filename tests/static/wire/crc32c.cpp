@@ -54,20 +54,28 @@ static_assert(crc32c(counting()) == 0x46dd'794e);
 static_assert(crc32c({}) == 0);
 static_assert(crc32c(std::span{digits}.subspan(4), crc32c(std::span{digits}.first(4))) == crc32c(digits));
 
-static_assert(is_decimal<std::uint64_t>("18446744073709551615", UINT64_MAX) && is_no_decimal<std::uint64_t>("18446744073709551616"));
-static_assert(is_decimal<std::int64_t>("-9223372036854775808", INT64_MIN) && is_no_decimal<std::int64_t>("-9223372036854775809"));
-static_assert(is_decimal<std::int64_t>("9223372036854775807", INT64_MAX) && is_no_decimal<std::int64_t>("9223372036854775808"));
-static_assert(is_decimal<std::uint8_t>("255", 255) && is_no_decimal<std::uint8_t>("256") && is_no_decimal<std::uint8_t>("-1"));
+static_assert(is_decimal<std::uint64_t>("18446744073709551615", UINT64_MAX) &&
+              is_no_decimal<std::uint64_t>("18446744073709551616"));
+static_assert(is_decimal<std::int64_t>("-9223372036854775808", INT64_MIN) &&
+              is_no_decimal<std::int64_t>("-9223372036854775809"));
+static_assert(is_decimal<std::int64_t>("9223372036854775807", INT64_MAX) &&
+              is_no_decimal<std::int64_t>("9223372036854775808"));
+static_assert(is_decimal<std::uint8_t>("255", 255) && is_no_decimal<std::uint8_t>("256") &&
+              is_no_decimal<std::uint8_t>("-1"));
 static_assert(is_decimal("0", 0) && is_no_decimal<int>("") && is_no_decimal<int>("-") && is_no_decimal<int>("00"));
-static_assert(is_no_decimal<int>("-0") && is_no_decimal<int>("+1") && is_no_decimal<int>(" 1") && is_no_decimal<int>("1.0"));
+static_assert(is_no_decimal<int>("-0") && is_no_decimal<int>("+1") && is_no_decimal<int>(" 1") &&
+              is_no_decimal<int>("1.0"));
 static_assert(is_no_decimal<int>("0x10") && is_no_decimal<int>("1:"));
 
 using ferry::wire::detail::is_segment_name, ferry::wire::detail::is_utf8;
 static_assert(is_segment_name("/ferry-1000-4026531836-42-7_a.b") && !is_segment_name("/") && !is_segment_name("ferry"));
-static_assert(!is_segment_name("/..") && !is_segment_name("/.hidden") && !is_segment_name("/a/b") && !is_segment_name("/a b"));
+static_assert(!is_segment_name("/..") && !is_segment_name("/.hidden") && !is_segment_name("/a/b") &&
+              !is_segment_name("/a b"));
 static_assert(!is_segment_name(std::string_view{"/a\0b", 4}) && !is_segment_name("/\xc3\xa9"));
 
 static_assert(is_utf8("") && is_utf8("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\x8e\xf4\x8f\xbf\xbf"));
 static_assert(!is_utf8(std::string_view{"a\0b", 3}) && !is_utf8("\x80") && !is_utf8("\xc3") && !is_utf8("\xc3("));
-static_assert(!is_utf8("\xc0\xaf") && !is_utf8("\xc1\xbf") && !is_utf8("\xe0\x9f\xbf") && !is_utf8("\xf0\x8f\xbf\xbf"));  // too long
-static_assert(!is_utf8("\xed\xa0\x80") && !is_utf8("\xf4\x90\x80\x80") && !is_utf8("\xf5\x80\x80\x80") && !is_utf8("\xe2\x82"));
+// Too long.
+static_assert(!is_utf8("\xc0\xaf") && !is_utf8("\xc1\xbf") && !is_utf8("\xe0\x9f\xbf") && !is_utf8("\xf0\x8f\xbf\xbf"));
+static_assert(!is_utf8("\xed\xa0\x80") && !is_utf8("\xf4\x90\x80\x80") && !is_utf8("\xf5\x80\x80\x80") &&
+              !is_utf8("\xe2\x82"));

@@ -34,7 +34,9 @@ struct world {
         sim.write(producer, memory->block(), numbers, sizeof numbers);
         buffers[1] = {memory->data(), sizeof numbers};
     }
-    [[nodiscard]] column make() const { return ferry::make_column({.format = "i", .name = "n", .length = 5, .buffers = buffers}, memory, place); }
+    [[nodiscard]] column make() const {
+        return ferry::make_column({.format = "i", .name = "n", .length = 5, .buffers = buffers}, memory, place);
+    }
     /// An export of them, with an event when `ready_on` names a stream.
     void export_to(ArrowDeviceArray& array, ArrowSchema& schema, stream_token ready_on) {
         auto const c = make();
@@ -146,12 +148,14 @@ TEST_CASE("what fails takes nothing, writes nothing and leaks nothing") {
     sim_system plain{};
     sim_arrow elsewhere{plain};
     fails(errc::no_backend, [&] { static_cast<void>(ferry::from_arrow(&array, &schema, elsewhere)); }, {"cuda:1"});
-    fails(errc::no_backend, [&] { static_cast<void>(ferry::from_arrow(&array, &schema)); }, {"cuda:1", "<ferry/cuda/arrow.hpp>"});
+    fails(errc::no_backend, [&] { static_cast<void>(ferry::from_arrow(&array, &schema)); },
+          {"cuda:1", "<ferry/cuda/arrow.hpp>"});
     auto const other = stream_token::native(device_type::ext_dev, 7);
     fails(errc::stream, [&] { static_cast<void>(ferry::from_arrow(&array, &schema, w.events, other)); });
     fails(errc::stream, [&] { ferry::to_arrow(c, &out, w.events, other); });
     fails(errc::no_backend, [&] { ferry::to_arrow(c, &out, elsewhere, w.producer); });
-    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow(static_cast<ArrowDeviceArray*>(nullptr), &schema)); });
+    fails(errc::argument,
+          [&] { static_cast<void>(ferry::from_arrow(static_cast<ArrowDeviceArray*>(nullptr), &schema)); });
     fails(errc::argument, [&] { ferry::to_arrow(c, static_cast<ArrowDeviceArray*>(nullptr), w.events); });
     for (auto const& [type, id] : {std::pair{5, 0}, {2, -1}, {99, 0}}) {
         auto odd = array;

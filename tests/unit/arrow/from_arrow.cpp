@@ -37,7 +37,8 @@ struct orders {
                               {.format = "i", .name = "kind", .length = 5, .buffers = five, .dictionary = &words},
                               {.format = "vu", .name = "note", .length = 1, .buffers = views}};
     column_parts item{.format = "+s", .name = "item", .length = 1, .buffers = no_validity, .children = fields};
-    column_parts root{.format = "+l", .name = "orders", .length = 2, .null_count = 0, .buffers = lists, .children = {&item, 1}};
+    column_parts root{
+        .format = "+l", .name = "orders", .length = 2, .null_count = 0, .buffers = lists, .children = {&item, 1}};
 };
 
 ArrowArray& price(arrow_producer& p) { return *p.array.children[0]->children[0]; }
@@ -81,7 +82,8 @@ TEST_CASE("what the structs say must hold together; a refused import leaves both
         {[](auto& p) { p.array.release = nullptr; }, "orders: the array has been released"},
         {[](auto& p) { p.schema.release = nullptr, p.schema.name = gone; }, "column: the schema has been released"},
         {[](auto& p) { price(p).release = nullptr; }, "orders[].price: the array has been released"},
-        {[](auto& p) { price_schema(p).release = nullptr, price_schema(p).name = gone; }, "orders[].: the schema has been released"},
+        {[](auto& p) { price_schema(p).release = nullptr, price_schema(p).name = gone; },
+         "orders[].: the schema has been released"},
         {[](auto& p) { p.schema.format = nullptr; }, "orders: the schema's format is null"},
         {[](auto& p) { price_schema(p).format = "q"; }, "price: the format `q` names no Arrow type"},
         {[](auto& p) { price_schema(p).format = "tsq:\n"; }, "price: the format `tsq:?` names no Arrow type"},
@@ -102,20 +104,37 @@ TEST_CASE("what the structs say must hold together; a refused import leaves both
         {[](auto& p) { note(p).buffers[4] = nullptr; }, "note: the lengths of its 2 data buffers are null"},
         {[](auto& p) { note(p).buffers[3] = nullptr; }, "note: a data buffer of 9 bytes is null"},
         {[](auto& p) { price(p).buffers[1] = nullptr; }, "price: data buffer is null, needs 20 bytes"},
-        {[](auto& p) { p.array.children[0]->children[1]->dictionary = nullptr; }, "kind: the schema has a dictionary, and the array has none"},
-        {[](auto& p) { p.schema.children[0]->children[1]->dictionary = nullptr; }, "kind: the array has a dictionary, and the schema has none"},
-        {[](auto& p) { p.schema.children[0]->children[1]->dictionary->format = "+s"; }, "kind<dictionary>: the array has 2 buffers, and `+s` has 1"},
-        {[](auto& p) { p.schema.children[0]->children[1]->format = "f"; }, "kind: a column with a dictionary has integers as indices"},
+        {[](auto& p) { p.array.children[0]->children[1]->dictionary = nullptr; },
+         "kind: the schema has a dictionary, and the array has none"},
+        {[](auto& p) { p.schema.children[0]->children[1]->dictionary = nullptr; },
+         "kind: the array has a dictionary, and the schema has none"},
+        {[](auto& p) { p.schema.children[0]->children[1]->dictionary->format = "+s"; },
+         "kind<dictionary>: the array has 2 buffers, and `+s` has 1"},
+        {[](auto& p) { p.schema.children[0]->children[1]->format = "f"; },
+         "kind: a column with a dictionary has integers as indices"},
         {[](auto& p) { price(p).length = -1; }, "price: it has -1 items"},
         {[](auto& p) { price(p).offset = -1; }, "price: its offset is -1"},
         {[](auto& p) { price(p).offset = INT64_MAX; }, "overflows"},
         {[](auto& p) { price(p).length = 0; }, "price: it has 0 items, and its parent needs 1"},
         {[](auto& p) { price(p).null_count = 6; }, "price: its null count is 6, and its length 5"},
         {[](auto& p) { price(p).null_count = -2; }, "price: its null count is -2"},
-        {[](auto& p) { price(p).null_count = 1, price(p).buffers[0] = nullptr; }, "price: its null count is 1, and it has no validity buffer"},
-        {[](auto& p) { p.schema.name = "a\x1b[31m"; p.array.offset = -1; }, "a?[31m: its offset is -1"},
-        {[](auto& p) { p.schema.name = nullptr; p.array.offset = -1; }, "column: its offset is -1"},
-        {[&](auto& p) { p.array.children[0]->children[0] = self->array.children[0]; p.schema.children[0]->children[0] = self->schema.children[0]; }, "deeper than 64 nodes"},
+        {[](auto& p) { price(p).null_count = 1, price(p).buffers[0] = nullptr; },
+         "price: its null count is 1, and it has no validity buffer"},
+        {[](auto& p) {
+             p.schema.name = "a\x1b[31m";
+             p.array.offset = -1;
+         },
+         "a?[31m: its offset is -1"},
+        {[](auto& p) {
+             p.schema.name = nullptr;
+             p.array.offset = -1;
+         },
+         "column: its offset is -1"},
+        {[&](auto& p) {
+             p.array.children[0]->children[0] = self->array.children[0];
+             p.schema.children[0]->children[0] = self->schema.children[0];
+         },
+         "deeper than 64 nodes"},
     };
     for (auto const& one : cases) {
         orders const o;
@@ -131,7 +150,8 @@ TEST_CASE("what the structs say must hold together; a refused import leaves both
     }
     orders const o;
     arrow_producer p{o.root};
-    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow(static_cast<ArrowArray*>(nullptr), &p.schema)); }, {"ArrowArray is null"});
+    fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow(static_cast<ArrowArray*>(nullptr), &p.schema)); },
+          {"ArrowArray is null"});
     fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow(&p.array, nullptr)); }, {"ArrowSchema is null"});
     CHECK(p.is_untouched());
 }
@@ -141,7 +161,8 @@ TEST_CASE("lengths of a view type's data that are negative are refused") {
     orders const o;
     arrow_producer p{o.root};
     note(p).buffers[4] = negative;
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); }, {"orders[].note: data buffer 1 has -1 bytes"});
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); },
+          {"orders[].note: data buffer 1 has -1 bytes"});
     CHECK(p.is_untouched());
 }
 
@@ -177,7 +198,11 @@ TEST_CASE("columns without items may lack their buffers, as some producers have 
     for (auto const* format : {"i", "u", "Z", "b", "w:3", "+s"}) {
         column_buffer const null[3]{};
         auto const layout = ferry::layout_of(*ferry::parse_format(format));
-        column_parts const parts{.format = format, .length = 0, .offset = 3, .buffers = {null, static_cast<std::size_t>(layout.buffer_count)}, .children = {}};
+        column_parts const parts{.format = format,
+                                 .length = 0,
+                                 .offset = 3,
+                                 .buffers = {null, static_cast<std::size_t>(layout.buffer_count)},
+                                 .children = {}};
         arrow_producer p{parts};
         CHECK_NOTHROW(static_cast<void>(ferry::from_arrow(&p.array, &p.schema)));
     }
@@ -200,7 +225,8 @@ TEST_CASE("old producers put validity before types that have none: it is left ou
     }
     arrow_producer p{cases[1]};
     p.array.buffers[0] = validity;
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); }, {"no nulls of their own"});
+    fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); },
+          {"no nulls of their own"});
     p.array.null_count = 0;
     CHECK_NOTHROW(static_cast<void>(ferry::from_arrow(&p.array, &p.schema)));
     column_buffer const two[] = {{}, {}};

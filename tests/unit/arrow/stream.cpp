@@ -26,10 +26,12 @@ namespace {
 std::int32_t const numbers[] = {1, 2, 3, 4, 5};
 column_buffer const five[] = {{}, {numbers, sizeof numbers}};
 
-column make(char const* format, std::int64_t length, std::shared_ptr<void const> owner = nullptr, char const* name = "x") {
+column make(char const* format, std::int64_t length, std::shared_ptr<void const> owner = nullptr,
+            char const* name = "x") {
     column_parts const child{.format = format, .name = name, .length = length, .buffers = five};
     column_buffer const none[1]{};
-    return ferry::make_column({.format = "+s", .name = "t", .length = length, .buffers = none, .children = {&child, 1}}, std::move(owner));
+    return ferry::make_column({.format = "+s", .name = "t", .length = length, .buffers = none, .children = {&child, 1}},
+                              std::move(owner));
 }
 
 /// One decimal; 128 bits are meant where the format does not say.
@@ -60,7 +62,9 @@ struct producer {
             return me.result;
         };
         stream.get_last_error = [](ArrowArrayStream* s) { return static_cast<producer*>(s->private_data)->text; };
-        stream.release = [](ArrowArrayStream* s) { ++static_cast<producer*>(s->private_data)->released, s->release = nullptr; };
+        stream.release = [](ArrowArrayStream* s) {
+            ++static_cast<producer*>(s->private_data)->released, s->release = nullptr;
+        };
     }
 };
 
@@ -95,10 +99,15 @@ TEST_CASE("a reader that is dropped, or moved, releases its stream once") {
 }
 
 TEST_CASE("a stream that fails is quoted, and its code decides the error's") {
-    for (auto const& [result, code] : {std::pair{EINVAL, errc::argument}, {ENOMEM, errc::out_of_memory}, {EIO, errc::driver}, {ENOSYS, errc::driver}, {1234, errc::driver}}) {
+    for (auto const& [result, code] : {std::pair{EINVAL, errc::argument},
+                                       {ENOMEM, errc::out_of_memory},
+                                       {EIO, errc::driver},
+                                       {ENOSYS, errc::driver},
+                                       {1234, errc::driver}}) {
         producer p{1, result};
         auto reader = ferry::from_arrow_stream(&p.stream);
-        fails(code, [&] { static_cast<void>(ferry::read_all(reader)); }, {"the stream failed with ", ": the disk is on fire"});
+        fails(code, [&] { static_cast<void>(ferry::read_all(reader)); },
+              {"the stream failed with ", ": the disk is on fire"});
         CHECK(p.released == 0);
         producer silent{0, result};
         silent.text = nullptr;
@@ -122,7 +131,8 @@ TEST_CASE("a stream whose schema cannot be had stays the caller's") {
 
 TEST_CASE("of an error of several lines the first and the last are said") {
     producer p{0, EIO};
-    p.text = "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'\n\n";
+    p.text =
+        "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'\n\n";
     auto reader = ferry::from_arrow_stream(&p.stream);
     std::string said;
     try {
@@ -130,7 +140,8 @@ TEST_CASE("of an error of several lines the first and the last are said") {
     } catch (ferry::error const& e) {
         said = e.what();
     }
-    CHECK(said.find(": Key error: 'b'. Detail: Traceback (most recent call last): ... KeyError: 'b'") != std::string::npos);
+    CHECK(said.find(": Key error: 'b'. Detail: Traceback (most recent call last): ... KeyError: 'b'") !=
+          std::string::npos);
     CHECK(said.find("line 7") == std::string::npos);
 }
 
@@ -150,9 +161,12 @@ TEST_CASE("a chunk that does not hold is refused, and released") {
     support::arrow_producer p{{.format = "+s", .name = "t", .length = 3, .buffers = none, .children = {&child, 1}}};
     bad = &p;
     producer s{1, 0};
-    s.stream.get_next = [](ArrowArrayStream*, ArrowArray* out) { return *out = std::exchange(bad->array, ArrowArray{}), 0; };
+    s.stream.get_next = [](ArrowArrayStream*, ArrowArray* out) {
+        return *out = std::exchange(bad->array, ArrowArray{}), 0;
+    };
     auto reader = ferry::from_arrow_stream(&s.stream);
-    fails(errc::bad_column, [&] { static_cast<void>(reader.next()); }, {"ferry::from_arrow_stream: t.x: it has 2 items, and its parent needs 3"});
+    fails(errc::bad_column, [&] { static_cast<void>(reader.next()); },
+          {"ferry::from_arrow_stream: t.x: it has 2 items, and its parent needs 3"});
     CHECK(p.arrays_released == 1);
 }
 
@@ -179,7 +193,8 @@ TEST_CASE("a stream's schema says what all of its chunks may hold") {
     auto const items = [](std::int64_t flags) {
         column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five, .flags = flags};
         column_buffer const none[1]{};
-        return ferry::make_column({.format = "+s", .length = 5, .buffers = none, .children = {&child, 1}, .flags = 0}, nullptr);
+        return ferry::make_column({.format = "+s", .length = 5, .buffers = none, .children = {&child, 1}, .flags = 0},
+                                  nullptr);
     };
     ArrowArrayStream stream{};
     ferry::to_arrow_stream({items(0), items(2), items(0)}, &stream);
@@ -193,12 +208,15 @@ TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
     ArrowArrayStream stream{};
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, make("i", 0), nullptr); }, {"null"});
-    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); }, {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
-    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); }, {"chunk 1", "another name"});
+    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("f", 5)}, &stream); },
+          {"chunk 1 is of another type: t.x: its format is `f`, not `i`"});
+    fails(errc::argument, [&] { ferry::to_arrow_stream({make("i", 5), make("i", 5, nullptr, "y")}, &stream); },
+          {"chunk 1", "another name"});
     CHECK(!stream.release);
     ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,2,128")}, &stream);
     CHECK(ferry::from_arrow_stream(&stream).next()->format() == "d:9,2");
-    fails(errc::argument, [&] { ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,3")}, &stream); }, {"chunk 1", "`d:9,3`, not `d:9,2`"});
+    fails(errc::argument, [&] { ferry::to_arrow_stream({decimals("d:9,2"), decimals("d:9,3")}, &stream); },
+          {"chunk 1", "`d:9,3`, not `d:9,2`"});
     ferry::to_arrow_stream({}, make("i", 5), &stream);
     auto reader = ferry::from_arrow_stream(&stream);
     CHECK(reader.type().format() == "+s");
@@ -236,19 +254,19 @@ TEST_CASE("an allocation that fails within a callback is its error, and the chun
 TEST_CASE("every allocation of a reader may fail: nothing leaks, and the stream is released once at most") {
     auto const c = make("i", 5);
     CHECK(support::for_each_failing_allocation([&](int) {
-        ArrowArrayStream stream{};
-        ferry::to_arrow_stream({c, c}, &stream);
-        try {
-            auto reader = ferry::from_arrow_stream(&stream);
-            static_cast<void>(ferry::read_all(reader));
-        } catch (...) {
-            if (stream.release) stream.release(&stream);
-            try {
-                throw;
-            } catch (ferry::error const& e) {  // the stream's own ENOMEM
-                if (e.code() == errc::out_of_memory) throw std::bad_alloc{};
-                throw;
-            }
-        }
-    }) > 5);
+              ArrowArrayStream stream{};
+              ferry::to_arrow_stream({c, c}, &stream);
+              try {
+                  auto reader = ferry::from_arrow_stream(&stream);
+                  static_cast<void>(ferry::read_all(reader));
+              } catch (...) {
+                  if (stream.release) stream.release(&stream);
+                  try {
+                      throw;
+                  } catch (ferry::error const& e) {  // the stream's own ENOMEM
+                      if (e.code() == errc::out_of_memory) throw std::bad_alloc{};
+                      throw;
+                  }
+              }
+          }) > 5);
 }

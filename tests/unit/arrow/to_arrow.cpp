@@ -28,10 +28,13 @@ namespace {
 
 /// The same nodes on the same memory.
 bool same(column_view a, column_view b) {
-    bool is_same = a.format() == b.format() && a.type() == b.type() && a.name() == b.name() && a.metadata() == b.metadata() && a.flags() == b.flags() &&
-                   a.length() == b.length() && a.offset() == b.offset() && a.known_null_count() == b.known_null_count() && a.child_count() == b.child_count() &&
-                   a.has_dictionary() == b.has_dictionary() && a.buffers().size() == b.buffers().size();
-    for (std::size_t i = 0; is_same && i < a.buffers().size(); ++i) is_same = a.buffers()[i].data == b.buffers()[i].data;
+    bool is_same = a.format() == b.format() && a.type() == b.type() && a.name() == b.name() &&
+                   a.metadata() == b.metadata() && a.flags() == b.flags() && a.length() == b.length() &&
+                   a.offset() == b.offset() && a.known_null_count() == b.known_null_count() &&
+                   a.child_count() == b.child_count() && a.has_dictionary() == b.has_dictionary() &&
+                   a.buffers().size() == b.buffers().size();
+    for (std::size_t i = 0; is_same && i < a.buffers().size(); ++i)
+        is_same = a.buffers()[i].data == b.buffers()[i].data;
     for (int i = 0; is_same && i < a.child_count(); ++i) is_same = same(a.child(i), b.child(i));
     return is_same && (!a.has_dictionary() || same(a.dictionary(), b.dictionary()));
 }
@@ -41,12 +44,16 @@ struct table {
     std::int32_t const numbers[6] = {0, 1, 2, 3, 4, 5};
     column_buffer const data[2] = {{}, {numbers, sizeof numbers}}, none[1]{};
     column_parts const words{.format = "i", .length = 6, .buffers = data};
-    column_parts const children[3] = {{.format = "i", .name = "a", .length = 6, .buffers = data},
-                                      {.format = "+l", .name = "b", .length = 5, .buffers = data, .children = {&words, 1}},
-                                      {.format = "i", .name = "c", .length = 6, .buffers = data, .dictionary = &words}};
+    column_parts const children[3] = {
+        {.format = "i", .name = "a", .length = 6, .buffers = data},
+        {.format = "+l", .name = "b", .length = 5, .buffers = data, .children = {&words, 1}},
+        {.format = "i", .name = "c", .length = 6, .buffers = data, .dictionary = &words}};
     std::shared_ptr<int> owner = std::make_shared<int>(1);
     std::weak_ptr<int> alive = owner;
-    [[nodiscard]] column make() { return ferry::make_column({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = children}, std::move(owner)); }
+    [[nodiscard]] column make() {
+        return ferry::make_column({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = children},
+                                  std::move(owner));
+    }
 };
 
 }  // namespace
@@ -118,12 +125,14 @@ TEST_CASE("a struct is written only on success") {
             ferry::to_arrow_stream({c, c}, &stream);
             stream.release(&stream);
         } catch (std::bad_alloc const&) {
-            if (array.length != 7 || array.release || schema.flags != 7 || schema.release || stream.release) throw std::runtime_error{"written"};
+            if (array.length != 7 || array.release || schema.flags != 7 || schema.release || stream.release)
+                throw std::runtime_error{"written"};
             throw;
         }
     });
     CHECK(failures >= 4);
-    fails(errc::argument, [&] { ferry::to_arrow(c, static_cast<ArrowArray*>(nullptr)); }, {"ArrowArray to write to is null"});
+    fails(errc::argument, [&] { ferry::to_arrow(c, static_cast<ArrowArray*>(nullptr)); },
+          {"ArrowArray to write to is null"});
     fails(errc::argument, [&] { ferry::to_arrow_schema(c, nullptr); }, {"ArrowSchema to write to is null"});
 }
 
@@ -144,7 +153,8 @@ TEST_CASE("children may be moved out, and released in any order: the memory goes
         for (int i = 0; i < 3; ++i) {
             if (random() % 2 == 0) arrays.push_back(std::exchange(*root.children[i], ArrowArray{}));
             if (random() % 2 == 0) schemas.push_back(std::exchange(*schema.children[i], ArrowSchema{}));
-            if (random() % 4 == 0 && root.children[i]->release) root.children[i]->release(root.children[i]);  // where it is
+            // Where it is.
+            if (random() % 4 == 0 && root.children[i]->release) root.children[i]->release(root.children[i]);
         }
         arrays.push_back(root);
         schemas.push_back(schema);
@@ -169,14 +179,16 @@ TEST_CASE("children may be released on threads of their own") {
         ferry::to_arrow(t.make(), &root);
         std::vector<std::thread> threads;
         for (int i = 0; i < 3; ++i)
-            threads.emplace_back([child = std::exchange(*root.children[i], ArrowArray{})]() mutable { child.release(&child); });
+            threads.emplace_back(
+                [child = std::exchange(*root.children[i], ArrowArray{})]() mutable { child.release(&child); });
         root.release(&root);
         for (auto& thread : threads) thread.join();
         CHECK(t.alive.expired());
     }
 }
 
-TEST_CASE("a moved child is a column by itself, and a foreign struct in a child's place is released by its own callback") {
+TEST_CASE(
+    "a moved child is a column by itself, and a foreign struct in a child's place is released by its own callback") {
     table t;
     ArrowArray root{};
     ArrowSchema schema{};
@@ -204,11 +216,20 @@ TEST_CASE("a moved child is a column by itself, and a foreign struct in a child'
 TEST_CASE("a column without items has the one offset that consumers read, and the lengths of no data") {
     for (auto const* format : {"u", "Z", "+l", "+L", "+m"}) {
         column_buffer const null[3]{};
-        column_parts const pair[2] = {{.format = "i", .length = 0, .buffers = {null, 2}}, {.format = "i", .length = 0, .buffers = {null, 2}}};
+        column_parts const pair[2] = {{.format = "i", .length = 0, .buffers = {null, 2}},
+                                      {.format = "i", .length = 0, .buffers = {null, 2}}};
         bool const is_map = std::string_view{format} == "+m";
-        column_parts const child{.format = is_map ? "+s" : "i", .length = 0, .buffers = {null, is_map ? std::size_t{1} : 2}, .children = {pair, is_map ? std::size_t{2} : 0}};
+        column_parts const child{.format = is_map ? "+s" : "i",
+                                 .length = 0,
+                                 .buffers = {null, is_map ? std::size_t{1} : 2},
+                                 .children = {pair, is_map ? std::size_t{2} : 0}};
         bool const is_nested = *format == '+';
-        auto const c = ferry::make_column({.format = format, .length = 0, .offset = 3, .buffers = {null, is_nested ? std::size_t{2} : 3}, .children = {&child, is_nested ? std::size_t{1} : 0}}, nullptr);
+        auto const c = ferry::make_column({.format = format,
+                                           .length = 0,
+                                           .offset = 3,
+                                           .buffers = {null, is_nested ? std::size_t{2} : 3},
+                                           .children = {&child, is_nested ? std::size_t{1} : 0}},
+                                          nullptr);
         ArrowArray array{};
         ferry::to_arrow(c, &array);
         REQUIRE(array.buffers[1] != nullptr);
@@ -227,7 +248,8 @@ TEST_CASE("a column without items has the one offset that consumers read, and th
 TEST_CASE("null counts are what is known: of a slice only when there are no nulls at all") {
     std::int32_t const numbers[5]{};
     unsigned char const validity[] = {0b10110};
-    column_buffer const nullable[] = {{validity, 1}, {numbers, sizeof numbers}}, full[] = {{}, {numbers, sizeof numbers}};
+    column_buffer const nullable[] = {{validity, 1}, {numbers, sizeof numbers}},
+                        full[] = {{}, {numbers, sizeof numbers}};
     auto const count = [](column const& c) {
         ArrowArray array{};
         ferry::to_arrow(c, &array);
@@ -239,14 +261,16 @@ TEST_CASE("null counts are what is known: of a slice only when there are no null
     CHECK(count(c) == 2);
     CHECK(count(c.slice(1, 3)) == -1);
     CHECK(count(c.slice(1, 0)) == 0);
-    CHECK(count(ferry::make_column({.format = "i", .length = 5, .null_count = 0, .buffers = nullable}, nullptr).slice(1, 3)) == 0);
+    CHECK(count(ferry::make_column({.format = "i", .length = 5, .null_count = 0, .buffers = nullable}, nullptr)
+                    .slice(1, 3)) == 0);
     CHECK(count(ferry::make_column({.format = "i", .length = 5, .buffers = full}, nullptr).slice(1, 3)) == 0);
     CHECK(count(ferry::make_column({.format = "n", .length = 5}, nullptr).slice(1, 3)) == 3);
 }
 
 TEST_CASE("memory that the host cannot read goes into no ArrowArray") {
     column_buffer const some[] = {{}, {&some, 20}};
-    auto const c = ferry::make_column({.format = "i", .length = 5, .buffers = some}, nullptr, {ferry::device_type::cuda, 1});
+    auto const c =
+        ferry::make_column({.format = "i", .length = 5, .buffers = some}, nullptr, {ferry::device_type::cuda, 1});
     ArrowArray array{};
     fails(errc::not_accessible, [&] { ferry::to_arrow(c, &array); }, {"cuda:1", "ArrowDeviceArray"});
     CHECK(!array.release);

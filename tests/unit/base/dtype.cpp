@@ -43,7 +43,8 @@ TEST_CASE("R3, R16: codes 0 to 18 mean something, and no others") {
     for (unsigned n = 0; n < 256; ++n) {
         INFO("code ", n);
         bool some = false;
-        for (unsigned bits = 0; bits < 256; ++bits) some = some || is_valid({number(n), static_cast<std::uint8_t>(bits)});
+        for (unsigned bits = 0; bits < 256; ++bits)
+            some = some || is_valid({number(n), static_cast<std::uint8_t>(bits)});
         CHECK(some == (n <= 18));
     }
 }
@@ -116,13 +117,13 @@ TEST_CASE("R19: packed elements take ceil(count * bits / 8) bytes together, not 
         bool padded;
         std::int64_t bytes;
     } const rows[] = {
-        {0, {type_code::int_, 4}, false, 0},           {1, {type_code::int_, 4}, false, 1},
-        {2, {type_code::int_, 4}, false, 1},           {3, {type_code::int_, 4}, false, 2},
-        {3, {type_code::int_, 4}, true, 3},            {7, {type_code::uint, 1}, false, 1},
-        {9, {type_code::uint, 1}, false, 2},           {4, {type_code::float6_e3m2fn, 6}, false, 3},
-        {5, {type_code::float6_e3m2fn, 6}, false, 4},  {5, {type_code::float6_e3m2fn, 6}, true, 5},
-        {1001, {type_code::uint, 3}, false, 376},      {3, {type_code::float4_e2m1fn, 4, 2}, false, 3},
-        {10, {type_code::complex, 128}, false, 160},   {3, {type_code::uint, 8, 4}, false, 12},
+        {0, {type_code::int_, 4}, false, 0},          {1, {type_code::int_, 4}, false, 1},
+        {2, {type_code::int_, 4}, false, 1},          {3, {type_code::int_, 4}, false, 2},
+        {3, {type_code::int_, 4}, true, 3},           {7, {type_code::uint, 1}, false, 1},
+        {9, {type_code::uint, 1}, false, 2},          {4, {type_code::float6_e3m2fn, 6}, false, 3},
+        {5, {type_code::float6_e3m2fn, 6}, false, 4}, {5, {type_code::float6_e3m2fn, 6}, true, 5},
+        {1001, {type_code::uint, 3}, false, 376},     {3, {type_code::float4_e2m1fn, 4, 2}, false, 3},
+        {10, {type_code::complex, 128}, false, 160},  {3, {type_code::uint, 8, 4}, false, 12},
     };
     for (auto const& row : rows) {
         INFO(row.count, " x ", text(row.type));

@@ -17,21 +17,45 @@ TEST_CASE("every code has a name of its own") {
     struct {
         errc code;
         char const* name;
-    } const all[] = {{errc::ok, "ok"}, {errc::version, "version"}, {errc::null_struct, "null_struct"}, {errc::rank, "rank"},
-        {errc::shape, "shape"}, {errc::strides, "strides"}, {errc::overflow, "overflow"}, {errc::null_data, "null_data"},
-        {errc::alignment, "alignment"}, {errc::dtype, "dtype"}, {errc::device, "device"},
-        {errc::not_accessible, "not_accessible"}, {errc::read_only, "read_only"}, {errc::flags, "flags"},
-        {errc::copy_needed, "copy_needed"}, {errc::not_shareable, "not_shareable"}, {errc::stream, "stream"},
-        {errc::no_backend, "no_backend"}, {errc::out_of_memory, "out_of_memory"}, {errc::out_of_range, "out_of_range"},
-        {errc::argument, "argument"}, {errc::consumed, "consumed"}, {errc::driver, "driver"},
-        {errc::context_lost, "context_lost"}, {errc::no_driver, "no_driver"}, {errc::foreign_pointer, "foreign_pointer"},
-        {errc::no_peer_access, "no_peer_access"}, {errc::capturing, "capturing"}, {errc::not_exportable, "not_exportable"},
-        {errc::same_process, "same_process"}, {errc::stale_handle, "stale_handle"},
-        {errc::already_mapped, "already_mapped"}, {errc::device_not_found, "device_not_found"},
-        {errc::no_context, "no_context"}, {errc::unsupported_platform, "unsupported_platform"},
-        {errc::exporter_gone, "exporter_gone"}, {errc::permission, "permission"},
-        {errc::bad_descriptor, "bad_descriptor"},
-        {errc::bad_column, "bad_column"}};
+    } const all[] = {{errc::ok, "ok"},
+                     {errc::version, "version"},
+                     {errc::null_struct, "null_struct"},
+                     {errc::rank, "rank"},
+                     {errc::shape, "shape"},
+                     {errc::strides, "strides"},
+                     {errc::overflow, "overflow"},
+                     {errc::null_data, "null_data"},
+                     {errc::alignment, "alignment"},
+                     {errc::dtype, "dtype"},
+                     {errc::device, "device"},
+                     {errc::not_accessible, "not_accessible"},
+                     {errc::read_only, "read_only"},
+                     {errc::flags, "flags"},
+                     {errc::copy_needed, "copy_needed"},
+                     {errc::not_shareable, "not_shareable"},
+                     {errc::stream, "stream"},
+                     {errc::no_backend, "no_backend"},
+                     {errc::out_of_memory, "out_of_memory"},
+                     {errc::out_of_range, "out_of_range"},
+                     {errc::argument, "argument"},
+                     {errc::consumed, "consumed"},
+                     {errc::driver, "driver"},
+                     {errc::context_lost, "context_lost"},
+                     {errc::no_driver, "no_driver"},
+                     {errc::foreign_pointer, "foreign_pointer"},
+                     {errc::no_peer_access, "no_peer_access"},
+                     {errc::capturing, "capturing"},
+                     {errc::not_exportable, "not_exportable"},
+                     {errc::same_process, "same_process"},
+                     {errc::stale_handle, "stale_handle"},
+                     {errc::already_mapped, "already_mapped"},
+                     {errc::device_not_found, "device_not_found"},
+                     {errc::no_context, "no_context"},
+                     {errc::unsupported_platform, "unsupported_platform"},
+                     {errc::exporter_gone, "exporter_gone"},
+                     {errc::permission, "permission"},
+                     {errc::bad_descriptor, "bad_descriptor"},
+                     {errc::bad_column, "bad_column"}};
     CHECK(std::string{name(errc{static_cast<int>(std::size(all))})} == "unknown");  // the list above is all of them
     for (auto const& [code, text] : all) CHECK(std::string{name(code)} == text);
     CHECK(std::string{name(errc{-1})} == "unknown");
@@ -41,8 +65,7 @@ TEST_CASE("every code has a name of its own") {
 TEST_CASE("a message writes text and numbers, the extreme ones too") {
     message text{"a"};
     text << 'b' << " " << 0 << " " << -7 << " " << 42u << " " << INT64_MIN << " " << INT64_MAX << " " << UINT64_MAX;
-    CHECK(std::string{text.c_str()} ==
-          "ab 0 -7 42 -9223372036854775808 9223372036854775807 18446744073709551615");
+    CHECK(std::string{text.c_str()} == "ab 0 -7 42 -9223372036854775808 9223372036854775807 18446744073709551615");
     CHECK(std::string{message{nullptr}.c_str()}.empty());
 }
 

@@ -4,9 +4,7 @@
 
 using ferry::version;
 
-TEST_CASE("R4: ferry speaks 1.3, whatever header it is compiled with") {
-    CHECK(version::current == version{1, 3});
-}
+TEST_CASE("R4: ferry speaks 1.3, whatever header it is compiled with") { CHECK(version::current == version{1, 3}); }
 
 TEST_CASE("R57: no version means the legacy struct") {
     CHECK(version::legacy.is_legacy());

@@ -34,7 +34,8 @@ template <class Check>
 void for_all_places(Check check) {
     std::mt19937 random{1};
     for (std::int64_t offset = 0; offset < 18; ++offset)
-        for (std::int64_t const length : {0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, 127, 128, 129, 191, 192, 193, 1000, 2047, 2048, 2049, 5000})
+        for (std::int64_t const length : {0,   1,   2,   7,   8,   9,   15,  16,   17,   63,   64,   65,
+                                          100, 127, 128, 129, 191, 192, 193, 1000, 2047, 2048, 2049, 5000})
             check(random_bits(random, offset, length));
 }
 
@@ -55,7 +56,8 @@ TEST_CASE("bits are copied to bit 0, with zeros behind them and nothing touched 
         std::vector<unsigned char> to(n + 1, 0xA5);
         ferry::detail::copy_bits(b.view(), to.data());
         for (std::int64_t i = 0; i < std::int64_t(8 * n); ++i)
-            if (bitmap_view{to.data(), 0, b.length}[i] != (i < b.length && b.view()[i])) FAIL("bit ", i, " of ", b.length, " from ", b.offset);
+            if (bitmap_view{to.data(), 0, b.length}[i] != (i < b.length && b.view()[i]))
+                FAIL("bit ", i, " of ", b.length, " from ", b.offset);
         CHECK(to[n] == 0xA5);
     });
     unsigned char two[] = {0, 0};
@@ -69,12 +71,14 @@ TEST_CASE("bits are appended behind others") {
             for (bitmap_view const from : {b.view(), bitmap_view{nullptr, b.offset, b.length}}) {
                 auto const n = static_cast<std::size_t>(bitmap_bytes(at + b.length));
                 std::vector<unsigned char> to(n + 1, 0);
-                for (std::int64_t i = 0; i < at; ++i) to[static_cast<std::size_t>(i / 8)] |= static_cast<unsigned char>((i % 3 != 0) << (i % 8));
+                for (std::int64_t i = 0; i < at; ++i)
+                    to[static_cast<std::size_t>(i / 8)] |= static_cast<unsigned char>((i % 3 != 0) << (i % 8));
                 to[n] = 0xA5;
                 ferry::detail::copy_bits(from, to.data(), at);
                 bitmap_view const all{to.data(), 0, at + b.length};
                 bool same = to[n] == 0xA5;
-                for (std::int64_t i = 0; i < std::int64_t(8 * n); ++i) same = same && all[i] == (i < at ? i % 3 != 0 : i < at + b.length && from[i - at]);
+                for (std::int64_t i = 0; i < std::int64_t(8 * n); ++i)
+                    same = same && all[i] == (i < at ? i % 3 != 0 : i < at + b.length && from[i - at]);
                 CHECK(same);
             }
         }
@@ -88,7 +92,8 @@ TEST_CASE("bits become bytes and bytes bits") {
         bool same = bytes.back() == 0xA5;
         for (std::int64_t i = 0; i < b.length; ++i) same = same && bytes[static_cast<std::size_t>(i)] == b.view()[i];
         CHECK(same);
-        for (auto& byte : bytes) byte = static_cast<unsigned char>(byte << (&byte - bytes.data()) % 8);  // any byte but 0 is true
+        // Any byte but 0 is true.
+        for (auto& byte : bytes) byte = static_cast<unsigned char>(byte << (&byte - bytes.data()) % 8);
         auto const n = static_cast<std::size_t>(bitmap_bytes(b.length));
         std::vector<unsigned char> packed(n + 1, 0xA5), expected(n + 1, 0xA5);
         ferry::detail::pack_bits(bytes.data(), b.length, packed.data());

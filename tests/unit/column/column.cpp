@@ -29,7 +29,8 @@ TEST_CASE("a column keeps its owner until the last column, slice or child is gon
     std::weak_ptr<int> const alive = owner;
     column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five};
     column_buffer const none[] = {{}};
-    auto c = ferry::make_column({.format = "+s", .length = 4, .offset = 1, .buffers = none, .children = {&child, 1}}, std::move(owner));
+    auto c = ferry::make_column({.format = "+s", .length = 4, .offset = 1, .buffers = none, .children = {&child, 1}},
+                                std::move(owner));
     CHECK(c.child("x").length() == 5);
     auto const x = c.field("x");
     CHECK(x.offset() == 1);
@@ -63,14 +64,22 @@ TEST_CASE("a structure that does not hold is refused with the node's path") {
     std::int32_t const ends[] = {0, 6};
     column_buffer const list[] = {{}, {ends, sizeof ends}};
     column_parts const lists{.format = "+l", .name = "items", .length = 1, .buffers = list, .children = {&row, 1}};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "+s", .name = "orders", .length = 1, .buffers = none, .children = {&lists, 1}}, nullptr)); },
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(ferry::make_column(
+                  {.format = "+s", .name = "orders", .length = 1, .buffers = none, .children = {&lists, 1}}, nullptr));
+          },
           {"orders.items[].price: it has 5 items, and its parent needs 6"});
     column_buffer const small[] = {{validity, 1}, {numbers, 20}};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 6, .buffers = small}, nullptr)); },
+    fails(errc::bad_column,
+          [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 6, .buffers = small}, nullptr)); },
           {"column: data buffer holds 20 bytes, needs 24"});
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 9, .buffers = small}, nullptr)); },
+    fails(errc::bad_column,
+          [&] { static_cast<void>(ferry::make_column({.format = "i", .length = 9, .buffers = small}, nullptr)); },
           {"validity buffer holds 1 bytes, needs 2"});
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "q", .length = 9, .buffers = small}, nullptr)); }, {"`q`"});
+    fails(errc::bad_column,
+          [&] { static_cast<void>(ferry::make_column({.format = "q", .length = 9, .buffers = small}, nullptr)); },
+          {"`q`"});
 }
 
 TEST_CASE("formats and names with a NUL within are refused: their schema would end there") {
@@ -79,7 +88,8 @@ TEST_CASE("formats and names with a NUL within are refused: their schema would e
         return ferry::make_column({.format = format, .name = name, .length = 5, .buffers = five}, nullptr);
     };
     fails(errc::bad_column, [&] { static_cast<void>(make("i"sv, "pri\0ce"sv)); }, {"byte 3 of its name is NUL"});
-    fails(errc::bad_column, [&] { static_cast<void>(make("tsu:UTC\0evil"sv, "x"sv)); }, {"x: byte 7 of its format is NUL"});
+    fails(errc::bad_column, [&] { static_cast<void>(make("tsu:UTC\0evil"sv, "x"sv)); },
+          {"x: byte 7 of its format is NUL"});
 }
 
 TEST_CASE("metadata that does not hold is refused: whoever gets its schema could not see where it ends") {
@@ -87,7 +97,11 @@ TEST_CASE("metadata that does not hold is refused: whoever gets its schema could
     for (auto const bytes : {"abc"sv, "\1\0\0\0"sv, "\1\0\0\0\1\0\0\0a\x7f\0\0\0b"sv, "\xff\xff\xff\xff"sv}) {
         column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = five, .metadata = bytes};
         column_buffer const none[] = {{}};
-        fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "+s", .name = "t", .length = 5, .buffers = none, .children = {&item, 1}}, nullptr)); },
+        fails(errc::bad_column,
+              [&] {
+                  static_cast<void>(ferry::make_column(
+                      {.format = "+s", .name = "t", .length = 5, .buffers = none, .children = {&item, 1}}, nullptr));
+              },
               {"t.x: its metadata's"});
     }
 }

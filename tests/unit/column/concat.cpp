@@ -42,7 +42,8 @@ void check_compact(column_view c, std::span<std::byte const> arena) {
     if (has_validity) CHECK(c.null_count() > 0);  // else it is left out
     if (auto const bits = ferry::item_bits(c.type()); has_validity && bits >= 8)
         for (std::int64_t i = 0; i < c.length(); ++i)
-            for (std::int64_t k = 0; !c.validity()[i] && k < bits / 8; ++k) REQUIRE(static_cast<std::byte const*>(c.buffers()[1].data)[i * bits / 8 + k] == std::byte{});
+            for (std::int64_t k = 0; !c.validity()[i] && k < bits / 8; ++k)
+                REQUIRE(static_cast<std::byte const*>(c.buffers()[1].data)[i * bits / 8 + k] == std::byte{});
     for (int i = 0; i < c.child_count(); ++i) check_compact(c.child(i), arena);
     if (c.has_dictionary()) check_compact(c.dictionary(), arena);
 }
@@ -56,7 +57,8 @@ std::vector<std::string> every_format() {
 column int32s(std::vector<std::int32_t> const& values, char const* format = "i") {
     auto owner = std::make_shared<std::vector<std::int32_t>>(values);
     column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * values.size())}};
-    return ferry::make_column({.format = format, .length = static_cast<std::int64_t>(values.size()), .buffers = buffers}, owner);
+    return ferry::make_column(
+        {.format = format, .length = static_cast<std::int64_t>(values.size()), .buffers = buffers}, owner);
 }
 
 }  // namespace
@@ -118,8 +120,14 @@ column dictionary_of(std::vector<std::int8_t> const& indices, std::vector<std::i
     auto owner = std::make_shared<storage>(storage{indices, values});
     column_buffer const inner[] = {{}, {owner->values.data(), static_cast<std::int64_t>(4 * values.size())}};
     column_buffer const outer[] = {{}, {owner->indices.data(), static_cast<std::int64_t>(indices.size())}};
-    ferry::column_parts const dictionary{.format = "i", .length = static_cast<std::int64_t>(values.size()), .buffers = inner};
-    return ferry::make_column({.format = "c", .length = static_cast<std::int64_t>(indices.size()), .buffers = outer, .dictionary = &dictionary, .flags = 3}, owner);
+    ferry::column_parts const dictionary{
+        .format = "i", .length = static_cast<std::int64_t>(values.size()), .buffers = inner};
+    return ferry::make_column({.format = "c",
+                               .length = static_cast<std::int64_t>(indices.size()),
+                               .buffers = outer,
+                               .dictionary = &dictionary,
+                               .flags = 3},
+                              owner);
 }
 
 }  // namespace
@@ -133,7 +141,8 @@ TEST_CASE("equal dictionaries stay one, others are appended, and indices that ca
     auto const joined = ferry::concat(two);
     CHECK(joined.dictionary().length() == 5);
     CHECK((joined.view().flags() & 1) == 0);  // no order over all of them
-    CHECK(support::shown(joined.view()) == std::vector<std::string>{"#05000000", "#06000000", "#09000000", "#07000000", "#06000000"});
+    CHECK(support::shown(joined.view()) ==
+          std::vector<std::string>{"#05000000", "#06000000", "#09000000", "#07000000", "#06000000"});
     column const many[] = {equal[0], dictionary_of({0}, std::vector<std::int32_t>(127, 4))};
     fails(errc::overflow, [&] { static_cast<void>(ferry::concat(many)); }, {"column: ", "127"});
     column const fits[] = {equal[0], dictionary_of({125}, std::vector<std::int32_t>(126, 4))};
@@ -157,7 +166,8 @@ TEST_CASE("dictionaries of the same bytes are different where other children sha
     std::int32_t const small[] = {1, 2}, large[] = {30, 40};
     std::int8_t const both[] = {0, 1};
     auto const of = [&](std::int32_t const* middle) {
-        column_buffer const none[] = {{}}, a[] = {{}, {small, 8}}, b[] = {{}, {middle, 8}}, c[] = {{}, {large, 8}}, indices[] = {{}, {both, 2}};
+        column_buffer const none[] = {{}}, a[] = {{}, {small, 8}}, b[] = {{}, {middle, 8}}, c[] = {{}, {large, 8}},
+                            indices[] = {{}, {both, 2}};
         ferry::column_parts const fields[] = {{.format = "i", .name = "a", .length = 2, .buffers = a},
                                               {.format = "i", .name = "b", .length = 2, .buffers = b},
                                               {.format = "i", .name = "c", .length = 2, .buffers = c}};
@@ -175,8 +185,10 @@ TEST_CASE("children that share their buffers share them in the arena") {
     auto const x = int32s(std::vector<std::int32_t>(1000, 7));
     column_buffer const none[] = {{}};
     column_buffer const shared[] = {x.view().buffers()[0], x.view().buffers()[1]};
-    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 1000, .buffers = shared}, {.format = "i", .name = "b", .length = 1000, .buffers = shared}};
-    auto const c = ferry::compact(ferry::make_column({.format = "+s", .length = 1000, .buffers = none, .children = children}, x.owner()));
+    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 1000, .buffers = shared},
+                                            {.format = "i", .name = "b", .length = 1000, .buffers = shared}};
+    auto const c = ferry::compact(
+        ferry::make_column({.format = "+s", .length = 1000, .buffers = none, .children = children}, x.owner()));
     CHECK(c.view().child("a").buffers()[1].data == c.view().child("b").buffers()[1].data);
     CHECK(c.view().node().arena.size() == 4032);
 }
@@ -185,8 +197,11 @@ TEST_CASE("offsets that lie end in an error, not beyond the buffers") {
     char const text[] = "abc";
     column_buffer const none{};
     auto const strings = [&](std::vector<std::int32_t> const& offsets) {
-        column_buffer const buffers[] = {none, {offsets.data(), static_cast<std::int64_t>(4 * offsets.size())}, {text, 3}};
-        return ferry::make_column({.format = "u", .name = "s", .length = static_cast<std::int64_t>(offsets.size()) - 1, .buffers = buffers}, nullptr);
+        column_buffer const buffers[] = {
+            none, {offsets.data(), static_cast<std::int64_t>(4 * offsets.size())}, {text, 3}};
+        return ferry::make_column(
+            {.format = "u", .name = "s", .length = static_cast<std::int64_t>(offsets.size()) - 1, .buffers = buffers},
+            nullptr);
     };
     auto const refused = [&](std::vector<std::int32_t> const& offsets, char const* what) {
         fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(strings(offsets))); }, {"s: ", what});
@@ -201,25 +216,56 @@ TEST_CASE("offsets that lie end in an error, not beyond the buffers") {
     column_buffer const list[] = {none, {ends, 8}};
     column_buffer const items[] = {none, five.view().buffers()[1]};
     ferry::column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = items};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+l", .name = "l", .length = 1, .buffers = list, .children = {&item, 1}}, nullptr))); },
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(ferry::compact(ferry::make_column(
+                  {.format = "+l", .name = "l", .length = 1, .buffers = list, .children = {&item, 1}}, nullptr)));
+          },
           {"l: its offsets go from 0 to 6, and there are 5"});
     std::int32_t const start[] = {3}, size[] = {3};
     column_buffer const list_view[] = {none, {start, 4}, {size, 4}};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+vl", .length = 1, .buffers = list_view, .children = {&item, 1}}, nullptr))); }, {"3 values from 3 on"});
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(ferry::compact(ferry::make_column(
+                  {.format = "+vl", .length = 1, .buffers = list_view, .children = {&item, 1}}, nullptr)));
+          },
+          {"3 values from 3 on"});
     unsigned char const ids[] = {0, 5};
     std::int32_t const starts[] = {0, 0}, far[] = {5, 0};
     column_buffer const union_[] = {{ids, 2}, {starts, 8}}, beyond[] = {{ids, 2}, {far, 8}};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+ud:0", .length = 2, .buffers = union_, .children = {&item, 1}}, nullptr))); }, {"type id 5"});
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "+ud:0", .length = 1, .buffers = beyond, .children = {&item, 1}}, nullptr))); }, {"item 5 of child 0"});
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(ferry::compact(ferry::make_column(
+                  {.format = "+ud:0", .length = 2, .buffers = union_, .children = {&item, 1}}, nullptr)));
+          },
+          {"type id 5"});
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(ferry::compact(ferry::make_column(
+                  {.format = "+ud:0", .length = 1, .buffers = beyond, .children = {&item, 1}}, nullptr)));
+          },
+          {"item 5 of child 0"});
     std::int32_t const view[] = {13, 0, 1, 0}, long_view[] = {13, 0, 0, 1};
     std::int64_t const lengths[] = {13};
-    column_buffer const text_view[] = {none, {view, 16}, {"aaaaaaaaaaaaa", -1}, {lengths, 8}}, reaching[] = {none, {long_view, 16}, {"aaaaaaaaaaaaa", -1}, {lengths, 8}};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = text_view}, nullptr))); }, {"buffer 1, and there are 1"});
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = reaching}, nullptr))); }, {"byte 14", "holds 13"});
+    column_buffer const text_view[] = {none, {view, 16}, {"aaaaaaaaaaaaa", -1}, {lengths, 8}},
+                        reaching[] = {none, {long_view, 16}, {"aaaaaaaaaaaaa", -1}, {lengths, 8}};
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(
+                  ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = text_view}, nullptr)));
+          },
+          {"buffer 1, and there are 1"});
+    fails(errc::bad_column,
+          [&] {
+              static_cast<void>(
+                  ferry::compact(ferry::make_column({.format = "vu", .length = 1, .buffers = reaching}, nullptr)));
+          },
+          {"byte 14", "holds 13"});
     for (auto const& runs : {std::vector<std::int32_t>{2, 2, 3}, {0, 1, 3}, {3, 2, 1}, {1, 2, 2}, {-1, -2, -3}}) {
         auto const run_ends = int32s(runs);
         column_buffer const of_ends[] = {none, run_ends.view().buffers()[1]};
-        ferry::column_parts const children[] = {{.format = "i", .length = 3, .buffers = of_ends}, {.format = "i", .length = 5, .buffers = items}};
+        ferry::column_parts const children[] = {{.format = "i", .length = 3, .buffers = of_ends},
+                                                {.format = "i", .length = 5, .buffers = items}};
         auto const encoded = ferry::make_column({.format = "+r", .length = 3, .children = children}, nullptr);
         try {
             static_cast<void>(ferry::compact(encoded));
@@ -245,14 +291,16 @@ TEST_CASE("offsets that another process changes after they were checked end in a
         std::int32_t offsets[] = {100, 200, 300};
         column_buffer const buffers[] = {{second, 1}, {offsets, 12}, {text.data(), 300}};
         auto const c = ferry::make_column({.format = "u", .length = 2, .buffers = buffers}, nullptr);
-        fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(c, writing_space{{}, &offsets[i], value})); }, {"do not grow"});
+        fails(errc::bad_column, [&] { static_cast<void>(ferry::compact(c, writing_space{{}, &offsets[i], value})); },
+              {"do not grow"});
     }
 }
 
 TEST_CASE("offsets of 32 bits that cannot count all chunks are refused before anything is allocated") {
     std::int32_t const offsets[] = {0, 1 << 30};
     column_buffer const buffers[] = {{}, {offsets, 8}, {offsets, -1}};  // never read
-    std::vector<column> const chunks(3, ferry::make_column({.format = "u", .name = "s", .length = 1, .buffers = buffers}, nullptr));
+    std::vector<column> const chunks(
+        3, ferry::make_column({.format = "u", .name = "s", .length = 1, .buffers = buffers}, nullptr));
     fails(errc::overflow, [&] { static_cast<void>(ferry::concat(chunks)); }, {"s: ", "2147483647"});
 }
 

@@ -29,16 +29,20 @@ namespace {
 device const gpu{device_type::cuda, 0};
 
 template <class T>
-column make(char const* format, std::vector<T> const& values, std::vector<unsigned char> const& validity = {}, std::int64_t offset = 0) {
+column make(char const* format, std::vector<T> const& values, std::vector<unsigned char> const& validity = {},
+            std::int64_t offset = 0) {
     struct storage {
         std::vector<T> values;
         std::vector<unsigned char> validity;
     };
     auto owner = std::make_shared<storage>(storage{values, validity});
-    column_buffer const buffers[] = {{validity.empty() ? nullptr : owner->validity.data(), static_cast<std::int64_t>(validity.size())},
-                                     {owner->values.data(), static_cast<std::int64_t>(values.size() * sizeof(T))}};
-    auto const items = format[0] == 'b' ? static_cast<std::int64_t>(8 * values.size()) : static_cast<std::int64_t>(values.size());
-    return ferry::make_column({.format = format, .length = items - offset, .offset = offset, .buffers = buffers}, owner);
+    column_buffer const buffers[] = {
+        {validity.empty() ? nullptr : owner->validity.data(), static_cast<std::int64_t>(validity.size())},
+        {owner->values.data(), static_cast<std::int64_t>(values.size() * sizeof(T))}};
+    auto const items =
+        format[0] == 'b' ? static_cast<std::int64_t>(8 * values.size()) : static_cast<std::int64_t>(values.size());
+    return ferry::make_column({.format = format, .length = items - offset, .offset = offset, .buffers = buffers},
+                              owner);
 }
 
 template <class T>
@@ -53,7 +57,8 @@ template <class T>
 ferry::managed_tensor tensor(std::vector<T> v, std::int64_t stride = 1) {
     std::int64_t const extent = static_cast<std::int64_t>(v.size()) / stride;
     auto* const p = v.data();
-    return ferry::make_managed(std::move(v), ferry::tensor_view{static_cast<void*>(p), ferry::dtype_of<T>, {&extent, 1}, {&stride, 1}});
+    return ferry::make_managed(
+        std::move(v), ferry::tensor_view{static_cast<void*>(p), ferry::dtype_of<T>, {&extent, 1}, {&stride, 1}});
 }
 ferry::managed_tensor flags(std::vector<unsigned char> v, ferry::data_type type = ferry::dtype_of<bool>) {
     std::int64_t const extent = static_cast<std::int64_t>(v.size());
@@ -108,7 +113,8 @@ TEST_CASE("bools are unpacked into bytes, from any bit on") {
     CHECK(data.is_copied());
     CHECK(data.dtype() == ferry::dtype_of<bool>);
     auto const all = values<bool>(data);
-    for (std::int64_t i = 0; i < c.length(); ++i) CHECK(all[static_cast<std::size_t>(i)] == (support::shown(c.view(), i) == "true"));
+    for (std::int64_t i = 0; i < c.length(); ++i)
+        CHECK(all[static_cast<std::size_t>(i)] == (support::shown(c.view(), i) == "true"));
     auto const back = ferry::from_tensors(ferry::to_tensor(c));
     CHECK(back.format() == "b");
     CHECK(support::shown(back.view()) == support::shown(c.view()));
@@ -118,7 +124,8 @@ TEST_CASE("what is no row of numbers is refused with the reason") {
     support::column_maker maker{3};
     auto const refused = [&](char const* format, char const* why) {
         auto const c = maker.make(format, 4, 2);
-        fails(errc::dtype, [&] { static_cast<void>(ferry::to_dlpack(c)); }, {format[0] == 'd' && format[1] == 'i' ? "dictionary" : format, why});
+        fails(errc::dtype, [&] { static_cast<void>(ferry::to_dlpack(c)); },
+              {format[0] == 'd' && format[1] == 'i' ? "dictionary" : format, why});
     };
     refused("u", "differ in length");
     refused("vz", "differ in length");
@@ -132,7 +139,8 @@ TEST_CASE("what is no row of numbers is refused with the reason") {
 }
 
 TEST_CASE("strided tensors are compacted, and every byte of a validity that is not 0 is valid") {
-    auto const c = ferry::from_tensors(tensor<std::int32_t>({1, -1, 2, -1, 3, -1}, 2), flags({2, 0, 255}, ferry::dtype_of<std::uint8_t>));
+    auto const c = ferry::from_tensors(tensor<std::int32_t>({1, -1, 2, -1, 3, -1}, 2),
+                                       flags({2, 0, 255}, ferry::dtype_of<std::uint8_t>));
     CHECK(c.format() == "i");
     CHECK(c.null_count() == 1);
     CHECK(support::shown(c.view()) == std::vector<std::string>{"01000000", "null", "03000000"});
@@ -150,10 +158,19 @@ TEST_CASE("strided tensors are compacted, and every byte of a validity that is n
 TEST_CASE("tensors that are no column are refused") {
     std::int64_t const square[] = {1, 1};
     static float one = 1;
-    fails(errc::rank, [&] { static_cast<void>(ferry::from_tensors(ferry::make_managed(int{}, ferry::tensor_view{&one, {square}}))); }, {"2 dimensions"});
+    fails(
+        errc::rank,
+        [&] { static_cast<void>(ferry::from_tensors(ferry::make_managed(int{}, ferry::tensor_view{&one, {square}}))); },
+        {"2 dimensions"});
     std::int64_t const extent = 1;
-    fails(errc::dtype, [&] { static_cast<void>(ferry::from_tensors(ferry::make_managed(int{}, ferry::tensor_view{static_cast<void*>(&one), {ferry::type_code::bfloat, 16}, {&extent, 1}}))); }, {"bfloat16"});
-    fails(errc::dtype, [] { static_cast<void>(ferry::from_tensors(tensor<float>({1}), tensor<float>({1}))); }, {"float32"});
+    fails(errc::dtype,
+          [&] {
+              static_cast<void>(ferry::from_tensors(ferry::make_managed(
+                  int{}, ferry::tensor_view{static_cast<void*>(&one), {ferry::type_code::bfloat, 16}, {&extent, 1}})));
+          },
+          {"bfloat16"});
+    fails(errc::dtype, [] { static_cast<void>(ferry::from_tensors(tensor<float>({1}), tensor<float>({1}))); },
+          {"float32"});
     fails(errc::shape, [] { static_cast<void>(ferry::from_tensors(tensor<float>({1}), flags({1, 1}))); });
     fails(errc::consumed, [] { static_cast<void>(ferry::from_tensors(ferry::managed_tensor{})); });
 }
@@ -181,7 +198,8 @@ TEST_CASE("columns on a device stay there: bits go through the host, which waits
     auto const host = back.to(ferry::cpu, sim, stream);
     CHECK(support::shown(host.view()) == support::shown(c.view()));
     auto const bits = others.put(make<unsigned char>("b", {0x5a}));
-    auto const again = ferry::from_tensors(ferry::to_tensor(bits, sim, stream), {}, sim, stream).to(ferry::cpu, sim, stream);
+    auto const again =
+        ferry::from_tensors(ferry::to_tensor(bits, sim, stream), {}, sim, stream).to(ferry::cpu, sim, stream);
     CHECK(support::shown(again.view()) == support::shown(make<unsigned char>("b", {0x5a})));
     CHECK(sim.races() == 0);
     for (auto const which : {support::verb::allocate, support::verb::copy, support::verb::wait})

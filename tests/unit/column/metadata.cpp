@@ -19,11 +19,17 @@ static_assert(std::forward_iterator<metadata_view::iterator>);
 
 TEST_CASE("what the builder writes, the view reads, in the same order, with any bytes") {
     std::string const nul{"\0\xff", 2};
-    auto const bytes = metadata_builder{}.add("ARROW:extension:name", "ferry.point").add("", "").add("k", nul).add("k", "second").bytes();
+    auto const bytes = metadata_builder{}
+                           .add("ARROW:extension:name", "ferry.point")
+                           .add("", "")
+                           .add("k", nul)
+                           .add("k", "second")
+                           .bytes();
     metadata_view const view{bytes};
     std::vector<metadata_entry> const all{view.begin(), std::next(view.begin(), 4)};
     CHECK(view.size() == 4);
-    CHECK(all == std::vector<metadata_entry>{{"ARROW:extension:name", "ferry.point"}, {"", ""}, {"k", nul}, {"k", "second"}});
+    CHECK(all ==
+          std::vector<metadata_entry>{{"ARROW:extension:name", "ferry.point"}, {"", ""}, {"k", nul}, {"k", "second"}});
     CHECK(view.find("k") == nul);
     CHECK(view.find("").data() != nullptr);
     CHECK(view.find("none").data() == nullptr);
@@ -46,7 +52,8 @@ TEST_CASE("the binary form is Arrow's: a count, then lengths and bytes") {
 TEST_CASE("bytes that end too early, and negative numbers, are refused") {
     auto const bytes = metadata_builder{}.add("key", "value").bytes();
     for (std::size_t n = 1; n < bytes.size(); ++n) {
-        std::vector<char> const exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));  // for AddressSanitizer
+        // For AddressSanitizer.
+        std::vector<char> const exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
         support::fails(errc::bad_column, [&] { metadata_view{{exact.data(), n}}; }, {"metadata"});
     }
     for (std::size_t const at : {0U, 4U, 11U}) {

@@ -34,20 +34,33 @@ class parts_store {
         auto const& n = v.node();
         auto& children = store_.emplace_back();
         for (auto const& child : n.children) children.push_back(of(child, child.name));
-        column_parts out{.format = n.format, .name = name, .length = v.length(), .null_count = -1, .offset = v.offset(), .buffers = n.buffers};
+        column_parts out{.format = n.format,
+                         .name = name,
+                         .length = v.length(),
+                         .null_count = -1,
+                         .offset = v.offset(),
+                         .buffers = n.buffers};
         out.children = children;
         if (n.dictionary != nullptr) out.dictionary = &store_.emplace_back(1, of(*n.dictionary, "")).front();
         return out;
     }
     column_parts rows(std::vector<column_parts> fields, std::string_view name = "") {
         auto const length = fields.front().length;
-        return {.format = "+s", .name = name, .length = length, .buffers = none_, .children = store_.emplace_back(std::move(fields))};
+        return {.format = "+s",
+                .name = name,
+                .length = length,
+                .buffers = none_,
+                .children = store_.emplace_back(std::move(fields))};
     }
     /// A list of everything in the item, as one list.
     column_parts list(column_parts item) {
         ends_.push_back({0, static_cast<std::int32_t>(item.length)});
         buffers_.push_back({column_buffer{}, column_buffer{ends_.back().data(), 8}});
-        return {.format = "+l", .name = "list", .length = 1, .buffers = buffers_.back(), .children = store_.emplace_back(1, item)};
+        return {.format = "+l",
+                .name = "list",
+                .length = 1,
+                .buffers = buffers_.back(),
+                .children = store_.emplace_back(1, item)};
     }
 
    private:
@@ -60,7 +73,8 @@ class parts_store {
 column packed(column_view v, slices how) {
     auto const here = std::source_location::current();
     ferry::detail::host_fetcher fetcher;
-    return ferry::detail::fill_column(ferry::detail::compaction_planner{fetcher, "packed", here}.run({&v, 1}, how), ferry::host_space{}, "packed", here);
+    return ferry::detail::fill_column(ferry::detail::compaction_planner{fetcher, "packed", here}.run({&v, 1}, how),
+                                      ferry::host_space{}, "packed", here);
 }
 std::size_t size(column const& c) { return c.view().node().arena.size(); }
 
@@ -71,7 +85,9 @@ void check_on_a_device(column const& c, column const& together) {
     auto const stream = sim.make_stream(gpu.type);
     auto const allocate = [&](std::size_t bytes) { return sim.allocate(gpu, bytes, stream); };
     auto const move = [&](column const& from, ferry::device at) {
-        return ferry::detail::column_mover<support::sim_system, decltype(allocate)>{sim, allocate, at, gpu, stream, std::source_location::current()}.move(from, slices::together);
+        return ferry::detail::column_mover<support::sim_system, decltype(allocate)>{
+            sim, allocate, at, gpu, stream, std::source_location::current()}
+            .move(from, slices::together);
     };
     auto const cut = together.to(gpu, sim, stream);
     CHECK(ferry::detail::has_no_slices(cut.view().node()));
@@ -116,7 +132,10 @@ TEST_CASE("fields that overlap take the memory of what they have together, at an
             for (bool const below_a_list : {false, true}) {
                 column_parts const fields[] = {store.list(outer), store.list(store.of(parts[3].view(), "item"))};
                 column_buffer const none[1] = {};
-                auto const c = below_a_list ? ferry::make_column({.format = "+s", .length = 1, .buffers = none, .children = fields}, whole.owner()) : ferry::make_column(outer, whole.owner());
+                auto const c = below_a_list ? ferry::make_column(
+                                                  {.format = "+s", .length = 1, .buffers = none, .children = fields},
+                                                  whole.owner())
+                                            : ferry::make_column(outer, whole.owner());
                 auto const together = packed(c.view(), slices::together);
                 REQUIRE(shown(together.view()) == shown(c.view()));
                 ferry::validate(together.view());
@@ -150,9 +169,11 @@ TEST_CASE("columns of different types share what they name, and slices that do n
     CHECK(made.child("times").offset() == 100);
     CHECK(made.child("times").format() == "tsn:UTC");
     CHECK(made.view().child("numbers").buffers()[1].data == made.view().child("times").buffers()[1].data);
-    auto const apart = ferry::make_column(store.rows({store.of(numbers.slice(0, 1000), "a"), store.of(numbers.slice(2000, 1000), "b")}), nullptr);
+    auto const apart = ferry::make_column(
+        store.rows({store.of(numbers.slice(0, 1000), "a"), store.of(numbers.slice(2000, 1000), "b")}), nullptr);
     CHECK(size(packed(apart.view(), slices::together)) == 16000);
-    auto const side_by_side = ferry::make_column(store.rows({store.of(numbers.slice(0, 1000), "a"), store.of(numbers.slice(1000, 1000), "b")}), nullptr);
+    auto const side_by_side = ferry::make_column(
+        store.rows({store.of(numbers.slice(0, 1000), "a"), store.of(numbers.slice(1000, 1000), "b")}), nullptr);
     CHECK(packed(side_by_side.view(), slices::together).child("b").offset() == 0);
 }
 
@@ -170,7 +191,9 @@ TEST_CASE("slices are found however many structs hold one, each with other field
     }
     std::vector<column_parts> fields;
     for (std::int64_t i = 0; i < 100; ++i)
-        fields.push_back(store.rows({store.of(all.slice(i, 1000), "time"), store.of(values[static_cast<std::size_t>(i)].view(), "value")}, "s"));
+        fields.push_back(store.rows(
+            {store.of(all.slice(i, 1000), "time"), store.of(values[static_cast<std::size_t>(i)].view(), "value")},
+            "s"));
     auto const c = ferry::make_column(store.rows(fields), nullptr);
     auto const made = packed(c.view(), slices::together);
     CHECK(shown(made.view()) == shown(c.view()));
@@ -200,17 +223,20 @@ TEST_CASE("texts of one memory have it once, with narrow and wide offsets") {
     std::vector<std::int64_t> wide;
     for (std::int32_t i = 0; i < 1000; ++i) narrow.push_back(i), wide.push_back(999 - (999 - i) / 9 * 9);
     std::vector<unsigned char> const bits(125, 0xfe);
-    column_buffer const first[] = {{}, {narrow.data(), 4000}, {text.data(), 999}}, second[] = {{}, {wide.data(), 8000}, {text.data(), 999}};
+    column_buffer const first[] = {{}, {narrow.data(), 4000}, {text.data(), 999}},
+                        second[] = {{}, {wide.data(), 8000}, {text.data(), 999}};
     column_buffer const nulls[] = {{bits.data(), 125}, {narrow.data(), 4000}, {text.data(), 999}};
     parts_store store;
-    column_parts const a{.format = "u", .name = "a", .length = 999, .buffers = first}, b{.format = "U", .name = "b", .length = 999, .buffers = second};
+    column_parts const a{.format = "u", .name = "a", .length = 999, .buffers = first},
+        b{.format = "U", .name = "b", .length = 999, .buffers = second};
     column_parts const with_nulls{.format = "u", .name = "c", .length = 999, .buffers = nulls};
     auto const c = ferry::make_column(store.rows({a, b, with_nulls}), nullptr);
     for (auto const how : {slices::together, slices::apart}) {
         auto const made = packed(c.view(), how);
         CHECK(shown(made.view()) == shown(c.view()));
         CHECK(made.view().child("a").buffers()[2].data == made.view().child("b").buffers()[2].data);
-        CHECK(made.view().child("a").buffers()[2].data != made.view().child("c").buffers()[2].data);  // where nulls are zero
+        // Where nulls are zero.
+        CHECK(made.view().child("a").buffers()[2].data != made.view().child("c").buffers()[2].data);
     }
 }
 
@@ -219,7 +245,8 @@ TEST_CASE("slices with nulls of their own are copied, for nulls are zero") {
     std::vector<unsigned char> const bits(125, 0x55);
     column_buffer const valid[] = {{}, {values.data(), 4000}}, nulls[] = {{bits.data(), 125}, {values.data(), 4000}};
     parts_store store;
-    column_parts const a{.format = "i", .name = "a", .length = 1000, .buffers = valid}, b{.format = "i", .name = "b", .length = 1000, .buffers = nulls};
+    column_parts const a{.format = "i", .name = "a", .length = 1000, .buffers = valid},
+        b{.format = "i", .name = "b", .length = 1000, .buffers = nulls};
     auto const c = ferry::make_column(store.rows({a, b}), nullptr);
     auto const made = packed(c.view(), slices::together);
     CHECK(shown(made.view()) == shown(c.view()));
@@ -235,9 +262,11 @@ TEST_CASE("views of text share the data that they point to") {
     };
     std::vector<view> const low{{3000, {'x', 'x', 'x', 'x'}, 0, 0}}, high{{3000, {'x', 'x', 'x', 'x'}, 0, 2000}};
     std::int64_t const lengths[] = {5000};
-    column_buffer const first[] = {{}, {low.data(), 16}, {text.data(), 5000}, {lengths, 8}}, second[] = {{}, {high.data(), 16}, {text.data(), 5000}, {lengths, 8}};
+    column_buffer const first[] = {{}, {low.data(), 16}, {text.data(), 5000}, {lengths, 8}},
+                        second[] = {{}, {high.data(), 16}, {text.data(), 5000}, {lengths, 8}};
     parts_store store;
-    column_parts const a{.format = "vu", .name = "a", .length = 1, .buffers = first}, b{.format = "vz", .name = "b", .length = 1, .buffers = second};
+    column_parts const a{.format = "vu", .name = "a", .length = 1, .buffers = first},
+        b{.format = "vz", .name = "b", .length = 1, .buffers = second};
     auto const c = ferry::make_column(store.rows({a, b}), nullptr);
     for (auto const how : {slices::together, slices::apart}) {
         auto const made = packed(c.view(), how);

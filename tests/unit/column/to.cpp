@@ -27,7 +27,8 @@ using support::verb;
 
 namespace {
 
-device const gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1}, pinned{device_type::cuda_host, 0}, managed{device_type::cuda_managed, 0};
+device const gpu{device_type::cuda, 0}, other_gpu{device_type::cuda, 1}, pinned{device_type::cuda_host, 0},
+    managed{device_type::cuda_managed, 0};
 
 struct world {
     support::sim_system sim{gpu, other_gpu, pinned, managed};
@@ -210,8 +211,12 @@ TEST_CASE("a column that a queued copy still reads lives on in the new one") {
 TEST_CASE("memory comes from a space of the caller's") {
     struct counting {
         int* live;
-        [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) const { return ++*live, ferry::host_space{}.allocate(bytes, alignment); }
-        void deallocate(void* p, std::size_t bytes, std::size_t alignment) const noexcept { --*live, ferry::host_space{}.deallocate(p, bytes, alignment); }
+        [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) const {
+            return ++*live, ferry::host_space{}.allocate(bytes, alignment);
+        }
+        void deallocate(void* p, std::size_t bytes, std::size_t alignment) const noexcept {
+            --*live, ferry::host_space{}.deallocate(p, bytes, alignment);
+        }
         [[nodiscard]] static ferry::device device() noexcept { return ferry::cpu; }
     };
     static_assert(ferry::memory_space<counting>);
@@ -230,7 +235,8 @@ TEST_CASE("where no back end reaches, and what streams cannot be") {
     fails(errc::no_backend, [&] { static_cast<void>(numbers().to(gpu)); }, {"ferry/cuda.hpp"});
     auto const there = numbers().to(gpu, w.sim);
     fails(errc::no_backend, [&] { static_cast<void>(there.to(ferry::cpu)); });
-    fails(errc::stream, [&] { static_cast<void>(there.to(ferry::cpu, w.sim, ferry::stream_token::from_cuda_handle(0))); });
+    fails(errc::stream,
+          [&] { static_cast<void>(there.to(ferry::cpu, w.sim, ferry::stream_token::from_cuda_handle(0))); });
     auto const back = there.to(ferry::cpu, w.sim);
     CHECK(support::shown(back.view()) == number_texts);
 }
@@ -250,7 +256,8 @@ TEST_CASE("offsets that lie on a device end in an error, and everything is relea
     auto const text = ferry::make_column({.format = "u", .name = "s", .length = 1, .buffers = buffers}, nullptr);
     auto const there = others.put(text);
     auto const live = w.sim.live_bytes();
-    fails(errc::bad_column, [&] { static_cast<void>(there.to(ferry::cpu, w.sim, w.stream)); }, {"s: its offsets go from 0 to 9, and there are 3"});
+    fails(errc::bad_column, [&] { static_cast<void>(there.to(ferry::cpu, w.sim, w.stream)); },
+          {"s: its offsets go from 0 to 9, and there are 3"});
     CHECK(w.sim.live_bytes() == live);
 }
 

@@ -14,19 +14,56 @@ TEST_CASE("every format of Arrow's C data interface names its type") {
     struct {
         char const* format;
         column_type type;
-    } const all[] = {
-        {"n", {null}}, {"b", {boolean}}, {"c", {int8}}, {"C", {uint8}}, {"s", {int16}}, {"S", {uint16}}, {"i", {int32}}, {"I", {uint32}},
-        {"l", {int64}}, {"L", {uint64}}, {"e", {float16}}, {"f", {float32}}, {"g", {float64}}, {"z", {binary}}, {"Z", {large_binary}},
-        {"vz", {binary_view}}, {"u", {string}}, {"U", {large_string}}, {"vu", {type_id::string_view}}, {"w:42", {fixed_size_binary, {}, 42}},
-        {"d:19,10", {decimal, {}, 128, 19, 10}}, {"d:7,-2", {decimal, {}, 128, 7, -2}}, {"d:76,0,256", {decimal, {}, 256, 76, 0}},
-        {"d:9,3,32", {decimal, {}, 32, 9, 3}}, {"d:18,3,64", {decimal, {}, 64, 18, 3}}, {"tdD", {date32}}, {"tdm", {date64}},
-        {"tts", {time32, time_unit::second}}, {"ttm", {time32, time_unit::millisecond}}, {"ttu", {time64, time_unit::microsecond}},
-        {"ttn", {time64, time_unit::nanosecond}}, {"tss:", {timestamp, time_unit::second}},
-        {"tsn:Europe/Berlin", {timestamp, time_unit::nanosecond, 0, 0, 0, "Europe/Berlin"}}, {"tDs", {duration, time_unit::second}},
-        {"tDm", {duration, time_unit::millisecond}}, {"tDu", {duration, time_unit::microsecond}}, {"tDn", {duration, time_unit::nanosecond}},
-        {"tiM", {interval_months}}, {"tiD", {interval_day_time}}, {"tin", {interval_month_day_nano}}, {"+l", {list}}, {"+L", {large_list}},
-        {"+vl", {list_view}}, {"+vL", {large_list_view}}, {"+w:3", {fixed_size_list, {}, 3}}, {"+s", {structure}}, {"+m", {map}},
-        {"+ud:0,5", {dense_union, {}, 0, 0, 0, "0,5"}}, {"+us:", {sparse_union}}, {"+r", {run_end_encoded}}};
+    } const all[] = {{"n", {null}},
+                     {"b", {boolean}},
+                     {"c", {int8}},
+                     {"C", {uint8}},
+                     {"s", {int16}},
+                     {"S", {uint16}},
+                     {"i", {int32}},
+                     {"I", {uint32}},
+                     {"l", {int64}},
+                     {"L", {uint64}},
+                     {"e", {float16}},
+                     {"f", {float32}},
+                     {"g", {float64}},
+                     {"z", {binary}},
+                     {"Z", {large_binary}},
+                     {"vz", {binary_view}},
+                     {"u", {string}},
+                     {"U", {large_string}},
+                     {"vu", {type_id::string_view}},
+                     {"w:42", {fixed_size_binary, {}, 42}},
+                     {"d:19,10", {decimal, {}, 128, 19, 10}},
+                     {"d:7,-2", {decimal, {}, 128, 7, -2}},
+                     {"d:76,0,256", {decimal, {}, 256, 76, 0}},
+                     {"d:9,3,32", {decimal, {}, 32, 9, 3}},
+                     {"d:18,3,64", {decimal, {}, 64, 18, 3}},
+                     {"tdD", {date32}},
+                     {"tdm", {date64}},
+                     {"tts", {time32, time_unit::second}},
+                     {"ttm", {time32, time_unit::millisecond}},
+                     {"ttu", {time64, time_unit::microsecond}},
+                     {"ttn", {time64, time_unit::nanosecond}},
+                     {"tss:", {timestamp, time_unit::second}},
+                     {"tsn:Europe/Berlin", {timestamp, time_unit::nanosecond, 0, 0, 0, "Europe/Berlin"}},
+                     {"tDs", {duration, time_unit::second}},
+                     {"tDm", {duration, time_unit::millisecond}},
+                     {"tDu", {duration, time_unit::microsecond}},
+                     {"tDn", {duration, time_unit::nanosecond}},
+                     {"tiM", {interval_months}},
+                     {"tiD", {interval_day_time}},
+                     {"tin", {interval_month_day_nano}},
+                     {"+l", {list}},
+                     {"+L", {large_list}},
+                     {"+vl", {list_view}},
+                     {"+vL", {large_list_view}},
+                     {"+w:3", {fixed_size_list, {}, 3}},
+                     {"+s", {structure}},
+                     {"+m", {map}},
+                     {"+ud:0,5", {dense_union, {}, 0, 0, 0, "0,5"}},
+                     {"+us:", {sparse_union}},
+                     {"+r", {run_end_encoded}}};
     for (auto const& [format, type] : all) {
         INFO(format);
         REQUIRE(parse_format(format).has_value());
@@ -36,9 +73,12 @@ TEST_CASE("every format of Arrow's C data interface names its type") {
 
 TEST_CASE("what names no type is refused") {
     for (char const* const format :
-         {"", "x", "nn", "i ", " i", "w", "w:", "w:-1", "w:+1", "w:4294967296", "w:1x", "d", "d:", "d:1", "d:0,0", "d:39,0", "d:10,0,32", "d:5,2,16",
-          "d:5,2,", "d:5,2,128,", "d:5,--2", "t", "td", "tdx", "tt", "ttx", "ttsn", "ts", "tsn", "tsx:", "tD", "tDx", "ti", "tix", "v", "vx", "vzz",
-          "+", "+x", "+ll", "+v", "+vx", "+w", "+w:", "+w:x", "+u", "+ux:", "+ud", "+ud:x", "+ud:128", "+ud:1,1", "+ud:1,", "+ud:,1", "+ud:-1", "+ss"}) {
+         {"",        "x",      "nn",     "i ",     " i",    "w",      "w:",        "w:-1",     "w:+1",   "w:4294967296",
+          "w:1x",    "d",      "d:",     "d:1",    "d:0,0", "d:39,0", "d:10,0,32", "d:5,2,16", "d:5,2,", "d:5,2,128,",
+          "d:5,--2", "t",      "td",     "tdx",    "tt",    "ttx",    "ttsn",      "ts",       "tsn",    "tsx:",
+          "tD",      "tDx",    "ti",     "tix",    "v",     "vx",     "vzz",       "+",        "+x",     "+ll",
+          "+v",      "+vx",    "+w",     "+w:",    "+w:x",  "+u",     "+ux:",      "+ud",      "+ud:x",  "+ud:128",
+          "+ud:1,1", "+ud:1,", "+ud:,1", "+ud:-1", "+ss"}) {
         INFO(format);
         CHECK_FALSE(parse_format(format).has_value());
     }

@@ -35,7 +35,9 @@ class pool {
     std::vector<std::shared_ptr<void>> kept_;
 };
 
-void passes(column_parts const& parts) { CHECK_NOTHROW(ferry::validate(ferry::make_column(parts, nullptr), validation::full)); }
+void passes(column_parts const& parts) {
+    CHECK_NOTHROW(ferry::validate(ferry::make_column(parts, nullptr), validation::full));
+}
 void refused(column_parts const& parts, char const* why) {
     auto const c = ferry::make_column(parts, nullptr);
     CHECK_NOTHROW(ferry::validate(c));
@@ -50,7 +52,8 @@ TEST_CASE("a null count that was said is the one that is there") {
     pool keep;
     column_buffer const buffers[] = {keep({0b101_b}), keep({1, 2, 3})};
     passes({.format = "i", .length = 3, .null_count = 1, .buffers = buffers});
-    refused({.format = "i", .length = 3, .null_count = 2, .buffers = buffers}, "column: its null count is 2, and there are 1");
+    refused({.format = "i", .length = 3, .null_count = 2, .buffers = buffers},
+            "column: its null count is 2, and there are 1");
     refused({.format = "n", .length = 3, .null_count = 2}, "3");
 }
 
@@ -58,8 +61,10 @@ TEST_CASE("offsets run forwards, at nulls too, and end within their data") {
     pool keep;
     column_buffer const data = keep({'a', 'b', 'c', 'd'});
     for (char const* format : {"u", "z"}) {
-        column_buffer const good[] = {none, keep({0, 2, 2, 4}), data}, back[] = {keep({0b101_b}), keep({0, 3, 2, 4}), data}, far[] = {none, keep({0, 2, 2, 5}), data},
-                            negative[] = {none, keep({-1, 2, 2, 4}), data}, null[] = {none, keep({0, 2, 2, 4}), {nullptr, -1}};
+        column_buffer const good[] = {none, keep({0, 2, 2, 4}), data},
+                            back[] = {keep({0b101_b}), keep({0, 3, 2, 4}), data},
+                            far[] = {none, keep({0, 2, 2, 5}), data}, negative[] = {none, keep({-1, 2, 2, 4}), data},
+                            null[] = {none, keep({0, 2, 2, 4}), {nullptr, -1}};
         passes({.format = format, .length = 3, .buffers = good});
         refused({.format = format, .length = 3, .buffers = back}, "offset 2 is 2, and the one before it 3");
         refused({.format = format, .length = 3, .buffers = far}, "end at 5 of 4");
@@ -71,7 +76,8 @@ TEST_CASE("offsets run forwards, at nulls too, and end within their data") {
     column_buffer const numbers[] = {none, keep({1, 2, 3})};
     column_parts const item{.format = "i", .name = "item", .length = 3, .buffers = numbers};
     column_buffer const list[] = {none, keep({0, 4})};
-    refused({.format = "+l", .name = "rows", .length = 1, .buffers = list, .children = {&item, 1}}, "rows: its offsets end at 4 of 3");
+    refused({.format = "+l", .name = "rows", .length = 1, .buffers = list, .children = {&item, 1}},
+            "rows: its offsets end at 4 of 3");
 }
 
 TEST_CASE("text is UTF-8 where it is not null") {
@@ -82,10 +88,17 @@ TEST_CASE("text is UTF-8 where it is not null") {
     passes({.format = "u", .length = 2, .buffers = hidden});
     passes({.format = "z", .length = 2, .buffers = bad});
     using namespace std::string_view_literals;
-    auto const utf8 = [](std::string_view text) { return ferry::detail::is_utf8(reinterpret_cast<unsigned char const*>(text.data()), static_cast<std::int64_t>(text.size())); };
-    for (auto const text : {""sv, "ascii, long enough for a word"sv, "\0"sv, "\xc2\x80"sv, "\xdf\xbf"sv, "\xe0\xa0\x80"sv, "\xed\x9f\xbf"sv, "\xee\x80\x80"sv, "\xef\xbf\xbf"sv, "\xf0\x90\x80\x80"sv, "\xf4\x8f\xbf\xbf"sv})
+    auto const utf8 = [](std::string_view text) {
+        return ferry::detail::is_utf8(reinterpret_cast<unsigned char const*>(text.data()),
+                                      static_cast<std::int64_t>(text.size()));
+    };
+    for (auto const text :
+         {""sv, "ascii, long enough for a word"sv, "\0"sv, "\xc2\x80"sv, "\xdf\xbf"sv, "\xe0\xa0\x80"sv,
+          "\xed\x9f\xbf"sv, "\xee\x80\x80"sv, "\xef\xbf\xbf"sv, "\xf0\x90\x80\x80"sv, "\xf4\x8f\xbf\xbf"sv})
         CHECK(utf8(text));
-    for (auto const text : {"\x80"sv, "\xc0\x80"sv, "\xc1\xbf"sv, "\xc2"sv, "\xc2 "sv, "\xe0\x9f\xbf"sv, "\xe0\xa0"sv, "\xed\xa0\x80"sv, "\xf0\x8f\xbf\xbf"sv, "\xf4\x90\x80\x80"sv, "\xf5\x80\x80\x80"sv, "\xf0\x90\x80"sv, "\xe1\x80\xc0"sv, "12345678\xff"sv})
+    for (auto const text : {"\x80"sv, "\xc0\x80"sv, "\xc1\xbf"sv, "\xc2"sv, "\xc2 "sv, "\xe0\x9f\xbf"sv, "\xe0\xa0"sv,
+                            "\xed\xa0\x80"sv, "\xf0\x8f\xbf\xbf"sv, "\xf4\x90\x80\x80"sv, "\xf5\x80\x80\x80"sv,
+                            "\xf0\x90\x80"sv, "\xe1\x80\xc0"sv, "12345678\xff"sv})
         CHECK_FALSE(utf8(text));
 }
 
@@ -96,15 +109,22 @@ TEST_CASE("views stay in their buffers and begin with their prefix") {
         char text[4];
         std::int32_t buffer, offset;
     };
-    column_buffer const data = keep({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm'}), sizes = keep({std::int64_t{13}});
+    column_buffer const data = keep({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm'}),
+                        sizes = keep({std::int64_t{13}});
     auto const with = [&](view v) { return std::vector<column_buffer>{none, keep({v}), data, sizes}; };
     auto const good = with({13, {'a', 'b', 'c', 'd'}, 0, 0});
     passes({.format = "vu", .length = 1, .buffers = good});
     struct {
         view v;
         char const* why;
-    } const bad[] = {{{13, {'a', 'b', 'c', 'x'}, 0, 0}, "prefix"}, {{13, {'b', 'c', 'd', 'e'}, 0, 1}, "outside"}, {{13, {}, 1, 0}, "not there"}, {{13, {}, -1, 0}, "not there"},
-                     {{13, {}, 0, -1}, "outside"}, {{-1, {}, 0, 0}, "negative"}, {{2, {'a', 'b', 'c', 0}, 0, 0}, "not 0"}, {{1, {static_cast<char>(0xff)}, 0, 0}, "UTF-8"}};
+    } const bad[] = {{{13, {'a', 'b', 'c', 'x'}, 0, 0}, "prefix"},
+                     {{13, {'b', 'c', 'd', 'e'}, 0, 1}, "outside"},
+                     {{13, {}, 1, 0}, "not there"},
+                     {{13, {}, -1, 0}, "not there"},
+                     {{13, {}, 0, -1}, "outside"},
+                     {{-1, {}, 0, 0}, "negative"},
+                     {{2, {'a', 'b', 'c', 0}, 0, 0}, "not 0"},
+                     {{1, {static_cast<char>(0xff)}, 0, 0}, "UTF-8"}};
     for (auto const& [v, why] : bad) {
         auto const buffers = with(v);
         refused({.format = "vu", .length = 1, .buffers = buffers}, why);
@@ -118,7 +138,8 @@ TEST_CASE("views stay in their buffers and begin with their prefix") {
 TEST_CASE("indices are of the dictionary, ranges of the child, keys are not null") {
     pool keep;
     column_buffer const numbers[] = {none, keep({1, 2, 3})}, nulls[] = {keep({0b011_b}), keep({1, 2, 3})};
-    column_parts const three{.format = "i", .length = 3, .buffers = numbers}, with_null{.format = "i", .length = 3, .buffers = nulls};
+    column_parts const three{.format = "i", .length = 3, .buffers = numbers},
+        with_null{.format = "i", .length = 3, .buffers = nulls};
     column_buffer const indices[] = {keep({0b011_b}), keep({0_b, 2_b, 9_b})}, beyond[] = {none, keep({0_b, 3_b})};
     passes({.format = "C", .length = 3, .buffers = indices, .dictionary = &three});
     refused({.format = "C", .length = 2, .buffers = beyond, .dictionary = &three}, "item 1: its index");
@@ -128,7 +149,8 @@ TEST_CASE("indices are of the dictionary, ranges of the child, keys are not null
     column_buffer const map[] = {none, keep({0, 3})};
     for (bool const null_key : {false, true}) {
         column_parts const pair[] = {null_key ? with_null : three, with_null};
-        column_parts const entries{.format = "+s", .name = "entries", .length = 3, .buffers = {&none, 1}, .children = pair};
+        column_parts const entries{
+            .format = "+s", .name = "entries", .length = 3, .buffers = {&none, 1}, .children = pair};
         column_parts const whole{.format = "+m", .length = 1, .buffers = map, .children = {&entries, 1}};
         if (null_key) refused(whole, "keys of a map");
         else passes(whole);
@@ -142,7 +164,8 @@ TEST_CASE("indices are of the dictionary, ranges of the child, keys are not null
 TEST_CASE("unions name children that they have, and runs end one after the other") {
     pool keep;
     column_buffer const numbers[] = {none, keep({1, 2, 3})};
-    column_parts const two[] = {{.format = "i", .length = 3, .buffers = numbers}, {.format = "i", .length = 1, .buffers = numbers}};
+    column_parts const two[] = {{.format = "i", .length = 3, .buffers = numbers},
+                                {.format = "i", .length = 1, .buffers = numbers}};
     auto const dense = [&](column_buffer types, column_buffer places, char const* why) {
         column_buffer const buffers[] = {types, places};
         column_parts const u{.format = "+ud:5,7", .length = 3, .buffers = buffers, .children = two};
@@ -168,8 +191,11 @@ TEST_CASE("unions name children that they have, and runs end one after the other
     runs(keep({s{1}, s{1}, s{5}}), "run 1 ends at 1");
     runs(keep({s{0}, s{1}, s{5}}), "run 0 ends at 0");
     column_buffer const ends[] = {none, keep({s{1}, s{2}, s{5}})};
-    column_parts const encoded[] = {{.format = "s", .name = "run_ends", .length = 3, .buffers = ends, .dictionary = &two[0]}, two[0]};
-    fails(errc::bad_column, [&] { static_cast<void>(ferry::make_column({.format = "+r", .length = 3, .children = encoded}, nullptr)); }, {"column<run_ends>: run ends are not dictionary-encoded"});
+    column_parts const encoded[] = {
+        {.format = "s", .name = "run_ends", .length = 3, .buffers = ends, .dictionary = &two[0]}, two[0]};
+    fails(errc::bad_column,
+          [&] { static_cast<void>(ferry::make_column({.format = "+r", .length = 3, .children = encoded}, nullptr)); },
+          {"column<run_ends>: run ends are not dictionary-encoded"});
 }
 
 TEST_CASE("times are of a day, dates whole days, decimals of their precision") {

@@ -30,8 +30,11 @@ unsigned char const odd_are_valid[] = {0b10101010, 0b10};
 
 template <class T, std::size_t N>
 column fixed(char const* format, T const (&values)[N], bool with_nulls = false, std::int64_t offset = 0) {
-    column_buffer const buffers[] = {{with_nulls ? odd_are_valid : nullptr, with_nulls ? 2 : 0}, {values, sizeof values}};
-    return ferry::make_column({.format = format, .length = static_cast<std::int64_t>(N) - offset, .offset = offset, .buffers = buffers}, nullptr);
+    column_buffer const buffers[] = {{with_nulls ? odd_are_valid : nullptr, with_nulls ? 2 : 0},
+                                     {values, sizeof values}};
+    return ferry::make_column(
+        {.format = format, .length = static_cast<std::int64_t>(N) - offset, .offset = offset, .buffers = buffers},
+        nullptr);
 }
 
 column texts(char const* format = "u") {
@@ -50,7 +53,8 @@ std::vector<std::optional<T>> all(column const& c) {
 }  // namespace
 
 static_assert(std::ranges::random_access_range<ferry::column_values<int>>);
-static_assert(ferry::column_value<double> && ferry::column_value<bool> && ferry::column_value<column_view> && !ferry::column_value<char const*>);
+static_assert(ferry::column_value<double> && ferry::column_value<bool> && ferry::column_value<column_view> &&
+              !ferry::column_value<char const*>);
 
 TEST_CASE("numbers are read with their nulls, and as a span without them") {
     double const prices[] = {1.5, 2.5, 3.5};
@@ -102,13 +106,15 @@ TEST_CASE("text and bytes, in all their layouts") {
     fails(errc::dtype, [&] { static_cast<void>(texts("z").values<std::string_view>()); }, {"span"});
     char const three[] = "abcdef";
     column_buffer const fixed_size[] = {{}, {three, 6}};
-    auto const w = ferry::make_column({.format = "w:3", .length = 2, .buffers = fixed_size}, nullptr).values<std::span<std::byte const>>();
+    auto const w = ferry::make_column({.format = "w:3", .length = 2, .buffers = fixed_size}, nullptr)
+                       .values<std::span<std::byte const>>();
     CHECK(w[1]->data() == static_cast<void const*>(three + 3));
     struct view {
         std::int32_t size;
         char text[4];
         std::int32_t buffer, offset;
-    } views[] = {{3, {'x', 'y', 'z'}, 0, 0}, {13, {'a', 'b', 'c', 'd'}, 0, 1}, {13, {}, 0, 4}, {13, {}, 1, 0}, {-1, {}, 0, 0}};
+    } views[] = {
+        {3, {'x', 'y', 'z'}, 0, 0}, {13, {'a', 'b', 'c', 'd'}, 0, 1}, {13, {}, 0, 4}, {13, {}, 1, 0}, {-1, {}, 0, 0}};
     char const data[] = "_abcdefghijklm";
     std::int64_t const sizes[] = {14};
     column_buffer const viewed[] = {{}, {views, sizeof views}, {data, 14}, {sizes, 8}};
@@ -129,14 +135,16 @@ TEST_CASE("text and bytes, in all their layouts") {
 TEST_CASE("offsets that lie are not followed") {
     std::int32_t const ends[] = {0, 7, 3, -5, 2000000000};
     column_buffer const buffers[] = {{}, {ends, sizeof ends}, {"abcdef", 6}};
-    auto const v = ferry::make_column({.format = "u", .length = 4, .buffers = buffers}, nullptr).values<std::string_view>();
+    auto const v =
+        ferry::make_column({.format = "u", .length = 4, .buffers = buffers}, nullptr).values<std::string_view>();
     for (std::int64_t i = 0; i < 4; ++i) fails(errc::bad_column, [&] { static_cast<void>(v[i]); }, {"item"});
     std::int32_t const numbers[] = {1, 2, 3};
     column_buffer const items[] = {{}, {numbers, 12}};
     column_parts const child{.format = "i", .length = 3, .buffers = items};
     column_buffer const list[] = {{}, {ends, sizeof ends}};
     auto const l = ferry::make_column({.format = "+l", .length = 4, .buffers = list, .children = {&child, 1}}, nullptr);
-    for (std::int64_t i = 0; i < 4; ++i) fails(errc::bad_column, [&] { static_cast<void>(l.values<column_view>()[i]); }, {"child"});
+    for (std::int64_t i = 0; i < 4; ++i)
+        fails(errc::bad_column, [&] { static_cast<void>(l.values<column_view>()[i]); }, {"child"});
 }
 
 TEST_CASE("the end of a slice makes its text no longer than the column's last offset does") {
@@ -156,30 +164,37 @@ TEST_CASE("items of lists, entries of maps and rows of structs are columns") {
     column_parts const child{.format = "i", .name = "item", .length = 5, .offset = 1, .buffers = items};
     std::int64_t const ends[] = {0, 2, 2, 5};
     column_buffer const list[] = {{}, {ends, sizeof ends}};
-    auto const l = ferry::make_column({.format = "+L", .length = 2, .offset = 1, .buffers = list, .children = {&child, 1}}, nullptr);
+    auto const l = ferry::make_column(
+        {.format = "+L", .length = 2, .offset = 1, .buffers = list, .children = {&child, 1}}, nullptr);
     auto const lists = l.values<column_view>();
     CHECK(lists[0]->length() == 0);
     CHECK(lists[1]->length() == 3);
     CHECK(*lists[1]->values<std::int32_t>()[0] == 4);
     column_buffer const none[] = {{}};
-    auto const pairs = ferry::make_column({.format = "+w:2", .length = 1, .offset = 1, .buffers = none, .children = {&child, 1}}, nullptr);
+    auto const pairs = ferry::make_column(
+        {.format = "+w:2", .length = 1, .offset = 1, .buffers = none, .children = {&child, 1}}, nullptr);
     CHECK(*pairs.values<column_view>()[0]->values<std::int32_t>()[0] == 4);
-    auto const rows = ferry::make_column({.format = "+s", .length = 2, .offset = 2, .buffers = none, .children = {&child, 1}}, nullptr);
+    auto const rows = ferry::make_column(
+        {.format = "+s", .length = 2, .offset = 2, .buffers = none, .children = {&child, 1}}, nullptr);
     CHECK(*rows.values<column_view>()[1]->field("item").values<std::int32_t>()[0] == 5);
     std::int32_t const begins[] = {3, 0}, sizes[] = {2, 5};
     column_buffer const viewed[] = {{}, {begins, 8}, {sizes, 8}};
-    auto const v = ferry::make_column({.format = "+vl", .length = 2, .buffers = viewed, .children = {&child, 1}}, nullptr).values<column_view>();
+    auto const v =
+        ferry::make_column({.format = "+vl", .length = 2, .buffers = viewed, .children = {&child, 1}}, nullptr)
+            .values<column_view>();
     CHECK(v[0]->length() == 2);
     CHECK(*v[0]->values<std::int32_t>()[1] == 6);
 }
 
 TEST_CASE("a dictionary's indices stand for its values, null or not, and indices beyond it are refused") {
     auto const words = texts();
-    column_buffer const word_buffers[] = {words.view().buffers()[0], words.view().buffers()[1], words.view().buffers()[2]};
+    column_buffer const word_buffers[] = {words.view().buffers()[0], words.view().buffers()[1],
+                                          words.view().buffers()[2]};
     column_parts const dictionary{.format = "u", .length = 4, .buffers = word_buffers};
     signed char const indices[] = {3, 1, 0, 4, -1};
     column_buffer const buffers[] = {{}, {indices, 5}};
-    auto const c = ferry::make_column({.format = "c", .length = 5, .buffers = buffers, .dictionary = &dictionary}, nullptr);
+    auto const c =
+        ferry::make_column({.format = "c", .length = 5, .buffers = buffers, .dictionary = &dictionary}, nullptr);
     auto const v = c.values<std::string_view>();
     CHECK(v[0] == "ccc"sv);
     CHECK(v[1] == "bb"sv);
@@ -209,7 +224,8 @@ TEST_CASE("values keep the memory of an owned column") {
     auto memory = std::make_shared<std::vector<std::int32_t>>(3, 7);
     std::weak_ptr<void> const alive = memory;
     column_buffer const buffers[] = {{}, {memory->data(), 12}};
-    auto values = ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, std::move(memory)).values<std::int32_t>();
+    auto values =
+        ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, std::move(memory)).values<std::int32_t>();
     CHECK(*values[2] == 7);
     CHECK(!alive.expired());
 }
@@ -217,7 +233,8 @@ TEST_CASE("values keep the memory of an owned column") {
 TEST_CASE("items off the host are not read") {
     std::int32_t const numbers[] = {1};
     column_buffer const buffers[] = {{odd_are_valid, 1}, {numbers, 4}};
-    auto const c = ferry::make_column({.format = "i", .length = 1, .buffers = buffers}, nullptr, {ferry::device_type::cuda, 1});
+    auto const c =
+        ferry::make_column({.format = "i", .length = 1, .buffers = buffers}, nullptr, {ferry::device_type::cuda, 1});
     fails(errc::not_accessible, [&] { static_cast<void>(c.values<std::int32_t>()); }, {"cuda:1"});
     fails(errc::not_accessible, [&] { static_cast<void>(c.null_count()); }, {"cuda:1"});
 }
@@ -225,7 +242,8 @@ TEST_CASE("items off the host are not read") {
 TEST_CASE("no items lie nowhere, whatever the offset") {
     std::int32_t const value = 1;
     column_buffer const buffers[] = {{}, {&value, -1}};
-    auto const c = ferry::make_column({.format = "i", .length = 0, .offset = (std::int64_t{1} << 60) - 1, .buffers = buffers}, nullptr);
+    auto const c = ferry::make_column(
+        {.format = "i", .length = 0, .offset = (std::int64_t{1} << 60) - 1, .buffers = buffers}, nullptr);
     CHECK(c.values<std::int32_t>().span().empty());
     CHECK(c.values<std::int32_t>().begin() == c.values<std::int32_t>().end());
 }

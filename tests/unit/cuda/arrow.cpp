@@ -13,4 +13,6 @@ static_assert(!ferry::arrow_event_back_end<cuda::copier>);
 [[maybe_unused]] static ferry::column imported(ArrowDeviceArray* array, ArrowSchema* schema, cuda::stream_ref s) {
     return ferry::from_arrow(array, schema, cuda::arrow, s);
 }
-[[maybe_unused]] static void exported(ferry::column const& c, ArrowDeviceArray* array, cuda::stream_ref s) { ferry::to_arrow(c, array, cuda::arrow, s); }
+[[maybe_unused]] static void exported(ferry::column const& c, ArrowDeviceArray* array, cuda::stream_ref s) {
+    ferry::to_arrow(c, array, cuda::arrow, s);
+}

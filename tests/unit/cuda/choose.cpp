@@ -16,7 +16,8 @@ using ferry::cuda::copy_facts;
 using ferry::cuda::means;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-constexpr ferry::device gpu{device_type::cuda, 0}, other{device_type::cuda, 1}, pinned{device_type::cuda_host}, managed{device_type::cuda_managed};
+constexpr ferry::device gpu{device_type::cuda, 0}, other{device_type::cuda, 1}, pinned{device_type::cuda_host},
+    managed{device_type::cuda_managed};
 
 copy_facts between(ferry::device to, ferry::device from, bool pack = false, bool fresh = false) {
     copy_facts f{};
@@ -36,7 +37,8 @@ struct both {
 both transposed(ferry::device to, ferry::device from, std::int64_t rows, std::int64_t columns, bool pack) {
     std::int64_t const shape[] = {rows, columns}, strides[] = {1, rows};
     static float anything;
-    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, to}, ferry::tensor_view{&anything, shape, strides, from});
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, to},
+                                            ferry::tensor_view{&anything, shape, strides, from});
     auto f = between(to, from, pack);
     f.dense_dst = ferry::cuda::detail::is_dense(plan, plan.dst_offset, plan.dst_strides, plan.unit);
     f.dense_src = ferry::cuda::detail::is_dense_source(plan);
@@ -44,10 +46,12 @@ both transposed(ferry::device to, ferry::device from, std::int64_t rows, std::in
 }
 
 /// Rows of `width` floats out of a source whose rows are `pitch` floats apart.
-both cropped(ferry::device to, ferry::device from, std::int64_t rows, std::int64_t width, std::int64_t pitch, bool pack) {
+both cropped(ferry::device to, ferry::device from, std::int64_t rows, std::int64_t width, std::int64_t pitch,
+             bool pack) {
     std::int64_t const shape[] = {rows, width}, strides[] = {pitch, 1};
     static float anything;
-    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, to}, ferry::tensor_view{&anything, shape, strides, from});
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, to},
+                                            ferry::tensor_view{&anything, shape, strides, from});
     auto f = between(to, from, pack);
     f.dense_dst = ferry::cuda::detail::is_dense(plan, plan.dst_offset, plan.dst_strides, plan.unit);
     f.dense_src = ferry::cuda::detail::is_dense_source(plan);
@@ -59,7 +63,8 @@ both cropped(ferry::device to, ferry::device from, std::int64_t rows, std::int64
 TEST_CASE("a piece that never touches ordinary memory is one copy on the stream, whatever its size") {
     for (auto const size : {std::size_t{1}, mib, 4096 * mib})
         for (auto const to : {gpu, pinned, managed})
-            for (auto const from : {gpu, other, pinned, managed}) CHECK(choose_bytes(size, between(to, from)) == means::plain);
+            for (auto const from : {gpu, other, pinned, managed})
+                CHECK(choose_bytes(size, between(to, from)) == means::plain);
 }
 
 TEST_CASE("ordinary memory is reached by lanes once they win") {
@@ -85,14 +90,16 @@ TEST_CASE("small copies from a device to ordinary memory, and no others, pass th
     CHECK(choose_bytes(mib + 1, between(ferry::cpu, gpu)) == means::plain);
 }
 
-TEST_CASE("touched memory gets the chunks that were measured best, and all lanes keep all slots under way within the default bound") {
+TEST_CASE(
+    "touched memory gets the chunks that were measured best, and all lanes keep all slots under way within the default bound") {
     struct row {
         std::size_t bytes;
         int lanes;
         std::size_t chunk;
     };
     constexpr std::size_t block = 4 * mib, most_pinned = 64 * mib;  // the copier's own
-    for (auto const& r : {row{16 * mib, 8, mib}, row{64 * mib, 8, 2 * mib}, row{256 * mib, 8, 2 * mib}, row{4096 * mib, 8, 2 * mib}})
+    for (auto const& r :
+         {row{16 * mib, 8, mib}, row{64 * mib, 8, 2 * mib}, row{256 * mib, 8, 2 * mib}, row{4096 * mib, 8, 2 * mib}})
         for (int const lanes : {8, 16}) {
             auto f = between(ferry::cpu, gpu);
             f.lanes = lanes;
@@ -100,7 +107,8 @@ TEST_CASE("touched memory gets the chunks that were measured best, and all lanes
             CHECK(cut.lanes == r.lanes);
             CHECK(cut.chunk == r.chunk);
             CHECK(cut.slots == 4);
-            auto const per_block = block / cut.chunk, blocks = (static_cast<std::size_t>(cut.slots) + per_block - 1) / per_block;
+            auto const per_block = block / cut.chunk,
+                       blocks = (static_cast<std::size_t>(cut.slots) + per_block - 1) / per_block;
             CHECK(static_cast<std::size_t>(cut.lanes) * blocks * block <= most_pinned);
         }
 }
@@ -165,7 +173,8 @@ TEST_CASE("wide rows are one pitched copy; narrow ones are made compact first") 
 
 TEST_CASE("two host sides are the host's work, and nothing is nobody's") {
     CHECK(choose(copy_plan{}, between(gpu, gpu)) == means::nothing);
-    auto const host = transposed(ferry::cpu, ferry::cpu, 8, 8, false), half = transposed(pinned, ferry::cpu, 8, 8, true);
+    auto const host = transposed(ferry::cpu, ferry::cpu, 8, 8, false),
+               half = transposed(pinned, ferry::cpu, 8, 8, true);
     CHECK(choose(host.plan, host.facts) == means::host);
     CHECK(choose(half.plan, half.facts) == means::by_host);
 }
@@ -173,7 +182,8 @@ TEST_CASE("two host sides are the host's work, and nothing is nobody's") {
 TEST_CASE("scattered wide pieces without kernels are one batch") {
     std::int64_t const shape[] = {1000, 4096}, backwards[] = {-8192, 1};
     static std::uint8_t anything;
-    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, pinned}, ferry::tensor_view{&anything, shape, backwards, gpu});
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, pinned},
+                                            ferry::tensor_view{&anything, shape, backwards, gpu});
     CHECK(choose(plan, between(pinned, gpu)) == means::batch);
 }
 
@@ -187,7 +197,8 @@ TEST_CASE("density: every byte, each once") {
     std::int64_t const shape[] = {4, 6}, repeated[] = {0, 1}, overlapping[] = {3, 1};
     static float f;
     for (auto const* strides : {repeated, overlapping}) {
-        auto const plan = ferry::make_copy_plan(ferry::tensor_view{&f, shape}, ferry::tensor_view{&f, shape, ferry::strides_view{strides, 2}});
+        auto const plan = ferry::make_copy_plan(ferry::tensor_view{&f, shape},
+                                                ferry::tensor_view{&f, shape, ferry::strides_view{strides, 2}});
         CHECK(!is_dense_source(plan));
     }
 }
@@ -216,7 +227,8 @@ TEST_CASE("a plan in slabs: each begins where the one before ends, on the side t
     using namespace ferry::cuda::detail;
     for (bool const of_destination : {true, false}) {
         auto const plan = transposed(gpu, gpu, 100, 70, true).plan;
-        slabs const cut{plan, slowest(plan, of_destination ? plan.dst_strides : plan.src_strides), 4096, of_destination};
+        slabs const cut{plan, slowest(plan, of_destination ? plan.dst_strides : plan.src_strides), 4096,
+                        of_destination};
         CHECK(cut.count > 5);
         std::int64_t end = 0, bytes = 0;
         for (std::int64_t i = 0; i < cut.count; ++i) {

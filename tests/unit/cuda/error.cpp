@@ -19,11 +19,12 @@ TEST_CASE("cuda: an error's code says what can be done about it") {
     CHECK(code_of(cudaErrorInvalidDevice) == errc::device);
     CHECK(code_of(cudaErrorPeerAccessUnsupported) == errc::no_peer_access);
     CHECK(code_of(cudaErrorInvalidResourceHandle) == errc::stream);
-    for (auto const e : {cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureInvalidated, cudaErrorStreamCaptureMerge,
-                         cudaErrorStreamCaptureIsolation, cudaErrorStreamCaptureImplicit, cudaErrorCapturedEvent, cudaErrorStreamCaptureWrongThread})
+    for (auto const e : {cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureInvalidated,
+                         cudaErrorStreamCaptureMerge, cudaErrorStreamCaptureIsolation, cudaErrorStreamCaptureImplicit,
+                         cudaErrorCapturedEvent, cudaErrorStreamCaptureWrongThread})
         CHECK(code_of(e) == errc::capturing);
-    for (auto const e : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorAssert, cudaErrorMisalignedAddress, cudaErrorMpsClientTerminated,
-                         cudaErrorCudartUnloading}) {
+    for (auto const e : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorAssert, cudaErrorMisalignedAddress,
+                         cudaErrorMpsClientTerminated, cudaErrorCudartUnloading}) {
         CHECK(is_sticky(e));
         CHECK(code_of(e) == errc::context_lost);
     }
@@ -42,7 +43,8 @@ TEST_CASE("cuda: a failure names the call, CUDA's own words, and a cure") {
         CHECK(std::strstr(e.what(), "free memory") != nullptr);
     }
     CHECK_NOTHROW(ferry::cuda::check(cudaSuccess, "cudaMalloc"));
-    for (auto const code : {errc::context_lost, errc::out_of_memory, errc::no_driver, errc::device, errc::no_peer_access, errc::stream, errc::capturing})
+    for (auto const code : {errc::context_lost, errc::out_of_memory, errc::no_driver, errc::device,
+                            errc::no_peer_access, errc::stream, errc::capturing})
         CHECK(std::strlen(cure_of(code)) > 10);
 }
 #endif

@@ -16,7 +16,8 @@ static_assert(!ferry::ipc::handle_back_end<cuda::system_back_end const>, "sharin
 TEST_CASE("an allocation that does not end with a block of 2 MiB may have neighbours in it") {
     for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{2} << 20) + 1})
         CHECK(cuda::allocation{nullptr, bytes}.may_have_neighbours());
-    for (std::size_t const bytes : {std::size_t{2} << 20, std::size_t{64} << 20}) CHECK(!cuda::allocation{nullptr, bytes}.may_have_neighbours());
+    for (std::size_t const bytes : {std::size_t{2} << 20, std::size_t{64} << 20})
+        CHECK(!cuda::allocation{nullptr, bytes}.may_have_neighbours());
 }
 
 TEST_CASE("memory without a handle is refused with the reason: managed, of a pool, mapped by virtual memory calls") {
@@ -37,6 +38,7 @@ TEST_CASE("a handle has 64 bytes; anything else is a bad descriptor") {
     CHECK(cuda::detail::to_handle(bytes, "handle")[63] == std::byte{7});
     for (std::size_t const n : {std::size_t{0}, std::size_t{63}, std::size_t{65}}) {
         bytes.resize(n);
-        support::fails(ferry::errc::bad_descriptor, [&] { static_cast<void>(cuda::detail::to_handle(bytes, "handle")); });
+        support::fails(ferry::errc::bad_descriptor,
+                       [&] { static_cast<void>(cuda::detail::to_handle(bytes, "handle")); });
     }
 }

@@ -1,4 +1,5 @@
-// Staged transfers over a link that is no CUDA: every byte once, in whatever order lanes take chunks. Needs the toolkit's headers.
+// Staged transfers over a link that is no CUDA: every byte once, in whatever order lanes take chunks. Needs the
+// toolkit's headers.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/past_caches.hpp>
@@ -25,7 +26,9 @@ class late_link {
         queued_.resize(static_cast<std::size_t>(slots));
     }
     [[nodiscard]] int slots() const { return static_cast<int>(memory_.size()); }
-    [[nodiscard]] std::byte* slot(int i) const { return const_cast<std::byte*>(memory_[static_cast<std::size_t>(i)].data()); }
+    [[nodiscard]] std::byte* slot(int i) const {
+        return const_cast<std::byte*>(memory_[static_cast<std::size_t>(i)].data());
+    }
     void start(int i, void* to, void const* from, std::size_t n) {
         if (++calls_ == fail_at_) throw std::runtime_error{"injected"};
         auto& q = queued_[static_cast<std::size_t>(i)];
@@ -156,7 +159,8 @@ TEST_CASE("stores past the caches write what memcpy writes, and nothing around i
 
 TEST_CASE("fresh host memory is aligned to huge pages from 32 MiB on, writable to its end, and known as untouched") {
     ferry::cuda::fresh_host_space const space;
-    for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{32} << 20) - 1, std::size_t{32} << 20, (std::size_t{34} << 20) + 5}) {
+    for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{32} << 20) - 1,
+                                    std::size_t{32} << 20, (std::size_t{34} << 20) + 5}) {
         auto* const p = static_cast<unsigned char*>(space.allocate(bytes));
         CHECK(reinterpret_cast<std::uintptr_t>(p) % ferry::default_alignment == 0);
         bool const huge = bytes >= std::size_t{32} << 20;

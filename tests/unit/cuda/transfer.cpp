@@ -16,7 +16,8 @@ namespace detail = ferry::cuda::detail;
 
 copy_plan plan_of(list const& shape, list const& dst, list const& src) {
     static float nothing = 0;  // a plan does not look at what it is for
-    return ferry::make_copy_plan(tensor_view{&nothing, shape, dst}, tensor_view{static_cast<float const*>(&nothing), shape, src});
+    return ferry::make_copy_plan(tensor_view{&nothing, shape, dst},
+                                 tensor_view{static_cast<float const*>(&nothing), shape, src});
 }
 
 int loops(copy_plan const& p) { return detail::loops_per_copy(p, p.unit); }
@@ -39,7 +40,8 @@ void carry_out(ferry::loop_nest const& p, std::int64_t unit, std::byte* dst, std
 
 TEST_CASE("cuda: the bytes that a plan touches") {
     auto const p = plan_of({3, 4}, {4, 1}, {-10, 1});
-    auto const from = detail::reach(p, p.src_offset, p.src_strides, p.unit), to = detail::reach(p, p.dst_offset, p.dst_strides, p.unit);
+    auto const from = detail::reach(p, p.src_offset, p.src_strides, p.unit),
+               to = detail::reach(p, p.dst_offset, p.dst_strides, p.unit);
     CHECK(to.begin == 0);
     CHECK(to.size == 48);
     CHECK(from.begin == -80);
@@ -86,8 +88,9 @@ TEST_CASE("cuda: gathered forwards, copied there and scattered again is the same
         list shape, dst, src;
         std::int64_t src_first;
     };
-    for (auto const& r : {row{{10, 20}, {20, 1}, {1, 10}, 0}, row{{10, 20}, {50, 2}, {-20, -1}, 3000}, row{{4, 5, 6}, {100, 15, 2}, {-300, 7, -40}, 2000},
-                          row{{6, 7}, {7, 1}, {0, -3}, 100}, row{{6, 7}, {9, 1}, {0, 0}, 5}, row{{30, 8}, {8, 1}, {1, 1}, 0}}) {
+    for (auto const& r : {row{{10, 20}, {20, 1}, {1, 10}, 0}, row{{10, 20}, {50, 2}, {-20, -1}, 3000},
+                          row{{4, 5, 6}, {100, 15, 2}, {-300, 7, -40}, 2000}, row{{6, 7}, {7, 1}, {0, -3}, 100},
+                          row{{6, 7}, {9, 1}, {0, 0}, 5}, row{{30, 8}, {8, 1}, {1, 1}, 0}}) {
         auto const plan = plan_of(r.shape, r.dst, r.src);
         std::vector<float> expected(1000, -1), got = expected;
         auto const* const first = reinterpret_cast<std::byte const*>(source.data() + r.src_first);

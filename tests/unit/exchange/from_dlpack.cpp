@@ -209,7 +209,8 @@ TEST_CASE("R56: the producer is asked for what the request says, and what it ign
 TEST_CASE("R58: copy=False is the consumer's debt too: it never copies") {
     sim_system sim{gpu};
     stubborn p{make_array(sim, gpu, sim.make_stream(device_type::cuda), {4}), {}};
-    fails(errc::copy_needed, [&] { (void)ferry::from_dlpack<taken>(p, {.device = ferry::cpu, .copy = copy_policy::never}, sim); });
+    fails(errc::copy_needed,
+          [&] { (void)ferry::from_dlpack<taken>(p, {.device = ferry::cpu, .copy = copy_policy::never}, sim); });
     p = {};
     CHECK(sim.live_bytes() == 0);
 }
@@ -282,7 +283,8 @@ TEST_CASE("R43: a consumer with a current stream asks for it, and the import is 
     gate.open();
 }
 
-TEST_CASE("R44: an exporter that nobody told a stream is ready on the default one, which the current stream then waits for") {
+TEST_CASE(
+    "R44: an exporter that nobody told a stream is ready on the default one, which the current stream then waits for") {
     sim_system sim{gpu};
     streaming::current = sim.make_stream(device_type::cuda);
     stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};
@@ -308,7 +310,8 @@ TEST_CASE("R43: a bare device tensor must say where it is ready") {
     auto const gate = sim.close(theirs);
     auto const array = make_array(sim, gpu, theirs, {4});
     auto bare = ferry::to_dlpack(array, {.stream = theirs}, sim);
-    fails(errc::stream, [&] { (void)ferry::from_dlpack<taken>(std::move(bare), {.device = ferry::cpu}, sim); }, {"nobody said"});
+    fails(errc::stream, [&] { (void)ferry::from_dlpack<taken>(std::move(bare), {.device = ferry::cpu}, sim); },
+          {"nobody said"});
     CHECK(static_cast<bool>(bare));
     opener const other_thread{sim, gate};
     auto const got = ferry::from_dlpack<taken>(std::move(bare), {.device = ferry::cpu}, sim, theirs);
@@ -320,7 +323,11 @@ TEST_CASE("R40: a raw struct on a device without a back end is refused and relea
     float data[] = {1};
     counting_producer p{data, float32, {1}};
     p.on(2);
-    fails(errc::no_backend, [&] { (void)ferry::from_dlpack<taken>(ferry::from_dlpack(&p.raw), {.device = ferry::cpu}, ferry::host_only, ferry::already_ready); },
+    fails(errc::no_backend,
+          [&] {
+              (void)ferry::from_dlpack<taken>(ferry::from_dlpack(&p.raw), {.device = ferry::cpu}, ferry::host_only,
+                                              ferry::already_ready);
+          },
           {"<ferry/cuda.hpp>"});
     CHECK(p.deleter_calls == 1);
 }
@@ -350,7 +357,8 @@ TEST_CASE("R62: what allocate and adopt throw comes through, and the tensor is r
     {
         counting_producer p{data, float32, {2}};
         allocating::fails_to_allocate = true;
-        CHECK_THROWS_AS((void)ferry::from_dlpack<allocating>(&p.raw, {.copy = copy_policy::always}), std::runtime_error);
+        CHECK_THROWS_AS((void)ferry::from_dlpack<allocating>(&p.raw, {.copy = copy_policy::always}),
+                        std::runtime_error);
         allocating::fails_to_allocate = false;
         CHECK(p.deleter_calls == 1);
     }

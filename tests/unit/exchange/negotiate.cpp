@@ -1,5 +1,5 @@
-// negotiate() as a table: every cell of sources, targets, copy policies, versions, flags and streams against an oracle that
-// is written from the text of the rules; then the rows that are worth reading one by one.
+// negotiate() as a table: every cell of sources, targets, copy policies, versions, flags and streams against an oracle
+// that is written from the text of the rules; then the rows that are worth reading one by one.
 #include <ferry/exchange/negotiate.hpp>
 
 #include <doctest/doctest.h>
@@ -11,16 +11,16 @@
 namespace {
 
 using namespace ferry;
-constexpr auto cuda_host = device_type::cuda_host, cuda_managed = device_type::cuda_managed, ext_dev = device_type::ext_dev,
-               rocm = device_type::rocm, rocm_host = device_type::rocm_host;
+constexpr auto cuda_host = device_type::cuda_host, cuda_managed = device_type::cuda_managed,
+               ext_dev = device_type::ext_dev, rocm = device_type::rocm, rocm_host = device_type::rocm_host;
 
 constexpr device pinned{cuda_host}, managed{cuda_managed}, gpu{device_type::cuda}, gpu1{device_type::cuda, 1},
     extension{ext_dev}, amd{rocm}, amd_host{rocm_host};
-constexpr stream_token none{}, no_sync = stream_token::no_sync(), legacy_stream = stream_token::cuda_legacy_default(),
-                               thread_stream = stream_token::cuda_per_thread_default(),
-                               stream_a = stream_token::from_cuda_handle(0xA0), stream_b = stream_token::from_cuda_handle(0xB0),
-                               null_stream = stream_token::from_cuda_handle(0), rocm_stream = stream_token::rocm_default(),
-                               ext_stream = stream_token::native(ext_dev, 0xE0);
+constexpr stream_token none{},
+    no_sync = stream_token::no_sync(), legacy_stream = stream_token::cuda_legacy_default(),
+    thread_stream = stream_token::cuda_per_thread_default(), stream_a = stream_token::from_cuda_handle(0xA0),
+    stream_b = stream_token::from_cuda_handle(0xB0), null_stream = stream_token::from_cuda_handle(0),
+    rocm_stream = stream_token::rocm_default(), ext_stream = stream_token::native(ext_dev, 0xE0);
 constexpr version v1_0{1, 0}, v1_99{1, 99}, v2_0{2, 0};
 constexpr data_type f32{type_code::float_, 32}, f8{type_code::float8_e4m3fn, 8}, f4{type_code::float4_e2m1fn, 4};
 
@@ -81,7 +81,8 @@ constexpr decision expected(producer_facts p, request const& r) {
     bool const foreign = p.ready_on != none && !stream_fits(p.ready_on, p.where);
     p.ready_on = of_device(p.ready_on, p.where);
     device to = r.device ? *r.device : p.where;
-    bool const id_matters = to.type != device_type::cpu && to.type != cuda_host && to.type != rocm_host && to.type != cuda_managed;
+    bool const id_matters =
+        to.type != device_type::cpu && to.type != cuda_host && to.type != rocm_host && to.type != cuda_managed;
     if (static_cast<int>(to.type) == 5 || (id_matters && to.id < 0)) return refused(errc::device);  // R34
     if (!id_matters) to.id = 0;                                                                     // R35
     if (!stream_fits(r.stream, to)) return refused(errc::stream);
@@ -89,7 +90,7 @@ constexpr decision expected(producer_facts p, request const& r) {
     bool const legacy = r.max_version == version::legacy;  // R57
     bool const read_only = has(p.bits, flags::read_only), padded = has(p.bits, flags::subbyte_padded);
     bool const shares = can_share(p.where, to) && r.copy != copy_policy::always && !(legacy && (read_only || padded)) &&
-                        p.is_describable;  // R53, R15, R13, R21
+                        p.is_describable;                                            // R53, R15, R13, R21
     if (!shares && r.copy == copy_policy::never) return refused(errc::copy_needed);  // R54
     if (shares && !p.is_shareable) return refused(errc::not_shareable);
 
@@ -108,7 +109,8 @@ constexpr decision expected(producer_facts p, request const& r) {
     } else {
         needs_producers_stream = pending;
         if (p.where.type == device_type::cpu && to.type == device_type::cpu) d.on = none;
-        else if (finished_on_return || cares_itself) d.on = pending ? p.ready_on : none;  // no stream of the consumer's to use
+        else if (finished_on_return || cares_itself)
+            d.on = pending ? p.ready_on : none;  // no stream of the consumer's to use
         else d.on = consumer;
         if (finished_on_return && d.on != none) d.how = wait::host;
         if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.how = wait::order;
@@ -122,7 +124,8 @@ constexpr decision expected(producer_facts p, request const& r) {
 }
 
 constexpr bool agree(decision got, decision const& want) {
-    if (want.act == action::refuse) return got.act == action::refuse && got.reason == want.reason && got.cure != nullptr;
+    if (want.act == action::refuse)
+        return got.act == action::refuse && got.reason == want.reason && got.cure != nullptr;
     return got == want;
 }
 
@@ -131,12 +134,23 @@ constexpr bool agree(decision got, decision const& want) {
 template <class F>
 void for_each_exchange(F f) {
     constexpr device sources[] = {cpu, gpu, gpu1, pinned, amd, amd_host, extension, managed};
-    constexpr std::optional<device> targets[] = {std::nullopt, cpu, device{device_type::cpu, -7}, gpu, gpu1, pinned, managed,
-                                                 extension, amd, device{device_type::cuda, -1}, device{device_type{5}}};
+    constexpr std::optional<device> targets[] = {std::nullopt,
+                                                 cpu,
+                                                 device{device_type::cpu, -7},
+                                                 gpu,
+                                                 gpu1,
+                                                 pinned,
+                                                 managed,
+                                                 extension,
+                                                 amd,
+                                                 device{device_type::cuda, -1},
+                                                 device{device_type{5}}};
     constexpr copy_policy policies[] = {copy_policy::if_needed, copy_policy::always, copy_policy::never};
     constexpr version versions[] = {version::legacy, v1_0, version::current, v1_99, v2_0};
-    constexpr stream_token streams[] = {none, no_sync, legacy_stream, thread_stream, stream_a, null_stream, rocm_stream, ext_stream};
-    constexpr stream_token readies[] = {none, already_ready, legacy_stream, stream_a, stream_b, null_stream, rocm_stream, ext_stream};
+    constexpr stream_token streams[] = {none,     no_sync,     legacy_stream, thread_stream,
+                                        stream_a, null_stream, rocm_stream,   ext_stream};
+    constexpr stream_token readies[] = {none,     already_ready, legacy_stream, stream_a,
+                                        stream_b, null_stream,   rocm_stream,   ext_stream};
     for (auto const where : sources)
         for (auto const& target : targets)
             for (auto const policy : policies)
@@ -156,22 +170,23 @@ void for_each_exchange(F f) {
 
 }  // namespace
 
-TEST_CASE("R53: every cell of the table is as the rules say (R4, R11-R13, R15, R21, R34, R35, R39, R40, R43-R46, R48, R49, R54, R55, R57)") {
+TEST_CASE(
+    "R53: every cell of the table is as the rules say (R4, R11-R13, R15, R21, R34, R35, R39, R40, R43-R46, R48, R49, R54, R55, R57)") {
     std::int64_t cells = 0, wrong = 0;
     for_each_exchange([&](producer_facts const& facts, request const& wish) {
         ++cells;
         auto const got = negotiate(facts, wish);
         auto const want = expected(facts, wish);
         if (agree(got, want) || ++wrong > 5) return;
-        INFO("source ", name(facts.where.type), " ", facts.where.id, ", bits ", static_cast<int>(facts.bits), ", ready on ",
-             static_cast<int>(facts.ready_on.which()), " ", facts.ready_on.native_handle());
-        INFO("target ", wish.device ? name(wish.device->type) : "none", ", copy ", static_cast<int>(wish.copy), ", stream ",
-             static_cast<int>(wish.stream.which()), " ", wish.stream.native_handle(), ", version ", wish.max_version.major, ".",
-             wish.max_version.minor);
-        INFO("got: ", static_cast<int>(got.act), " wait ", static_cast<int>(got.how), " on ", got.on.native_handle(), " bits ",
-             static_cast<int>(got.bits), " ", name(got.reason), " ", got.cure != nullptr ? got.cure : "");
-        INFO("wanted: ", static_cast<int>(want.act), " wait ", static_cast<int>(want.how), " on ", want.on.native_handle(),
-             " bits ", static_cast<int>(want.bits), " ", name(want.reason));
+        INFO("source ", name(facts.where.type), " ", facts.where.id, ", bits ", static_cast<int>(facts.bits),
+             ", ready on ", static_cast<int>(facts.ready_on.which()), " ", facts.ready_on.native_handle());
+        INFO("target ", wish.device ? name(wish.device->type) : "none", ", copy ", static_cast<int>(wish.copy),
+             ", stream ", static_cast<int>(wish.stream.which()), " ", wish.stream.native_handle(), ", version ",
+             wish.max_version.major, ".", wish.max_version.minor);
+        INFO("got: ", static_cast<int>(got.act), " wait ", static_cast<int>(got.how), " on ", got.on.native_handle(),
+             " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ", got.cure != nullptr ? got.cure : "");
+        INFO("wanted: ", static_cast<int>(want.act), " wait ", static_cast<int>(want.how), " on ",
+             want.on.native_handle(), " bits ", static_cast<int>(want.bits), " ", name(want.reason));
         FAIL_CHECK("the decision is another");
     });
     CHECK(wrong == 0);
@@ -184,14 +199,16 @@ TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal g
         auto const d = negotiate(facts, wish);
         if (wish.copy == copy_policy::never) wrong += d.act == action::copy;
         if (wish.copy == copy_policy::always) wrong += d.act == action::share;
-        if (d.act == action::copy) wrong += !has(d.bits, flags::is_copied) || has(d.bits, flags::read_only);  // R11, R12
-        if (d.act == action::share) wrong += has(d.bits, flags::is_copied);                                  // R12
+        // R11, R12.
+        if (d.act == action::copy) wrong += !has(d.bits, flags::is_copied) || has(d.bits, flags::read_only);
+        if (d.act == action::share) wrong += has(d.bits, flags::is_copied);  // R12
         if (d.act == action::refuse) wrong += d.cure == nullptr || d.reason == errc::ok;
     });
     CHECK(wrong == 0);
 }
 
-TEST_CASE("R48: whatever was said, what goes to the CPU is waited for, and what is pending is never handed out unordered") {
+TEST_CASE(
+    "R48: whatever was said, what goes to the CPU is waited for, and what is pending is never handed out unordered") {
     std::int64_t wrong = 0;
     for_each_exchange([&](producer_facts const& facts, request const& wish) {
         auto const d = negotiate(facts, wish);
@@ -286,7 +303,8 @@ TEST_CASE("R43: a wait for a stream that nobody named is refused, and the cure i
     auto const d = negotiate({.where = gpu}, {.device = cpu});
     CHECK(d.reason == errc::stream);
     CHECK(std::string_view{d.cure != nullptr ? d.cure : ""}.find("already_ready") != std::string_view::npos);
-    CHECK(negotiate({.where = gpu}, {.stream = no_sync}).act == action::share);  // nobody waits, so nobody needs to know
+    // Nobody waits, so nobody needs to know.
+    CHECK(negotiate({.where = gpu}, {.stream = no_sync}).act == action::share);
     CHECK(negotiate({.where = gpu, .ready_on = ext_stream}, {.device = cpu}).reason == errc::stream);
 }
 
@@ -322,7 +340,8 @@ TEST_CASE("R21: packed data that begins within a byte is copied for None and Tru
 TEST_CASE("R4: the smaller minor is stamped, raised to what the type and the flags need") {
     CHECK(negotiate({.type = f32}, {.max_version = v1_0}).stamp == v1_0);
     CHECK(negotiate({.type = f8}, {.max_version = v1_0}).stamp == version{1, 1});
-    CHECK(negotiate({.bits = flags::subbyte_padded, .type = {type_code::int_, 4}}, {.max_version = v1_0}).stamp == version{1, 1});
+    CHECK(negotiate({.bits = flags::subbyte_padded, .type = {type_code::int_, 4}}, {.max_version = v1_0}).stamp ==
+          version{1, 1});
     CHECK(negotiate({.type = f32}, {}).stamp == version::current);
 }
 

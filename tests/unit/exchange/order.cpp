@@ -24,7 +24,9 @@ struct world {
 
     /// An array of six elements that `theirs` writes once the gate is open.
     explicit world(device where)
-        : theirs{sim.make_stream(where.type)}, ours{sim.make_stream(where.type)}, gate{sim.close(theirs)},
+        : theirs{sim.make_stream(where.type)},
+          ours{sim.make_stream(where.type)},
+          gate{sim.close(theirs)},
           array{make_array(sim, where, theirs, {2, 3})} {}
 };
 
@@ -101,7 +103,8 @@ TEST_CASE("R49: pinned and managed memory without a stream is finished when the 
 
 TEST_CASE("R48: device memory is copied to the CPU, finished when the call returns") {
     for (auto const where : {gpu, extension}) {
-        for (auto const stream : {stream_token{}, stream_token::no_sync()}) {  // R48: -1 is tolerated, and changes nothing
+        // R48: -1 is tolerated, and changes nothing.
+        for (auto const stream : {stream_token{}, stream_token::no_sync()}) {
             world w{where};
             opener const other_thread{w.sim, w.gate};
             auto const got = ferry::to_dlpack(w.array, {.device = ferry::cpu, .stream = stream}, w.sim);
@@ -176,7 +179,8 @@ TEST_CASE("R50: a queued copy keeps its source alive, whoever owned it") {
         managed_tensor got;
         if (how == 0) got = ferry::to_dlpack(std::move(w.array), wish, w.sim);
         if (how == 1) got = ferry::to_dlpack(w.array, wish, w.sim);
-        if (how == 2) got = ferry::to_dlpack(ferry::to_dlpack(w.array, {.stream = w.theirs}, w.sim), wish, w.sim, w.theirs);
+        if (how == 2)
+            got = ferry::to_dlpack(ferry::to_dlpack(w.array, {.stream = w.theirs}, w.sim), wish, w.sim, w.theirs);
         w.array = {};  // the last handle that the caller has
         CHECK(w.sim.live_bytes() == 2 * 6 * 4);
         w.gate.open();
@@ -222,9 +226,11 @@ TEST_CASE("R43: a wait for a stream that nobody named is refused with the cure")
 TEST_CASE("R43: streams of another family are refused, on either side") {
     world w{gpu};
     auto const foreign = w.sim.make_stream(device_type::ext_dev);
-    fails(errc::stream, [&] { (void)ferry::to_dlpack(w.array, {.stream = foreign}, w.sim); }, {"another kind of device"});
+    fails(errc::stream, [&] { (void)ferry::to_dlpack(w.array, {.stream = foreign}, w.sim); },
+          {"another kind of device"});
     w.array.ready_on = foreign;
-    fails(errc::stream, [&] { (void)ferry::to_dlpack(w.array, {.device = ferry::cpu}, w.sim); }, {"another kind of device"});
+    fails(errc::stream, [&] { (void)ferry::to_dlpack(w.array, {.device = ferry::cpu}, w.sim); },
+          {"another kind of device"});
     CHECK(w.sim.calls() == 0);
 }
 
@@ -234,7 +240,8 @@ TEST_CASE("R40: without a back end, waits and copies off the host name the heade
           {"cuda:0", "<ferry/cuda.hpp>", "ferry::cuda::system"});
     fails(errc::no_backend, [&] { (void)ferry::to_dlpack(w.array, {.stream = w.ours}); }, {"<ferry/cuda.hpp>"});
     world x{extension};
-    fails(errc::no_backend, [&] { (void)ferry::to_dlpack(x.array, {.device = ferry::cpu}); }, {"ext_dev:0", "pass a back end"});
+    fails(errc::no_backend, [&] { (void)ferry::to_dlpack(x.array, {.device = ferry::cpu}); },
+          {"ext_dev:0", "pass a back end"});
     CHECK(ferry::to_dlpack(w.array, {.stream = w.theirs}).device() == gpu);  // nothing to do, nothing needed
 }
 

@@ -34,7 +34,10 @@ struct host_array {
         for (int i = 0; i < 12; ++i) data[i] = static_cast<float>(i);
     }
     host_array(host_array&& other) noexcept
-        : data{std::exchange(other.data, nullptr)}, offset{other.offset}, rank{other.rank}, fails_to_view{other.fails_to_view} {
+        : data{std::exchange(other.data, nullptr)},
+          offset{other.offset},
+          rank{other.rank},
+          fails_to_view{other.fails_to_view} {
         for (int i = 0; i < 3; ++i) extents[i] = other.extents[i], strides[i] = other.strides[i];
         ++live_arrays;
     }
@@ -42,7 +45,8 @@ struct host_array {
         delete[] data;
         --live_arrays;
     }
-    host_array& layout(std::int64_t first, int n, std::initializer_list<std::int64_t> shape, std::initializer_list<std::int64_t> steps) {
+    host_array& layout(std::int64_t first, int n, std::initializer_list<std::int64_t> shape,
+                       std::initializer_list<std::int64_t> steps) {
         offset = first;
         rank = n;
         std::copy(shape.begin(), shape.end(), extents);
@@ -123,12 +127,12 @@ TEST_CASE("D1: an export is one allocation, with its owner, shape and strides in
 TEST_CASE("R53: copies are right whatever the layout (R25, R26, R28, R29)") {
     host_array a;
     check_copy(a, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
-    check_copy(a.layout(1, 2, {3, 2}, {4, 2}), {1, 3, 5, 7, 9, 11});                            // strided
-    check_copy(a.layout(0, 2, {4, 3}, {1, 4}), {0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});         // transposed
-    check_copy(a.layout(11, 2, {3, 2}, {-4, -1}), {11, 10, 7, 6, 3, 2});                        // negative
-    check_copy(a.layout(4, 2, {3, 2}, {0, 1}), {4, 5, 4, 5, 4, 5});                             // broadcast
-    check_copy(a.layout(7, 0, {}, {}), {7});                                                    // 0-d
-    check_copy(a.layout(0, 2, {0, 4}, {4, 1}), {});                                             // empty
+    check_copy(a.layout(1, 2, {3, 2}, {4, 2}), {1, 3, 5, 7, 9, 11});                     // strided
+    check_copy(a.layout(0, 2, {4, 3}, {1, 4}), {0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11});  // transposed
+    check_copy(a.layout(11, 2, {3, 2}, {-4, -1}), {11, 10, 7, 6, 3, 2});                 // negative
+    check_copy(a.layout(4, 2, {3, 2}, {0, 1}), {4, 5, 4, 5, 4, 5});                      // broadcast
+    check_copy(a.layout(7, 0, {}, {}), {7});                                             // 0-d
+    check_copy(a.layout(0, 2, {0, 4}, {4, 1}), {});                                      // empty
     check_copy(a.layout(0, 3, {2, 3, 2}, {6, 2, 1}), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
 }
 
@@ -176,7 +180,8 @@ TEST_CASE("R59: exports can be repeated, share the memory, and leave nothing beh
 
 TEST_CASE("R55: what cannot be shared is refused, the array stays the caller's, and a copy is the cure") {
     host_array a;
-    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, ferry::request{}); }, {"move it in", "array_traits::share", "copy_policy::always"});
+    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, ferry::request{}); },
+          {"move it in", "array_traits::share", "copy_policy::always"});
     fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never}); }, {"borrow()"});
     CHECK(a.data != nullptr);
     CHECK(ferry::to_dlpack(a, {.copy = copy_policy::always}).is_copied());
@@ -184,7 +189,8 @@ TEST_CASE("R55: what cannot be shared is refused, the array stays the caller's, 
 
 TEST_CASE("R40: another device without a back end is refused, and the array stays the caller's") {
     host_array a;
-    fails(errc::no_backend, [&] { (void)ferry::to_dlpack(std::move(a), {.device = ferry::device{ferry::device_type::cuda}}); },
+    fails(errc::no_backend,
+          [&] { (void)ferry::to_dlpack(std::move(a), {.device = ferry::device{ferry::device_type::cuda}}); },
           {"ferry::to_dlpack", "<ferry/cuda.hpp>"});
     CHECK(a.data != nullptr);
 }
@@ -192,7 +198,10 @@ TEST_CASE("R40: another device without a back end is refused, and the array stay
 TEST_CASE("R53: copy=False across devices is refused") {
     host_array a;
     fails(errc::copy_needed,
-          [&] { (void)ferry::to_dlpack(std::move(a), {.device = ferry::device{ferry::device_type::cuda}, .copy = copy_policy::never}); },
+          [&] {
+              (void)ferry::to_dlpack(std::move(a),
+                                     {.device = ferry::device{ferry::device_type::cuda}, .copy = copy_policy::never});
+          },
           {"copy=False"});
     CHECK(a.data != nullptr);
 }
@@ -210,7 +219,8 @@ TEST_CASE("R15: a legacy request for read-only data gets a copy that the legacy 
     auto* const raw = got.release_legacy();
     CHECK(raw->dl_tensor.data != a.held->data);
     raw->deleter(raw);
-    fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never, .max_version = ferry::version::legacy}); });
+    fails(errc::copy_needed,
+          [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never, .max_version = ferry::version::legacy}); });
 }
 
 TEST_CASE("R12: moving a tensor on keeps IS_COPIED, and a view of another device keeps it too") {
@@ -310,7 +320,8 @@ TEST_CASE("R68: whichever verb of the back end fails, everything is given back o
     for (auto const which : {verb::allocate, verb::copy, verb::order, verb::wait}) {
         for (bool const to_host : {false, true}) {
             sim_system sim{ferry::device_type::cuda, ferry::device{ferry::device_type::cuda, 1}};
-            auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
+            auto const theirs = sim.make_stream(ferry::device_type::cuda),
+                       ours = sim.make_stream(ferry::device_type::cuda);
             {
                 auto const a = make_array(sim, ferry::device_type::cuda, theirs, {64});
                 auto tensor = ferry::to_dlpack(a, {.stream = theirs}, sim);

@@ -34,7 +34,8 @@ struct counting_resource {
 }  // namespace
 
 TEST_CASE("R48: to_host gives finished data of every kind of memory, whatever stream produced it") {
-    for (auto const type : {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
+    for (auto const type :
+         {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
         CAPTURE(ferry::name(type));
         sim_system sim{type};
         auto const stream = sim.make_stream(type);
@@ -127,10 +128,12 @@ TEST_CASE("R53: a space lends only memory of its own device") {
     sim_system sim{device_type::cuda, device{device_type::cuda, 1}};
     auto const stream = sim.make_stream(device_type::cuda);
     auto const array = make_array(sim, device_type::cuda, stream, {4});
-    fails(errc::device, [&] {
-        (void)ferry::to_dlpack(array, {.device = device{device_type::cuda, 1}, .stream = stream},
-                               ferry::allocating_from{ferry::host_space{}, sim});
-    }, {"the space has memory on cpu", "request the space's device"});
+    fails(errc::device,
+          [&] {
+              (void)ferry::to_dlpack(array, {.device = device{device_type::cuda, 1}, .stream = stream},
+                                     ferry::allocating_from{ferry::host_space{}, sim});
+          },
+          {"the space has memory on cpu", "request the space's device"});
 }
 
 TEST_CASE("R33: a tensor that travels on is what was checked when it came, whatever others write into its struct") {
@@ -144,7 +147,8 @@ TEST_CASE("R33: a tensor that travels on is what was checked when it came, whate
         raw.dl_tensor.ndim = -5;
         raw.dl_tensor.data = nullptr;
         raw.dl_tensor.dtype.bits = 0;
-        auto const got = device_asked ? ferry::to_host(std::move(came)) : ferry::to_dlpack(std::move(came), ferry::request{});
+        auto const got =
+            device_asked ? ferry::to_host(std::move(came)) : ferry::to_dlpack(std::move(came), ferry::request{});
         CHECK(!came);
         CHECK(got.rank() == 1);
         CHECK(got.as<float, 1>()(0) == 7);

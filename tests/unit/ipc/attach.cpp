@@ -88,7 +88,8 @@ TEST_CASE("one mapping serves all tensors of a session, and stays for the next")
     auto s = share(tensor({3}));
     session importer;
     {
-        auto const a = attach(s.descriptor(), {.session = &importer}), b = attach(s.descriptor(), {.session = &importer});
+        auto const a = attach(s.descriptor(), {.session = &importer}),
+                   b = attach(s.descriptor(), {.session = &importer});
         CHECK(a.view().data() == b.view().data());
         CHECK(importer.counts().mappings == 1);
         CHECK(importer.counts().unused == 0);
@@ -173,19 +174,28 @@ TEST_CASE("each forgery is an error of its own kind, and maps nothing") {
     support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.byte_offset = -4; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.shape = {4}; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t&, t_t& t) { t.strides = {INT64_MAX / 2}; }); });
-    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t& t) { x.length = x.allocation = 1 << 20, t.shape = {1000}; }); }, {"1048576", "16396"});
-    support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.allocation = x.length = INT64_MAX; }); });
+    support::fails(errc::bad_descriptor,
+                   [&] { forged([](d_t&, m_t& x, t_t& t) { x.length = x.allocation = 1 << 20, t.shape = {1000}; }); },
+                   {"1048576", "16396"});
+    support::fails(errc::bad_descriptor,
+                   [&] { forged([](d_t&, m_t& x, t_t&) { x.allocation = x.length = INT64_MAX; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.major = 2; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.name = "/../../etc/passwd"; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.name = "/something"; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t&, m_t& x, t_t&) { x.name = ""; }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.from.pid = 1; }); }, {"origin"});
-    support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.memories.push_back(d.memories[0]); }); });
+    support::fails(errc::bad_descriptor,
+                   [&] { forged([](d_t& d, m_t&, t_t&) { d.memories.push_back(d.memories[0]); }); });
     support::fails(errc::bad_descriptor, [&] { forged([](d_t& d, m_t&, t_t&) { d.memories.clear(); }); });
-    support::fails(errc::argument, [&] { forged([](d_t& d, m_t&, t_t&) { d.root = ferry::wire::node{.format = "i"}; }); }, {"column"});
-    support::fails(errc::exporter_gone, [&] { forged([](d_t& d, m_t&, t_t&) { d.from.boot_id[3] ^= 1; }); }, {"another machine"});
-    support::fails(errc::exporter_gone, [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.id ^= 1; }); }); });
-    support::fails(errc::permission, [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.uid += 1; }); }); }, {"user"});
+    support::fails(errc::argument,
+                   [&] { forged([](d_t& d, m_t&, t_t&) { d.root = ferry::wire::node{.format = "i"}; }); }, {"column"});
+    support::fails(errc::exporter_gone, [&] { forged([](d_t& d, m_t&, t_t&) { d.from.boot_id[3] ^= 1; }); },
+                   {"another machine"});
+    support::fails(errc::exporter_gone,
+                   [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.id ^= 1; }); }); });
+    support::fails(errc::permission,
+                   [&] { forged([&](d_t&, m_t& x, t_t&) { x.name = renamed([](auto& n) { n.uid += 1; }); }); },
+                   {"user"});
     support::fails(errc::stale_handle, [&] { forged([](d_t&, m_t& x, t_t&) { x.id ^= 1; }); });
     auto const as_cuda = [](d_t&, m_t& x, t_t&) {
         x.kind = ferry::wire::memory_kind::cuda_legacy;
@@ -288,7 +298,8 @@ TEST_CASE("more importers than are counted are served, and hold the exporter bac
     {
         auto const page = raw(s, 12);
         auto const me = ferry::ipc::this_process();
-        for (int i = 0; i < control_page::max_importers; ++i) CHECK(page.control().enter(ferry::ipc::holder{me, false}) == i);
+        for (int i = 0; i < control_page::max_importers; ++i)
+            CHECK(page.control().enter(ferry::ipc::holder{me, false}) == i);
         CHECK(s.readers() == 0);
         CHECK(values(attach(s.descriptor())).size() == 3);
         CHECK(s.readers() == 1);

@@ -160,21 +160,25 @@ namespace {
 using support::sim_fault;
 
 /// Queues other values for a share's memory on a stream, and looks whether they are written within some time.
-bool is_overwritten_within(std::chrono::milliseconds limit, sim_system& sim, stream_token on, std::shared_ptr<support::sim_block> const& block) {
+bool is_overwritten_within(std::chrono::milliseconds limit, sim_system& sim, stream_token on,
+                           std::shared_ptr<support::sim_block> const& block) {
     float const next[] = {9, 9, 9, 9};
     sim.write(on, block, next, sizeof next);
     auto const is_written = std::make_shared<std::atomic<bool>>(false);
     sim.queue(on, [is_written] { *is_written = true; });
-    for (auto const end = std::chrono::steady_clock::now() + limit; !*is_written && std::chrono::steady_clock::now() < end;)
+    for (auto const end = std::chrono::steady_clock::now() + limit;
+         !*is_written && std::chrono::steady_clock::now() < end;)
         std::this_thread::sleep_for(std::chrono::milliseconds{1});
     return *is_written;
 }
 
 /// Long enough to see what must not happen, or, where a fault makes it happen, for it to happen.
-std::chrono::milliseconds patience_with(sim_fault fault) { return std::chrono::milliseconds{fault == sim_fault::none ? 20 : 5000}; }
+std::chrono::milliseconds patience_with(sim_fault fault) {
+    return std::chrono::milliseconds{fault == sim_fault::none ? 20 : 5000};
+}
 
-/// An importer queues a copy on a stream that is held, drops the tensor, and then one that it used on an idle stream. Whether
-/// the exporter's next write comes after the copy.
+/// An importer queues a copy on a stream that is held, drops the tensor, and then one that it used on an idle stream.
+/// Whether the exporter's next write comes after the copy.
 bool both_streams_are_waited_for(sim_fault fault) {
     importer child{[fault](line const& parent) {
         sim_system sim{gpu};
@@ -182,7 +186,8 @@ bool both_streams_are_waited_for(sim_fault fault) {
         session own;
         auto const busy = sim.make_stream(device_type::cuda), idle = sim.make_stream(device_type::cuda);
         auto const d = parent.receive();
-        auto first = attach(d, {.session = &own, .stream = busy}, b), second = attach(d, {.session = &own, .stream = idle}, b);
+        auto first = attach(d, {.session = &own, .stream = busy}, b),
+             second = attach(d, {.session = &own, .stream = idle}, b);
         if (b.opens_made != 1) return 2;
         auto gate = sim.close(busy);
         auto const copy = copy_later(sim, b, first, busy);
@@ -210,8 +215,8 @@ bool both_streams_are_waited_for(sim_fault fault) {
     return !is_early;
 }
 
-/// An importer drops the last tensor of a closed share while a copy that it queued is held. Whether the exporter keeps the
-/// memory until the copy has run.
+/// An importer drops the last tensor of a closed share while a copy that it queued is held. Whether the exporter keeps
+/// the memory until the copy has run.
 bool memory_stays_while_it_is_used(sim_fault fault) {
     importer child{[fault](line const& parent) {
         sim_system sim{gpu};
@@ -252,7 +257,8 @@ bool memory_stays_while_it_is_used(sim_fault fault) {
 
 }  // namespace
 
-TEST_CASE("the event of a mapping stands for all streams that it was used on; marking the last one alone would be seen") {
+TEST_CASE(
+    "the event of a mapping stands for all streams that it was used on; marking the last one alone would be seen") {
     CHECK(both_streams_are_waited_for(sim_fault::none));
     CHECK_FALSE(both_streams_are_waited_for(sim_fault::marks_last_stream_alone));
 }
@@ -443,16 +449,20 @@ TEST_CASE("memory without a handle is copied into some that has one, or refused 
         b.pooled = t.view().data();
         return t;
     };
-    support::fails(errc::not_exportable, [&] {
-        static_cast<void>(share(make(), {.session = &own, .copy = ferry::copy_policy::never, .ready_on = stream}, b));
-    }, {"stream-ordered pool"});
+    support::fails(errc::not_exportable,
+                   [&] {
+                       static_cast<void>(
+                           share(make(), {.session = &own, .copy = ferry::copy_policy::never, .ready_on = stream}, b));
+                   },
+                   {"stream-ordered pool"});
     auto s = share(make(), {.session = &own, .ready_on = stream}, b);
     CHECK(s.copied());
     CHECK(s.view().data() != b.pooled);
     CHECK(sim.races() == 0);
     CHECK(sim.live_bytes() == 16);
     CHECK(sim.read<float>(static_cast<float*>(s.view().data()) + 3) == 4);
-    auto always = share(written(sim, stream, {5, 6, 7, 8}), {.session = &own, .copy = ferry::copy_policy::always, .ready_on = stream}, b);
+    auto always = share(written(sim, stream, {5, 6, 7, 8}),
+                        {.session = &own, .copy = ferry::copy_policy::always, .ready_on = stream}, b);
     CHECK(always.copied());
     auto const a = attach(s.descriptor(), {.session = &own}, b);
     CHECK(a.view().data() == s.view().data());  // an alias: a handle does not open where it was made

@@ -1,5 +1,6 @@
-// The two state machines of the lifetime protocol, alone and against each other: every interleaving of an exporter and two
-// importers, with messages under way, deaths and hang-ups, up to a number of steps: 5, or what FERRY_IPC_DEPTH says.
+// The two state machines of the lifetime protocol, alone and against each other: every interleaving of an exporter and
+// two importers, with messages under way, deaths and hang-ups, up to a number of steps: 5, or what FERRY_IPC_DEPTH
+// says.
 #include <ferry/ipc/protocol.hpp>
 
 #include "support/fails.hpp"
@@ -37,7 +38,8 @@ struct state_of {
         out += '/';
         for (auto b : c.held) number(out, b);
         out += '/';
-        for (auto const& w : c.waiting) number(out, w.request), number(out, w.after), number(out, w.until - now), out += w.name;
+        for (auto const& w : c.waiting)
+            number(out, w.request), number(out, w.after), number(out, w.until - now), out += w.name;
         return out;
     }
     static std::string shared(exporter const& e) {
@@ -89,8 +91,8 @@ struct peer {
     protocol::importer machine;
     std::deque<protocol::message> up, down;
     bool alive = true, connected = true, exit_told = false, hang_up_told = false;
-    std::uint64_t request = 0;     // outstanding, or 0
-    std::uint64_t seen = 0;        // the newest generation
+    std::uint64_t request = 0;  // outstanding, or 0
+    std::uint64_t seen = 0;     // the newest generation
 };
 
 struct world {
@@ -116,7 +118,8 @@ struct world {
             for (auto const& p : peers) {
                 if (!p.alive || !reads) continue;
                 promise(!p.machine.reads(e.buffer), "what is told reusable or freeable is read by nobody");
-                promise(e.kind != event::what::freeable || !p.machine.holds(e.buffer), "what is told freeable is mapped by nobody");
+                promise(e.kind != event::what::freeable || !p.machine.holds(e.buffer),
+                        "what is told freeable is mapped by nobody");
             }
         }
         for (auto& p : peers)
@@ -129,23 +132,27 @@ struct world {
             if (!p.alive) continue;
             for (auto const& l : p.machine.leases()) {
                 promise(exporter.is_read(l.buffer), "a buffer that a live importer reads is known as read");
-                promise(content.at(l.buffer) == l.generation, "a buffer is not written again while a live importer reads it");
+                promise(content.at(l.buffer) == l.generation,
+                        "a buffer is not written again while a live importer reads it");
             }
-            for (auto const& [buffer, last] : p.machine.held()) promise(exporter.is_held(buffer), "a buffer that a live importer maps is known as held");
+            for (auto const& [buffer, last] : p.machine.held())
+                promise(exporter.is_held(buffer), "a buffer that a live importer maps is known as held");
         }
     }
 
     static constexpr int per_peer = 10, of_exporter = 5, actions = 2 * per_peer + of_exporter;
     static char const* name(int a) {
-        static char const* const peers_do[] = {"asks",   "asks for the next", "acknowledges", "releases",  "forgets",
-                                               "sends",  "receives",          "hangs up",     "dies",      "is found dead"};
+        static char const* const peers_do[] = {
+            "asks",  "asks for the next", "acknowledges", "releases", "forgets",
+            "sends", "receives",          "hangs up",     "dies",     "is found dead"};
         static char const* const exporter_does[] = {"publishes", "withdraws", "retires", "waits", "closes"};
         return a < 2 * per_peer ? peers_do[a % per_peer] : exporter_does[a - 2 * per_peer];
     }
 
     /// Does it, if it can be done here.
     bool act(int a) {
-        bool const did = a < 2 * per_peer ? act(static_cast<std::uint64_t>(a / per_peer), a % per_peer) : act_exporter(a - 2 * per_peer);
+        bool const did = a < 2 * per_peer ? act(static_cast<std::uint64_t>(a / per_peer), a % per_peer)
+                                          : act_exporter(a - 2 * per_peer);
         if (did) flush();
         return did;
     }
@@ -200,7 +207,8 @@ struct world {
                 return true;
             default:
                 if (!p.alive && !p.exit_told) return p.exit_told = true, exporter.exited(k + 1), true;
-                if (p.connected || p.hang_up_told || !p.up.empty()) return false;  // what was sent is read before the end
+                // What was sent is read before the end.
+                if (p.connected || p.hang_up_told || !p.up.empty()) return false;
                 return p.hang_up_told = true, exporter.hung_up(k + 1), true;
         }
     }
@@ -260,14 +268,17 @@ struct world {
         for (std::uint64_t const buffer : {1U, 2U}) {
             bool held = false;
             for (auto const& p : peers) held = held || (p.alive && p.machine.holds(buffer));
-            promise(held || (!exporter.is_read(buffer) && !exporter.is_held(buffer)) || anybody_hung_up_alive(), "what nobody keeps is free");
+            promise(held || (!exporter.is_read(buffer) && !exporter.is_held(buffer)) || anybody_hung_up_alive(),
+                    "what nobody keeps is free");
         }
         for (auto& p : peers) p.alive = p.connected = false;
         settle();
         promise(exporter.is_idle(), "nothing is held once every importer is gone");
         promise(exporter.counts().clients == 0, "no importer is remembered once it is gone");
     }
-    [[nodiscard]] bool anybody_hung_up_alive() const { return (peers[0].alive && !peers[0].connected) || (peers[1].alive && !peers[1].connected); }
+    [[nodiscard]] bool anybody_hung_up_alive() const {
+        return (peers[0].alive && !peers[0].connected) || (peers[1].alive && !peers[1].connected);
+    }
 
     [[nodiscard]] std::string state() const {
         std::string each[2];
@@ -290,7 +301,8 @@ struct world {
 
 /// Depth first; a state that was searched as deep before is not searched again.
 struct search {
-    std::unordered_map<std::uint64_t, int> seen;  // a hash of 64 bits: two of a million states meet with odds of 1 in 10^7
+    // A hash of 64 bits: two of a million states meet with odds of 1 in 10^7.
+    std::unordered_map<std::uint64_t, int> seen;
     std::vector<int> path;
     std::size_t states = 0, steps = 0;
 
@@ -320,7 +332,9 @@ struct search {
             from(start, depth);
         } catch (broken const& b) {
             std::string how;
-            for (int const a : path) how += std::string{a < 2 * world::per_peer ? (a < world::per_peer ? "1 " : "2 ") : "exporter "} + world::name(a) + ", ";
+            for (int const a : path)
+                how += std::string{a < 2 * world::per_peer ? (a < world::per_peer ? "1 " : "2 ") : "exporter "} +
+                       world::name(a) + ", ";
             FAIL_CHECK(b.what, ": after ", how);
         }
         MESSAGE(states, " states, ", steps, " steps");
@@ -334,7 +348,8 @@ int depth(int otherwise) {
 
 }  // namespace
 
-TEST_CASE("IPC: no interleaving of two importers lets a buffer be written or freed under a reader, or leaves anybody waiting") {
+TEST_CASE(
+    "IPC: no interleaving of two importers lets a buffer be written or freed under a reader, or leaves anybody waiting") {
     search s;
     SUBCASE("from the beginning") { s.run(world{}, depth(5)); }
     SUBCASE("with a publication") {

@@ -40,7 +40,8 @@ void set(std::vector<std::byte>& bytes, std::size_t at, std::uint64_t value, std
 }
 
 void refuses(std::vector<std::byte> const& bytes, char const* why) {
-    std::vector<std::byte> const exact{bytes};  // its end is the end of its block: a read too far is seen by AddressSanitizer
+    // Its end is the end of its block: a read too far is seen by AddressSanitizer.
+    std::vector<std::byte> const exact{bytes};
     support::fails(ferry::errc::bad_descriptor, [&] { static_cast<void>(from_bytes(exact)); }, {why});
 }
 
@@ -61,7 +62,15 @@ TEST_CASE("IPC: a message is the same bytes everywhere") {
         constexpr auto digits = "0123456789abcdef";
         hex += {digits[std::to_integer<int>(b) >> 4], digits[std::to_integer<int>(b) & 15]};
     }
-    CHECK(hex == "46490100" "28000000" "0100000000000000" "0200000000000000" "0300000000000000" "04030201" "0200" "6162");
+    CHECK(hex ==
+          "46490100"
+          "28000000"
+          "0100000000000000"
+          "0200000000000000"
+          "0300000000000000"
+          "04030201"
+          "0200"
+          "6162");
 }
 
 TEST_CASE("IPC: a message cut anywhere is refused") {
@@ -122,7 +131,8 @@ TEST_CASE("IPC: lengths and values that are forged are refused before anything i
 
 TEST_CASE("IPC: the largest messages that are made fit") {
     CHECK(to_bytes(granted{1, 2, 3, 4, 5, true, 8, std::vector<std::byte>(max_descriptor)}).size() <= max_message);
-    CHECK(to_bytes(listing{1, true, std::vector<entry>(128, entry{std::string(max_name, 'x'), 1, 2, 3, 4, 5, 6, 7})}).size() <= max_message);
+    CHECK(to_bytes(listing{1, true, std::vector<entry>(128, entry{std::string(max_name, 'x'), 1, 2, 3, 4, 5, 6, 7})})
+              .size() <= max_message);
 }
 
 TEST_CASE("IPC: a name is short and can be shown") {

@@ -26,9 +26,10 @@ TEST_CASE("a name says whose segment it is, and is read back") {
 
 TEST_CASE("nothing else is a name: no path leads out of the folder") {
     for (auto const* text :
-         {"", "/", "ferry-1-2-3-4-5", "/ferry-", "/ferry-1-2-3-4", "/ferry-1-2-3-4-", "/ferry-1-2-3-4-5-6", "/ferry-1-2-3-4-5/", "/ferry-01-2-3-4-5",
-          "/ferry-1-2-3-4-5\n", "/ferry-1-2-3--4-5", "/ferry-1-2-3-4-+5", "/ferry-1-2-3-4- 5", "/ferry-1-2-3-4-0x5", "/../ferry-1-2-3-4-5",
-          "/ferry-1-2-3-4-../5", "/ferry-1-2-4294967296-4-5", "/ferry-1-2-3-4-18446744073709551616", "/ferry-1-2-3-4-99999999999999999999"})
+         {"", "/", "ferry-1-2-3-4-5", "/ferry-", "/ferry-1-2-3-4", "/ferry-1-2-3-4-", "/ferry-1-2-3-4-5-6",
+          "/ferry-1-2-3-4-5/", "/ferry-01-2-3-4-5", "/ferry-1-2-3-4-5\n", "/ferry-1-2-3--4-5", "/ferry-1-2-3-4-+5",
+          "/ferry-1-2-3-4- 5", "/ferry-1-2-3-4-0x5", "/../ferry-1-2-3-4-5", "/ferry-1-2-3-4-../5",
+          "/ferry-1-2-4294967296-4-5", "/ferry-1-2-3-4-18446744073709551616", "/ferry-1-2-3-4-99999999999999999999"})
         CHECK_MESSAGE(!parse_segment_name(text), text);
     CHECK_FALSE(parse_segment_name(std::string_view{"/ferry-1-2-3-4-5\0", 17}));
 }

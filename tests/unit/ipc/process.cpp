@@ -37,7 +37,9 @@ TEST_CASE("this process lives, and is another one in the child of a fork") {
     CHECK(me.boot_id != ferry::wire::uuid{});
     CHECK(this_process() == me);
     CHECK_FALSE(has_ended(me.pid, me.start_time));
-    CHECK(support::in_child([&] { return this_process() == me ? 1 : this_process().boot_id == me.boot_id ? 0 : 2; }) == 0);
+    CHECK(support::in_child([&] {
+              return this_process() == me ? 1 : this_process().boot_id == me.boot_id ? 0 : 2;
+          }) == 0);
 }
 
 TEST_CASE("a number without its process, or with a later one, is an ended process") {
@@ -99,10 +101,13 @@ TEST_CASE("a process whose main thread has left the others alone is alive") {
 
 TEST_CASE("a process may be called anything") {
     ferry::ipc::detail::process_stat s;
-    CHECK(ferry::ipc::detail::parse_stat("7 (a) b) R 1 2) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2", s));
+    CHECK(
+        ferry::ipc::detail::parse_stat("7 (a) b) R 1 2) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2", s));
     CHECK(s.state == 'Z');
     CHECK(s.threads == 3);
     CHECK(s.start_time == 987654);
-    for (auto const* text : {"", "7", "7 (a", "7 (a)", "7 (a) Z", "7 (a) Z 1 2 3", "7 (a) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3", "7 (a) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 x 0 9"})
+    for (auto const* text :
+         {"", "7", "7 (a", "7 (a)", "7 (a) Z", "7 (a) Z 1 2 3", "7 (a) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3",
+          "7 (a) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 x 0 9"})
         CHECK_FALSE(ferry::ipc::detail::parse_stat(text, s));
 }

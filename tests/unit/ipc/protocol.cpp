@@ -64,7 +64,8 @@ struct scene {
     std::string events() {
         static char const* const words[] = {"acknowledged", "reusable", "freeable", "condemned", "removed"};
         std::string all;
-        for (auto const& n : e.take_events()) all += words[static_cast<int>(n.kind)] + std::string{" "} + std::to_string(n.buffer) + ", ";
+        for (auto const& n : e.take_events())
+            all += words[static_cast<int>(n.kind)] + std::string{" "} + std::to_string(n.buffer) + ", ";
         return all;
     }
 };
@@ -82,7 +83,8 @@ TEST_CASE("IPC: a grant says what there is to map, and file descriptors come wit
     CHECK(other.lease != first.lease);
 }
 
-TEST_CASE("IPC: a replaced buffer is reusable when the last reader acknowledges, and freeable when the last mapping is released") {
+TEST_CASE(
+    "IPC: a replaced buffer is reusable when the last reader acknowledges, and freeable when the last mapping is released") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const one = s.grant(1), two = s.grant(2);
@@ -267,7 +269,8 @@ TEST_CASE("IPC: an importer has ended when its process has exited and its socket
     CHECK(s.e.counts().clients == 0);
 }
 
-TEST_CASE("IPC: an importer that gave everything back and hangs up is forgotten; one that did not counts against the bound") {
+TEST_CASE(
+    "IPC: an importer that gave everything back and hangs up is forgotten; one that did not counts against the bound") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     s.grant(1);
@@ -296,7 +299,8 @@ TEST_CASE("IPC: an importer that hung up is told nothing and heard no more") {
 }
 
 TEST_CASE("IPC: an exporter's words from an importer end the connection, not what it reads") {
-    for (message const& m : {message{granted{}}, message{refused{}}, message{done{}}, message{closing{}}, message{withdrawn{}}, message{listing{}}, message{counted{}}}) {
+    for (message const& m : {message{granted{}}, message{refused{}}, message{done{}}, message{closing{}},
+                             message{withdrawn{}}, message{listing{}}, message{counted{}}}) {
         scene s;
         s.e.publish("a", 1, some, 0, 0);
         s.grant(1);
@@ -464,16 +468,21 @@ TEST_CASE("IPC: an importer acknowledges what it was granted, once, and releases
 }
 
 TEST_CASE("IPC: an importer notices who is no exporter") {
-    for (message const& m : {message{attach{}}, message{acknowledge{}}, message{release{}}, message{ping{}}, message{list{}}, message{drop{}}, message{count{}}}) {
+    for (message const& m : {message{attach{}}, message{acknowledge{}}, message{release{}}, message{ping{}},
+                             message{list{}}, message{drop{}}, message{count{}}}) {
         importer i;
         support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(m)); }, {"an importer's words"});
     }
     importer i;
     auto const asked = i.ask("a", 0, 0), pinged = i.ask(ping{}), listed = i.ask(list{}), counting = i.ask(count{});
     support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(done{asked})); }, {"another question"});
-    support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(granted{pinged, 1, 1, 1, 1, true, 0, {}})); }, {"another question"});
-    support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(counted{listed, {}})); }, {"another question"});
-    support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(listing{counting, false, {}})); }, {"another question"});
+    support::fails(errc::bad_descriptor,
+                   [&] { static_cast<void>(i.received(granted{pinged, 1, 1, 1, 1, true, 0, {}})); },
+                   {"another question"});
+    support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(counted{listed, {}})); },
+                   {"another question"});
+    support::fails(errc::bad_descriptor, [&] { static_cast<void>(i.received(listing{counting, false, {}})); },
+                   {"another question"});
     CHECK_FALSE(i.received(done{99}).has_value());
     CHECK_FALSE(i.received(refused{99, reason::closed}).has_value());
     CHECK_FALSE(i.received(refused{0, reason::permission}).has_value());

@@ -17,8 +17,8 @@ namespace {
 std::byte memory[4096];
 std::byte* const at = memory + 1024;
 
-byte_range of(std::array<std::int64_t, 2> shape, std::array<std::int64_t, 2> strides, ferry::data_type type = ferry::dtype_of<float>,
-              flags bits = flags::none) {
+byte_range of(std::array<std::int64_t, 2> shape, std::array<std::int64_t, 2> strides,
+              ferry::data_type type = ferry::dtype_of<float>, flags bits = flags::none) {
     return range_of(tensor_view{static_cast<void*>(at), type, shape, strides, ferry::cpu, bits});
 }
 
@@ -28,7 +28,8 @@ TEST_CASE("a range reaches from the first element to the end of the last") {
     CHECK(of({2, 3}, {3, 1}) == byte_range{at, 24, 0});
     CHECK(of({2, 3}, {1, 2}) == byte_range{at, 24, 0});
     CHECK(of({2, 3}, {30, 2}) == byte_range{at, 4 * 35, 0});
-    CHECK(range_of(tensor_view{reinterpret_cast<float*>(at), ferry::shape_view{nullptr, 0}}) == byte_range{at, 4, 0});  // R25
+    // R25.
+    CHECK(range_of(tensor_view{reinterpret_cast<float*>(at), ferry::shape_view{nullptr, 0}}) == byte_range{at, 4, 0});
 }
 
 TEST_CASE("R28: element 0 of reversed tensors lies inside of the range") {

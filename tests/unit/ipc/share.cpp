@@ -68,16 +68,20 @@ bool enter_namespace() {
     if (unshare(CLONE_NEWNS) == 0) return true;
     auto const same = [](auto id) { return std::to_string(id) + ' ' + std::to_string(id) + " 1"; };
     auto const uids = same(geteuid()), gids = same(getegid());
-    auto const tell = [](char const* file, std::string const& text) { return static_cast<bool>(std::ofstream{file} << text << std::flush); };
-    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && tell("/proc/self/uid_map", uids) && tell("/proc/self/setgroups", "deny") &&
-           tell("/proc/self/gid_map", gids);
+    auto const tell = [](char const* file, std::string const& text) {
+        return static_cast<bool>(std::ofstream{file} << text << std::flush);
+    };
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && tell("/proc/self/uid_map", uids) &&
+           tell("/proc/self/setgroups", "deny") && tell("/proc/self/gid_map", gids);
 }
 /// Gives this process a /dev/shm of 1 MiB of its own, for good: in a child.
 bool enter_small_shm() {
-    return enter_namespace() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") == 0;
+    return enter_namespace() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") == 0;
 }
 bool lacks_small_shm() {
-    return support::lacks(support::in_child([] { return enter_small_shm() ? 0 : 1; }) == 0, "no mount namespace of one's own, for a /dev/shm that may fill up");
+    return support::lacks(support::in_child([] { return enter_small_shm() ? 0 : 1; }) == 0,
+                          "no mount namespace of one's own, for a /dev/shm that may fill up");
 }
 
 }  // namespace
@@ -101,7 +105,8 @@ TEST_CASE("a tensor of ordinary memory is copied once and attached without anoth
 
 TEST_CASE("what cannot be shared where it lies, and must not be copied, is an error") {
     auto t = tensor({2, 3});
-    support::fails(errc::copy_needed, [&] { static_cast<void>(share(std::move(t), {.copy = copy_policy::never})); }, {"shared_space"});
+    support::fails(errc::copy_needed, [&] { static_cast<void>(share(std::move(t), {.copy = copy_policy::never})); },
+                   {"shared_space"});
     CHECK(values(t).size() == 6);  // still ours
     support::fails(errc::consumed, [] { static_cast<void>(share(managed_tensor{})); });
     CHECK(support::segments(getpid()).empty());
@@ -168,8 +173,9 @@ TEST_CASE("R19, R13: packed elements travel packed, padded ones padded") {
     };
     for (auto const bits : {flags::none, flags::subbyte_padded}) {
         auto const t = [&] {
-            return ferry::make_managed(bytes{{0x21, 0x43, 0x05, 4, 5}},
-                                       [&](bytes& b) { return ferry::tensor_view{static_cast<void*>(b.memory.data()), f4, {b.shape}, {}, ferry::cpu, bits}; });
+            return ferry::make_managed(bytes{{0x21, 0x43, 0x05, 4, 5}}, [&](bytes& b) {
+                return ferry::tensor_view{static_cast<void*>(b.memory.data()), f4, {b.shape}, {}, ferry::cpu, bits};
+            });
         };
         auto s = share(t());
         CHECK(s.descriptor().memories[0].length == (bits == flags::none ? 3 : 5));
@@ -208,7 +214,8 @@ TEST_CASE("closing ends attaches at once, and those who have it keep it") {
     s.close();
     CHECK_FALSE(s.is_open());
     support::fails(errc::exporter_gone, [&] { map(s); });
-    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, {.session = &importer})); });  // cached, and closed
+    // Cached, and closed.
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, {.session = &importer})); });
     CHECK(values(before) == std::vector<float>{0, 1, 2});
     CHECK(values(s.view()) == std::vector<float>{0, 1, 2});
     CHECK(support::segments(getpid()).empty());
@@ -258,7 +265,8 @@ TEST_CASE("storage that is shared already is shared again without a copy, and ea
     CHECK(support::segments(getpid()).empty());
     auto last = share(s.tensor(), {.session = &own});  // no name leads there any more
     CHECK(last.copied());
-    support::fails(errc::copy_needed, [&] { static_cast<void>(share(third.tensor(), {.session = &own, .copy = copy_policy::never})); });
+    support::fails(errc::copy_needed,
+                   [&] { static_cast<void>(share(third.tensor(), {.session = &own, .copy = copy_policy::never})); });
 }
 
 TEST_CASE("copy_policy::always copies what is shared already") {
@@ -369,7 +377,8 @@ TEST_CASE("a /dev/shm that fills up never ends in SIGBUS" * doctest::skip(lacks_
     CHECK(status == 0);
 }
 
-TEST_CASE("two threads that want the last room: one of them at most gets it, and nothing of the other is left" * doctest::skip(lacks_small_shm())) {
+TEST_CASE("two threads that want the last room: one of them at most gets it, and nothing of the other is left" *
+          doctest::skip(lacks_small_shm())) {
     int const status = support::in_child([] {
         if (!enter_small_shm()) return 6;
         session own;
@@ -409,7 +418,8 @@ TEST_CASE("a fresh segment is written without a fault for each page") {
     constexpr std::ptrdiff_t pages = 1024;
     auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), bytes = pages * page;
     void* const p = space.allocate(bytes);
-    unique_fd const map{open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};  // a word for each page; bit 63: it is mapped
+    // A word for each page; bit 63: it is mapped.
+    unique_fd const map{open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
     std::vector<std::uint64_t> words(static_cast<std::size_t>(pages));
     auto const at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(p) / page * 8);
     REQUIRE(pread(map.get(), words.data(), static_cast<std::size_t>(pages * 8), at) == static_cast<ssize_t>(pages * 8));
@@ -480,10 +490,13 @@ TEST_CASE("memory of devices needs a back end that has handles, and pinned memor
     auto const make = [&](ferry::device where) {
         auto memory = sim.make_memory(where, 16);
         auto* const p = memory.data();
-        return ferry::make_managed(std::move(memory), ferry::tensor_view{p, ferry::dtype_of<float>, {shape}, {}, where});
+        return ferry::make_managed(std::move(memory),
+                                   ferry::tensor_view{p, ferry::dtype_of<float>, {shape}, {}, where});
     };
-    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda, 0}))); }, {"ferry/cuda/ipc.hpp"});
-    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda, 0}), sim)); }, {"ferry/cuda/ipc.hpp"});
+    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda, 0}))); },
+                   {"ferry/cuda/ipc.hpp"});
+    support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda, 0}), sim)); },
+                   {"ferry/cuda/ipc.hpp"});
     support::fails(errc::no_backend, [&] { static_cast<void>(share(make({device_type::cuda_host, 0}))); });
     auto pinned = make({device_type::cuda_host, 0});
     auto const stream = sim.make_stream(device_type::cuda_host);
@@ -492,7 +505,8 @@ TEST_CASE("memory of devices needs a back end that has handles, and pinned memor
     float const data[] = {5, 6, 7, 8};
     sim.write(stream, block.block(), data, sizeof data);
     auto* const p = block.data();
-    auto late = ferry::make_managed(std::move(block), ferry::tensor_view{p, ferry::dtype_of<float>, {shape}, {}, {device_type::cuda_host, 0}});
+    auto late = ferry::make_managed(
+        std::move(block), ferry::tensor_view{p, ferry::dtype_of<float>, {shape}, {}, {device_type::cuda_host, 0}});
     std::thread opener{[&] {
         sim.until_host_waits();
         gate.open();

@@ -45,7 +45,12 @@ device const gpu{device_type::cuda, 0};
 column numbers(std::vector<std::int32_t> values = {1, 2, 3, 4}) {
     auto owner = std::make_shared<std::vector<std::int32_t>>(std::move(values));
     column_buffer const buffers[] = {{}, {owner->data(), static_cast<std::int64_t>(4 * owner->size())}};
-    return ferry::make_column({.format = "i", .name = "x", .length = static_cast<std::int64_t>(owner->size()), .buffers = buffers, .metadata = {"\1\0\0\0\1\0\0\0a\1\0\0\0b", 14}}, owner);
+    return ferry::make_column({.format = "i",
+                               .name = "x",
+                               .length = static_cast<std::int64_t>(owner->size()),
+                               .buffers = buffers,
+                               .metadata = {"\1\0\0\0\1\0\0\0a\1\0\0\0b", 14}},
+                              owner);
 }
 
 }  // namespace
@@ -97,8 +102,11 @@ TEST_CASE("an attached column is read-only, keeps the memory, and says what its 
 TEST_CASE("what children share is in the memory once") {
     auto const x = numbers(std::vector<std::int32_t>(5000, 7));
     column_buffer const none[] = {{}};
-    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 5000, .buffers = x.view().buffers()}, {.format = "i", .name = "b", .length = 5000, .buffers = x.view().buffers()}};
-    auto const s = share(ferry::make_column({.format = "+s", .length = 5000, .buffers = none, .children = children}, x.owner()));
+    ferry::column_parts const children[] = {
+        {.format = "i", .name = "a", .length = 5000, .buffers = x.view().buffers()},
+        {.format = "i", .name = "b", .length = 5000, .buffers = x.view().buffers()}};
+    auto const s =
+        share(ferry::make_column({.format = "+s", .length = 5000, .buffers = none, .children = children}, x.owner()));
     auto const& root = std::get<node>(s.descriptor().root);
     CHECK(root.children[0].buffers[1] == root.children[1].buffers[1]);
     CHECK(s.descriptor().memories.size() == 1);
@@ -108,9 +116,13 @@ TEST_CASE("what children share is in the memory once") {
 TEST_CASE("what slices have in common is in the memory once, and is attached and shared again so") {
     auto const x = numbers(std::vector<std::int32_t>(5000, 7));
     column_buffer const none[] = {{}};
-    ferry::column_parts const children[] = {{.format = "i", .name = "a", .length = 4999, .buffers = x.view().buffers()}, {.format = "i", .name = "b", .length = 4999, .offset = 1, .buffers = x.view().buffers()}};
+    ferry::column_parts const children[] = {
+        {.format = "i", .name = "a", .length = 4999, .buffers = x.view().buffers()},
+        {.format = "i", .name = "b", .length = 4999, .offset = 1, .buffers = x.view().buffers()}};
     session own, other;
-    auto const s = share(ferry::make_column({.format = "+s", .length = 4999, .buffers = none, .children = children}, x.owner()), {.session = &own});
+    auto const s =
+        share(ferry::make_column({.format = "+s", .length = 4999, .buffers = none, .children = children}, x.owner()),
+              {.session = &own});
     auto const& root = std::get<node>(s.descriptor().root);
     CHECK(root.children[0].buffers[1] == root.children[1].buffers[1]);
     CHECK(root.children[1].offset == 1);
@@ -123,8 +135,11 @@ TEST_CASE("what slices have in common is in the memory once, and is attached and
     CHECK(field.copied());
     CHECK(support::shown(field.column()) == support::shown(attached.child("b")));
     ferry::column_parts const beside[] = {{.format = "i", .name = "a", .length = 3, .buffers = x.view().buffers()}};
-    ferry::column_parts const uneven[] = {{.format = "+s", .name = "few", .length = 3, .buffers = none, .children = beside}, {.format = "+w:1000", .name = "all", .length = 3, .buffers = none, .children = {children, 1}}};
-    auto const both = share(ferry::make_column({.format = "+s", .length = 3, .buffers = none, .children = uneven}, x.owner()));
+    ferry::column_parts const uneven[] = {
+        {.format = "+s", .name = "few", .length = 3, .buffers = none, .children = beside},
+        {.format = "+w:1000", .name = "all", .length = 3, .buffers = none, .children = {children, 1}}};
+    auto const both =
+        share(ferry::make_column({.format = "+s", .length = 3, .buffers = none, .children = uneven}, x.owner()));
     auto const few = attach_column(both.descriptor(), {.session = &other}).child("few");
     auto const cut = share(few, {.session = &other});  // three items, of a buffer of thousands
     CHECK(cut.copied());
@@ -146,7 +161,8 @@ TEST_CASE("what is shared, attached or allocated in shared memory is shared agai
     auto const mine = ferry::compact(numbers(), ferry::ipc::shared_space{own});
     CHECK_FALSE(share(mine, {.session = &own, .copy = copy_policy::never}).copied());
     CHECK(share(mine, {.session = &own, .copy = copy_policy::always}).copied());
-    fails(errc::copy_needed, [&] { static_cast<void>(share(numbers(), {.session = &own, .copy = copy_policy::never})); }, {"compact()"});
+    fails(errc::copy_needed,
+          [&] { static_cast<void>(share(numbers(), {.session = &own, .copy = copy_policy::never})); }, {"compact()"});
 }
 
 TEST_CASE("tensors and columns are attached by the call of their kind") {
@@ -168,10 +184,13 @@ TEST_CASE("descriptors of columns that lie are refused before anything is read")
     refused(errc::bad_descriptor, [](auto&, node& n) { n.buffers[1].length = 1 << 20; }, "/column/buffers/1");
     refused(errc::bad_descriptor, [](auto&, node& n) { n.buffers[1].offset = 1 << 20; }, "/column/buffers/1");
     refused(errc::bad_descriptor, [](auto& d, node&) { d.memories.push_back(d.memories[0]); }, "one memory");
-    refused(errc::bad_descriptor, [](auto& d, node&) { d.memories[0].length = d.memories[0].allocation = 1 << 20; }, "1048576");
+    refused(
+        errc::bad_descriptor, [](auto& d, node&) { d.memories[0].length = d.memories[0].allocation = 1 << 20; },
+        "1048576");
     refused(errc::bad_column, [](auto&, node& n) { n.length = 5; }, "x: data buffer holds 16 bytes, needs 20");
     refused(errc::bad_column, [](auto&, node& n) { n.offset = 1; }, "x: data buffer holds 16 bytes, needs 20");
-    refused(errc::bad_column, [](auto&, node& n) { n.buffers[1].length = 8; }, "x: data buffer holds 8 bytes, needs 16");
+    refused(
+        errc::bad_column, [](auto&, node& n) { n.buffers[1].length = 8; }, "x: data buffer holds 8 bytes, needs 16");
     refused(errc::bad_column, [](auto&, node& n) { n.buffers[1] = {}; }, "x: data buffer is null");
     refused(errc::bad_column, [](auto&, node& n) { n.buffers.pop_back(); }, "1 buffers");
     refused(errc::bad_column, [](auto&, node& n) { n.null_count = 2; }, "null count");
@@ -190,7 +209,8 @@ TEST_CASE("descriptors of columns that lie are refused before anything is read")
 
 TEST_CASE("a name that cannot travel is refused, and nothing is left") {
     auto const x = numbers();
-    auto const bad = ferry::make_column({.format = "i", .name = "\xff", .length = 4, .buffers = x.view().buffers()}, x.owner());
+    auto const bad =
+        ferry::make_column({.format = "i", .name = "\xff", .length = 4, .buffers = x.view().buffers()}, x.owner());
     fails(errc::bad_descriptor, [&] { static_cast<void>(share(bad)); }, {"/column/name"});
     CHECK(support::segments(getpid()).empty());
 }

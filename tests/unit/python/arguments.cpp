@@ -44,13 +44,15 @@ TEST_CASE("R45: what stream numbers mean on ROCm") {
     CHECK(stream("None", device_type::rocm).is_none());
     CHECK(stream("-1", device_type::rocm).is_no_sync());
     CHECK(stream("4096", device_type::rocm).native_handle() == 4096);
-    for (auto const* bad : {"1", "2", "-2"}) CHECK(is_value_error([&] { static_cast<void>(stream(bad, device_type::rocm)); }));
+    for (auto const* bad : {"1", "2", "-2"})
+        CHECK(is_value_error([&] { static_cast<void>(stream(bad, device_type::rocm)); }));
 }
 
 TEST_CASE("R46: the CPU takes None and -1") {
     CHECK(stream("None", device_type::cpu).is_none());
     CHECK(stream("-1", device_type::cpu).is_no_sync());
-    for (auto const* bad : {"0", "1", "2", "4096"}) CHECK(is_value_error([&] { static_cast<void>(stream(bad, device_type::cpu)); }));
+    for (auto const* bad : {"0", "1", "2", "4096"})
+        CHECK(is_value_error([&] { static_cast<void>(stream(bad, device_type::cpu)); }));
 }
 
 TEST_CASE("R44, R45: a token goes back to the number that it came from") {
@@ -71,7 +73,8 @@ TEST_CASE("R57: versions as they are asked for") {
     CHECK(of("(1, 0)") == version{1, 0});
     CHECK(of("[1, 2]") == version{1, 2});
     CHECK(of("(2**70, 2**70)") == version{0xFFFFFFFF, 0xFFFFFFFF});
-    for (auto const* bad : {"1", "()", "(1,)", "(1, -1)", "(1, 'x')", "(1, 2, 3)"}) CHECK(is_value_error([&] { static_cast<void>(of(bad)); }));
+    for (auto const* bad : {"1", "()", "(1,)", "(1, -1)", "(1, 'x')", "(1, 2, 3)"})
+        CHECK(is_value_error([&] { static_cast<void>(of(bad)); }));
 }
 
 TEST_CASE("R53: copy is None, True or False, and nothing that is equal to them") {
@@ -79,7 +82,8 @@ TEST_CASE("R53: copy is None, True or False, and nothing that is equal to them")
     CHECK(detail::copy_from(Py_None) == copy_policy::if_needed);
     CHECK(detail::copy_from(Py_True) == copy_policy::always);
     CHECK(detail::copy_from(Py_False) == copy_policy::never);
-    for (auto const* bad : {"0", "1", "1.0", "''"}) CHECK(is_value_error([&] { static_cast<void>(detail::copy_from(support::eval(bad).get())); }));
+    for (auto const* bad : {"0", "1", "1.0", "''"})
+        CHECK(is_value_error([&] { static_cast<void>(detail::copy_from(support::eval(bad).get())); }));
 }
 
 TEST_CASE("R34: devices by name, pair and object") {
@@ -92,10 +96,12 @@ TEST_CASE("R34: devices by name, pair and object") {
     CHECK(of("'cuda_managed:1'") == ferry::device{device_type::cuda_managed, 1});
     CHECK(of("'rocm:3'") == ferry::device{device_type::rocm, 3});
     CHECK(of("(2, 5)") == ferry::device{device_type::cuda, 5});
-    CHECK(of("type('D', (), {'__dlpack_device__': lambda self: (13, 0)})()") == ferry::device{device_type::cuda_managed, 0});
-    for (auto const* bad : {"''", "'gpu'", "'cuda:'", "'cuda:x'", "'cuda:-1'", "'cuda:1 '", "'cuda:99999999999'", "'unknown'", "(1,)", "3", "None",
-                            "(2**40, 0)", "type('D', (), {'__dlpack_device__': lambda self: 3})()", "type('D', (), {'__dlpack_device__': lambda self: (1, 0)})",
-                            "'cuda\\0'"}) {
+    CHECK(of("type('D', (), {'__dlpack_device__': lambda self: (13, 0)})()") ==
+          ferry::device{device_type::cuda_managed, 0});
+    for (auto const* bad :
+         {"''", "'gpu'", "'cuda:'", "'cuda:x'", "'cuda:-1'", "'cuda:1 '", "'cuda:99999999999'", "'unknown'", "(1,)",
+          "3", "None", "(2**40, 0)", "type('D', (), {'__dlpack_device__': lambda self: 3})()",
+          "type('D', (), {'__dlpack_device__': lambda self: (1, 0)})", "'cuda\\0'"}) {
         INFO(std::string{bad});
         CHECK_FALSE(of(bad));
         CHECK(support::taken_error(PyExc_ValueError) != "");
@@ -103,8 +109,9 @@ TEST_CASE("R34: devices by name, pair and object") {
     CHECK_FALSE(of("type('D', (), {'__dlpack_device__': lambda self: {}[1]})()"));
     support::taken_error(PyExc_KeyError);
     for (auto* error : {PyExc_AttributeError, PyExc_TypeError}) {  // of the method, not for want of it
-        auto const* text = error == PyExc_AttributeError ? "type('D', (), {'__dlpack_device__': lambda self: self.missing})()"
-                                                         : "type('D', (), {'__dlpack_device__': lambda self: 1 + ''})()";
+        auto const* text = error == PyExc_AttributeError
+                               ? "type('D', (), {'__dlpack_device__': lambda self: self.missing})()"
+                               : "type('D', (), {'__dlpack_device__': lambda self: 1 + ''})()";
         CHECK_FALSE(of(text));
         CHECK(support::taken_error(error) != "");
     }

@@ -31,7 +31,8 @@ reference stream_of(std::vector<column> chunks) {
 
 /// An object whose `__arrow_c_stream__` gives the capsule.
 reference producer_of(reference const& capsule) {
-    auto object = support::eval("type('Producer', (), {'__arrow_c_stream__': lambda self, schema=None: self.capsule})()");
+    auto object =
+        support::eval("type('Producer', (), {'__arrow_c_stream__': lambda self, schema=None: self.capsule})()");
     REQUIRE(PyObject_SetAttrString(object.get(), "capsule", capsule.get()) == 0);
     return object;
 }
@@ -57,7 +58,8 @@ TEST_CASE("a stream of one chunk is shared by its importer, and chunks are joine
     {
         auto const one = ferry::python::column_from_python(producer_of(stream_of({ints(owner)})).get());
         CHECK(one.view().buffers()[1].data == numbers);
-        auto const joined = ferry::python::column_from_python(producer_of(stream_of({ints(owner), ints(std::move(owner))})).get());
+        auto const joined =
+            ferry::python::column_from_python(producer_of(stream_of({ints(owner), ints(std::move(owner))})).get());
         CHECK(joined.length() == 6);
         CHECK(joined.values<std::int32_t>()[5] == 3);
         CHECK(!alive.expired());

@@ -65,7 +65,9 @@ TEST_CASE("R5: a capsule of a tensor without deleter ends quietly") {
     support::start_python();
     counting_producer p{values, support::float32, {2, 3}};
     p.raw.deleter = nullptr;
-    { reference const capsule{ferry::python::detail::make_capsule(&p.raw)}; }
+    {
+        reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+    }
     CHECK(p.deleter_calls == 0);
 }
 

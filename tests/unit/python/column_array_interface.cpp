@@ -31,7 +31,8 @@ reference forged(std::string const& text) {
         "import types, __main__\n"
         "def of(typestr, data, **more):\n"
         "    return types.SimpleNamespace(__cuda_array_interface__={'version': 3, 'shape': (10,), 'typestr': typestr, 'data': (data, False), **more})\n"
-        "x = " + text + "\n";
+        "x = " +
+        text + "\n";
     reference const done{PyRun_String(source.c_str(), Py_file_input, scope.get(), scope.get())};
     REQUIRE(done);
     return reference{Py_NewRef(PyDict_GetItemString(scope.get(), "x"))};
@@ -135,17 +136,22 @@ TEST_CASE("work that is pending on the streams of numbers and mask is waited for
     CHECK(waited == 0);
     column_of("of('<i4', numbers, stream=1, mask=of('<t1', bits, stream=7))");
     CHECK(waited == 2);
-    column_of("of('<i4', numbers, mask=of('|b1', flags, version=1))");  // which had no word for it: the legacy default stream
+    // Which had no word for it: the legacy default stream.
+    column_of("of('<i4', numbers, mask=of('|b1', flags, version=1))");
     CHECK(waited == 3);
 }
 
 TEST_CASE("masks that say nothing of the numbers are refused") {
     CHECK(refusal("of('<i4', numbers, mask=of('<i4', numbers))", PyExc_BufferError).find("'<t1'") != std::string::npos);
-    CHECK(refusal("of('<i4', numbers, mask=of('|b1', flags, mask=of('|b1', flags)))", PyExc_BufferError).find("mask has a mask") != std::string::npos);
+    CHECK(refusal("of('<i4', numbers, mask=of('|b1', flags, mask=of('|b1', flags)))", PyExc_BufferError)
+              .find("mask has a mask") != std::string::npos);
     CHECK(refusal("of('|b1', flags, mask=of('<t1', bits))", PyExc_BufferError).find("'|b1'") != std::string::npos);
-    CHECK(refusal("of('<i4', numbers, mask=3)", PyExc_ValueError).find("no __cuda_array_interface__") != std::string::npos);
-    CHECK(refusal("of('<i4', numbers, mask=of('<t1', bits, strides=(1,)))", PyExc_BufferError).find("strides") != std::string::npos);
-    CHECK(refusal("of('<t1', bits)", PyExc_BufferError).find("typestr") != std::string::npos);  // only masks are of bits
+    CHECK(refusal("of('<i4', numbers, mask=3)", PyExc_ValueError).find("no __cuda_array_interface__") !=
+          std::string::npos);
+    CHECK(refusal("of('<i4', numbers, mask=of('<t1', bits, strides=(1,)))", PyExc_BufferError).find("strides") !=
+          std::string::npos);
+    // Only masks are of bits.
+    CHECK(refusal("of('<t1', bits)", PyExc_BufferError).find("typestr") != std::string::npos);
     CHECK(refusal("of('<i4', numbers, mask=of('<t2', bits))", PyExc_BufferError).find("<t2") != std::string::npos);
     CHECK(code("of('<i4', numbers, mask=of('<t1', bits, shape=(9,)))") == ferry::errc::shape);
     CHECK(code("of('<i4', numbers, mask=of('<t1', 0))") == ferry::errc::null_data);  // not a column without nulls
@@ -158,8 +164,11 @@ TEST_CASE("masks that say nothing of the numbers are refused") {
 TEST_CASE("elements and mask must lie in one place") {
     waiting const b;
     auto const x = forged("of('<i4', numbers, mask=of('<t1', bits))");
-    auto const apart = [](void const* p) { return ferry::device{p == bits ? ferry::device_type::cuda : ferry::device_type::cuda_managed, 0}; };
-    CHECK_THROWS_WITH_AS(static_cast<void>(py::detail::column_of_array(x.get(), apart, b, {})), doctest::Contains("different devices"), ferry::error);
+    auto const apart = [](void const* p) {
+        return ferry::device{p == bits ? ferry::device_type::cuda : ferry::device_type::cuda_managed, 0};
+    };
+    CHECK_THROWS_WITH_AS(static_cast<void>(py::detail::column_of_array(x.get(), apart, b, {})),
+                         doctest::Contains("different devices"), ferry::error);
 }
 
 TEST_CASE("a column says its validity as a mask that keeps it, and takes it back") {
@@ -203,6 +212,7 @@ TEST_CASE("what the interface cannot say is no attribute") {
     CHECK(refused(c.slice(1, 4)).find("within a byte") != std::string::npos);
     CHECK(refused(column_of("of('|b1', flags)")).find("only numbers") != std::string::npos);
     CHECK(refused(ferry::column{}).find("only numbers") != std::string::npos);
-    reference const without{py::detail::describe_column(column_of("of('<i4', numbers)").slice(1, 4), ferry::already_ready, owner.get())};
+    reference const without{
+        py::detail::describe_column(column_of("of('<i4', numbers)").slice(1, 4), ferry::already_ready, owner.get())};
     CHECK(PyDict_GetItemString(without.get(), "mask") == Py_None);
 }

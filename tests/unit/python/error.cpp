@@ -25,14 +25,17 @@ std::string translated(PyObject* type, F f) {
 
 TEST_CASE("R81: what cannot travel is a BufferError") {
     using enum ferry::errc;
-    for (auto const code : {version, device, dtype, rank, shape, overflow, null_data, strides, read_only, no_backend, null_struct, not_shareable, flags,
-                            not_exportable, same_process, already_mapped, no_context, unsupported_platform})
+    for (auto const code :
+         {version, device, dtype, rank, shape, overflow, null_data, strides, read_only, no_backend, null_struct,
+          not_shareable, flags, not_exportable, same_process, already_mapped, no_context, unsupported_platform})
         CHECK(translated(PyExc_BufferError, [&] { fail_with(code); }).find("the message") != std::string::npos);
 }
 
 TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError") {
-    CHECK(translated(PyExc_BufferError, [] { fail_with(ferry::errc::copy_needed); }).find("message") != std::string::npos);
-    CHECK(translated(PyExc_ValueError, [] { fail_with(ferry::errc::copy_needed); }).find("message") != std::string::npos);
+    CHECK(translated(PyExc_BufferError, [] { fail_with(ferry::errc::copy_needed); }).find("message") !=
+          std::string::npos);
+    CHECK(translated(PyExc_ValueError, [] { fail_with(ferry::errc::copy_needed); }).find("message") !=
+          std::string::npos);
     ferry::python::reference const one{ferry::python::copy_needed_class()}, two{ferry::python::copy_needed_class()};
     CHECK(one.get() == two.get());
 }
@@ -56,5 +59,6 @@ TEST_CASE("R81: the other classes") {
 
 TEST_CASE("an error that is set already goes through, and one that is not is said to be missing") {
     CHECK(translated(PyExc_OSError, [] { ferry::python::raise(PyExc_OSError, "mine"); }) == "mine");
-    CHECK(translated(PyExc_SystemError, [] { throw ferry::python::error_is_set{}; }).find("none is set") != std::string::npos);
+    CHECK(translated(PyExc_SystemError, [] { throw ferry::python::error_is_set{}; }).find("none is set") !=
+          std::string::npos);
 }

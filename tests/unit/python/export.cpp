@@ -6,7 +6,8 @@
 
 namespace {
 
-/// Shared storage that a resize replaces, as a vector's elements are: who holds a view of the old ones reads freed memory.
+/// Shared storage that a resize replaces, as a vector's elements are: who holds a view of the old ones reads freed
+/// memory.
 struct growing_array {
     std::shared_ptr<std::vector<float>> values;
     std::int64_t size = 0;
@@ -31,14 +32,16 @@ ferry::python::reference growing_number() {
     ferry::python::reference const globals{PyDict_New()}, function{PyCFunction_New(&grow_method, nullptr)};
     PyDict_SetItemString(globals.get(), "grow", function.get());
     PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-    ferry::python::reference made{PyRun_String("type('N', (), {'__index__': lambda self: grow()})()", Py_eval_input, globals.get(), globals.get())};
+    ferry::python::reference made{PyRun_String("type('N', (), {'__index__': lambda self: grow()})()", Py_eval_input,
+                                               globals.get(), globals.get())};
     REQUIRE(made);
     return made;
 }
 
 /// Replaces the array's storage before it copies, as another thread may once the GIL is given away.
 struct interrupting_back_end : ferry::host_back_end {
-    void copy(ferry::copy_plan const& plan, void* dst, ferry::device, void const* src, ferry::device, ferry::stream_token) const {
+    void copy(ferry::copy_plan const& plan, void* dst, ferry::device, void const* src, ferry::device,
+              ferry::stream_token) const {
         subject->resize(1000);
         ferry::copy_on_host(plan, dst, src);
     }

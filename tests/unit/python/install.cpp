@@ -57,7 +57,8 @@ TEST_CASE("an immutable type is refused, and the message names the cure") {
     auto* const type = make_type(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE);
     for (auto* t : {type, &PyLong_Type}) {
         CHECK_FALSE(install(t));
-        CHECK(support::taken_error(PyExc_TypeError).find("PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE") != std::string::npos);
+        CHECK(support::taken_error(PyExc_TypeError).find("PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE") !=
+              std::string::npos);
         CHECK(PyObject_HasAttrString(reinterpret_cast<PyObject*>(t), "__dlpack__") == 0);
     }
 }

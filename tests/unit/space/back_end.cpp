@@ -29,14 +29,18 @@ TEST_CASE("D9: a space over a back end reaches host memory of its own, and off t
     CHECK(!ferry::allocating_from{device_space{}}.reaches(device_type::cuda));  // host code would fault there
     support::sim_system sim{device_type::cuda};
     CHECK(ferry::allocating_from{device_space{}, sim}.reaches(device_type::cuda));
-    support::fails(ferry::errc::device, [&] { (void)ferry::allocating_from{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
+    support::fails(ferry::errc::device,
+                   [&] { (void)ferry::allocating_from{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
                    {"the result is wanted on cpu, the space has memory on cuda"});
 }
 
 TEST_CASE("R40: what a back end does not reach is named, with the header that does") {
     auto const where = std::source_location::current();
-    support::fails(ferry::errc::no_backend, [&] { ferry::detail::require_reach(ferry::host_only, device{device_type::cuda, 3}, "ferry::test", where); },
-                   {"ferry::test", "cuda:3", "<ferry/cuda.hpp>"});
-    support::fails(ferry::errc::no_backend, [&] { ferry::detail::require_reach(ferry::host_only, device_type::metal, "ferry::test", where); },
+    support::fails(
+        ferry::errc::no_backend,
+        [&] { ferry::detail::require_reach(ferry::host_only, device{device_type::cuda, 3}, "ferry::test", where); },
+        {"ferry::test", "cuda:3", "<ferry/cuda.hpp>"});
+    support::fails(ferry::errc::no_backend,
+                   [&] { ferry::detail::require_reach(ferry::host_only, device_type::metal, "ferry::test", where); },
                    {"metal:0", "pass a back end for it"});
 }

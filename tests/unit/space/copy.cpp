@@ -35,13 +35,16 @@ TEST_CASE("R29: a copy through a broadcast, into read-only memory or of another 
 
 TEST_CASE("R40: memory off the host needs a back end") {
     float here[6] = {};
-    fails(errc::no_backend, [&] { (void)ferry::copy(tensor_view{here, six}, tensor_view{here, six, {}, device_type::cuda}); },
+    fails(errc::no_backend,
+          [&] { (void)ferry::copy(tensor_view{here, six}, tensor_view{here, six, {}, device_type::cuda}); },
           {"ferry::copy", "<ferry/cuda.hpp>"});
-    fails(errc::no_backend, [&] { (void)ferry::copy(tensor_view{here, six, {}, device_type::ext_dev}, tensor_view{here, six}); });
+    fails(errc::no_backend,
+          [&] { (void)ferry::copy(tensor_view{here, six, {}, device_type::ext_dev}, tensor_view{here, six}); });
 }
 
 TEST_CASE("R43: the data is there when copy returns, behind all that its stream had to do") {
-    for (auto const type : {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
+    for (auto const type :
+         {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
         CAPTURE(ferry::name(type));
         sim_system sim{type};
         auto const stream = sim.make_stream(type);
@@ -50,7 +53,10 @@ TEST_CASE("R43: the data is there when copy returns, behind all that its stream 
         float const values[] = {1, 2, 3, 4, 5, 6};
         sim.write(stream, memory.block(), values, sizeof values);
         float to[6] = {};
-        std::thread other_thread{[&] { sim.until_host_waits(); gate.open(); }};
+        std::thread other_thread{[&] {
+            sim.until_host_waits();
+            gate.open();
+        }};
         ferry::copy(tensor_view{to, six}, tensor_view{static_cast<float*>(memory.data()), six, {}, type}, sim, stream);
         CHECK(to[5] == 6.0f);
         CHECK(sim.calls(verb::wait) == 1);
@@ -64,7 +70,8 @@ TEST_CASE("R43: a copy to a device has arrived when it returns, and its host mem
     auto const stream = sim.make_stream(device_type::ext_dev);
     auto const memory = sim.make_memory(device_type::ext_dev, 24);
     float values[] = {1, 2, 3, 4, 5, 6};
-    ferry::copy(tensor_view{static_cast<float*>(memory.data()), six, {}, device_type::ext_dev}, tensor_view{values, six}, sim, stream);
+    ferry::copy(tensor_view{static_cast<float*>(memory.data()), six, {}, device_type::ext_dev},
+                tensor_view{values, six}, sim, stream);
     CHECK(sim.read<float>(static_cast<float*>(memory.data()) + 5) == 6.0f);
 }
 
@@ -82,7 +89,8 @@ TEST_CASE("R44: a null stream is refused before anything is queued, and no strea
 TEST_CASE("R26: an empty copy is no call") {
     sim_system sim{device_type::cuda};
     std::int64_t const nothing[] = {0, 3};
-    tensor_view const there{static_cast<float*>(nullptr), nothing, {}, device_type::cuda}, here{static_cast<float*>(nullptr), nothing};
+    tensor_view const there{static_cast<float*>(nullptr), nothing, {}, device_type::cuda},
+        here{static_cast<float*>(nullptr), nothing};
     CHECK(ferry::copy(here, there, sim, stream_token::cuda_legacy_default()) == 0);
     CHECK(sim.calls() == 0);
 }

@@ -48,8 +48,7 @@ TEST_CASE("a copy does not convert: other dtypes are refused by name") {
 }
 
 TEST_CASE("a dtype of other bits or lanes is another dtype") {
-    ferry::data_type const plain{ferry::type_code::float_, 32},
-        pair{ferry::type_code::float_, 32, 2};
+    ferry::data_type const plain{ferry::type_code::float_, 32}, pair{ferry::type_code::float_, 32, 2};
     CHECK(plan_failure({data, plain, line}, {data, pair, line}).code == ferry::errc::dtype);
 }
 
@@ -103,7 +102,8 @@ TEST_CASE("R26: elements without memory behind them are neither read nor written
     CHECK(f.code == ferry::errc::null_data);
     CHECK(says(f, "the source"));
     CHECK(says(plan_failure(nowhere, {data, line}), "the destination"));
-    CHECK(plan_failure({static_cast<float*>(nullptr), none}, {static_cast<float*>(nullptr), none}).code == ferry::errc::ok);
+    CHECK(plan_failure({static_cast<float*>(nullptr), none}, {static_cast<float*>(nullptr), none}).code ==
+          ferry::errc::ok);
 }
 
 TEST_CASE("a list of strides that is shorter than that of the extents is not read beyond its end") {

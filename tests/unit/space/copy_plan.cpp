@@ -15,8 +15,7 @@ namespace {
 using ferry::copy_kind;
 using list = std::vector<std::int64_t>;
 constexpr ferry::data_type u8{ferry::type_code::uint, 8}, f32{ferry::type_code::float_, 32},
-    u4{ferry::type_code::uint, 4}, u6x3{ferry::type_code::uint, 6, 3},
-    f64x8{ferry::type_code::float_, 64, 8};
+    u4{ferry::type_code::uint, 4}, u6x3{ferry::type_code::uint, 6, 3}, f64x8{ferry::type_code::float_, 64, 8};
 
 struct side {
     list strides;  // in elements; empty: compact
@@ -35,14 +34,12 @@ struct expected {
     std::int32_t zero_bits = 0;
 };
 
-ferry::copy_plan plan_of(ferry::data_type type, list const& shape, side const& dst,
-                         side const& src) {
+ferry::copy_plan plan_of(ferry::data_type type, list const& shape, side const& dst, side const& src) {
     static std::byte memory[64];
     auto const view = [&](side const& s) {
-        return ferry::tensor_view{
-            memory,     type,
-            shape,      s.strides.empty() ? ferry::strides_view{} : s.strides,
-            ferry::cpu, s.padded ? ferry::flags::subbyte_padded : ferry::flags::none};
+        return ferry::tensor_view{memory,     type,
+                                  shape,      s.strides.empty() ? ferry::strides_view{} : s.strides,
+                                  ferry::cpu, s.padded ? ferry::flags::subbyte_padded : ferry::flags::none};
     };
     return ferry::make_copy_plan(view(dst), view(src));
 }
@@ -99,8 +96,7 @@ TEST_CASE("R27: strides of dimensions of extent 1 mean nothing") {
 TEST_CASE("a cut-out is rows") {
     check(plan_of(f32, {3, 4}, {}, {{10, 1}}), {copy_kind::rows, 16, 0, 0, {{3, 16, 40}}});
     check(plan_of(f32, {3, 4}, {{10, 1}}, {{20, 1}}), {copy_kind::rows, 16, 0, 0, {{3, 40, 80}}});
-    check(plan_of(f32, {2, 3, 4}, {}, {{60, 10, 1}}),
-          {copy_kind::rows, 16, 0, 0, {{2, 48, 240}, {3, 16, 40}}});
+    check(plan_of(f32, {2, 3, 4}, {}, {{60, 10, 1}}), {copy_kind::rows, 16, 0, 0, {{2, 48, 240}, {3, 16, 40}}});
 }
 
 TEST_CASE("dimensions that both layouts step through evenly are one") {
@@ -122,34 +118,28 @@ TEST_CASE("R29: a repeated source has stride 0") {
     check(plan_of(f32, {5}, {}, {{0}}), {copy_kind::gather, 4, 0, 0, {{5, 4, 0}}});
     check(plan_of(f32, {2, 3, 5}, {}, {{0, 0, 0}}), {copy_kind::gather, 4, 0, 0, {{30, 4, 0}}});
     check(plan_of(f32, {3, 5}, {}, {{0, 1}}), {copy_kind::rows, 20, 0, 0, {{3, 20, 0}}});
-    check(plan_of(f32, {3, 5}, {}, {{1, 0}}),
-          {copy_kind::gather, 4, 0, 0, {{3, 20, 4}, {5, 4, 0}}});
+    check(plan_of(f32, {3, 5}, {}, {{1, 0}}), {copy_kind::gather, 4, 0, 0, {{3, 20, 4}, {5, 4, 0}}});
 }
 
 TEST_CASE("a transpose has the destination's fastest dimension last and the source's before it") {
-    check(plan_of(f32, {3, 5}, {}, {{1, 3}}),
-          {copy_kind::transpose, 4, 0, 0, {{3, 20, 4}, {5, 4, 12}}});
+    check(plan_of(f32, {3, 5}, {}, {{1, 3}}), {copy_kind::transpose, 4, 0, 0, {{3, 20, 4}, {5, 4, 12}}});
     // The outermost dimension of the destination is the source's fastest.
     check(plan_of(f32, {2, 3, 5}, {}, {{1, 12, 2}}),
           {copy_kind::transpose, 4, 0, 0, {{3, 20, 48}, {2, 60, 4}, {5, 4, 8}}});
     // Planes to pixels: the rows of a plane are one dimension.
-    check(plan_of(u8, {8, 6, 3}, {}, {{6, 1, 48}}),
-          {copy_kind::transpose, 1, 0, 0, {{48, 3, 1}, {3, 1, 48}}});
+    check(plan_of(u8, {8, 6, 3}, {}, {{6, 1, 48}}), {copy_kind::transpose, 1, 0, 0, {{48, 3, 1}, {3, 1, 48}}});
 }
 
 TEST_CASE("pairs that stay together are transposed as units") {
-    check(plan_of(f32, {3, 5, 2}, {}, {{2, 6, 1}}),
-          {copy_kind::transpose, 8, 0, 0, {{3, 40, 8}, {5, 8, 24}}});
+    check(plan_of(f32, {3, 5, 2}, {}, {{2, 6, 1}}), {copy_kind::transpose, 8, 0, 0, {{3, 40, 8}, {5, 8, 24}}});
 }
 
 TEST_CASE("units of a cache line are rows in any order") {
-    check(plan_of(f64x8, {3, 5}, {}, {{1, 3}}),
-          {copy_kind::rows, 64, 0, 0, {{3, 320, 64}, {5, 64, 192}}});
+    check(plan_of(f64x8, {3, 5}, {}, {{1, 3}}), {copy_kind::rows, 64, 0, 0, {{3, 320, 64}, {5, 64, 192}}});
 }
 
 TEST_CASE("the destination's order decides: an odd one is sorted") {
-    check(plan_of(f32, {3, 5}, {{1, 3}}, {}),
-          {copy_kind::transpose, 4, 0, 0, {{5, 12, 4}, {3, 4, 20}}});
+    check(plan_of(f32, {3, 5}, {{1, 3}}, {}), {copy_kind::transpose, 4, 0, 0, {{5, 12, 4}, {3, 4, 20}}});
 }
 
 TEST_CASE("R19: packed elements that fill whole bytes are copied as bytes") {
@@ -242,16 +232,12 @@ static_assert(noexcept(ferry::copy_on_host(ferry::copy_plan{}, nullptr, nullptr)
 constexpr std::int64_t shape[] = {4, 6}, transposed[] = {1, 4}, reversed[] = {-6, -1};
 constexpr float numbers[24] = {};
 float target[24];
-constexpr ferry::copy_plan turn =
-    ferry::make_copy_plan({target, shape}, {numbers, shape, transposed});
+constexpr ferry::copy_plan turn = ferry::make_copy_plan({target, shape}, {numbers, shape, transposed});
 static_assert(turn.kind == copy_kind::transpose && turn.rank == 2 && turn.unit == 4);
 static_assert(turn.extents[0] == 4 && turn.dst_strides[0] == 24 && turn.src_strides[0] == 4);
-static_assert(ferry::make_copy_plan({target, shape}, {numbers, shape}).kind ==
-              copy_kind::contiguous);
-static_assert(ferry::make_copy_plan({target, shape}, {numbers, shape, reversed}).src_strides[0] ==
-              -4);
-static_assert(ferry::make_copy_plan({target, shape, reversed}, {numbers, shape}).dst_offset ==
-              -23 * 4);
+static_assert(ferry::make_copy_plan({target, shape}, {numbers, shape}).kind == copy_kind::contiguous);
+static_assert(ferry::make_copy_plan({target, shape}, {numbers, shape, reversed}).src_strides[0] == -4);
+static_assert(ferry::make_copy_plan({target, shape, reversed}, {numbers, shape}).dst_offset == -23 * 4);
 static_assert(ferry::copy_plan{}.kind == copy_kind::empty);
 
 }  // namespace

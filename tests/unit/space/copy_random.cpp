@@ -23,14 +23,11 @@ class generator {
    public:
     explicit generator(std::uint64_t seed) : engine_{seed} {}
 
-    std::int64_t below(std::int64_t n) {
-        return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n));
-    }
+    std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n)); }
     bool chance(int percent) { return below(100) < percent; }
 
     std::vector<std::int64_t> shape() {
-        if (chance(4))
-            return {1 + below(3), 20 + below(130), 20 + below(130)};  // whole tiles and edges
+        if (chance(4)) return {1 + below(3), 20 + below(130), 20 + below(130)};  // whole tiles and edges
         auto const rank = static_cast<std::size_t>(below(7));
         std::vector<std::int64_t> result(rank);
         std::int64_t room = chance(2) ? 8192 : chance(10) ? 1500 : 160;
@@ -39,11 +36,9 @@ class generator {
             extent = chance(15) ? 1 : chance(25) ? 1 + below(room) : 1 + below(room < 9 ? room : 9);
             room = room / extent > 0 ? room / extent : 1;
         }
-        if (rank > 0 && chance(2))
-            result[static_cast<std::size_t>(below(static_cast<std::int64_t>(rank)))] = 0;
+        if (rank > 0 && chance(2)) result[static_cast<std::size_t>(below(static_cast<std::int64_t>(rank)))] = 0;
         for (std::size_t i = rank; i > 1; --i)
-            std::swap(result[i - 1],
-                      result[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+            std::swap(result[i - 1], result[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
         return result;
     }
 
@@ -54,10 +49,8 @@ class generator {
         for (std::size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
         if (chance(60))
             for (std::size_t i = order.size(); i > 1; --i)
-                std::swap(order[i - 1],
-                          order[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
-        int const gaps = chance(50) ? 0 : 40, flips = chance(60) ? 0 : 40,
-                  repeats = may_repeat && chance(30) ? 40 : 0;
+                std::swap(order[i - 1], order[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+        int const gaps = chance(50) ? 0 : 40, flips = chance(60) ? 0 : 40, repeats = may_repeat && chance(30) ? 40 : 0;
         std::int64_t step = chance(20) ? 1 + below(3) : 1;
         for (auto const i : order) {
             if (shape[i] == 1 && chance(50)) {
@@ -81,10 +74,9 @@ class generator {
             std::uint8_t bits;
             std::uint16_t lanes;
         };
-        constexpr choice choices[] = {{8, 1},  {16, 1}, {8, 3},  {32, 1}, {16, 3}, {64, 1}, {32, 3},
-                                      {64, 2}, {32, 5}, {64, 4}, {8, 5},  {8, 7},  {8, 11}, {64, 5},
-                                      {64, 9}, {1, 1},  {2, 1},  {3, 1},  {4, 1},  {5, 1},  {6, 1},
-                                      {7, 1},  {4, 2},  {4, 3},  {6, 3},  {1, 9},  {3, 33}};
+        constexpr choice choices[] = {{8, 1},  {16, 1}, {8, 3}, {32, 1}, {16, 3}, {64, 1}, {32, 3}, {64, 2}, {32, 5},
+                                      {64, 4}, {8, 5},  {8, 7}, {8, 11}, {64, 5}, {64, 9}, {1, 1},  {2, 1},  {3, 1},
+                                      {4, 1},  {5, 1},  {6, 1}, {7, 1},  {4, 2},  {4, 3},  {6, 3},  {1, 9},  {3, 33}};
         auto const c = choices[below(sizeof choices / sizeof choices[0])];
         return {ferry::type_code::uint, c.bits, c.lanes};
     }
@@ -125,10 +117,8 @@ void set_bit(std::vector<std::uint8_t>& bytes, std::int64_t at, bool value) {
 }
 
 // What a copy means, said as plainly as possible.
-void oracle(layout const& d, storage& dst, layout const& s, storage const& src,
-            ferry::data_type type) {
-    auto const dst_bits = ferry::bits_per_element(type, d.padded),
-               src_bits = ferry::bits_per_element(type, s.padded);
+void oracle(layout const& d, storage& dst, layout const& s, storage const& src, ferry::data_type type) {
+    auto const dst_bits = ferry::bits_per_element(type, d.padded), src_bits = ferry::bits_per_element(type, s.padded);
     auto const both = dst_bits < src_bits ? dst_bits : src_bits;
     std::int64_t count = 1;
     for (auto const extent : d.shape) count *= extent;
@@ -142,11 +132,9 @@ void oracle(layout const& d, storage& dst, layout const& s, storage const& src,
         to = dst.first * 8 + to * dst_bits;
         from = src.first * 8 + from * src_bits;
         if ((dst_bits | src_bits) % 8 == 0) {
-            std::memcpy(dst.bytes.data() + to / 8, src.bytes.data() + from / 8,
-                        static_cast<std::size_t>(both / 8));
+            std::memcpy(dst.bytes.data() + to / 8, src.bytes.data() + from / 8, static_cast<std::size_t>(both / 8));
         } else {
-            for (std::int64_t b = 0; b < both; ++b)
-                set_bit(dst.bytes, to + b, get_bit(src.bytes, from + b));
+            for (std::int64_t b = 0; b < both; ++b) set_bit(dst.bytes, to + b, get_bit(src.bytes, from + b));
             for (std::int64_t b = both; b < dst_bits; ++b) set_bit(dst.bytes, to + b, false);
         }
         for (std::size_t i = index.size(); i-- > 0;) {
@@ -166,14 +154,8 @@ std::string describe(layout const& l, char const* name) {
 
 ferry::tensor_view view_of(layout const& l, storage& memory, ferry::data_type type, bool implicit) {
     auto const bits = l.padded ? ferry::flags::subbyte_padded : ferry::flags::none;
-    ferry::strides_view const strides =
-        implicit ? ferry::strides_view{} : ferry::strides_view{l.strides};
-    return {memory.bytes.data() + memory.first,
-            type,
-            ferry::shape_view{l.shape},
-            strides,
-            ferry::cpu,
-            bits};
+    ferry::strides_view const strides = implicit ? ferry::strides_view{} : ferry::strides_view{l.strides};
+    return {memory.bytes.data() + memory.first, type, ferry::shape_view{l.shape}, strides, ferry::cpu, bits};
 }
 
 bool is_compact(layout const& l) {
@@ -209,9 +191,8 @@ ferry::copy_kind check_one(std::uint64_t seed) {
     if (dst.bytes != expected.bytes) {
         ferry::message name;
         name << type;
-        FAIL_CHECK("seed ", seed, ": ", std::string{name.c_str()}, ", ", describe(d, "destination"),
-                   ", ", describe(s, "source"), ", kind ", static_cast<int>(plan.kind), ", unit ",
-                   plan.unit);
+        FAIL_CHECK("seed ", seed, ": ", std::string{name.c_str()}, ", ", describe(d, "destination"), ", ",
+                   describe(s, "source"), ", kind ", static_cast<int>(plan.kind), ", unit ", plan.unit);
     }
     return plan.kind;
 }
@@ -224,8 +205,7 @@ TEST_CASE(
     char const* const asked = std::getenv("FERRY_RANDOM_LAYOUTS");
     long const layouts = asked != nullptr ? std::atol(asked) : 20000;
     long seen[6] = {};
-    for (long i = 0; i < layouts; ++i)
-        ++seen[static_cast<int>(check_one(static_cast<std::uint64_t>(i)))];
+    for (long i = 0; i < layouts; ++i) ++seen[static_cast<int>(check_one(static_cast<std::uint64_t>(i)))];
     if (layouts >= 20000)
         for (int kind = 0; kind < 6; ++kind) {
             CAPTURE(kind);

@@ -77,6 +77,7 @@ TEST_CASE("R25: NumPy's 64 dimensions can be lent, more are refused") {
 TEST_CASE("a view that makes no sense is not lent") {
     std::int64_t const one[] = {1};
     fails(errc::strides, [&] { borrowed_tensor const b{tensor_view{memory, two_by_three, one}}; }, {"ferry::borrow: "});
-    fails(errc::null_data, [&] { borrowed_tensor const b{tensor_view{static_cast<float*>(nullptr), two_by_three}}; }, {"R26"});
+    fails(errc::null_data, [&] { borrowed_tensor const b{tensor_view{static_cast<float*>(nullptr), two_by_three}}; },
+          {"R26"});
     fails(errc::null_data, [&] { borrowed_tensor const b{tensor_view{}}; }, {"1 element"});
 }

@@ -82,7 +82,9 @@ TEST_CASE("R5: the deleter of a legacy tensor may be NULL") {
     tensor p{memory, support::float32, {2}};
     p.raw.deleter = nullptr;
     p.raw.manager_ctx = nullptr;
-    { auto const t = from_dlpack(&p.raw); }
+    {
+        auto const t = from_dlpack(&p.raw);
+    }
     p.on(0);
     fails(errc::device, [&] { static_cast<void>(from_dlpack(&p.raw)); });
 }
@@ -105,7 +107,8 @@ TEST_CASE("R68: whatever is wrong with a legacy tensor, its deleter has run exac
         fails(row.code, [&] { static_cast<void>(from_dlpack(&p.raw)); }, {"ferry::from_dlpack: "});
         CHECK(p.deleter_calls == 1);
     }
-    fails(errc::null_struct, [] { static_cast<void>(from_dlpack(static_cast<DLManagedTensor*>(nullptr))); }, {"DLManagedTensor*"});
+    fails(errc::null_struct, [] { static_cast<void>(from_dlpack(static_cast<DLManagedTensor*>(nullptr))); },
+          {"DLManagedTensor*"});
 }
 
 TEST_CASE("R68: a legacy tensor that no memory is left for is given back to its producer, once") {
@@ -154,7 +157,8 @@ TEST_CASE("R15: read-only data does not leave as a legacy struct, and stays wher
     versioned p{memory, support::float32, {2}};
     p.raw.flags = 1;
     managed_tensor t = from_dlpack(&p.raw);
-    fails(errc::read_only, [&] { static_cast<void>(t.release_legacy()); }, {"ferry::managed_tensor::release_legacy", "(R15)", "copy"});
+    fails(errc::read_only, [&] { static_cast<void>(t.release_legacy()); },
+          {"ferry::managed_tensor::release_legacy", "(R15)", "copy"});
     CHECK(static_cast<bool>(t));
     CHECK(t.view().data() == memory);
     CHECK(p.deleter_calls == 0);

@@ -121,7 +121,9 @@ TEST_CASE("D1: one allocation, whatever the owner and the rank") {
     std::vector<std::int64_t> const high(40, 1);
     int alive = 0;
     support::allocation_window window;
-    { auto const t = make_managed(owner{alive}, tensor_view{memory, high}); }
+    {
+        auto const t = make_managed(owner{alive}, tensor_view{memory, high});
+    }
     CHECK(window.allocations() == 1);
     CHECK(window.live() == 0);
 }
@@ -130,7 +132,9 @@ TEST_CASE("an over-aligned owner is aligned") {
     struct alignas(128) wide {
         bool* aligned;
         explicit wide(bool& a) : aligned{&a} {}
-        wide(wide&& other) noexcept : aligned{other.aligned} { *aligned = reinterpret_cast<std::uintptr_t>(this) % 128 == 0; }
+        wide(wide&& other) noexcept : aligned{other.aligned} {
+            *aligned = reinterpret_cast<std::uintptr_t>(this) % 128 == 0;
+        }
         wide& operator=(wide&&) = delete;
         ~wide() = default;
     };
@@ -337,7 +341,8 @@ TEST_CASE("a view_at that throws before the move leaves the owner; after it, the
 }
 
 TEST_CASE("a view that says something else where the owner finally lives is refused, and the owner destroyed once") {
-    std::int64_t const other_extent[] = {2, 4}, rank_1[] = {2}, strides[] = {3, 1}, other_strides[] = {1, 2}, short_strides[] = {1};
+    std::int64_t const other_extent[] = {2, 4}, rank_1[] = {2}, strides[] = {3, 1}, other_strides[] = {1, 2},
+                       short_strides[] = {1};
     std::int64_t const negative[] = {2, -3};
     struct {
         tensor_view before, after;
@@ -358,7 +363,10 @@ TEST_CASE("a view that says something else where the owner finally lives is refu
         owner o{alive};
         auto const* original = &o;
         fails(errc::argument,
-              [&] { static_cast<void>(make_managed(std::move(o), [&](owner& x) { return &x == original ? row.before : row.after; })); },
+              [&] {
+                  static_cast<void>(
+                      make_managed(std::move(o), [&](owner& x) { return &x == original ? row.before : row.after; }));
+              },
               {"ferry::make_managed", "changed when its owner moved"});
         CHECK_FALSE(o.owns());
         CHECK(alive == 0);

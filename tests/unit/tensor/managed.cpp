@@ -85,7 +85,9 @@ TEST_CASE("R5: deleter and manager_ctx may be NULL") {
     tensor p{memory, support::float32, {2}};
     p.raw.deleter = nullptr;
     p.raw.manager_ctx = nullptr;
-    { auto const t = from_dlpack(&p.raw); }
+    {
+        auto const t = from_dlpack(&p.raw);
+    }
     p.tensor().ndim = -1;
     fails(errc::rank, [&] { static_cast<void>(from_dlpack(&p.raw)); }, {"ferry::from_dlpack"});
 
@@ -93,7 +95,9 @@ TEST_CASE("R5: deleter and manager_ctx may be NULL") {
     tensor q{memory, support::float32, {2}};
     q.raw.manager_ctx = nullptr;
     q.raw.deleter = [](DLManagedTensorVersioned*) { ++calls; };
-    { auto const t = from_dlpack(&q.raw); }
+    {
+        auto const t = from_dlpack(&q.raw);
+    }
     CHECK(calls == 1);
 }
 
@@ -229,7 +233,8 @@ TEST_CASE("R3: the stamp is reported as it came") {
 
 TEST_CASE("an empty managed_tensor yields no elements") {
     managed_tensor t;
-    fails(errc::consumed, [&] { static_cast<void>(t.as<float, 0>()); }, {"ferry::managed_tensor::as", "moved from or released"});
+    fails(errc::consumed, [&] { static_cast<void>(t.as<float, 0>()); },
+          {"ferry::managed_tensor::as", "moved from or released"});
     CHECK(t.rank() == 0);
     CHECK_FALSE(t.is_read_only());
 }

@@ -95,12 +95,15 @@ void refuses(tensor_view const& v, char const* text) {
 TEST_CASE("to_mdspan takes a user's family: contiguous is layout_right, strided is layout_stride") {
     float data[6] = {0, 1, 2, 3, 4, 5};
     std::int64_t const shape[] = {2, 3}, strides[] = {1, 2};
-    auto const right = ferry::to_mdspan<tiny::family>(ferry::as<float const, 2, access::host, layout::contiguous>(tensor_view{data, shape}));
-    static_assert(std::is_same_v<decltype(right), tiny::mdspan<float const, tiny::dextents<std::int64_t, 2>, tiny::layout_right> const>);
+    auto const right = ferry::to_mdspan<tiny::family>(
+        ferry::as<float const, 2, access::host, layout::contiguous>(tensor_view{data, shape}));
+    static_assert(std::is_same_v<decltype(right),
+                                 tiny::mdspan<float const, tiny::dextents<std::int64_t, 2>, tiny::layout_right> const>);
     CHECK(right.data == data);
     CHECK(right.extents.extents == std::array<std::int64_t, 2>{2, 3});
     auto const turned = ferry::to_mdspan<tiny::family>(ferry::as<float, 2>(tensor_view{data, shape, strides}));
-    static_assert(std::is_same_v<decltype(turned), tiny::mdspan<float, tiny::dextents<std::int64_t, 2>, tiny::layout_stride> const>);
+    static_assert(std::is_same_v<decltype(turned),
+                                 tiny::mdspan<float, tiny::dextents<std::int64_t, 2>, tiny::layout_stride> const>);
     CHECK(turned.data == data);
     CHECK(turned.mapping.extents.extents == std::array<std::int64_t, 2>{2, 3});
     CHECK(turned.mapping.steps == std::array<std::int64_t, 2>{1, 2});
@@ -122,7 +125,8 @@ TEST_CASE("R27: to_mdspan normalises the stride of a dimension of extent 1") {
 
 TEST_CASE("R26: to_mdspan of an empty tensor ignores its strides, whatever the other extents") {
     std::int64_t const shape[] = {std::int64_t{1} << 40, std::int64_t{1} << 40, 0}, strides[] = {-1, 0, 7};
-    auto const m = ferry::to_mdspan<tiny::family>(ferry::as<float, 3>(tensor_view{static_cast<float*>(nullptr), shape, strides}));
+    auto const m =
+        ferry::to_mdspan<tiny::family>(ferry::as<float, 3>(tensor_view{static_cast<float*>(nullptr), shape, strides}));
     CHECK(m.data == nullptr);
     CHECK(m.mapping.extents.extents == std::array<std::int64_t, 3>{shape[0], shape[1], 0});
     for (auto const step : m.mapping.steps) CHECK(step > 0);
@@ -147,9 +151,12 @@ TEST_CASE("to_mdspan gives device elements only to a family with device accessor
     std::int64_t const shape[] = {2, 3};
     tensor_view const v{data, shape, {}, {ferry::device_type::cuda, 1}};
     auto const m = ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access::device>(v));
-    static_assert(std::is_same_v<decltype(m), tiny::device_mdspan<float, tiny::dextents<std::int64_t, 2>, tiny::layout_stride> const>);
+    static_assert(
+        std::is_same_v<decltype(m),
+                       tiny::device_mdspan<float, tiny::dextents<std::int64_t, 2>, tiny::layout_stride> const>);
     CHECK(m.data == data);
-    auto const right = ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access::device, layout::contiguous>(v));
+    auto const right =
+        ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access::device, layout::contiguous>(v));
     CHECK(right.extents.extents[1] == 3);
 }
 

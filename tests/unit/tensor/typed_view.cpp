@@ -127,9 +127,16 @@ TEST_CASE("span is all elements, where they are contiguous") {
     for (auto const x : v.span()) sum += x;
     CHECK(sum == 15);
     std::int64_t const strides[] = {1, 2}, gap[] = {4, 1};
-    fails(errc::strides, [&] { static_cast<void>(as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, strides})); },
+    fails(errc::strides,
+          [&] {
+              static_cast<void>(
+                  as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, strides}));
+          },
           {"ferry::as: ", "not contiguous", "layout::strided", "copy_policy::always"});
-    fails(errc::strides, [&] { static_cast<void>(as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap})); });
+    fails(errc::strides, [&] {
+        static_cast<void>(
+            as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap}));
+    });
 }
 
 TEST_CASE("R27: the stride of a dimension of extent 1 does not stop contiguity") {
@@ -157,7 +164,8 @@ TEST_CASE("R21: a tensor of vectors needs a vector type; the cure is uint8 at th
     CHECK(as<float4, 2>(v)(0, 1).y == 7);
     CHECK(v.nbytes() == 96);
     tensor_view const torch_fp4{data, {ferry::type_code::float4_e2m1fn, 4, 2}, two_by_three};
-    fails(errc::dtype, [&] { static_cast<void>(as<ferry::float4_e2m1fn const, 2>(torch_fp4)); }, {"float4_e2m1fnx2", "R21"});
+    fails(errc::dtype, [&] { static_cast<void>(as<ferry::float4_e2m1fn const, 2>(torch_fp4)); },
+          {"float4_e2m1fnx2", "R21"});
 }
 
 TEST_CASE("another rank is refused, unless it is left open") {
@@ -171,7 +179,8 @@ TEST_CASE("another rank is refused, unless it is left open") {
 TEST_CASE("R11: read-only data is read only as T const") {
     numbers n;
     tensor_view const v = tensor_view{n.data, two_by_three}.as_read_only();
-    fails(errc::read_only, [&] { static_cast<void>(as<std::int32_t, 2>(v)); }, {"(R11)", "as<T const>", "copy_policy::always"});
+    fails(errc::read_only, [&] { static_cast<void>(as<std::int32_t, 2>(v)); },
+          {"(R11)", "as<T const>", "copy_policy::always"});
     CHECK(as<std::int32_t const, 2>(v)(0, 1) == 1);
 }
 
@@ -183,7 +192,8 @@ TEST_CASE("R39: the host reads types 1, 3, 11 and 13, and of the others only the
     }
     for (int type : {2, 9, 10, 12, 14, 16, 17, 18, 19, 20, 21}) {
         tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 3}};
-        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); }, {":3", "R39", "to_host", "access::device"});
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); },
+              {":3", "R39", "to_host", "access::device"});
         CHECK(as<std::int32_t, 2, access::device>(v).data() == n.data);
     }
 }
@@ -192,7 +202,8 @@ TEST_CASE("data that is a handle has no typed view at all") {
     numbers n;
     for (int type : {4, 7, 8, 15}) {
         tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 0}};
-        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access::device>(v)); }, {"handle", "its own API"});
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access::device>(v)); },
+              {"handle", "its own API"});
         fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); });
     }
 }
@@ -202,7 +213,9 @@ TEST_CASE("R31: misaligned data is refused where the type needs alignment, and 2
     for (int offset = 0; offset < 9; ++offset) {
         tensor_view const v{bytes + offset, ferry::dtype_of<double>, two_by_three};
         if (offset % 8 == 0) CHECK_NOTHROW(static_cast<void>(as<double, 2>(v)));
-        else fails(errc::alignment, [&] { static_cast<void>(as<double, 2>(v)); }, {"aligned to 8 bytes", "(R31)", "copy_policy::always"});
+        else
+            fails(errc::alignment, [&] { static_cast<void>(as<double, 2>(v)); },
+                  {"aligned to 8 bytes", "(R31)", "copy_policy::always"});
         tensor_view const w{bytes + offset, ferry::dtype_of<std::uint8_t>, two_by_three};
         CHECK_NOTHROW(static_cast<void>(as<std::uint8_t, 2>(w)));
     }

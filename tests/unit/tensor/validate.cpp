@@ -147,7 +147,8 @@ TEST_CASE("R24: NULL strides pass with every rank") {
 }
 
 TEST_CASE("R28, R29: negative and zero strides pass") {
-    tensor negative{memory + 100, support::float32, {2, 3}, {-3, -1}}, zero{memory, support::float32, {1000, 1000}, {0, 0}};
+    tensor negative{memory + 100, support::float32, {2, 3}, {-3, -1}},
+        zero{memory, support::float32, {1000, 1000}, {0, 0}};
     accepts(negative);
     accepts(zero);
 }
@@ -161,7 +162,8 @@ TEST_CASE("R27: the stride of a dimension of extent 1 may be anything") {
 
 TEST_CASE("R26: an empty tensor may have any data, any strides, and extents of any size") {
     for (void* data : {static_cast<void*>(nullptr), static_cast<void*>(memory), reinterpret_cast<void*>(1)}) {
-        tensor plain{data, support::float32, {2, 0}}, garbage{data, support::float32, {2, 0, 5}, {INT64_MIN, INT64_MAX, -1}};
+        tensor plain{data, support::float32, {2, 0}},
+            garbage{data, support::float32, {2, 0, 5}, {INT64_MIN, INT64_MAX, -1}};
         tensor huge{data, support::float32, {big, 0, big}}, last{data, support::float32, {big, big, 0}, {0, 0, 0}};
         accepts(plain);
         accepts(garbage);
@@ -179,7 +181,8 @@ TEST_CASE("R26: a tensor with elements must have data, on every device") {
 
 TEST_CASE("R32: strides that lead out of the address space are refused, either way") {
     tensor up{memory, support::float32, {3}, {INT64_MAX / 2}}, down{memory, support::float32, {3}, {INT64_MIN / 2}};
-    tensor product{memory, support::uint8, {3}, {INT64_MAX}}, sum{memory, support::uint8, {2, 2}, {INT64_MAX / 2 + 1, INT64_MAX / 2 + 1}};
+    tensor product{memory, support::uint8, {3}, {INT64_MAX}},
+        sum{memory, support::uint8, {2, 2}, {INT64_MAX / 2 + 1, INT64_MAX / 2 + 1}};
     tensor both{memory, support::float32, {2, 2}, {big, -big}}, least{memory, support::float32, {2}, {INT64_MIN}};
     refuses(up, errc::overflow, {"strides", "(R32)"});
     refuses(down, errc::overflow, {"strides"});
@@ -222,7 +225,8 @@ bool is_sound(DLTensor const& t, bool padded) {
         empty = empty || t.shape[i] == 0;
     }
     if (t.data == nullptr && !empty) return false;
-    if (is_addressable(ferry::device{t.device}.type) && wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset > UINT64_MAX)
+    if (is_addressable(ferry::device{t.device}.type) &&
+        wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset > UINT64_MAX)
         return false;
     if (empty) return true;
     wide const bits = bits_per_element(type, padded);
@@ -253,15 +257,18 @@ TEST_CASE("R3, R16-R18, R23-R29, R32: validate finds what is wrong with random t
         auto& t = p.tensor();
         t.ndim = static_cast<std::int32_t>(round % 50 == 0 ? one_of(-1, INT32_MIN) : one_of(0, 1, 2, 3, 4, 8));
         for (int i = 0; i < tensor::max_rank; ++i) {
-            p.shape[i] = one_of(1, 1, 2, 3, 5, 7, 64, 1 << 16, std::int64_t{1} << (random() % 63), random() % 40 == 0 ? 0 : 4,
-                                random() % 40 == 0 ? -1 : 6, random() % 20 == 0 ? INT64_MAX : 9);
-            p.strides[i] = one_of(0, 1, 1, 2, -1, -3, 24, std::int64_t{1} << (random() % 63), -(std::int64_t{1} << (random() % 63)),
-                                  random() % 9 == 0 ? INT64_MIN : 8, random() % 9 == 0 ? INT64_MAX : 12);
+            p.shape[i] =
+                one_of(1, 1, 2, 3, 5, 7, 64, 1 << 16, std::int64_t{1} << (random() % 63), random() % 40 == 0 ? 0 : 4,
+                       random() % 40 == 0 ? -1 : 6, random() % 20 == 0 ? INT64_MAX : 9);
+            p.strides[i] = one_of(0, 1, 1, 2, -1, -3, 24, std::int64_t{1} << (random() % 63),
+                                  -(std::int64_t{1} << (random() % 63)), random() % 9 == 0 ? INT64_MIN : 8,
+                                  random() % 9 == 0 ? INT64_MAX : 12);
         }
         if (random() % 2 == 0) t.strides = p.strides;
         if (random() % 30 == 0) t.shape = nullptr;
         if (random() % 20 == 0) t.data = nullptr;
-        t.byte_offset = static_cast<std::uint64_t>(one_of(0, 0, 0, 16, std::int64_t{1} << 47, random() % 9 == 0 ? -1 : 0));
+        t.byte_offset =
+            static_cast<std::uint64_t>(one_of(0, 0, 0, 16, std::int64_t{1} << 47, random() % 9 == 0 ? -1 : 0));
         p.on(static_cast<int>(random() % 20 == 0 ? one_of(0, 5, 6, 22, -1) : one_of(1, 2, 3, 4, 13, 15)));
         t.dtype = {static_cast<std::uint8_t>(one_of(0, 1, 2, 4, 5, 6, 15, 17, random() % 256)),
                    static_cast<std::uint8_t>(one_of(8, 8, 16, 32, 64, 4, 6, random() % 256)),

@@ -36,7 +36,8 @@ TEST_CASE("a view of typed elements knows its data type, and const means read-on
 TEST_CASE("a view of a type known at run time") {
     void* const data = memory;
     void const* const constant = memory;
-    tensor_view const v{data, {ferry::type_code::int_, 8}, two_by_three, {}, {ferry::device_type::cuda, 1}, flags::is_copied};
+    tensor_view const v{data, {ferry::type_code::int_, 8},   two_by_three,
+                        {},   {ferry::device_type::cuda, 1}, flags::is_copied};
     CHECK(v.dtype() == ferry::dtype_of<std::int8_t>);
     CHECK(v.device().id == 1);
     CHECK(v.is_copied());
@@ -93,10 +94,10 @@ TEST_CASE("R26, R27, R28, R29: contiguity looks only at strides that mean someth
         std::array<std::int64_t, 3> shape, strides;
         bool contiguous;
     } const rows[] = {
-        {{2, 3, 4}, {12, 4, 1}, true},     {{2, 3, 4}, {1, 2, 6}, false},     {{2, 3, 4}, {-12, 4, 1}, false},
-        {{2, 3, 4}, {12, 0, 1}, false},    {{2, 3, 4}, {13, 4, 1}, false},    {{1, 3, 4}, {-77, 4, 1}, true},
+        {{2, 3, 4}, {12, 4, 1}, true},        {{2, 3, 4}, {1, 2, 6}, false},  {{2, 3, 4}, {-12, 4, 1}, false},
+        {{2, 3, 4}, {12, 0, 1}, false},       {{2, 3, 4}, {13, 4, 1}, false}, {{1, 3, 4}, {-77, 4, 1}, true},
         {{2, 1, 4}, {4, INT64_MIN, 1}, true}, {{2, 3, 1}, {3, 1, 99}, true},  {{1, 1, 1}, {0, 0, 0}, true},
-        {{0, 3, 4}, {5, 5, 5}, true},      {{2, 3, 0}, {5, 5, 5}, true},      {{2, 0, 4}, {7, 7, 7}, true},
+        {{0, 3, 4}, {5, 5, 5}, true},         {{2, 3, 0}, {5, 5, 5}, true},   {{2, 0, 4}, {7, 7, 7}, true},
     };
     for (auto const& row : rows) {
         INFO(row.shape[0], " ", row.shape[1], " ", row.shape[2], " strides ", row.strides[0], " ", row.strides[1]);

@@ -76,7 +76,9 @@ TEST_CASE("what is written as bytes is read as it was") {
 }
 
 TEST_CASE("a document byte by byte, as docs/wire.md has it") {
-    ferry::wire::descriptor d = support::describe(support::host_memory(8), {.dtype = {ferry::type_code::int_, 16}, .shape = {2}, .strides = {-1}, .byte_offset = 6});
+    ferry::wire::descriptor d =
+        support::describe(support::host_memory(8),
+                          {.dtype = {ferry::type_code::int_, 16}, .shape = {2}, .strides = {-1}, .byte_offset = 6});
     d.memories[0].name = "/f";
     bytes expected;
     for (char const c : {'F', 'R', 'Y', 'D'}) expected.push_back(static_cast<std::byte>(c));
@@ -89,7 +91,8 @@ TEST_CASE("a document byte by byte, as docs/wire.md has it") {
     put(expected, 7, 8), put(expected, 8200, 8), put(expected, 4096, 8), put(expected, 8, 8);
     put(expected, 2, 4), put(expected, '/', 1), put(expected, 'f', 1), put(expected, 0, 4), put(expected, 0, 4);
     put(expected, 3, 2), put(expected, 48, 4);  // tensor
-    put(expected, 0, 1), put(expected, 16, 1), put(expected, 1, 2), put(expected, 0, 4), put(expected, 6, 8), put(expected, 0, 8);
+    put(expected, 0, 1), put(expected, 16, 1), put(expected, 1, 2), put(expected, 0, 4), put(expected, 6, 8),
+        put(expected, 0, 8);
     put(expected, 1, 4), put(expected, 2, 8), put(expected, 1, 4), put(expected, UINT64_MAX, 8);
     put(expected, crc32c(expected), 4);
     CHECK(to_bytes(d) == expected);
@@ -229,11 +232,13 @@ TEST_CASE("records that must be there once are neither missing nor there twice")
     auto const written = to_bytes(support::descriptors()[0].d);
     auto const at = borders(written);
     for (std::size_t const i : {0u, 2u}) {
-        bytes const one{written.begin() + static_cast<std::ptrdiff_t>(at[i]), written.begin() + static_cast<std::ptrdiff_t>(at[i + 1])};
+        bytes const one{written.begin() + static_cast<std::ptrdiff_t>(at[i]),
+                        written.begin() + static_cast<std::ptrdiff_t>(at[i + 1])};
         auto twice = written, none = written;
         insert(twice, at[i], one);
         refuses(sealed(twice), {i == 0 ? "second origin" : "second root"});
-        none.erase(none.begin() + static_cast<std::ptrdiff_t>(at[i]), none.begin() + static_cast<std::ptrdiff_t>(at[i + 1]));
+        none.erase(none.begin() + static_cast<std::ptrdiff_t>(at[i]),
+                   none.begin() + static_cast<std::ptrdiff_t>(at[i + 1]));
         refuses(sealed(none), {i == 0 ? "without an origin" : "without a tensor or column"});
     }
 }
@@ -245,7 +250,9 @@ TEST_CASE("a node has its fields exactly once, and no tree is nested beyond the 
     auto const column = borders(written)[1];
     auto const length = get(written, column + 2, 4);
     auto twice = written;
-    insert(twice, column + 6, {written.begin() + static_cast<std::ptrdiff_t>(column + 6), written.begin() + static_cast<std::ptrdiff_t>(column + 6 + length)});
+    insert(twice, column + 6,
+           {written.begin() + static_cast<std::ptrdiff_t>(column + 6),
+            written.begin() + static_cast<std::ptrdiff_t>(column + 6 + length)});
     set(twice, column + 2, 2 * length, 4);
     refuses(sealed(twice), {"fields twice"});
     auto none = written;

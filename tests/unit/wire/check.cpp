@@ -25,7 +25,9 @@ constexpr std::int64_t most = INT64_MAX, least = INT64_MIN;
 void refuses(descriptor const& d, std::initializer_list<char const*> texts) {
     support::fails(errc::bad_descriptor, [&] { check(d); }, texts);
 }
-void refuses(memory m, std::initializer_list<char const*> texts) { refuses(describe(std::move(m), {.dtype = f32, .shape = {0}}), texts); }
+void refuses(memory m, std::initializer_list<char const*> texts) {
+    refuses(describe(std::move(m), {.dtype = f32, .shape = {0}}), texts);
+}
 void refuses(std::uint64_t length, tensor t, std::initializer_list<char const*> texts) {
     refuses(describe(support::host_memory(length), std::move(t)), texts);
 }
@@ -88,9 +90,18 @@ TEST_CASE("R29: a stride of 0 takes one element's memory; the number of elements
 
 TEST_CASE("R32: no sum and no product wraps") {
     auto const huge = changed(support::host_memory(8), [](memory& m) { m.offset = 0, m.allocation = m.length = most; });
-    for (auto const& [shape, strides] : std::initializer_list<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{
-             {{most}, {}}, {{1ll << 32, 1ll << 32}, {}}, {{2}, {most}}, {{2}, {least}}, {{3}, {least}}, {{2, 2}, {most, most}},
-             {{2, 2}, {least, least}}, {{2}, {1ll << 61}}, {{2}, {1ll << 62}}, {{most, 1}, {1, 1}}})
+    for (auto const& [shape, strides] :
+         std::initializer_list<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{
+             {{most}, {}},
+             {{1ll << 32, 1ll << 32}, {}},
+             {{2}, {most}},
+             {{2}, {least}},
+             {{3}, {least}},
+             {{2, 2}, {most, most}},
+             {{2, 2}, {least, least}},
+             {{2}, {1ll << 61}},
+             {{2}, {1ll << 62}},
+             {{most, 1}, {1, 1}}})
         refuses(describe(huge, {.dtype = f32, .shape = shape, .strides = strides}), {"/tensor"});
     for (auto const offset : {most, most - 1, most - 3, least, std::int64_t{-1}})
         refuses(describe(huge, {.dtype = f32, .byte_offset = offset}), {"byte_offset"});
@@ -109,7 +120,8 @@ TEST_CASE("R19: packed elements take the bytes that their bits touch, both ways"
 }
 
 TEST_CASE("R26: an empty tensor looks at no memory, but its offset stays in the range") {
-    check(describe(support::host_memory(8), {.dtype = f32, .shape = {0, most, most}, .strides = {least, most, 3}, .byte_offset = 8}));
+    check(describe(support::host_memory(8),
+                   {.dtype = f32, .shape = {0, most, most}, .strides = {least, most, 3}, .byte_offset = 8}));
     refuses(8, {.dtype = f32, .shape = {0}, .byte_offset = 9}, {"byte_offset 9"});
     refuses(8, {.dtype = f32, .shape = {0}, .byte_offset = -1}, {"byte_offset -1"});
     refuses(8, {.dtype = f32, .shape = {0, -1}}, {"/tensor/shape/1", "-1"});
@@ -128,7 +140,8 @@ TEST_CASE("a tensor's other fields: memory, type, number of strides") {
 
 TEST_CASE("a range lies in its allocation, in arithmetic that does not wrap") {
     auto const with = [](std::uint64_t allocation, std::uint64_t offset, std::uint64_t length) {
-        return changed(support::host_memory(0), [&](memory& m) { m.allocation = allocation, m.offset = offset, m.length = length; });
+        return changed(support::host_memory(0),
+                       [&](memory& m) { m.allocation = allocation, m.offset = offset, m.length = length; });
     };
     check(describe(with(100, 40, 60), {.dtype = f32, .shape = {0}}));
     refuses(with(100, 41, 60), {"/memories/0", "offset 41", "100 bytes"});
@@ -141,7 +154,8 @@ TEST_CASE("a range lies in its allocation, in arithmetic that does not wrap") {
 TEST_CASE("what a kind of memory needs: its device, its handle, its name") {
     auto const cuda = support::cuda_memory(memory_kind::cuda_legacy, 8), host = support::host_memory(8);
     refuses(changed(cuda, [](memory& m) { m.kind = memory_kind{4}; }), {"/memories/0/kind is 4"});
-    refuses(changed(cuda, [](memory& m) { m.type = ferry::device_type::cuda_managed; }), {"/memories/0/device/type", "cuda_managed"});
+    refuses(changed(cuda, [](memory& m) { m.type = ferry::device_type::cuda_managed; }),
+            {"/memories/0/device/type", "cuda_managed"});
     refuses(changed(host, [](memory& m) { m.type = ferry::device_type::cuda; }), {"host_shared"});
     refuses(changed(host, [](memory& m) { m.type = ferry::device_type{99}; }), {"/memories/0/device/type is 99"});
     refuses(changed(cuda, [](memory& m) { m.device = {}; }), {"/memories/0/device/uuid"});
@@ -156,7 +170,8 @@ TEST_CASE("what a kind of memory needs: its device, its handle, its name") {
         if (*name != '\0') refuses(changed(cuda, [&](memory& m) { m.name = name; }), {"/memories/0/name"});
     }
     refuses(changed(host, [](memory& m) { m.name = "/" + std::string(255, 'a'); }), {"/memories/0/name"});
-    check(describe(changed(cuda, [](memory& m) { m.name.clear(); }), {.dtype = f32}));  // a bare handle of another library
+    // A bare handle of another library.
+    check(describe(changed(cuda, [](memory& m) { m.name.clear(); }), {.dtype = f32}));
 }
 
 TEST_CASE("a pid that would mean many processes is none") {
@@ -166,7 +181,8 @@ TEST_CASE("a pid that would mean many processes is none") {
 }
 
 TEST_CASE("a column's nodes: numbers, buffers, depth, and strings that C can hold") {
-    refuses_node([](node& n) { n.children[1].dictionary[0].buffers[2].offset = 1013; }, {"/column/children/1/dictionary/buffers/2", "range of 1024"});
+    refuses_node([](node& n) { n.children[1].dictionary[0].buffers[2].offset = 1013; },
+                 {"/column/children/1/dictionary/buffers/2", "range of 1024"});
     refuses_node([](node& n) { n.children[0].buffers[0].length = 4097; }, {"/column/children/0/buffers/0"});
     refuses_node([](node& n) { n.children[0].buffers[0] = {0, UINT64_MAX, 8}; }, {"/column/children/0/buffers/0"});
     refuses_node([](node& n) { n.children[0].buffers[0].memory = 2; }, {"/column/children/0/buffers/0/memory is 2"});

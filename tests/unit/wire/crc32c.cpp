@@ -29,7 +29,8 @@ TEST_CASE("the checksum by tables is that bit by bit, for every length and align
         for (std::size_t size = 0; begin + size <= all.size(); ++size) {
             auto const part = all.subspan(begin, size);
             CHECK(ferry::wire::crc32c(part) == bit_by_bit(part));
-            CHECK(ferry::wire::crc32c(part.subspan(size / 3), ferry::wire::crc32c(part.first(size / 3))) == bit_by_bit(part));
+            CHECK(ferry::wire::crc32c(part.subspan(size / 3), ferry::wire::crc32c(part.first(size / 3))) ==
+                  bit_by_bit(part));
         }
 }
 

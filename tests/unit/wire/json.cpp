@@ -119,7 +119,8 @@ TEST_CASE("numbers that some readers would round are refused, in unknown keys to
         refuses(with(document, path, 1.0), {path, "2^53"});
         refuses(with(document, path, 0.5), {path});
     }
-    refuses(R"({"format":"ferry-descriptor","version":{"major":1,"minor":0},"n":18446744073709551616})", {"/n", "2^53"});
+    refuses(R"({"format":"ferry-descriptor","version":{"major":1,"minor":0},"n":18446744073709551616})",
+            {"/n", "2^53"});
 }
 
 TEST_CASE("a later minor version is read: unknown keys are ignored at every level, and covered by the checksum") {
@@ -159,7 +160,8 @@ TEST_CASE("of two equal keys the last counts") {
 }
 
 TEST_CASE("what is no JSON, or no descriptor, is refused") {
-    for (auto const* text : {"", "{", "nul", "{\"a\":}", "{} {}", "\"\xff\"", "[1,]", "{\"a\":\"\\ud800\"}"}) refuses(text, {"no JSON"});
+    for (auto const* text : {"", "{", "nul", "{\"a\":}", "{} {}", "\"\xff\"", "[1,]", "{\"a\":\"\\ud800\"}"})
+        refuses(text, {"no JSON"});
     for (auto const* text : {"1", "[]", "null", "\"x\""}) refuses(text, {"is not an object"});
     refuses("{}", {"/format is missing"});
     refuses(R"({"format":"other"})", {"/format"});
@@ -202,12 +204,14 @@ TEST_CASE("every member has one type: any other is refused, or read as what is l
         paths_of(document, "", paths);
         for (auto const& path : paths) {
             auto const& was = document[at(path.c_str())];
-            for (auto const& other : {json(nullptr), json("no"), json(-1), json(true), json::array(), json::object(), json::array({1, "x"})}) {
+            for (auto const& other : {json(nullptr), json("no"), json(-1), json(true), json::array(), json::object(),
+                                      json::array({1, "x"})}) {
                 if (other.type_name() == std::string{was.type_name()} || path == "/checksum") continue;
                 INFO(path, " becomes ", other.dump());
                 try {
                     check(read(with(document, path.c_str(), other)));
-                    bool const may = (other.is_null() && (path.ends_with("strides") || path.ends_with("dictionary") || path.find("/buffers/") != path.npos)) ||
+                    bool const may = (other.is_null() && (path.ends_with("strides") || path.ends_with("dictionary") ||
+                                                          path.find("/buffers/") != path.npos)) ||
                                      other == -1 || other.is_array();
                     CHECK(may);
                 } catch (ferry::error const& e) {
@@ -217,7 +221,8 @@ TEST_CASE("every member has one type: any other is refused, or read as what is l
         }
     }
     auto const host = parsed(support::descriptors()[1].d), column = parsed(support::a_column());
-    for (auto const* path : {"/from/pid", "/memories/0/length", "/tensor/shape/0", "/tensor/dtype/code", "/tensor/memory"}) {
+    for (auto const* path :
+         {"/from/pid", "/memories/0/length", "/tensor/shape/0", "/tensor/dtype/code", "/tensor/memory"}) {
         refuses(with(host, path, "x"), {path, "is no integer"});
         refuses(with(host, path, true), {path});
     }
@@ -228,15 +233,18 @@ TEST_CASE("every member has one type: any other is refused, or read as what is l
     refuses(with(host, "/memories/0/kind", 1), {"/memories/0/kind is not a string"});
     refuses(with(host, "/memories/0/handle", "abc"), {"/memories/0/handle", "hexadecimal"});
     refuses(with(host, "/memories/0/handle", "zz"), {"/memories/0/handle", "hexadecimal"});
-    refuses(with(host, "/memories/0/device/uuid", "00000000000000000000000000000000"), {"/memories/0/device/uuid", "UUID"});
+    refuses(with(host, "/memories/0/device/uuid", "00000000000000000000000000000000"),
+            {"/memories/0/device/uuid", "UUID"});
     refuses(with(host, "/from/boot_id", "00000000-0000-0000-0000-00000000000g"), {"/from/boot_id"});
     refuses(with(host, "/tensor/shape", json::object()), {"/tensor/shape is not an array"});
     refuses(with(host, "/memories", json::object()), {"/memories is not an array"});
-    refuses(with(column, "/column/children/1/dictionary/buffers/1/length", 2000), {"/column/children/1/dictionary/buffers/1", "range of 1024"});
+    refuses(with(column, "/column/children/1/dictionary/buffers/1/length", 2000),
+            {"/column/children/1/dictionary/buffers/1", "range of 1024"});
 }
 
 TEST_CASE("a member that must be there is missed by name; the others have what a reader would expect") {
-    constexpr char const* optional[] = {"name", "handle", "ready", "strides", "flags", "metadata", "null_count", "offset", "children", "dictionary"};
+    constexpr char const* optional[] = {"name",     "handle",     "ready",  "strides",  "flags",
+                                        "metadata", "null_count", "offset", "children", "dictionary"};
     int missed = 0, left_out = 0;
     for (auto const& [name, d] : support::descriptors()) {
         auto const document = parsed(d);
@@ -256,7 +264,8 @@ TEST_CASE("a member that must be there is missed by name; the others have what a
             } catch (ferry::error const& e) {
                 CHECK(e.code() == errc::bad_descriptor);
                 bool const root = path == "/tensor" || path == "/column";
-                if (std::strstr(e.what(), "is missing") != nullptr) CHECK((std::strstr(e.what(), path.c_str()) != nullptr || path.size() > 100));
+                if (std::strstr(e.what(), "is missing") != nullptr)
+                    CHECK((std::strstr(e.what(), path.c_str()) != nullptr || path.size() > 100));
                 else CHECK((may || root));  // it was needed: a CUDA memory's handle, strides that are not compact
                 ++missed;
             }

@@ -13,9 +13,9 @@
 
 namespace ferry::inline v0::detail {
 
-/// The head of the allocation. Behind it lie the structs but the root's, which is the caller's, then the pointers to children,
-/// then what else the structs point to. Each struct that is not released holds a reference, so that each may be moved out of its
-/// parent and released alone ("Moving child arrays"). `Struct` is ArrowArray or ArrowSchema.
+/// The head of the allocation. Behind it lie the structs but the root's, which is the caller's, then the pointers to
+/// children, then what else the structs point to. Each struct that is not released holds a reference, so that each may
+/// be moved out of its parent and released alone ("Moving child arrays"). `Struct` is ArrowArray or ArrowSchema.
 template <class Struct>
 struct export_block {
     std::atomic<std::int64_t> unreleased;
@@ -24,7 +24,9 @@ struct export_block {
     static void release(Struct* s) noexcept {
         auto* const block = static_cast<export_block*>(s->private_data);
         std::int64_t const released = block->release_tree(*s);
-        if (block->unreleased.load(std::memory_order_acquire) != released && block->unreleased.fetch_sub(released, std::memory_order_acq_rel) != released) return;
+        if (block->unreleased.load(std::memory_order_acquire) != released &&
+            block->unreleased.fetch_sub(released, std::memory_order_acq_rel) != released)
+            return;
         block->~export_block();
         ::operator delete(block);
     }
@@ -51,23 +53,28 @@ template <class Struct>
 class export_memory {
    public:
     /// \throws std::bad_alloc  when there is no memory
-    export_memory(std::size_t structs, std::size_t children, std::size_t more_bytes, std::shared_ptr<void const> owner) {
+    export_memory(std::size_t structs, std::size_t children, std::size_t more_bytes,
+                  std::shared_ptr<void const> owner) {
         static_assert(sizeof(export_block<Struct>) % alignof(Struct) == 0 && alignof(Struct) == alignof(void*));
-        auto* const memory = static_cast<unsigned char*>(
-            ::operator new(sizeof(export_block<Struct>) + (structs - 1) * sizeof(Struct) + children * sizeof(Struct*) + more_bytes));
-        block_ = ::new (static_cast<void*>(memory)) export_block<Struct>{{static_cast<std::int64_t>(structs)}, std::move(owner)};
+        auto* const memory = static_cast<unsigned char*>(::operator new(
+            sizeof(export_block<Struct>) + (structs - 1) * sizeof(Struct) + children * sizeof(Struct*) + more_bytes));
+        block_ = ::new (static_cast<void*>(memory))
+            export_block<Struct>{{static_cast<std::int64_t>(structs)}, std::move(owner)};
         structs_ = memory + sizeof(export_block<Struct>);
         children_ = structs_ + (structs - 1) * sizeof(Struct);
         more_ = children_ + children * sizeof(Struct*);
     }
     [[nodiscard]] export_block<Struct>* block() const noexcept { return block_; }
-    [[nodiscard]] Struct* next_struct() noexcept { return ::new (std::exchange(structs_, structs_ + sizeof(Struct))) Struct{}; }
+    [[nodiscard]] Struct* next_struct() noexcept {
+        return ::new (std::exchange(structs_, structs_ + sizeof(Struct))) Struct{};
+    }
     [[nodiscard]] Struct** next_children(std::size_t n) noexcept {
         return reinterpret_cast<Struct**>(std::exchange(children_, children_ + n * sizeof(Struct*)));
     }
     [[nodiscard]] unsigned char* next_bytes(std::size_t n) noexcept { return std::exchange(more_, more_ + n); }
 
-    /// The links of one struct: its children, its dictionary, and how it is released; `write(node, struct)` writes those below.
+    /// The links of one struct: its children, its dictionary, and how it is released; `write(node, struct)` writes
+    /// those below.
     template <class Write>
     void link(column_node const& node, Struct& out, Write write) {
         out.n_children = static_cast<std::int64_t>(node.children.size());

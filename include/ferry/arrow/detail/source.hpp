@@ -1,4 +1,5 @@
-// ferry: a pair of Arrow's structs as the source of a column's tree, and the checks that come before anything is read by it.
+// ferry: a pair of Arrow's structs as the source of a column's tree, and the checks that come before anything is read
+// by it.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -18,9 +19,13 @@
 
 namespace ferry::inline v0::detail {
 
-[[nodiscard]] inline std::string_view text_of(char const* text) noexcept { return text != nullptr ? std::string_view{text} : std::string_view{}; }
+[[nodiscard]] inline std::string_view text_of(char const* text) noexcept {
+    return text != nullptr ? std::string_view{text} : std::string_view{};
+}
 /// For messages before a check: nothing but `release` may be read of a schema that has been released.
-[[nodiscard]] inline std::string_view name_of(ArrowSchema const& schema) noexcept { return schema.release != nullptr ? text_of(schema.name) : std::string_view{}; }
+[[nodiscard]] inline std::string_view name_of(ArrowSchema const& schema) noexcept {
+    return schema.release != nullptr ? text_of(schema.name) : std::string_view{};
+}
 [[nodiscard]] inline std::string_view metadata_of(ArrowSchema const& schema) noexcept {
     std::size_t size = 0;
     if (schema.metadata == nullptr || !measure_metadata(schema.metadata, nullptr, size)) return {};
@@ -52,7 +57,10 @@ inline constexpr std::size_t max_column_buffers = std::size_t{1} << 24;
 class arrow_source {
    public:
     arrow_source(ArrowArray const& array, ArrowSchema const& schema, bool reads_lengths) noexcept
-        : array_{&array}, schema_{&schema}, extra_{extra_validity(schema.format, array.n_buffers)}, reads_lengths_{reads_lengths} {}
+        : array_{&array},
+          schema_{&schema},
+          extra_{extra_validity(schema.format, array.n_buffers)},
+          reads_lengths_{reads_lengths} {}
     [[nodiscard]] std::string_view format() const noexcept { return schema_->format; }
     [[nodiscard]] std::string_view name() const noexcept { return text_of(schema_->name); }
     [[nodiscard]] std::string_view metadata() const noexcept { return metadata_of(*schema_); }
@@ -60,7 +68,9 @@ class arrow_source {
     [[nodiscard]] std::int64_t length() const noexcept { return array_->length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return array_->null_count; }
     [[nodiscard]] std::int64_t offset() const noexcept { return array_->offset; }
-    [[nodiscard]] std::size_t buffer_count() const noexcept { return static_cast<std::size_t>(array_->n_buffers - extra_); }
+    [[nodiscard]] std::size_t buffer_count() const noexcept {
+        return static_cast<std::size_t>(array_->n_buffers - extra_);
+    }
     /// The C data interface gives no sizes, but those of a view type's data buffers.
     [[nodiscard]] column_buffer buffer(std::size_t i) const noexcept {
         column_buffer out{array_->buffers[i + static_cast<std::size_t>(extra_)], -1};
@@ -71,9 +81,13 @@ class arrow_source {
         return out;
     }
     [[nodiscard]] std::size_t child_count() const noexcept { return static_cast<std::size_t>(schema_->n_children); }
-    [[nodiscard]] arrow_source child(std::size_t i) const noexcept { return {*array_->children[i], *schema_->children[i], reads_lengths_}; }
+    [[nodiscard]] arrow_source child(std::size_t i) const noexcept {
+        return {*array_->children[i], *schema_->children[i], reads_lengths_};
+    }
     [[nodiscard]] bool has_dictionary() const noexcept { return schema_->dictionary != nullptr; }
-    [[nodiscard]] arrow_source dictionary() const noexcept { return {*array_->dictionary, *schema_->dictionary, reads_lengths_}; }
+    [[nodiscard]] arrow_source dictionary() const noexcept {
+        return {*array_->dictionary, *schema_->dictionary, reads_lengths_};
+    }
 
    private:
     ArrowArray const* array_;
@@ -82,11 +96,13 @@ class arrow_source {
     bool reads_lengths_;
 };
 
-/// Checks of the structs themselves, before a pointer of theirs is followed; measures the tree on its way. What it cannot
-/// check: that text ends, that arrays of pointers are as long as their counts, and that a pointer points to something.
+/// Checks of the structs themselves, before a pointer of theirs is followed; measures the tree on its way. What it
+/// cannot check: that text ends, that arrays of pointers are as long as their counts, and that a pointer points to
+/// something.
 class arrow_check {
    public:
-    arrow_check(char const* api, std::source_location where, bool reads_lengths) noexcept : api_{api}, where_{where}, reads_lengths_{reads_lengths} {}
+    arrow_check(char const* api, std::source_location where, bool reads_lengths) noexcept
+        : api_{api}, where_{where}, reads_lengths_{reads_lengths} {}
 
     /// Of a schema alone when there is no array. \throws error  errc::bad_column
     column_size const& run(ArrowArray const* array, ArrowSchema const& schema, column_path const& path) {
@@ -112,7 +128,8 @@ class arrow_check {
             if (array != nullptr && array->children[i] == nullptr) refuse(below, message{"the array is null"});
             check(array != nullptr ? array->children[i] : nullptr, child, below, depth + 1);
         }
-        if (schema->dictionary != nullptr) check(array != nullptr ? array->dictionary : nullptr, schema->dictionary, path.dictionary(), depth + 1);
+        if (schema->dictionary != nullptr)
+            check(array != nullptr ? array->dictionary : nullptr, schema->dictionary, path.dictionary(), depth + 1);
     }
     [[nodiscard]] column_type check_schema(ArrowSchema const& s, column_path const& path) {
         if (s.release == nullptr) refuse(path, message{"the schema has been released, or moved away"});
@@ -123,33 +140,41 @@ class arrow_check {
             refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_nodes} << " nodes");
         auto const type = parse_or_fail(s.format, path, api_, where_);
         std::size_t metadata = 0;
-        if (s.metadata != nullptr && !measure_metadata(s.metadata, nullptr, metadata)) refuse(path, message{"a number in the schema's metadata is negative"});
+        if (s.metadata != nullptr && !measure_metadata(s.metadata, nullptr, metadata))
+            refuse(path, message{"a number in the schema's metadata is negative"});
         size_.text += std::strlen(s.format) + text_of(s.name).size() + metadata;
         return type;
     }
     void check_array(ArrowArray const& a, ArrowSchema const& s, column_type const& type, column_path const& path) {
         if (a.release == nullptr) refuse(path, message{"the array has been released, or moved away"});
-        if (a.n_children != s.n_children) refuse(path, message{"the array has "} << a.n_children << " children, and its schema " << s.n_children);
+        if (a.n_children != s.n_children)
+            refuse(path, message{"the array has "} << a.n_children << " children, and its schema " << s.n_children);
         if (a.n_children > 0 && a.children == nullptr) refuse(path, message{"the array's children are null"});
-        if (s.dictionary != nullptr && a.dictionary == nullptr) refuse(path, message{"the schema has a dictionary, and the array has none"});
-        if (s.dictionary == nullptr && a.dictionary != nullptr) refuse(path, message{"the array has a dictionary, and the schema has none"});
+        if (s.dictionary != nullptr && a.dictionary == nullptr)
+            refuse(path, message{"the schema has a dictionary, and the array has none"});
+        if (s.dictionary == nullptr && a.dictionary != nullptr)
+            refuse(path, message{"the array has a dictionary, and the schema has none"});
         auto const layout = layout_of(type);
         auto const least = static_cast<std::int64_t>(least_buffers(layout));
         bool const is_old = !layout.has_validity() && type.id != type_id::run_end_encoded && a.n_buffers == least + 1;
         if (layout.is_variadic ? a.n_buffers < least : a.n_buffers != least && !is_old)
-            refuse(path, message{"the array has "} << a.n_buffers << " buffers, and `" << s.format << "` has " << (layout.is_variadic ? "at least " : "") << least);
+            refuse(path, message{"the array has "} << a.n_buffers << " buffers, and `" << s.format << "` has "
+                                                   << (layout.is_variadic ? "at least " : "") << least);
         if (a.n_buffers > 0 && a.buffers == nullptr) refuse(path, message{"the array's buffers are null"});
         if (is_old && type.id != type_id::null && a.buffers[0] != nullptr && a.null_count != 0)
-            refuse(path, message{"it has a validity buffer, and columns of type `"} << s.format << "` have no nulls of their own");
+            refuse(path, message{"it has a validity buffer, and columns of type `"} << s.format
+                                                                                    << "` have no nulls of their own");
         if ((size_.buffers += static_cast<std::size_t>(a.n_buffers)) > max_column_buffers)
             refuse(path, message{"the tree has more than "} << std::uint64_t{max_column_buffers} << " buffers");
         if (layout.is_variadic && reads_lengths_) check_variadic(a, path);
     }
     void check_variadic(ArrowArray const& a, column_path const& path) const {
         auto const count = static_cast<std::size_t>(a.n_buffers - 3);
-        if (count > 0 && a.buffers[a.n_buffers - 1] == nullptr) refuse(path, message{"the lengths of its "} << std::uint64_t{count} << " data buffers are null");
+        if (count > 0 && a.buffers[a.n_buffers - 1] == nullptr)
+            refuse(path, message{"the lengths of its "} << std::uint64_t{count} << " data buffers are null");
         for (std::size_t i = 0; i < count; ++i)
-            if (auto const length = variadic_length(a, i); length < 0) refuse(path, message{"data buffer "} << std::uint64_t{i} << " has " << length << " bytes");
+            if (auto const length = variadic_length(a, i); length < 0)
+                refuse(path, message{"data buffer "} << std::uint64_t{i} << " has " << length << " bytes");
     }
 
     char const* api_;

@@ -1,4 +1,5 @@
-// ferry: what it takes to write a column, or several in a row, into one allocation without what it does not need: as data.
+// ferry: what it takes to write a column, or several in a row, into one allocation without what it does not need: as
+// data.
 #pragma once
 
 #include <ferry/column/detail/tree.hpp>
@@ -60,15 +61,15 @@ struct fill_job {
     };
     step kind{};
     bool is_signed = false;
-    std::int32_t width = 0;          ///< of an item: bytes; 0: a bit
-    std::uint32_t node = 0;          ///< whose validity says what is null
-    std::uint32_t buffer = 0, other = nowhere;         ///< written: planned buffers
-    std::uint32_t range = nowhere, second = nowhere;   ///< read
-    std::int64_t begin = 0;          ///< the first item of the range: bytes for `bytes`, else items
-    std::int64_t at = 0;             ///< the first item of the buffer, as above
+    std::int32_t width = 0;                           ///< of an item: bytes; 0: a bit
+    std::uint32_t node = 0;                           ///< whose validity says what is null
+    std::uint32_t buffer = 0, other = nowhere;        ///< written: planned buffers
+    std::uint32_t range = nowhere, second = nowhere;  ///< read
+    std::int64_t begin = 0;                           ///< the first item of the range: bytes for `bytes`, else items
+    std::int64_t at = 0;                              ///< the first item of the buffer, as above
     std::int64_t count = 0;
     std::int64_t subtract = 0, add = 0, limit = 0;
-    std::size_t table = 0;           ///< where its part of `numbers` begins
+    std::size_t table = 0;  ///< where its part of `numbers` begins
 };
 
 /// What becomes of nodes that are slices of one memory.
@@ -78,8 +79,8 @@ enum class slices : std::uint8_t {
 };
 
 struct planned_buffer {
-    std::int64_t bytes = -1;    ///< -1: absent
-    std::int64_t offset = -1;   ///< in the arena
+    std::int64_t bytes = -1;       ///< -1: absent
+    std::int64_t offset = -1;      ///< in the arena
     std::uint32_t same = nowhere;  ///< the buffer that has the same bytes already
 };
 
@@ -88,11 +89,12 @@ struct planned_node {
     std::int64_t flags = 0, length = 0, null_count = 0, offset = 0;
     std::uint32_t first_buffer = 0, buffers = 0, first_child = 0, children = 0, dictionary = nowhere;
     std::uint32_t parent = nowhere;
-    int place = 0;  ///< among its parent's children; -1: its dictionary
+    int place = 0;                     ///< among its parent's children; -1: its dictionary
     std::uint32_t slice_of = nowhere;  ///< the node whose buffers and children it has
 };
 
-/// The plan: nodes with the root first, children of one node side by side. Only slices that were kept together have offsets.
+/// The plan: nodes with the root first, children of one node side by side. Only slices that were kept together have
+/// offsets.
 struct compaction {
     std::vector<planned_node> nodes{};
     std::vector<planned_buffer> buffers{};
@@ -110,7 +112,8 @@ struct compaction {
 /// A planned column as the source of a tree, with its arena at `begin`.
 class planned_source {
    public:
-    planned_source(compaction const& plan, std::uint32_t node, std::byte const* begin) noexcept : plan_{&plan}, node_{node}, begin_{begin} {}
+    planned_source(compaction const& plan, std::uint32_t node, std::byte const* begin) noexcept
+        : plan_{&plan}, node_{node}, begin_{begin} {}
     [[nodiscard]] std::string_view format() const noexcept { return self().like->format; }
     [[nodiscard]] std::string_view name() const noexcept { return self().like->name; }
     [[nodiscard]] std::string_view metadata() const noexcept { return self().like->metadata; }
@@ -124,7 +127,9 @@ class planned_source {
         return b.bytes < 0 ? column_buffer{} : column_buffer{begin_ == nullptr ? nullptr : begin_ + b.offset, b.bytes};
     }
     [[nodiscard]] std::size_t child_count() const noexcept { return self().children; }
-    [[nodiscard]] planned_source child(std::size_t i) const noexcept { return {*plan_, self().first_child + static_cast<std::uint32_t>(i), begin_}; }
+    [[nodiscard]] planned_source child(std::size_t i) const noexcept {
+        return {*plan_, self().first_child + static_cast<std::uint32_t>(i), begin_};
+    }
     [[nodiscard]] bool has_dictionary() const noexcept { return self().dictionary != nowhere; }
     [[nodiscard]] planned_source dictionary() const noexcept { return {*plan_, self().dictionary, begin_}; }
 

@@ -1,5 +1,5 @@
-// ferry: what is kept while a compaction is planned: the items of the sources that each node takes, and what was read of them.
-// length: what all layouts share, with the lists that they write to.
+// ferry: what is kept while a compaction is planned: the items of the sources that each node takes, and what was read
+// of them. length: what all layouts share, with the lists that they write to.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -21,14 +21,16 @@ namespace ferry::inline v0::detail {
 /// Its rules are the planner's: see plan_compaction.hpp.
 class compaction_state {
    protected:
-    compaction_state(range_fetcher& fetcher, char const* api, std::source_location where) noexcept : fetcher_{fetcher}, api_{api}, where_{where} {}
+    compaction_state(range_fetcher& fetcher, char const* api, std::source_location where) noexcept
+        : fetcher_{fetcher}, api_{api}, where_{where} {}
 
     using step = fill_job::step;
     /// Items of a source.
     struct piece {
         column_node const* node = nullptr;
         std::int64_t offset = 0, length = 0;
-        std::array<std::uint32_t, 4> ranges{nowhere, nowhere, nowhere, nowhere};  // its layout's; then lengths of views, run ends, or the last offset of text
+        // Its layout's; then lengths of views, run ends, or the last offset of text.
+        std::array<std::uint32_t, 4> ranges{nowhere, nowhere, nowhere, nowhere};
 
         /// Ranges begin with a whole byte of bits.
         [[nodiscard]] std::int64_t skip() const noexcept { return offset % 8; }
@@ -61,15 +63,20 @@ class compaction_state {
         if (p.length == 0) return;
         auto const& n = *p.node;
         auto const layout = layout_of(n.type);
-        bool const is_own = n.offset <= p.offset && p.offset + p.length <= n.offset + n.length;  // what slices share may be more
+        // What slices share may be more.
+        bool const is_own = n.offset <= p.offset && p.offset + p.length <= n.offset + n.length;
         bool const has_no_nulls = is_own && n.null_count.load(std::memory_order_relaxed) == 0;
         for (int i = 0; i < layout.buffer_count; ++i) {
             auto const kind = layout.buffers[i].kind;
             auto const* const data = n.buffers[static_cast<std::size_t>(i)].data;
-            if (kind == buffer_kind::bytes || (kind == buffer_kind::validity && (data == nullptr || has_no_nulls))) continue;
+            if (kind == buffer_kind::bytes || (kind == buffer_kind::validity && (data == nullptr || has_no_nulls)))
+                continue;
             std::int64_t begin = 0, end = 0;
-            if (!needed_bytes(n.type, layout.buffers[i], p.offset + p.length, end)) refuse(p, message{"its size overflows"});
-            static_cast<void>(needed_bytes(n.type, {kind == buffer_kind::offsets ? buffer_kind::starts : kind, layout.buffers[i].bits}, p.offset - p.skip(), begin));
+            if (!needed_bytes(n.type, layout.buffers[i], p.offset + p.length, end))
+                refuse(p, message{"its size overflows"});
+            static_cast<void>(needed_bytes(
+                n.type, {kind == buffer_kind::offsets ? buffer_kind::starts : kind, layout.buffers[i].bits},
+                p.offset - p.skip(), begin));
             p.ranges[static_cast<std::size_t>(i)] = add_range(data, begin, end - begin);
         }
         if (n.type.id == type_id::run_end_encoded) {
@@ -93,7 +100,9 @@ class compaction_state {
         return {p.ranges[0] == nowhere ? nullptr : host(p.ranges[0]), p.skip(), p.length};
     }
     [[nodiscard]] std::int64_t load_item(std::uint32_t range, std::int64_t i, std::int32_t width) const noexcept {
-        return width == 8 ? load<std::int64_t>(host(range), i) : width == 4 ? load<std::int32_t>(host(range), i) : load<std::int16_t>(host(range), i);
+        return width == 8   ? load<std::int64_t>(host(range), i)
+               : width == 4 ? load<std::int32_t>(host(range), i)
+                            : load<std::int16_t>(host(range), i);
     }
 
     // ---- writing ----
@@ -113,11 +122,16 @@ class compaction_state {
         return reinterpret_cast<std::uintptr_t>(p.node->buffers[buffer].data);
     }
     /// With `buffers` of the piece read, and its validity where it clears.
-    [[nodiscard]] identity const* identify(work const& w, step kind, std::int64_t width, std::size_t buffer, bool reads_validity, std::size_t other = 99) {
+    [[nodiscard]] identity const* identify(work const& w, step kind, std::int64_t width, std::size_t buffer,
+                                           bool reads_validity, std::size_t other = 99) {
         if (w.count != 1) return nullptr;
         auto const& p = at(w, 0);
-        identity_ = {static_cast<std::uint64_t>(kind) << 40 | static_cast<std::uint64_t>(width), address(p, buffer), other == 99 ? 0 : address(p, other),
-                     reads_validity && node(w).null_count > 0 ? address(p, 0) : 0, static_cast<std::uint64_t>(p.offset), static_cast<std::uint64_t>(p.length)};
+        identity_ = {static_cast<std::uint64_t>(kind) << 40 | static_cast<std::uint64_t>(width),
+                     address(p, buffer),
+                     other == 99 ? 0 : address(p, other),
+                     reads_validity && node(w).null_count > 0 ? address(p, 0) : 0,
+                     static_cast<std::uint64_t>(p.offset),
+                     static_cast<std::uint64_t>(p.length)};
         return &identity_;
     }
     [[nodiscard]] std::int64_t bytes_for(work const& w, std::int64_t items, std::int64_t width) {
@@ -126,19 +140,37 @@ class compaction_state {
         return bytes;
     }
     void require_at_most(work const& w, std::int64_t value, std::int64_t most, char const* what) {
-        if (value > most) refuse(w.node, errc::overflow, message{"together it has "} << value << " " << what << ", and its type counts to " << most << ": use one with wider offsets");
+        if (value > most)
+            refuse(w.node, errc::overflow,
+                   message{"together it has "} << value << " " << what << ", and its type counts to " << most
+                                               << ": use one with wider offsets");
     }
-    [[nodiscard]] static std::int64_t most_of(std::int64_t width) noexcept { return std::numeric_limits<std::int64_t>::max() >> (64 - 8 * width); }
+    [[nodiscard]] static std::int64_t most_of(std::int64_t width) noexcept {
+        return std::numeric_limits<std::int64_t>::max() >> (64 - 8 * width);
+    }
     /// What is left to be said of the job is the caller's to fill in. Valid until the next one.
-    fill_job& add_job(step kind, work const& w, std::uint32_t to, piece const& p, std::size_t range, std::int64_t done, std::int32_t width = 0) {
-        plan_.jobs.push_back({.kind = kind, .width = width, .node = w.node, .buffer = to, .range = p.ranges[range], .begin = p.skip(), .at = done, .count = p.length});
+    fill_job& add_job(step kind, work const& w, std::uint32_t to, piece const& p, std::size_t range, std::int64_t done,
+                      std::int32_t width = 0) {
+        plan_.jobs.push_back({.kind = kind,
+                              .width = width,
+                              .node = w.node,
+                              .buffer = to,
+                              .range = p.ranges[range],
+                              .begin = p.skip(),
+                              .at = done,
+                              .count = p.length});
         return plan_.jobs.back();
     }
     void add_copy(std::uint32_t to, void const* data, extent const& s, std::int64_t done) {
-        plan_.jobs.push_back({.kind = step::bytes, .buffer = to, .range = add_range(data, s.begin, s.length()), .at = done, .count = s.length()});
+        plan_.jobs.push_back({.kind = step::bytes,
+                              .buffer = to,
+                              .range = add_range(data, s.begin, s.length()),
+                              .at = done,
+                              .count = s.length()});
     }
     void add_clear(step kind, work const& w, std::uint32_t to, std::int32_t width, std::uint32_t other = nowhere) {
-        plan_.jobs.push_back({.kind = kind, .width = width, .node = w.node, .buffer = to, .other = other, .count = node(w).length});
+        plan_.jobs.push_back(
+            {.kind = kind, .width = width, .node = w.node, .buffer = to, .other = other, .count = node(w).length});
     }
 
     /// Children of the node; `items(piece, child)`: those that the piece needs, counted from the child's first one.
@@ -148,14 +180,16 @@ class compaction_state {
         auto const& like = node(w).like->children;
         node(w).first_child = first;
         node(w).children = static_cast<std::uint32_t>(like.size());
-        for (std::size_t c = 0; c < like.size(); ++c) plan_.nodes.push_back({.like = &like[c], .parent = w.node, .place = static_cast<int>(c)});
+        for (std::size_t c = 0; c < like.size(); ++c)
+            plan_.nodes.push_back({.like = &like[c], .parent = w.node, .place = static_cast<int>(c)});
         for (std::size_t c = 0; c < like.size(); ++c) {
             work const next{first + static_cast<std::uint32_t>(c), pieces_.size(), w.count};
             for (std::size_t i = 0; i < w.count; ++i) {
                 auto const& child = at(w, i).node->children[c];
                 extent const s = items(i, c);
                 if (s.length() != 0 && s.end > child.length)
-                    refuse(next.node, errc::bad_column, message{"it has "} << child.length << " items, and its parent needs " << s.end);
+                    refuse(next.node, errc::bad_column,
+                           message{"it has "} << child.length << " items, and its parent needs " << s.end);
                 pieces_.push_back({&child, child.offset + (s.length() != 0 ? s.begin : 0), s.length()});
             }
             level_.push_back(next);
@@ -170,7 +204,8 @@ class compaction_state {
             if (buffer.bytes < 0 || buffer.offset >= 0) continue;
             buffer.offset = buffer.bytes == 0 ? 0 : plan_.arena;
             std::int64_t end = 0;
-            if (!checked_add(plan_.arena, buffer.bytes, end) || end > std::numeric_limits<std::int64_t>::max() - arena_alignment)
+            if (!checked_add(plan_.arena, buffer.bytes, end) ||
+                end > std::numeric_limits<std::int64_t>::max() - arena_alignment)
                 refuse(i, errc::overflow, message{"its bytes overflow"});
             plan_.arena = (end + arena_alignment - 1) / arena_alignment * arena_alignment;
         }
@@ -178,8 +213,12 @@ class compaction_state {
         if (n.dictionary != nowhere) place(n.dictionary);
     }
 
-    [[noreturn]] void refuse(std::uint32_t node, errc code, message const& what) const { fail(code, api_, path_of(plan_, node) << what.c_str(), where_); }
-    [[noreturn]] void refuse(piece const& p, message const& what) const { fail(errc::bad_column, api_, message{} << column_path{p.node->name} << ": " << what.c_str(), where_); }
+    [[noreturn]] void refuse(std::uint32_t node, errc code, message const& what) const {
+        fail(code, api_, path_of(plan_, node) << what.c_str(), where_);
+    }
+    [[noreturn]] void refuse(piece const& p, message const& what) const {
+        fail(errc::bad_column, api_, message{} << column_path{p.node->name} << ": " << what.c_str(), where_);
+    }
 
     range_fetcher& fetcher_;
     char const* api_;

@@ -42,9 +42,14 @@ class contents_check {
             case type_id::large_list_view: check_ranges(true); break;
             case type_id::dense_union:
             case type_id::sparse_union: check_union(); break;
-            case type_id::run_end_encoded: with_integer(c_.child(0).type().id, [this]<class T>(T) { check_run_ends<T>(); }); break;
+            case type_id::run_end_encoded:
+                with_integer(c_.child(0).type().id, [this]<class T>(T) { check_run_ends<T>(); });
+                break;
             case type_id::decimal: check_decimals(); break;
-            case type_id::date64: check_each<std::int64_t>([](std::int64_t v) { return v % milliseconds_of_day == 0; }, "milliseconds are not a whole number of days"); break;
+            case type_id::date64:
+                check_each<std::int64_t>([](std::int64_t v) { return v % milliseconds_of_day == 0; },
+                                         "milliseconds are not a whole number of days");
+                break;
             case type_id::time32: check_times<std::int32_t>(); break;
             case type_id::time64: check_times<std::int64_t>(); break;
             default: break;
@@ -54,8 +59,12 @@ class contents_check {
    private:
     static constexpr std::int64_t milliseconds_of_day = 86'400'000;
 
-    [[noreturn]] void refuse(message const& what) const { fail(errc::bad_column, api_, message{} << path_ << ": " << what.c_str(), where_); }
-    [[noreturn]] void refuse_item(std::int64_t i, char const* what) const { refuse(message{"item "} << i << ": " << what); }
+    [[noreturn]] void refuse(message const& what) const {
+        fail(errc::bad_column, api_, message{} << path_ << ": " << what.c_str(), where_);
+    }
+    [[noreturn]] void refuse_item(std::int64_t i, char const* what) const {
+        refuse(message{"item "} << i << ": " << what);
+    }
     [[nodiscard]] void const* data(std::size_t i) const noexcept { return c_.buffers()[i].data; }
     [[nodiscard]] std::int64_t at(std::int64_t i) const noexcept { return c_.offset() + i; }
 
@@ -72,7 +81,8 @@ class contents_check {
     void check_each(Holds holds, char const* otherwise) const {
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i])
-                if (auto const v = load<T>(data(1), at(i)); !holds(v)) refuse(message{"item "} << i << ": " << std::int64_t{v} << " " << otherwise);
+                if (auto const v = load<T>(data(1), at(i)); !holds(v))
+                    refuse(message{"item "} << i << ": " << std::int64_t{v} << " " << otherwise);
     }
     template <class T>
     void check_times() const {
@@ -85,7 +95,8 @@ class contents_check {
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i])
                 if (auto const index = load_index(data(1), at(i), c_.type().id); index < 0 || index >= values)
-                    refuse(message{"item "} << i << ": its index is not one of the dictionary's " << values << " items");
+                    refuse(message{"item "} << i << ": its index is not one of the dictionary's " << values
+                                            << " items");
     }
 
     /// Offsets never run backwards, at nulls either, and end within `end` items or bytes.
@@ -105,7 +116,8 @@ class contents_check {
         if (c_.length() == 0) return;
         check_offsets(is_large, text_bytes(c_.node(), is_large));
         auto const* const begin = static_cast<unsigned char const*>(bytes.data);
-        if (begin == nullptr && load_offset(data(1), at(c_.length()), is_large) > 0) refuse(message{"its data buffer is null, and its offsets point into it"});
+        if (begin == nullptr && load_offset(data(1), at(c_.length()), is_large) > 0)
+            refuse(message{"its data buffer is null, and its offsets point into it"});
         if (!is_text(c_.type().id)) return;
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const from = load_offset(data(1), at(i), is_large), to = load_offset(data(1), at(i + 1), is_large);
@@ -120,8 +132,10 @@ class contents_check {
             auto const bytes = load<std::int64_t>(sizes, k);
             auto const& b = c_.buffers()[static_cast<std::size_t>(2 + k)];
             if (bytes < 0) refuse(message{"data buffer "} << k << " has " << bytes << " bytes");
-            if (b.bytes >= 0 && b.bytes < bytes) refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
-            if (b.data == nullptr && bytes > 0) refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
+            if (b.bytes >= 0 && b.bytes < bytes)
+                refuse(message{"data buffer "} << k << " holds " << b.bytes << " bytes, needs " << bytes);
+            if (b.data == nullptr && bytes > 0)
+                refuse(message{"data buffer "} << k << " is null, needs " << bytes << " bytes");
         }
         for (std::int64_t i = 0; i < c_.length(); ++i)
             if (valid_[i]) check_view(i, count, sizes);
@@ -132,12 +146,15 @@ class contents_check {
         if (item.size < 0) refuse_item(i, "its size is negative");
         unsigned char const* begin = item_bytes + 4;
         if (item.size <= view_item::most_inline) {
-            if (std::any_of(begin + item.size, begin + view_item::most_inline, [](unsigned char b) { return b != 0; })) refuse_item(i, "bytes behind its end are not 0");
+            if (std::any_of(begin + item.size, begin + view_item::most_inline, [](unsigned char b) { return b != 0; }))
+                refuse_item(i, "bytes behind its end are not 0");
         } else {
             if (item.buffer < 0 || item.buffer >= count) refuse_item(i, "it names a data buffer that is not there");
-            if (item.offset < 0 || item.size > load<std::int64_t>(sizes, item.buffer) - item.offset) refuse_item(i, "it lies outside its data buffer");
+            if (item.offset < 0 || item.size > load<std::int64_t>(sizes, item.buffer) - item.offset)
+                refuse_item(i, "it lies outside its data buffer");
             begin = static_cast<unsigned char const*>(data(static_cast<std::size_t>(2 + item.buffer))) + item.offset;
-            if (std::memcmp(begin, item.prefix, sizeof item.prefix) != 0) refuse_item(i, "its prefix is not what its data begins with");
+            if (std::memcmp(begin, item.prefix, sizeof item.prefix) != 0)
+                refuse_item(i, "its prefix is not what its data begins with");
         }
         if (is_text(c_.type().id) && !is_utf8(begin, item.size)) refuse_item(i, "it is not UTF-8");
     }
@@ -145,14 +162,17 @@ class contents_check {
     void check_map() const {
         check_offsets(false, c_.child(0).length());
         auto const entries = c_.child(0);
-        if (entries.null_count() != 0) refuse(message{"entries of a map are not null, and "} << entries.null_count() << " are");
-        if (entries.child(0).null_count() != 0) refuse(message{"keys of a map are not null, and "} << entries.child(0).null_count() << " are");
+        if (entries.null_count() != 0)
+            refuse(message{"entries of a map are not null, and "} << entries.null_count() << " are");
+        if (entries.child(0).null_count() != 0)
+            refuse(message{"keys of a map are not null, and "} << entries.child(0).null_count() << " are");
     }
     void check_ranges(bool is_large) const {
         auto const items = c_.child(0).length();
         for (std::int64_t i = 0; i < c_.length(); ++i) {
             auto const begin = load_offset(data(1), at(i), is_large), size = load_offset(data(2), at(i), is_large);
-            if (begin < 0 || size < 0 || begin > items || size > items - begin) refuse_item(i, "it lies outside the child");
+            if (begin < 0 || size < 0 || begin > items || size > items - begin)
+                refuse_item(i, "it lies outside the child");
         }
     }
 
@@ -167,7 +187,8 @@ class contents_check {
             if (!is_dense) continue;
             auto const place = load<std::int32_t>(data(1), at(i));
             if (place < 0 || place >= c_.child(child).length()) refuse_item(i, "it lies outside its child");
-            if (place < last[static_cast<std::size_t>(child)]) refuse_item(i, "it lies before an earlier item of its child");
+            if (place < last[static_cast<std::size_t>(child)])
+                refuse_item(i, "it lies before an earlier item of its child");
             last[static_cast<std::size_t>(child)] = place;
         }
     }
@@ -178,11 +199,14 @@ class contents_check {
         T last = 0;
         for (std::int64_t i = 0; i < ends.length(); ++i) {
             T const next = load<T>(ends.buffers()[1].data, ends.offset() + i);
-            if (next <= last) refuse(message{"run "} << i << " ends at " << std::int64_t(next) << ", and the one before it at " << std::int64_t(last));
+            if (next <= last)
+                refuse(message{"run "} << i << " ends at " << std::int64_t(next) << ", and the one before it at "
+                                       << std::int64_t(last));
             last = next;
         }
         if (std::int64_t(last) < c_.offset() + c_.length())
-            refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to " << c_.offset() + c_.length());
+            refuse(message{"its runs end at "} << std::int64_t(last) << ", and it has items up to "
+                                               << c_.offset() + c_.length());
     }
 
     void check_decimals() const {
@@ -219,7 +243,8 @@ class contents_check {
                     carry = carry != 0 && w == 0;
                 }
             }
-            if (!std::lexicographical_compare(size.rbegin(), size.rend(), limit.rbegin(), limit.rend())) refuse_item(i, "it has more digits than its precision");
+            if (!std::lexicographical_compare(size.rbegin(), size.rend(), limit.rbegin(), limit.rend()))
+                refuse_item(i, "it has more digits than its precision");
         }
     }
 

@@ -20,8 +20,8 @@ inline void set_bits(std::byte* to, std::int64_t at, std::int64_t count) noexcep
     store_bits(to, at + count - rest, rest, ~std::uint64_t{0});
 }
 
-/// Writes the bits from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte. The two must
-/// not overlap.
+/// Writes the bits from bit `at` of `to` on: lower bits stay, and zeros follow up to the end of the last byte. The two
+/// must not overlap.
 inline void copy_bits(bitmap_view from, unsigned char* to, std::int64_t at = 0) noexcept {
     auto* const bytes = reinterpret_cast<std::byte*>(to);
     auto const end = at + from.length();
@@ -39,7 +39,8 @@ inline void unpack_bits(bitmap_view from, unsigned char* to) noexcept {
     }
     auto const* const bytes = reinterpret_cast<std::byte const*>(from.data());
     std::int64_t i = 0;
-    for (auto at = from.offset(); at % 8 + length - i >= 64; at += 56) {  // seven of the word's bytes, whatever bit they begin at
+    // Seven of the word's bytes, whatever bit they begin at.
+    for (auto at = from.offset(); at % 8 + length - i >= 64; at += 56) {
         std::uint64_t bits = load_word(bytes + at / 8) >> at % 8;
         for (int byte = 0; byte < 7; ++byte, bits >>= 8, i += 8) {
             // Eight copies of the byte, of each its own bit, moved to the top by a sum that cannot carry, then down.
@@ -58,7 +59,8 @@ inline void pack_bits(unsigned char const* from, std::int64_t length, unsigned c
         std::uint64_t bytes = 0;
         std::memcpy(&bytes, from + i, 8);
         // The top bit of a byte says whether it is 0; the product brings the eight side by side into the top byte.
-        std::uint64_t const is_set = (((bytes & 0x7f7f'7f7f'7f7f'7f7fu) + 0x7f7f'7f7f'7f7f'7f7fu) | bytes) >> 7 & 0x0101'0101'0101'0101u;
+        std::uint64_t const is_set =
+            (((bytes & 0x7f7f'7f7f'7f7f'7f7fu) + 0x7f7f'7f7f'7f7f'7f7fu) | bytes) >> 7 & 0x0101'0101'0101'0101u;
         to[i / 8] = static_cast<unsigned char>(is_set * 0x0102'0408'1020'4080u >> 56);
     }
     if (i == length) return;

@@ -9,8 +9,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of x86-64 is not
-/// among them, and a table of bytes is ten times slower.
+/// 128 bits that are added up side by side: with the instructions that every x86-64 and AArch64 has. The popcnt of
+/// x86-64 is not among them, and a table of bytes is ten times slower.
 class bit_counter {
    public:
     /// Bytes of a step.
@@ -22,7 +22,8 @@ class bit_counter {
         sixteens_ += ones_of(carry);
     }
     [[nodiscard]] std::int64_t total() const noexcept {
-        auto const sum = sixteens_ * 16 + ones_of(eights_) * 8 + ones_of(fours_) * 4 + ones_of(twos_) * 2 + ones_of(units_);
+        auto const sum =
+            sixteens_ * 16 + ones_of(eights_) * 8 + ones_of(fours_) * 4 + ones_of(twos_) * 2 + ones_of(units_);
         return static_cast<std::int64_t>(sum[0] + sum[1]);
     }
 

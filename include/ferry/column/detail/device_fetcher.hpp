@@ -25,12 +25,13 @@ namespace ferry::inline v0::detail {
     return plan;
 }
 
-/// Copies what is asked for to the host: for each depth one staging buffer and one wait, with a copy for each run of ranges
-/// that touch. Within one allocation a gap costs less than another copy.
+/// Copies what is asked for to the host: for each depth one staging buffer and one wait, with a copy for each run of
+/// ranges that touch. Within one allocation a gap costs less than another copy.
 template <class BackEnd>
 class device_fetcher final : public range_fetcher {
    public:
-    device_fetcher(BackEnd& b, device from, stream_token on, std::span<std::byte const> arena) noexcept : b_{b}, from_{from}, on_{on}, arena_{arena} {}
+    device_fetcher(BackEnd& b, device from, stream_token on, std::span<std::byte const> arena) noexcept
+        : b_{b}, from_{from}, on_{on}, arena_{arena} {}
 
     void fetch(std::vector<source_range>& ranges, std::size_t first) override {
         if (first == ranges.size()) return;
@@ -66,8 +67,12 @@ class device_fetcher final : public range_fetcher {
     };
     static constexpr std::uintptr_t gap = 4096;
 
-    [[nodiscard]] static std::uintptr_t address(std::byte const* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
-    [[nodiscard]] bool is_in_arena(std::byte const* p) const noexcept { return !arena_.empty() && address(p) - address(arena_.data()) < arena_.size(); }
+    [[nodiscard]] static std::uintptr_t address(std::byte const* p) noexcept {
+        return reinterpret_cast<std::uintptr_t>(p);
+    }
+    [[nodiscard]] bool is_in_arena(std::byte const* p) const noexcept {
+        return !arena_.empty() && address(p) - address(arena_.data()) < arena_.size();
+    }
     [[nodiscard]] bool reaches(run const& last, source_range const& next) const noexcept {
         if (address(next.at) <= address(last.end)) return address(next.at) < address(last.end) || is_in_arena(next.at);
         return is_in_arena(last.begin) && is_in_arena(next.at) && address(next.at) - address(last.end) <= gap;

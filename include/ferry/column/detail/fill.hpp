@@ -37,8 +37,8 @@ void store(std::byte* to, std::int64_t i, T value) noexcept {
     return message{} << steps.back() << ": ";
 }
 
-/// Fills the arena of a plan whose ranges were fetched. What the plan has not proven is proven here: every read and write is
-/// in range whatever the values are, and values that do not hold together end in an error.
+/// Fills the arena of a plan whose ranges were fetched. What the plan has not proven is proven here: every read and
+/// write is in range whatever the values are, and values that do not hold together end in an error.
 class arena_filler {
    public:
     arena_filler(compaction const& plan, std::byte* arena, char const* api, std::source_location where) noexcept
@@ -49,7 +49,8 @@ class arena_filler {
         for (auto const& b : plan_.buffers) {
             if (b.bytes <= 0 || b.same != nowhere) continue;
             auto const end = b.offset + b.bytes;
-            std::memset(arena_ + end, 0, static_cast<std::size_t>((arena_alignment - end % arena_alignment) % arena_alignment));
+            std::memset(arena_ + end, 0,
+                        static_cast<std::size_t>((arena_alignment - end % arena_alignment) % arena_alignment));
         }
     }
 
@@ -62,15 +63,23 @@ class arena_filler {
             case step::bytes:
                 if (j.count != 0) std::memcpy(to(j) + j.at, from(j) + j.begin, static_cast<std::size_t>(j.count));
                 return;
-            case step::bits: copy_bits({j.range == nowhere ? nullptr : from(j), j.begin, j.count}, reinterpret_cast<unsigned char*>(to(j)), j.at); return;
+            case step::bits:
+                copy_bits({j.range == nowhere ? nullptr : from(j), j.begin, j.count},
+                          reinterpret_cast<unsigned char*>(to(j)), j.at);
+                return;
             case step::offsets: is_wide ? offsets<std::int64_t>(j) : offsets<std::int32_t>(j); return;
-            case step::run_ends: is_wide ? run_ends<std::int64_t>(j) : j.width == 4 ? run_ends<std::int32_t>(j) : run_ends<std::int16_t>(j); return;
+            case step::run_ends:
+                is_wide        ? run_ends<std::int64_t>(j)
+                : j.width == 4 ? run_ends<std::int32_t>(j)
+                               : run_ends<std::int16_t>(j);
+                return;
             case step::indices: indices(j); return;
             case step::list_views: is_wide ? list_views<std::int64_t>(j) : list_views<std::int32_t>(j); return;
             case step::dense_union: dense_union(j); return;
             case step::views: views(j); return;
             case step::numbers:
-                if (j.count != 0) std::memcpy(to(j), plan_.numbers.data() + j.table, static_cast<std::size_t>(8 * j.count));
+                if (j.count != 0)
+                    std::memcpy(to(j), plan_.numbers.data() + j.table, static_cast<std::size_t>(8 * j.count));
                 return;
             case step::clear_items: clear_items(j); return;
             case step::clear_text: is_wide ? clear_text<std::int64_t>(j) : clear_text<std::int32_t>(j); return;
@@ -88,9 +97,12 @@ class arena_filler {
             T const value = load<T>(in, i);
             shrinks |= value < before;
             before = value;
-            store(out, i, static_cast<T>(static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(j.subtract) + static_cast<std::uint64_t>(j.add)));
+            store(out, i,
+                  static_cast<T>(static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(j.subtract) +
+                                 static_cast<std::uint64_t>(j.add)));
         }
-        if (shrinks || before - j.subtract != j.limit) refuse(j, message{"its offsets do not grow from "} << j.subtract << " to " << j.subtract + j.limit);
+        if (shrinks || before - j.subtract != j.limit)
+            refuse(j, message{"its offsets do not grow from "} << j.subtract << " to " << j.subtract + j.limit);
     }
     template <class T>
     void run_ends(fill_job const& j) const {
@@ -116,7 +128,8 @@ class arena_filler {
         for (std::int64_t i = 0; i < j.count; ++i) {
             auto const index = static_cast<std::uint64_t>(load<T>(from(j), j.begin + i));  // negative ones are huge
             if (valid[i] && index >= static_cast<std::uint64_t>(j.limit))
-                refuse(j, message{"index "} << static_cast<std::int64_t>(index) << " is outside of its dictionary of " << j.limit << " items");
+                refuse(j, message{"index "} << static_cast<std::int64_t>(index) << " is outside of its dictionary of "
+                                            << j.limit << " items");
             store(to(j), j.at + i, valid[i] ? static_cast<T>(index + static_cast<std::uint64_t>(j.add)) : T{});
         }
     }
@@ -134,8 +147,10 @@ class arena_filler {
     void dense_union(fill_job const& j) const {
         auto const* const ids = at(j.second);
         for (std::int64_t i = 0; i < j.count; ++i) {
-            auto const id = static_cast<std::size_t>(load<std::uint8_t>(ids, j.begin + i)) & 127;  // the plan has seen them: 0 to 127
-            store(to(j), j.at + i, static_cast<std::int32_t>(load<std::int32_t>(from(j), j.begin + i) + plan_.numbers[j.table + id]));
+            // The plan has seen them: 0 to 127.
+            auto const id = static_cast<std::size_t>(load<std::uint8_t>(ids, j.begin + i)) & 127;
+            store(to(j), j.at + i,
+                  static_cast<std::int32_t>(load<std::int32_t>(from(j), j.begin + i) + plan_.numbers[j.table + id]));
         }
     }
     /// The table has, for each buffer, its number in the new column and what is subtracted from offsets.
@@ -151,7 +166,8 @@ class arena_filler {
                 view[2] = static_cast<std::int32_t>(plan_.numbers[entry]);
                 view[3] = static_cast<std::int32_t>(view[3] - plan_.numbers[entry + 1]);
             } else {
-                std::memset(reinterpret_cast<std::byte*>(view) + 4 + view[0], 0, static_cast<std::size_t>(12 - view[0]));
+                std::memset(reinterpret_cast<std::byte*>(view) + 4 + view[0], 0,
+                            static_cast<std::size_t>(12 - view[0]));
             }
             std::memcpy(to(j) + 16 * (j.at + i), view, sizeof view);
         }
@@ -174,7 +190,8 @@ class arena_filler {
             auto const* const valid = arena_ + plan_.buffer(plan_.nodes[j.node].first_buffer).offset;
             for (std::int64_t i = 0, n = plan_.buffer(j.buffer).bytes; i < n; ++i) out[i] &= valid[i];
         } else {
-            for_each_null(j, [&](std::int64_t i) { std::memset(out + i * j.width, 0, static_cast<std::size_t>(j.width)); });
+            for_each_null(
+                j, [&](std::int64_t i) { std::memset(out + i * j.width, 0, static_cast<std::size_t>(j.width)); });
         }
     }
     template <class T>

@@ -12,7 +12,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// Element `i` of a row of `T`. Arrow asks for alignment and C Data cannot promise it: foreign slices of files lie anywhere.
+/// Element `i` of a row of `T`. Arrow asks for alignment and C Data cannot promise it: foreign slices of files lie
+/// anywhere.
 template <class T>
     requires std::is_trivially_copyable_v<T>
 [[nodiscard]] inline T load(void const* data, std::int64_t i) noexcept {
@@ -26,8 +27,8 @@ template <class T>
     return is_large ? load<std::int64_t>(data, i) : load<std::int32_t>(data, i);
 }
 
-/// Bytes that the offsets of a node may point into: as many as somebody said, else up to its last offset, which is what makes
-/// the size where nobody says it. A slice ends before that, and so does not know it. The node has items.
+/// Bytes that the offsets of a node may point into: as many as somebody said, else up to its last offset, which is what
+/// makes the size where nobody says it. A slice ends before that, and so does not know it. The node has items.
 [[nodiscard]] inline std::int64_t text_bytes(column_node const& n, bool is_large) noexcept {
     return n.buffers[2].bytes >= 0 ? n.buffers[2].bytes : load_offset(n.buffers[1].data, n.offset + n.length, is_large);
 }
@@ -51,9 +52,8 @@ constexpr decltype(auto) with_integer(type_id id, F f) {
 [[nodiscard]] inline std::int64_t load_index(void const* data, std::int64_t i, type_id id) noexcept {
     return with_integer(id, [&]<class T>(T) -> std::int64_t {
         T const value = load<T>(data, i);
-        return std::in_range<std::int64_t>(value) && std::cmp_greater_equal(value, 0)
-                   ? static_cast<std::int64_t>(value)
-                   : -1;
+        return std::in_range<std::int64_t>(value) && std::cmp_greater_equal(value, 0) ? static_cast<std::int64_t>(value)
+                                                                                      : -1;
     });
 }
 

@@ -46,8 +46,10 @@ struct arena_part {
                 begin = at < begin ? at : begin;
                 end = at + b.bytes > end ? at + b.bytes : end;
                 std::int64_t needed = b.bytes;  // of a slice less than is there
-                bool const is_told = static_cast<int>(i) < layout.buffer_count && layout.buffers[i].kind != buffer_kind::bytes;
-                if (is_told && needed_bytes(n.type, layout.buffers[i], n.offset + n.length, needed)) needed = std::min(needed, b.bytes);
+                bool const is_told =
+                    static_cast<int>(i) < layout.buffer_count && layout.buffers[i].kind != buffer_kind::bytes;
+                if (is_told && needed_bytes(n.type, layout.buffers[i], n.offset + n.length, needed))
+                    needed = std::min(needed, b.bytes);
                 used += (needed + arena_alignment - 1) / arena_alignment * arena_alignment;
             }
             for (auto const& child : n.children) include(child);
@@ -63,13 +65,18 @@ struct arena_part {
     for (int i = 0; i < layout.buffer_count; ++i) {
         auto const bytes = n.buffers[static_cast<std::size_t>(i)].bytes;
         std::int64_t needed = 0;
-        if (bytes > 0 && layout.buffers[i].kind != buffer_kind::bytes && (!needed_bytes(n.type, layout.buffers[i], n.length, needed) || bytes != needed)) return false;
+        if (bytes > 0 && layout.buffers[i].kind != buffer_kind::bytes &&
+            (!needed_bytes(n.type, layout.buffers[i], n.length, needed) || bytes != needed))
+            return false;
     }
     std::int64_t const each = n.type.id == type_id::fixed_size_list ? n.type.width : 1;
-    bool const is_aligned = n.type.id == type_id::structure || n.type.id == type_id::sparse_union || n.type.id == type_id::fixed_size_list;
+    bool const is_aligned =
+        n.type.id == type_id::structure || n.type.id == type_id::sparse_union || n.type.id == type_id::fixed_size_list;
     for (auto const& child : n.children) {
         std::int64_t items = 0;
-        if (!has_no_slices(child) || (is_aligned && (!checked_multiply(n.length, each, items) || child.length != items))) return false;
+        if (!has_no_slices(child) ||
+            (is_aligned && (!checked_multiply(n.length, each, items) || child.length != items)))
+            return false;
     }
     return n.dictionary == nullptr || has_no_slices(*n.dictionary);
 }
@@ -77,7 +84,8 @@ struct arena_part {
 /// A column as the source of a tree whose buffers lie as far from `to` as they did from `from`.
 class moved_source {
    public:
-    moved_source(column_view view, arena_part const& from, std::byte const* to) noexcept : view_{view}, from_{from}, to_{to} {}
+    moved_source(column_view view, arena_part const& from, std::byte const* to) noexcept
+        : view_{view}, from_{from}, to_{to} {}
     [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
     [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
     [[nodiscard]] std::string_view metadata() const noexcept { return view_.metadata(); }

@@ -9,12 +9,13 @@
 
 namespace ferry::inline v0::detail {
 
-/// A node's place, as a list on the stack: `orders.items[].price`. `.name` is a child of a struct or union, `[]` the items of
-/// a list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column.
+/// A node's place, as a list on the stack: `orders.items[].price`. `.name` is a child of a struct or union, `[]` the
+/// items of a list, `{}` the entries of a map, `<run_ends>` and `<values>` the children of a run-end encoded column.
 class column_path {
    public:
     /// A column by itself.
-    constexpr explicit column_path(std::string_view name) noexcept : name_{name.empty() ? std::string_view{"column"} : name} {}
+    constexpr explicit column_path(std::string_view name) noexcept
+        : name_{name.empty() ? std::string_view{"column"} : name} {}
     /// Child `i`, called `name`, of a column of type `parent`.
     constexpr column_path(column_path const& above, type_id parent, int i, std::string_view name) noexcept
         : above_{&above}, before_{mark_of(parent, i)}, name_{before_ == "." ? name : std::string_view{}} {}
@@ -38,8 +39,12 @@ class column_path {
             default: return "[]";
         }
     }
-    [[nodiscard]] constexpr std::size_t own_length() const noexcept { return before_.size() + name_.substr(0, max_name).size(); }
-    [[nodiscard]] constexpr std::size_t length() const noexcept { return own_length() + (above_ != nullptr ? above_->length() : 0); }
+    [[nodiscard]] constexpr std::size_t own_length() const noexcept {
+        return before_.size() + name_.substr(0, max_name).size();
+    }
+    [[nodiscard]] constexpr std::size_t length() const noexcept {
+        return own_length() + (above_ != nullptr ? above_->length() : 0);
+    }
     /// Up to this node, whose end it returns. Of a path too long for a message the middle is left out.
     constexpr std::size_t write(message& out, std::size_t whole) const noexcept {
         std::size_t const begin = above_ != nullptr ? above_->write(out, whole) : 0, end = begin + own_length();
@@ -55,7 +60,8 @@ class column_path {
 
     /// Names come from anywhere: what is no printable character is shown as `?`.
     static constexpr void put(message& out, std::string_view text) noexcept {
-        for (char const c : text.substr(0, max_name)) out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+        for (char const c : text.substr(0, max_name))
+            out << (static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
     }
 
     column_path const* above_ = nullptr;

@@ -22,11 +22,12 @@
 
 namespace ferry::inline v0::detail {
 
-/// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for a
-/// depth; the rest is named in `ranges`.
+/// The chunks are of one type. Reads no byte but by the fetcher: validity, offsets and what is like them, each once for
+/// a depth; the rest is named in `ranges`.
 class compaction_planner : slice_planner {
    public:
-    compaction_planner(range_fetcher& fetcher, char const* api, std::source_location where) noexcept : slice_planner{fetcher, api, where} {}
+    compaction_planner(range_fetcher& fetcher, char const* api, std::source_location where) noexcept
+        : slice_planner{fetcher, api, where} {}
 
     [[nodiscard]] compaction run(std::span<column_view const> chunks, slices how = slices::apart) {
         bool const joins_slices = how == slices::together;
@@ -62,7 +63,8 @@ class compaction_planner : slice_planner {
         node(w).first_buffer = static_cast<std::uint32_t>(plan_.buffers.size());
         node(w).flags = node(w).like->flags;
         for (std::size_t i = 0; i < w.count; ++i) {
-            if (!checked_add(node(w).length, at(w, i).length, node(w).length)) refuse(w.node, errc::overflow, message{"its length overflows"});
+            if (!checked_add(node(w).length, at(w, i).length, node(w).length))
+                refuse(w.node, errc::overflow, message{"its length overflows"});
             node(w).flags = merged_flags(node(w).flags, at(w, i).node->flags);
         }
         if (type.id == type_id::null) node(w).null_count = node(w).length;
@@ -95,7 +97,9 @@ class compaction_planner : slice_planner {
         for (std::size_t i = 0; i < w.count; ++i) nulls += at(w, i).length - count_set(validity(at(w, i)));
         node(w).null_count = nulls;
         std::uint32_t to = 0;
-        if (!add_buffer(nulls > 0 ? bitmap_bytes(node(w).length) : -1, identify(w, step::bits, 0, 0, false), to) || nulls == 0) return;
+        if (!add_buffer(nulls > 0 ? bitmap_bytes(node(w).length) : -1, identify(w, step::bits, 0, 0, false), to) ||
+            nulls == 0)
+            return;
         std::int64_t done = 0;
         for (std::size_t i = 0; i < w.count; done += at(w, i).length, ++i)
             add_job(step::bits, w, to, at(w, i), 0, done);
@@ -126,10 +130,12 @@ class compaction_planner : slice_planner {
         } else {
             auto const& type = node(w).like->type;
             auto const width = item_bits(type) / 8;
-            bool const is_signed = type.id == type_id::int8 || type.id == type_id::int16 || type.id == type_id::int32 || type.id == type_id::int64;
+            bool const is_signed = type.id == type_id::int8 || type.id == type_id::int16 || type.id == type_id::int32 ||
+                                   type.id == type_id::int64;
             std::int64_t total = 0;
             for (auto const* d : u.distinct)
-                if (!checked_add(total, d->length, total)) refuse(w.node, errc::overflow, message{"its dictionaries overflow"});
+                if (!checked_add(total, d->length, total))
+                    refuse(w.node, errc::overflow, message{"its dictionaries overflow"});
             auto const most = is_signed || width == 8 ? most_of(width) : 2 * most_of(width) + 1;
             require_at_most(w, total - 1, most, "as its last index, with all dictionaries");
             std::uint32_t to = 0;
@@ -153,7 +159,9 @@ class compaction_planner : slice_planner {
 
     /// Structs and sparse unions with `each` 1, fixed-size lists: the offset applies to the children.
     void add_fields(work const& w, std::int64_t each) {
-        add_children(w, [&](std::size_t i, std::size_t) { return extent{at(w, i).offset * each, (at(w, i).offset + at(w, i).length) * each}; });
+        add_children(w, [&](std::size_t i, std::size_t) {
+            return extent{at(w, i).offset * each, (at(w, i).offset + at(w, i).length) * each};
+        });
     }
     void add_type_ids(work const& w) {
         std::uint32_t to = 0;
@@ -165,7 +173,8 @@ class compaction_planner : slice_planner {
     void add_dense_union(work const& w) {
         add_type_ids(w);
         std::uint32_t to = 0;
-        bool const is_new = add_buffer(bytes_for(w, node(w).length, 4), identify(w, step::dense_union, 4, 1, false, 0), to);
+        bool const is_new =
+            add_buffer(bytes_for(w, node(w).length, 4), identify(w, step::dense_union, 4, 1, false, 0), to);
         auto const children = node(w).like->children.size();
         auto const child_of = union_children{node(w).like->type}.child;
         std::vector<extent> used(w.count * children);
@@ -177,10 +186,15 @@ class compaction_planner : slice_planner {
             for (std::int64_t k = 0; k < p.length; ++k) {
                 auto const type = load<std::uint8_t>(host(p.ranges[0]), p.skip() + k);
                 auto const start = load_item(p.ranges[1], p.skip() + k, 4);
-                if (type > 127 || child_of[type] < 0) refuse(w.node, errc::bad_column, message{"item "} << k << " has type id " << unsigned{type} << ", which its format does not name");
+                if (type > 127 || child_of[type] < 0)
+                    refuse(w.node, errc::bad_column,
+                           message{"item "} << k << " has type id " << unsigned{type}
+                                            << ", which its format does not name");
                 auto const child = static_cast<std::size_t>(child_of[type]);
                 if (start < 0 || start >= p.node->children[child].length)
-                    refuse(w.node, errc::bad_column, message{"item "} << k << " is item " << start << " of child " << std::uint64_t{child} << ", which has " << p.node->children[child].length);
+                    refuse(w.node, errc::bad_column,
+                           message{"item "} << k << " is item " << start << " of child " << std::uint64_t{child}
+                                            << ", which has " << p.node->children[child].length);
                 used[i * children + child].include(start, start + 1);
             }
             auto const table = plan_.numbers.size();
@@ -220,7 +234,8 @@ class compaction_planner : slice_planner {
                 return low;
             };
             extent const s{first_after(p.offset), first_after(p.offset + p.length - 1) + 1};
-            if (s.end > ends.length || s.length() <= 0) refuse(w.node, errc::bad_column, message{"its runs end before item "} << p.offset + p.length);
+            if (s.end > ends.length || s.length() <= 0)
+                refuse(w.node, errc::bad_column, message{"its runs end before item "} << p.offset + p.length);
             auto& j = add_job(step::run_ends, w, to, p, 3, runs, width);
             j.begin = s.begin;
             j.count = s.length();
@@ -254,13 +269,20 @@ inline compacted_values::compacted_values(column_node const& of) {
 }
 inline bool compacted_values::operator==(compacted_values const& other) const noexcept {
     auto const is_same = [](planned_node const& x, planned_node const& y) {
-        return x.like->format == y.like->format && x.length == y.length && x.offset == y.offset && x.null_count == y.null_count && x.buffers == y.buffers && x.children == y.children;
+        return x.like->format == y.like->format && x.length == y.length && x.offset == y.offset &&
+               x.null_count == y.null_count && x.buffers == y.buffers && x.children == y.children;
     };
-    if (arena_ != other.arena_ || !std::ranges::equal(plan_.nodes, other.plan_.nodes, is_same) || plan_.buffers.size() != other.plan_.buffers.size()) return false;
+    if (arena_ != other.arena_ || !std::ranges::equal(plan_.nodes, other.plan_.nodes, is_same) ||
+        plan_.buffers.size() != other.plan_.buffers.size())
+        return false;
     // A buffer that several nodes share is there once: the bytes say nothing without where each node has its own.
     for (std::uint32_t i = 0; i < plan_.buffers.size(); ++i)
-        if (plan_.buffer(i).bytes != other.plan_.buffer(i).bytes || plan_.buffer(i).offset != other.plan_.buffer(i).offset) return false;
-    return true;  // what is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a buffer
+        if (plan_.buffer(i).bytes != other.plan_.buffer(i).bytes ||
+            plan_.buffer(i).offset != other.plan_.buffer(i).offset)
+            return false;
+    // What is not in the nodes is in the bytes: lengths of buffers follow from offsets, and those of views are a
+    // buffer.
+    return true;
 }
 
 }  // namespace ferry::inline v0::detail

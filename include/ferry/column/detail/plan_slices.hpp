@@ -67,7 +67,8 @@ class slice_planner : protected variable_planner {
     void begin_part(std::size_t which, std::uint32_t first) {
         auto const& all = slices_.part(static_cast<std::ptrdiff_t>(which));
         parts_[which] = {static_cast<std::uint32_t>(plan_.nodes.size()), pieces_.size()};
-        plan_.nodes.push_back({.like = all.node, .parent = plan_.nodes[first].parent, .place = plan_.nodes[first].place});
+        plan_.nodes.push_back(
+            {.like = all.node, .parent = plan_.nodes[first].parent, .place = plan_.nodes[first].place});
         pieces_.push_back({all.node, all.begin, all.end - all.begin});
         level_.push_back({parts_[which].node, parts_[which].piece, 1});
         slices_.note(all);
@@ -108,7 +109,8 @@ class slice_planner : protected variable_planner {
         n.first_child = first;
         n.children = of.children;
         n.dictionary = of.dictionary == nowhere ? nowhere : first + of.children;
-        for (std::uint32_t i = first, end = first + of.children + (of.dictionary != nowhere); i < end; ++i) fill_slice(i);
+        for (std::uint32_t i = first, end = first + of.children + (of.dictionary != nowhere); i < end; ++i)
+            fill_slice(i);
     }
 
     shared_slices slices_{};

@@ -24,7 +24,8 @@ class variable_planner : protected compaction_state {
     template <class Limit>
     void add_offsets(work const& w, std::int32_t width, Limit limit) {
         std::uint32_t to = 0;
-        bool const is_new = add_buffer(bytes_for(w, node(w).length + 1, width), identify(w, step::offsets, width, 1, false), to);
+        bool const is_new =
+            add_buffer(bytes_for(w, node(w).length + 1, width), identify(w, step::offsets, width, 1, false), to);
         if (node(w).length == 0) plan_.jobs.push_back({.kind = step::zero, .buffer = to});
         spans_.assign(w.count, {});
         std::int64_t done = 0, total = 0;
@@ -34,7 +35,8 @@ class variable_planner : protected compaction_state {
             extent const s{load_item(p.ranges[1], p.skip(), width), load_item(p.ranges[1], p.skip() + p.length, width)};
             auto const most = limit(p);
             if (s.begin < 0 || s.end < s.begin || s.end > most)
-                refuse(w.node, errc::bad_column, message{"its offsets go from "} << s.begin << " to " << s.end << ", and there are " << most);
+                refuse(w.node, errc::bad_column,
+                       message{"its offsets go from "} << s.begin << " to " << s.end << ", and there are " << most);
             if (is_new) {
                 auto& j = add_job(step::offsets, w, to, p, 1, done, width);
                 j.count = p.length + 1;
@@ -49,20 +51,28 @@ class variable_planner : protected compaction_state {
         }
     }
     void add_text(work const& w, std::int32_t width) {
-        add_offsets(w, width, [&](piece const& p) { return p.ranges[3] != nowhere ? load_item(p.ranges[3], 0, width) : p.node->buffers[2].bytes; });
+        add_offsets(w, width, [&](piece const& p) {
+            return p.ranges[3] != nowhere ? load_item(p.ranges[3], 0, width) : p.node->buffers[2].bytes;
+        });
         auto const offsets = static_cast<std::uint32_t>(plan_.buffers.size() - 1);
         std::int64_t total = 0;
         for (auto const& s : spans_) total += s.length();
         auto const* const same = identify(w, step::clear_text, width, 2, true, 1);
         if (same != nullptr && node(w).null_count == 0)  // the same bytes, wherever each item begins
-            identity_ = {static_cast<std::uint64_t>(step::clear_text) << 40, address(at(w, 0), 2), 0, 0, static_cast<std::uint64_t>(spans_[0].begin), static_cast<std::uint64_t>(spans_[0].end)};
+            identity_ = {static_cast<std::uint64_t>(step::clear_text) << 40,
+                         address(at(w, 0), 2),
+                         0,
+                         0,
+                         static_cast<std::uint64_t>(spans_[0].begin),
+                         static_cast<std::uint64_t>(spans_[0].end)};
         std::uint32_t to = 0;
         if (!add_buffer(total, same, to) || total == 0) return;
         std::int64_t done = 0;
         for (std::size_t i = 0; i < w.count; ++i) {
             auto const s = spans_[i];
             auto const& bytes = at(w, i).node->buffers[2];
-            if (s.length() != 0 && bytes.data == nullptr) refuse(w.node, errc::bad_column, message{"data buffer is null, needs "} << s.end << " bytes");
+            if (s.length() != 0 && bytes.data == nullptr)
+                refuse(w.node, errc::bad_column, message{"data buffer is null, needs "} << s.end << " bytes");
             add_copy(to, bytes.data, s, done);
             done += s.length();
         }
@@ -85,9 +95,12 @@ class variable_planner : protected compaction_state {
             auto const items = p.node->children[0].length;
             for (std::int64_t k = 0; k < p.length; ++k) {
                 if (!valid[k]) continue;
-                auto const start = load_item(p.ranges[1], p.skip() + k, width), size = load_item(p.ranges[2], p.skip() + k, width);
+                auto const start = load_item(p.ranges[1], p.skip() + k, width),
+                           size = load_item(p.ranges[2], p.skip() + k, width);
                 if (start < 0 || size < 0 || start > items || size > items - start)
-                    refuse(w.node, errc::bad_column, message{"item "} << k << " has " << size << " values from " << start << " on, and there are " << items);
+                    refuse(w.node, errc::bad_column,
+                           message{"item "} << k << " has " << size << " values from " << start << " on, and there are "
+                                            << items);
                 if (size != 0) spans_[i].include(start, start + size);
             }
             if (is_new && p.length != 0) {
@@ -98,7 +111,8 @@ class variable_planner : protected compaction_state {
                 j.add = total;
             }
             done += p.length;
-            if (!checked_add(total, spans_[i].length(), total)) refuse(w.node, errc::overflow, message{"its views overflow"});
+            if (!checked_add(total, spans_[i].length(), total))
+                refuse(w.node, errc::overflow, message{"its views overflow"});
             require_at_most(w, total, most_of(width), "items");
         }
         add_children(w, [&](std::size_t i, std::size_t) { return spans_[i]; });
@@ -120,7 +134,9 @@ class variable_planner : protected compaction_state {
                 auto const buffer = static_cast<std::size_t>(view.buffer);
                 bool const is_apart = view.size > view_item::most_inline;
                 if (view.size < 0 || (is_apart && (buffer >= data.size() || view.offset < 0)))
-                    refuse(w.node, errc::bad_column, message{"view "} << k << " has " << view.size << " bytes at " << view.offset << " of buffer " << view.buffer << ", and there are " << std::uint64_t{data.size()});
+                    refuse(w.node, errc::bad_column,
+                           message{"view "} << k << " has " << view.size << " bytes at " << view.offset << " of buffer "
+                                            << view.buffer << ", and there are " << std::uint64_t{data.size()});
                 if (is_apart) used[buffer].include(view.offset, std::int64_t{view.offset} + view.size);
             }
             auto const table = plan_.numbers.size();
@@ -128,10 +144,16 @@ class variable_planner : protected compaction_state {
                 auto const u = used[k];
                 plan_.numbers.insert(plan_.numbers.end(), {static_cast<std::int64_t>(lengths.size()), u.begin});
                 if (u.length() == 0) continue;
-                auto const there = data[k].bytes >= 0 ? data[k].bytes : load<std::int64_t>(host(p.ranges[3]), static_cast<std::int64_t>(k));
+                auto const there = data[k].bytes >= 0
+                                       ? data[k].bytes
+                                       : load<std::int64_t>(host(p.ranges[3]), static_cast<std::int64_t>(k));
                 if (u.end > there || data[k].data == nullptr)
-                    refuse(w.node, errc::bad_column, message{"views reach to byte "} << u.end << " of data buffer " << std::uint64_t{k} << ", which holds " << there);
-                uses_.push_back({static_cast<std::byte const*>(data[k].data), u, static_cast<std::uint32_t>(plan_.buffers.size()), plan_.numbers.size() - 1, lengths.size()});
+                    refuse(w.node, errc::bad_column,
+                           message{"views reach to byte "} << u.end << " of data buffer " << std::uint64_t{k}
+                                                           << ", which holds " << there);
+                uses_.push_back({static_cast<std::byte const*>(data[k].data), u,
+                                 static_cast<std::uint32_t>(plan_.buffers.size()), plan_.numbers.size() - 1,
+                                 lengths.size()});
                 plan_.buffers.push_back({.bytes = u.length()});
                 lengths.push_back(u.length());
             }
@@ -142,19 +164,26 @@ class variable_planner : protected compaction_state {
         }
         std::uint32_t last = 0;
         static_cast<void>(add_buffer(8 * static_cast<std::int64_t>(lengths.size()), nullptr, last));
-        plan_.jobs.push_back({.kind = step::numbers, .buffer = last, .count = static_cast<std::int64_t>(lengths.size()), .table = plan_.numbers.size()});
+        plan_.jobs.push_back({.kind = step::numbers,
+                              .buffer = last,
+                              .count = static_cast<std::int64_t>(lengths.size()),
+                              .table = plan_.numbers.size()});
         for (auto i = first_use; i < uses_.size(); ++i) uses_[i].length += plan_.numbers.size();
         plan_.numbers.insert(plan_.numbers.end(), lengths.begin(), lengths.end());
     }
     /// Plans the data that views point to: what several use together, once.
     void add_data() {
-        std::ranges::sort(uses_, [](data_use const& a, data_use const& b) { return a.data != b.data ? std::less<>{}(a.data, b.data) : a.used.begin < b.used.begin; });
+        std::ranges::sort(uses_, [](data_use const& a, data_use const& b) {
+            return a.data != b.data ? std::less<>{}(a.data, b.data) : a.used.begin < b.used.begin;
+        });
         for (auto first = uses_.begin(); first != uses_.end();) {
             extent all = first->used;
             auto end = first + 1;
-            for (; end != uses_.end() && end->data == first->data && end->used.begin < all.end; ++end) all.include(end->used.begin, end->used.end);
+            for (; end != uses_.end() && end->data == first->data && end->used.begin < all.end; ++end)
+                all.include(end->used.begin, end->used.end);
             for (auto const& use : std::span{first, end}) {
-                plan_.buffers[use.buffer] = {.bytes = all.length(), .same = use.buffer == first->buffer ? nowhere : first->buffer};
+                plan_.buffers[use.buffer] = {.bytes = all.length(),
+                                             .same = use.buffer == first->buffer ? nowhere : first->buffer};
                 plan_.numbers[use.begin] = all.begin;
                 plan_.numbers[use.length] = all.length();
             }

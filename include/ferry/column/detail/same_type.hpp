@@ -17,16 +17,20 @@ namespace ferry::inline v0::detail {
     return (a & b) | ((a | b) & abi::arrow_flag::nullable);
 }
 
-/// Compares types (`d:9,2` and `d:9,2,128` are one), the number of children, names where they tell children apart, and what has
-/// a dictionary. Flags, metadata and the values of dictionaries may differ.
+/// Compares types (`d:9,2` and `d:9,2,128` are one), the number of children, names where they tell children apart, and
+/// what has a dictionary. Flags, metadata and the values of dictionaries may differ.
 class type_comparison {
    public:
     /// `chunk` is its number. \throws error  errc::argument
-    type_comparison(std::uint64_t chunk, char const* api, std::source_location where) noexcept : chunk_{chunk}, api_{api}, where_{where} {}
+    type_comparison(std::uint64_t chunk, char const* api, std::source_location where) noexcept
+        : chunk_{chunk}, api_{api}, where_{where} {}
 
     void require(column_view wanted, column_view c, column_path const& path) const {
-        if (c.type() != wanted.type()) refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not " << wanted.name_of_format().c_str());
-        if (c.child_count() != wanted.child_count()) refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
+        if (c.type() != wanted.type())
+            refuse(path, message{"its format is "} << c.name_of_format().c_str() << ", not "
+                                                   << wanted.name_of_format().c_str());
+        if (c.child_count() != wanted.child_count())
+            refuse(path, message{"it has "} << c.child_count() << " children, not " << wanted.child_count());
         bool const is_named = c.type().id == type_id::structure || is_union(c.type().id);
         for (int i = 0; i < c.child_count(); ++i) {
             auto const child = c.child(i), other = wanted.child(i);
@@ -34,13 +38,15 @@ class type_comparison {
             if (is_named && child.name() != other.name()) refuse(below, message{"child "} << i << " has another name");
             require(other, child, below);
         }
-        if (c.has_dictionary() != wanted.has_dictionary()) refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
+        if (c.has_dictionary() != wanted.has_dictionary())
+            refuse(path, message{c.has_dictionary() ? "it has a dictionary" : "it has no dictionary"});
         if (c.has_dictionary()) require(wanted.dictionary(), c.dictionary(), path.dictionary());
     }
 
    private:
     [[noreturn]] FERRY_COLD void refuse(column_path const& path, message const& what) const {
-        fail(errc::argument, api_, message{"chunk "} << chunk_ << " is of another type: " << path << ": " << what.c_str(), where_);
+        fail(errc::argument, api_,
+             message{"chunk "} << chunk_ << " is of another type: " << path << ": " << what.c_str(), where_);
     }
 
     std::uint64_t chunk_;

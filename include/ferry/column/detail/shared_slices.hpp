@@ -24,7 +24,8 @@ struct stored_items {
     [[nodiscard]] bool contains(stored_items const& o) const noexcept { return begin <= o.begin && o.end <= end; }
 };
 
-/// How items lie in the buffers of a node without children: types with the same number differ in their names alone. 0: ask the format.
+/// How items lie in the buffers of a node without children: types with the same number differ in their names alone. 0:
+/// ask the format.
 [[nodiscard]] inline std::int64_t item_layout(column_node const& n) noexcept {
     if (!n.children.empty() || n.dictionary != nullptr) return 0;
     switch (n.type.id) {
@@ -41,8 +42,8 @@ struct stored_items {
 /// Whether items of the same number are the same bytes in both nodes, however many each has.
 [[nodiscard]] inline bool has_same_items(column_node const& a, column_node const& b) noexcept {
     bool same = a.format == b.format || (item_layout(a) != 0 && item_layout(a) == item_layout(b));
-    same = same && std::ranges::equal(a.buffers, b.buffers, {}, &column_buffer::data, &column_buffer::data) && a.children.size() == b.children.size() &&
-           (a.dictionary == nullptr) == (b.dictionary == nullptr);
+    same = same && std::ranges::equal(a.buffers, b.buffers, {}, &column_buffer::data, &column_buffer::data) &&
+           a.children.size() == b.children.size() && (a.dictionary == nullptr) == (b.dictionary == nullptr);
     for (std::size_t i = 0; same && i < a.children.size(); ++i) same = has_same_storage(a.children[i], b.children[i]);
     return same && (a.dictionary == nullptr || has_same_storage(*a.dictionary, *b.dictionary));
 }
@@ -77,7 +78,8 @@ class items_key {
     bool has_data_ = false;
 };
 
-/// Finds slices that overlap. Takes the nodes of a tree, and then says for each which larger part of its memory it lies in.
+/// Finds slices that overlap. Takes the nodes of a tree, and then says for each which larger part of its memory it lies
+/// in.
 class shared_slices {
    public:
     void note(stored_items const& items) {
@@ -92,10 +94,13 @@ class shared_slices {
             auto all = at->items;
             bool is_joined = false;
             auto end = at + 1;
-            for (; end != noted_.end() && end->key == at->key && end->items.begin < all.end && has_same_items(*all.node, *end->items.node); ++end) {
+            for (; end != noted_.end() && end->key == at->key && end->items.begin < all.end &&
+                   has_same_items(*all.node, *end->items.node);
+                 ++end) {
                 is_joined = true;
                 all.is_shared = all.is_shared || end->items.is_shared;
-                if (end->items.end > all.end) all.end = end->items.end, all.node = end->items.node;  // whose children reach so far
+                // Whose children reach so far.
+                if (end->items.end > all.end) all.end = end->items.end, all.node = end->items.node;
             }
             is_new |= is_joined;
             all.is_shared = all.is_shared || is_joined;
@@ -109,12 +114,17 @@ class shared_slices {
     [[nodiscard]] std::ptrdiff_t part_of(stored_items const& items) const noexcept {
         if (found_.empty()) return -1;
         auto const key = items_key::of(*items.node);
-        auto const after = std::ranges::upper_bound(found_, std::pair{key, items.begin}, {}, &entry::place);  // parts of one memory lie one after the other
+        // Parts of one memory lie one after the other.
+        auto const after = std::ranges::upper_bound(found_, std::pair{key, items.begin}, {}, &entry::place);
         if (after == found_.begin()) return -1;
         auto const& e = *(after - 1);
-        return e.key == key && e.items.contains(items) && has_same_items(*e.items.node, *items.node) ? after - 1 - found_.begin() : -1;
+        return e.key == key && e.items.contains(items) && has_same_items(*e.items.node, *items.node)
+                   ? after - 1 - found_.begin()
+                   : -1;
     }
-    [[nodiscard]] stored_items const& part(std::ptrdiff_t i) const noexcept { return found_[static_cast<std::size_t>(i)].items; }
+    [[nodiscard]] stored_items const& part(std::ptrdiff_t i) const noexcept {
+        return found_[static_cast<std::size_t>(i)].items;
+    }
     [[nodiscard]] std::size_t count() const noexcept { return found_.size(); }
 
    private:

@@ -19,7 +19,9 @@ namespace ferry::inline v0::detail {
 class staged_bytes {
    public:
     template <class BackEnd>
-    staged_bytes(void const* data, std::int64_t bytes, device from, BackEnd& b, stream_token on, char const* api, std::source_location where) : data_{data} {
+    staged_bytes(void const* data, std::int64_t bytes, device from, BackEnd& b, stream_token on, char const* api,
+                 std::source_location where)
+        : data_{data} {
         if (from.type == device_type::cpu || bytes == 0) return;
         require_reach(b, from, api, where);
         if (!is_host_accessible(from)) {
@@ -40,8 +42,15 @@ class staged_bytes {
 class staged_bits {
    public:
     template <class BackEnd>
-    staged_bits(column_view c, std::size_t buffer, BackEnd& b, stream_token on, char const* api, std::source_location where)
-        : bytes_{static_cast<std::byte const*>(c.buffers()[buffer].data) + (c.length() != 0 ? c.offset() / 8 : 0), c.length() != 0 ? bitmap_bytes(c.offset() % 8 + c.length()) : 0, c.device(), b, on, api, where},
+    staged_bits(column_view c, std::size_t buffer, BackEnd& b, stream_token on, char const* api,
+                std::source_location where)
+        : bytes_{static_cast<std::byte const*>(c.buffers()[buffer].data) + (c.length() != 0 ? c.offset() / 8 : 0),
+                 c.length() != 0 ? bitmap_bytes(c.offset() % 8 + c.length()) : 0,
+                 c.device(),
+                 b,
+                 on,
+                 api,
+                 where},
           view_{bytes_.data(), c.offset() % 8, c.length()} {}
     [[nodiscard]] bitmap_view view() const noexcept { return view_; }
 
@@ -50,8 +59,8 @@ class staged_bits {
     bitmap_view view_;
 };
 
-/// Fresh memory on a device with bytes that `fill(host memory)` writes; `own(memory, data)` makes its owner before the copy
-/// is queued, so that no failure frees what a queued copy still writes.
+/// Fresh memory on a device with bytes that `fill(host memory)` writes; `own(memory, data)` makes its owner before the
+/// copy is queued, so that no failure frees what a queued copy still writes.
 template <class BackEnd, class Fill, class Own>
 [[nodiscard]] auto put_bytes(std::int64_t bytes, device place, BackEnd& b, stream_token on, Fill fill, Own own) {
     buffer<host_space> staging{static_cast<std::size_t>(bytes)};

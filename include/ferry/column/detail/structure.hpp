@@ -23,11 +23,14 @@ class structure_check {
         check_lengths();
         check_buffers();
         check_children();
-        if (c_.has_dictionary() && !is_integer(c_.type().id)) refuse(message{"a column with a dictionary has integers as indices, not "} << c_.name_of_format().c_str());
+        if (c_.has_dictionary() && !is_integer(c_.type().id))
+            refuse(message{"a column with a dictionary has integers as indices, not "} << c_.name_of_format().c_str());
     }
 
    private:
-    [[noreturn]] void refuse(message const& what) const { fail(errc::bad_column, api_, message{} << path_ << ": " << what.c_str(), where_); }
+    [[noreturn]] void refuse(message const& what) const {
+        fail(errc::bad_column, api_, message{} << path_ << ": " << what.c_str(), where_);
+    }
     [[noreturn]] void refuse_at(int child, message const& what) const {
         structure_check{c_, column_path{path_, c_.type().id, child, c_.child(child).name()}, api_, where_}.refuse(what);
     }
@@ -36,10 +39,13 @@ class structure_check {
         std::int64_t const nulls = c_.node().null_count.load(std::memory_order_relaxed);
         if (c_.length() < 0) refuse(message{"its length is "} << c_.length());
         if (c_.offset() < 0) refuse(message{"its offset is "} << c_.offset());
-        if (std::int64_t end = 0; !checked_add(c_.offset(), c_.length(), end)) refuse(message{"offset "} << c_.offset() << " + length " << c_.length() << " overflows");
-        if (nulls < -1 || nulls > c_.node().length) refuse(message{"its null count is "} << nulls << ", and its length " << c_.node().length);
+        if (std::int64_t end = 0; !checked_add(c_.offset(), c_.length(), end))
+            refuse(message{"offset "} << c_.offset() << " + length " << c_.length() << " overflows");
+        if (nulls < -1 || nulls > c_.node().length)
+            refuse(message{"its null count is "} << nulls << ", and its length " << c_.node().length);
         if (nulls > 0 && (is_union(c_.type().id) || c_.type().id == type_id::run_end_encoded))
-            refuse(message{"its null count is "} << nulls << ", and columns of type " << c_.name_of_format().c_str() << " have no nulls of their own");
+            refuse(message{"its null count is "} << nulls << ", and columns of type " << c_.name_of_format().c_str()
+                                                 << " have no nulls of their own");
     }
 
     void check_buffers() const {
@@ -47,14 +53,17 @@ class structure_check {
         auto const buffers = c_.buffers();
         auto const expected = static_cast<std::size_t>(layout.buffer_count);
         if (layout.is_variadic ? buffers.size() < expected + 1 : buffers.size() != expected)
-            refuse(message{"it has "} << std::uint64_t{buffers.size()} << " buffers, and columns of type " << c_.name_of_format().c_str() << " have "
-                     << (layout.is_variadic ? "at least " : "") << std::uint64_t{expected + layout.is_variadic});
+            refuse(message{"it has "} << std::uint64_t{buffers.size()} << " buffers, and columns of type "
+                                      << c_.name_of_format().c_str() << " have "
+                                      << (layout.is_variadic ? "at least " : "")
+                                      << std::uint64_t{expected + layout.is_variadic});
         for (std::size_t i = 0; i < expected; ++i) check_buffer(layout.buffers[i], buffers[i]);
         if (!layout.is_variadic) return;
         auto const count = static_cast<std::int64_t>(buffers.size() - expected - 1);
         require(buffers.back(), 8 * count, "lengths of data");
         for (auto const& data : buffers.subspan(expected, static_cast<std::size_t>(count)))
-            if (data.data == nullptr && data.bytes > 0) refuse(message{"a data buffer of "} << data.bytes << " bytes is null");
+            if (data.data == nullptr && data.bytes > 0)
+                refuse(message{"a data buffer of "} << data.bytes << " bytes is null");
     }
     void check_buffer(buffer_layout layout, column_buffer const& b) const {
         if (layout.kind == buffer_kind::validity) {
@@ -70,19 +79,23 @@ class structure_check {
         require(b, needed, name_of(layout.kind));
     }
     void require(column_buffer const& b, std::int64_t needed, char const* what) const {
-        if (needed > 0 && b.data == nullptr) refuse(message{} << what << " buffer is null, needs " << needed << " bytes");
+        if (needed > 0 && b.data == nullptr)
+            refuse(message{} << what << " buffer is null, needs " << needed << " bytes");
         if (b.bytes < -1) refuse(message{} << what << " buffer holds " << b.bytes << " bytes");
-        if (b.bytes != -1 && b.bytes < needed) refuse(message{} << what << " buffer holds " << b.bytes << " bytes, needs " << needed);
+        if (b.bytes != -1 && b.bytes < needed)
+            refuse(message{} << what << " buffer holds " << b.bytes << " bytes, needs " << needed);
     }
     [[nodiscard]] static constexpr char const* name_of(buffer_kind kind) noexcept {
-        constexpr char const* names[] = {"validity", "data", "offsets", "offsets", "sizes", "views", "type ids", "data"};
+        constexpr char const* names[] = {"validity", "data",  "offsets",  "offsets",
+                                         "sizes",    "views", "type ids", "data"};
         return names[static_cast<std::size_t>(kind)];
     }
 
     void check_children() const {
         int const expected = c_.layout().child_count;
         if (expected >= 0 && c_.child_count() != expected)
-            refuse(message{"it has "} << c_.child_count() << " children, and columns of type " << c_.name_of_format().c_str() << " have " << expected);
+            refuse(message{"it has "} << c_.child_count() << " children, and columns of type "
+                                      << c_.name_of_format().c_str() << " have " << expected);
         auto const end = c_.offset() + c_.length();
         switch (c_.type().id) {
             case type_id::structure:
@@ -116,12 +129,15 @@ class structure_check {
             refuse_at(0, message{"run ends are int16, int32 or int64, not "} << ends.name_of_format().c_str());
         if (ends.has_dictionary()) refuse_at(0, message{"run ends are not dictionary-encoded"});
         if (ends.known_null_count() > 0) refuse_at(0, message{"run ends have no nulls"});
-        if (ends.length() > values.length()) refuse_at(1, message{"there are "} << values.length() << " values for " << ends.length() << " runs");
-        if (c_.length() > 0 && ends.length() == 0) refuse_at(0, message{"there are no runs for "} << c_.length() << " items");
+        if (ends.length() > values.length())
+            refuse_at(1, message{"there are "} << values.length() << " values for " << ends.length() << " runs");
+        if (c_.length() > 0 && ends.length() == 0)
+            refuse_at(0, message{"there are no runs for "} << c_.length() << " items");
     }
     void check_type_ids() const {
         int const ids = union_children{c_.type()}.count;
-        if (ids != c_.child_count()) refuse(message{"it has "} << c_.child_count() << " children and " << ids << " type ids");
+        if (ids != c_.child_count())
+            refuse(message{"it has "} << c_.child_count() << " children and " << ids << " type ids");
     }
 
     column_view c_;

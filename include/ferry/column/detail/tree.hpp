@@ -39,7 +39,8 @@ struct column_size {
 };
 
 /// \throws error  errc::bad_column
-[[nodiscard]] inline column_type parse_or_fail(std::string_view format, column_path const& path, char const* api, std::source_location where) {
+[[nodiscard]] inline column_type parse_or_fail(std::string_view format, column_path const& path, char const* api,
+                                               std::source_location where) {
     if (auto const type = parse_format(format)) return *type;
     message text;
     text << path << ": the format `";
@@ -48,24 +49,35 @@ struct column_size {
 }
 
 template <class Source>
-void measure(Source const& from, column_size& out, int depth, column_path const& path, char const* api, std::source_location where) {
+void measure(Source const& from, column_size& out, int depth, column_path const& path, char const* api,
+             std::source_location where) {
     if (depth > max_column_depth)
-        fail(errc::bad_column, api, message{} << path << ": the tree is deeper than " << max_column_depth << " nodes", where);
+        fail(errc::bad_column, api, message{} << path << ": the tree is deeper than " << max_column_depth << " nodes",
+             where);
     auto const children = from.child_count();
     if (++out.nodes > max_column_nodes || children > max_column_nodes)
-        fail(errc::bad_column, api, message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes", where);
+        fail(errc::bad_column, api,
+             message{} << path << ": the tree has more than " << std::uint64_t{max_column_nodes} << " nodes", where);
     out.buffers += from.buffer_count();
     out.text += from.format().size() + from.name().size() + from.metadata().size();
     // An ArrowSchema's texts end at the first NUL.
-    for (auto const& [what, text] : {std::pair{"format", std::string_view{from.format()}}, std::pair{"name", std::string_view{from.name()}}})
+    for (auto const& [what, text] :
+         {std::pair{"format", std::string_view{from.format()}}, std::pair{"name", std::string_view{from.name()}}})
         if (auto const at = text.find('\0'); at != text.npos)
-            fail(errc::bad_column, api, message{} << path << ": byte " << std::uint64_t{at} << " of its " << what << " is NUL, where a schema would end it", where);
+            fail(errc::bad_column, api,
+                 message{} << path << ": byte " << std::uint64_t{at} << " of its " << what
+                           << " is NUL, where a schema would end it",
+                 where);
     auto const type = parse_or_fail(from.format(), path, api, where);
-    // An ArrowSchema does not say how long its metadata is: what does not hold would be read beyond its end by whoever imports it.
+    // An ArrowSchema does not say how long its metadata is: what does not hold would be read beyond its end by whoever
+    // imports it.
     std::string_view const metadata = from.metadata();
-    if (std::size_t size = 0; !metadata.empty() && !measure_metadata(metadata.data(), metadata.data() + metadata.size(), size))
+    if (std::size_t size = 0;
+        !metadata.empty() && !measure_metadata(metadata.data(), metadata.data() + metadata.size(), size))
         fail(errc::bad_column, api,
-             message{} << path << ": its metadata's " << std::uint64_t{metadata.size()} << " bytes end before its pairs do, or a number is negative", where);
+             message{} << path << ": its metadata's " << std::uint64_t{metadata.size()}
+                       << " bytes end before its pairs do, or a number is negative",
+             where);
     for (std::size_t i = 0; i < children; ++i) {
         auto const child = from.child(i);
         measure(child, out, depth + 1, column_path{path, type.id, static_cast<int>(i), child.name()}, api, where);
@@ -128,9 +140,11 @@ class column_writer {
 
 /// Fills a tree from a source that has been measured, and checks the structure.
 template <class Source>
-void fill(column_tree& tree, Source const& from, column_size const& size, device on, column_path const& path, char const* api, std::source_location where) {
+void fill(column_tree& tree, Source const& from, column_size const& size, device on, column_path const& path,
+          char const* api, std::source_location where) {
     static_assert(std::is_trivially_destructible_v<column_node> && alignof(column_node) == alignof(column_buffer));
-    tree.memory = std::make_unique_for_overwrite<std::byte[]>(size.nodes * sizeof(column_node) + size.buffers * sizeof(column_buffer) + size.text);
+    tree.memory = std::make_unique_for_overwrite<std::byte[]>(size.nodes * sizeof(column_node) +
+                                                              size.buffers * sizeof(column_buffer) + size.text);
     tree.nodes = reinterpret_cast<column_node*>(tree.memory.get());
     tree.node_count = size.nodes;
     std::uninitialized_default_construct_n(tree.nodes, size.nodes);
@@ -138,8 +152,8 @@ void fill(column_tree& tree, Source const& from, column_size const& size, device
     check_structure(tree.root(), path, api, where);
 }
 
-/// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children and
-/// dictionary, and checks the structure. The source must say the same each time it is asked.
+/// Fills a tree from a source, which gives format, name, metadata, flags, length, null_count, offset, buffers, children
+/// and dictionary, and checks the structure. The source must say the same each time it is asked.
 template <class Source>
 void build(column_tree& tree, Source const& from, device on, char const* api, std::source_location where) {
     column_size size;

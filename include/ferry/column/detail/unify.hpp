@@ -27,8 +27,9 @@ class compacted_values {
 /// Whether two trees have the same buffers: then no byte need be compared.
 [[nodiscard]] inline bool has_same_storage(column_node const& a, column_node const& b) noexcept {
     if (&a == &b) return true;
-    bool same = a.format == b.format && a.length == b.length && a.offset == b.offset && std::ranges::equal(a.buffers, b.buffers) &&
-                a.children.size() == b.children.size() && (a.dictionary == nullptr) == (b.dictionary == nullptr);
+    bool same = a.format == b.format && a.length == b.length && a.offset == b.offset &&
+                std::ranges::equal(a.buffers, b.buffers) && a.children.size() == b.children.size() &&
+                (a.dictionary == nullptr) == (b.dictionary == nullptr);
     for (std::size_t i = 0; same && i < a.children.size(); ++i) same = has_same_storage(a.children[i], b.children[i]);
     return same && (a.dictionary == nullptr || has_same_storage(*a.dictionary, *b.dictionary));
 }
@@ -42,7 +43,8 @@ struct unified {
 [[nodiscard]] inline unified unify(std::vector<column_node const*> const& dictionaries) {
     unified u;
     std::vector<std::int64_t> begins;
-    std::vector<std::optional<compacted_values>> values;  // of the distinct ones: each is compacted once, whatever it is compared with
+    // Of the distinct ones: each is compacted once, whatever it is compared with.
+    std::vector<std::optional<compacted_values>> values;
     std::int64_t total = 0;
     for (auto const* d : dictionaries) {
         std::size_t i = 0;
@@ -59,7 +61,9 @@ struct unified {
         if (i == u.distinct.size()) {
             u.distinct.push_back(d);
             begins.push_back(total);
-            total = static_cast<std::int64_t>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(d->length));  // the planner checks the sum
+            // The planner checks the sum.
+            total =
+                static_cast<std::int64_t>(static_cast<std::uint64_t>(total) + static_cast<std::uint64_t>(d->length));
         }
         u.shifts.push_back(begins[i]);
     }

@@ -22,7 +22,10 @@ namespace ferry::inline v0::detail {
         }
         unsigned const first = *p++;
         if (first < 0x80) continue;
-        int const more = first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2 : first >= 0xf0 && first < 0xf5 ? 3 : 0;
+        int const more = first >= 0xc2 && first < 0xe0   ? 1
+                         : first >= 0xe0 && first < 0xf0 ? 2
+                         : first >= 0xf0 && first < 0xf5 ? 3
+                                                         : 0;
         if (more == 0 || end - p < more) return false;
         unsigned const low = first == 0xe0 ? 0xa0u : first == 0xf0 ? 0x90u : 0x80u;
         unsigned const high = first == 0xed ? 0x9fu : first == 0xf4 ? 0x8fu : 0xbfu;

@@ -20,7 +20,8 @@ inline constexpr char const* values_api = "ferry::column::values";
 
 [[noreturn]] FERRY_COLD inline void fail_item(column_view c, std::int64_t i, char const* what) {
     message text{"item "};
-    text << i << " of a column of format " << c.name_of_format().c_str() << ": " << what << ": validate(column, validation::full) says where it begins";
+    text << i << " of a column of format " << c.name_of_format().c_str() << ": " << what
+         << ": validate(column, validation::full) says where it begins";
     fail(errc::bad_column, values_api, text);
 }
 
@@ -46,7 +47,11 @@ inline constexpr char const* values_api = "ferry::column::values";
         case type_id::float16: return "a half, such as _Float16";
         case type_id::float32: return "float";
         case type_id::float64: return "double";
-        case type_id::decimal: return t.width == 32 ? "ferry::decimal<32>" : t.width == 64 ? "ferry::decimal<64>" : t.width == 128 ? "ferry::decimal<128>" : "ferry::decimal<256>";
+        case type_id::decimal:
+            return t.width == 32    ? "ferry::decimal<32>"
+                   : t.width == 64  ? "ferry::decimal<64>"
+                   : t.width == 128 ? "ferry::decimal<128>"
+                                    : "ferry::decimal<256>";
         case type_id::interval_day_time: return "ferry::day_time";
         case type_id::interval_month_day_nano: return "ferry::month_day_nano";
         case type_id::fixed_size_binary:
@@ -68,10 +73,12 @@ template <class T>
 class fixed_reader {
    public:
     /// The offset of no items may be anything.
-    explicit fixed_reader(column_view c) noexcept : data_{c.length() != 0 ? c.buffers()[1].data : nullptr}, offset_{c.offset()} {}
+    explicit fixed_reader(column_view c) noexcept
+        : data_{c.length() != 0 ? c.buffers()[1].data : nullptr}, offset_{c.offset()} {}
     [[nodiscard]] T read(std::int64_t i) const noexcept { return load<T>(data_, offset_ + i); }
     [[nodiscard]] void const* begin() const noexcept {
-        return data_ == nullptr ? nullptr : static_cast<std::byte const*>(data_) + offset_ * static_cast<std::int64_t>(sizeof(T));
+        return data_ == nullptr ? nullptr
+                                : static_cast<std::byte const*>(data_) + offset_ * static_cast<std::int64_t>(sizeof(T));
     }
 
    private:
@@ -124,26 +131,33 @@ class value_reader<bool> {
 template <>
 class value_reader<std::span<std::byte const>> {
    public:
-    static constexpr bool accepts(column_type const& t) noexcept { return t.id >= type_id::fixed_size_binary && t.id <= type_id::string_view; }
+    static constexpr bool accepts(column_type const& t) noexcept {
+        return t.id >= type_id::fixed_size_binary && t.id <= type_id::string_view;
+    }
     explicit value_reader(column_view c) noexcept : c_{c}, id_{c.type().id} {
         is_large_ = id_ == type_id::large_binary || id_ == type_id::large_string;
         has_offsets_ = is_large_ || id_ == type_id::binary || id_ == type_id::string;
         if (has_offsets_ && c.length() > 0) end_ = text_bytes(c.node(), is_large_);
     }
-    /// \throws error  errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its buffers
+    /// \throws error  errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its
+    /// buffers
     [[nodiscard]] std::span<std::byte const> read(std::int64_t i) const {
-        if (has_offsets_) return between(i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_), load_offset(c_.buffers()[1].data, c_.offset() + i + 1, is_large_));
+        if (has_offsets_)
+            return between(i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_),
+                           load_offset(c_.buffers()[1].data, c_.offset() + i + 1, is_large_));
         if (id_ != type_id::fixed_size_binary) return viewed(i);
         auto const width = std::int64_t{c_.type().width};
         auto const* const data = static_cast<std::byte const*>(c_.buffers()[1].data);
-        return width == 0 ? std::span<std::byte const>{} : std::span{data + (c_.offset() + i) * width, static_cast<std::size_t>(width)};
+        return width == 0 ? std::span<std::byte const>{}
+                          : std::span{data + (c_.offset() + i) * width, static_cast<std::size_t>(width)};
     }
 
    private:
     [[nodiscard]] std::span<std::byte const> between(std::int64_t i, std::int64_t begin, std::int64_t end) const {
         if (begin == end) return {};
         auto const* const data = static_cast<std::byte const*>(c_.buffers()[2].data);
-        if (begin < 0 || end < begin || end > end_ || data == nullptr) fail_item(c_, i, "its offsets run backwards, or beyond the data");
+        if (begin < 0 || end < begin || end > end_ || data == nullptr)
+            fail_item(c_, i, "its offsets run backwards, or beyond the data");
         return {data + begin, static_cast<std::size_t>(end - begin)};
     }
     [[nodiscard]] std::span<std::byte const> viewed(std::int64_t i) const {
@@ -155,7 +169,8 @@ class value_reader<std::span<std::byte const>> {
         if (item.buffer < 0 || item.buffer >= count) fail_item(c_, i, "its view names a buffer that is not there");
         auto const& data = c_.buffers()[static_cast<std::size_t>(2 + item.buffer)];
         auto const bytes = data.bytes >= 0 ? data.bytes : load<std::int64_t>(c_.buffers().back().data, item.buffer);
-        if (item.offset < 0 || item.size > bytes - item.offset || data.data == nullptr) fail_item(c_, i, "its view points outside its buffer");
+        if (item.offset < 0 || item.size > bytes - item.offset || data.data == nullptr)
+            fail_item(c_, i, "its view points outside its buffer");
         return {static_cast<std::byte const*>(data.data) + item.offset, static_cast<std::size_t>(item.size)};
     }
 
@@ -184,7 +199,9 @@ class value_reader<std::string_view> {
 template <>
 class value_reader<column_view> {
    public:
-    static constexpr bool accepts(column_type const& t) noexcept { return t.id >= type_id::list && t.id <= type_id::map; }
+    static constexpr bool accepts(column_type const& t) noexcept {
+        return t.id >= type_id::list && t.id <= type_id::map;
+    }
     explicit value_reader(column_view c) noexcept : c_{c} {}
     /// \throws error  errc::bad_column: the item lies outside the child
     [[nodiscard]] column_view read(std::int64_t i) const {
@@ -194,16 +211,19 @@ class value_reader<column_view> {
         if (id == type_id::fixed_size_list) return cut(i, at * c_.type().width, c_.type().width);
         bool const is_large = id == type_id::large_list || id == type_id::large_list_view;
         auto const begin = load_offset(c_.buffers()[1].data, at, is_large);
-        if (id == type_id::list_view || id == type_id::large_list_view) return cut(i, begin, load_offset(c_.buffers()[2].data, at, is_large));
+        if (id == type_id::list_view || id == type_id::large_list_view)
+            return cut(i, begin, load_offset(c_.buffers()[2].data, at, is_large));
         std::int64_t length = -1;
-        if (!checked_add(load_offset(c_.buffers()[1].data, at + 1, is_large), begin == INT64_MIN ? 0 : -begin, length)) length = -1;
+        if (!checked_add(load_offset(c_.buffers()[1].data, at + 1, is_large), begin == INT64_MIN ? 0 : -begin, length))
+            length = -1;
         return cut(i, begin, length);
     }
 
    private:
     [[nodiscard]] column_view cut(std::int64_t i, std::int64_t begin, std::int64_t length) const {
         auto const child = c_.child(0);
-        if (begin < 0 || length < 0 || begin > child.length() || length > child.length() - begin) fail_item(c_, i, "it lies outside the child");
+        if (begin < 0 || length < 0 || begin > child.length() || length > child.length() - begin)
+            fail_item(c_, i, "it lies outside the child");
         return child.slice(begin, length);
     }
 

@@ -34,7 +34,7 @@ class box {
         if (array_ == nullptr) return;
         array_->~Array();
         array_ = nullptr;
-        volatile unsigned char* const bytes = bytes_;  // the compiler knows that nobody may look there now
+        unsigned char volatile* const bytes = bytes_;  // the compiler knows that nobody may look there now
         for (std::size_t i = 0; i < sizeof(Array); ++i) bytes[i] = poison;
     }
     [[nodiscard]] Array& operator*() const noexcept { return *array_; }

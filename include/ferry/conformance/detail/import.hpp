@@ -10,19 +10,22 @@
 namespace ferry::inline v0::conformance::detail {
 
 /// The types and shapes that are offered to an adapter to find out what it takes at all.
-inline constexpr data_type offered_types[] = {dtype_of<float>,        dtype_of<double>,       dtype_of<std::int8_t>,  dtype_of<std::int16_t>,
-                                              dtype_of<std::int32_t>, dtype_of<std::int64_t>, dtype_of<std::uint8_t>, dtype_of<std::uint16_t>,
-                                              dtype_of<std::uint32_t>, dtype_of<std::uint64_t>, dtype_of<bool>,
-                                              {type_code::complex, 64}, {type_code::complex, 128}};
+inline constexpr data_type offered_types[] = {
+    dtype_of<float>,          dtype_of<double>,        dtype_of<std::int8_t>,  dtype_of<std::int16_t>,
+    dtype_of<std::int32_t>,   dtype_of<std::int64_t>,  dtype_of<std::uint8_t>, dtype_of<std::uint16_t>,
+    dtype_of<std::uint32_t>,  dtype_of<std::uint64_t>, dtype_of<bool>,         {type_code::complex, 64},
+    {type_code::complex, 128}};
 /// And those that few arrays hold: they are refused, or kept as they are.
-inline constexpr data_type odd_types[] = {{type_code::float_, 16},        {type_code::bfloat, 16},        {type_code::opaque_handle, 64},
-                                          {type_code::float8_e4m3fn, 8},  {type_code::float8_e5m2, 8},    {type_code::float4_e2m1fn, 4},
-                                          {type_code::int_, 4},           {type_code::float_, 32, 4},     {type_code::float_, 128}};
+inline constexpr data_type odd_types[] = {
+    {type_code::float_, 16},       {type_code::bfloat, 16},     {type_code::opaque_handle, 64},
+    {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}, {type_code::float4_e2m1fn, 4},
+    {type_code::int_, 4},          {type_code::float_, 32, 4},  {type_code::float_, 128}};
 
 /// Nothing is pending on the tensor, wherever it says that it is, and no stream is asked for.
 template <class Array>
 [[nodiscard]] Array take_over(foreign& t) {
-    return ferry::from_dlpack<Array>(ferry::from_dlpack(t.raw()), request{.stream = already_ready}, host_only, already_ready);
+    return ferry::from_dlpack<Array>(ferry::from_dlpack(t.raw()), request{.stream = already_ready}, host_only,
+                                     already_ready);
 }
 
 /// `adopt` refused by throwing: then the tensor must have been released, once.
@@ -41,7 +44,9 @@ outcome import_one(foreign& t, message const& what, F f) {
     bool const is_empty = t.tensor().is_empty();  // then there is nothing to keep
     if (t.releases() != 0 && !is_empty) return broken(message{what} << ": its deleter ran while the array was in use");
     a.destroy();
-    if (t.releases() != 1) return broken(message{what} << ": its deleter ran " << t.releases() << " times when the array was gone, not once");
+    if (t.releases() != 1)
+        return broken(message{what} << ": its deleter ran " << t.releases()
+                                    << " times when the array was gone, not once");
     return found.found == verdict::kept ? kept(what) : found;
 }
 
@@ -53,7 +58,9 @@ outcome import_same(foreign& t, message const& what) {
         tensor_view const got = view_of(a);
         auto const same = same_tensor(got, wanted, what);
         if (same.found == verdict::broken || !can_read(got) || wanted.is_empty()) return same;
-        return first_wrong(got, nullptr, t.period()) < 0 ? same : broken(message{what} << ": its elements are not the tensor's");
+        return first_wrong(got, nullptr, t.period()) < 0
+                   ? same
+                   : broken(message{what} << ": its elements are not the tensor's");
     });
 }
 

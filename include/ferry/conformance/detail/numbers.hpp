@@ -73,7 +73,8 @@ void for_each_element(tensor_view const& v, F f) {
 
 /// Where the elements of a view are first wrong; -1: nowhere. `elements` is where they really are, if not at v.data().
 /// Of every `period` elements the values begin anew (broadcast dimensions).
-[[nodiscard]] inline std::int64_t first_wrong(tensor_view const& v, void const* elements = nullptr, std::int64_t period = INT64_MAX) {
+[[nodiscard]] inline std::int64_t first_wrong(tensor_view const& v, void const* elements = nullptr,
+                                              std::int64_t period = INT64_MAX) {
     auto const* const first = static_cast<std::byte const*>(elements != nullptr ? elements : v.data());
     std::int64_t wrong = -1;
     for_each_element(v, [&](std::int64_t ordinal, std::int64_t offset) {

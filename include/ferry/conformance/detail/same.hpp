@@ -13,7 +13,8 @@ namespace ferry::inline v0::conformance::detail {
 
 /// Whether host code may look at the elements, and knows how to read them.
 [[nodiscard]] inline bool can_read(tensor_view const& v) {
-    return is_host_accessible(v.device()) && v.byte_offset() == 0 && is_readable(v.dtype()) && (v.data() != nullptr || v.is_empty());
+    return is_host_accessible(v.device()) && v.byte_offset() == 0 && is_readable(v.dtype()) &&
+           (v.data() != nullptr || v.is_empty());
 }
 
 /// The elements count from 1; what they do instead is the evidence.
@@ -26,7 +27,8 @@ namespace ferry::inline v0::conformance::detail {
 
 /// Two views of the same elements: address, type, shape, strides that count, device.
 [[nodiscard]] inline outcome same_tensor(tensor_view const& got, tensor_view const& wanted, message what) {
-    if (got.dtype() != wanted.dtype()) return broken(what << ": its type is " << got.dtype() << ", not " << wanted.dtype());
+    if (got.dtype() != wanted.dtype())
+        return broken(what << ": its type is " << got.dtype() << ", not " << wanted.dtype());
     if (!(got.shape() == wanted.shape())) {
         what << ": its shape is ";
         detail::operator<<(what, got.shape());
@@ -40,7 +42,8 @@ namespace ferry::inline v0::conformance::detail {
     if (got.data() != wanted.data()) return broken(what << ": its first element is in other memory");
     for (int i = 0; i < got.rank(); ++i)
         if (got.extent(i) != 1 && got.stride(i) != wanted.stride(i))
-            return broken(what << ": the stride of dimension " << i << " is " << got.stride(i) << ", not " << wanted.stride(i));
+            return broken(what << ": the stride of dimension " << i << " is " << got.stride(i) << ", not "
+                               << wanted.stride(i));
     return kept(what);
 }
 

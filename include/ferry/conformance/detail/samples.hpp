@@ -20,7 +20,8 @@ inline constexpr extents filled[] = {{1, {5}}, {2, {2, 3}}, {3, {2, 3, 4}}, {2, 
 inline constexpr extents empty[] = {{1, {0}}, {2, {2, 0}}, {2, {0, 3}}, {3, {2, 0, 4}}};
 inline constexpr extents scalar[] = {{0, {}}};
 
-inline constexpr data_type some_types[] = {dtype_of<float>, dtype_of<std::int32_t>, dtype_of<std::uint8_t>, dtype_of<double>};
+inline constexpr data_type some_types[] = {dtype_of<float>, dtype_of<std::int32_t>, dtype_of<std::uint8_t>,
+                                           dtype_of<double>};
 
 /// What was asked of the maker.
 struct sample {

@@ -13,7 +13,10 @@ namespace ferry::inline v0::conformance::detail {
 class scene {
    public:
     scene(data_type type, shape_view shape, device where)
-        : sim{where}, pending_{sim.make_stream()}, tensor{type, shape}, memory_{sim.allocate(where, foreign::size(), {})} {
+        : sim{where},
+          pending_{sim.make_stream()},
+          tensor{type, shape},
+          memory_{sim.allocate(where, foreign::size(), {})} {
         tensor.on(where, memory_.data());
         sim.queue(pending_, [this] {
             tensor.fill(sim.elements(memory_.data()));

@@ -8,7 +8,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Division by a number that the host knows, for dividends below 2³¹: a product and a shift instead of twenty instructions.
+/// Division by a number that the host knows, for dividends below 2³¹: a product and a shift instead of twenty
+/// instructions.
 struct divisor {
     std::uint32_t by = 1;
     std::uint32_t multiplier = 0;
@@ -18,26 +19,28 @@ struct divisor {
     constexpr explicit divisor(std::uint32_t d) noexcept : by{d} {
         if (d <= 1) return;
         unsigned log = 0;
-        while ((std::uint64_t{1} << log) < d) ++log;  // rounded up: the product errs by less than one for every 31-bit dividend
+        // Rounded up: the product errs by less than one for every 31-bit dividend.
+        while ((std::uint64_t{1} << log) < d) ++log;
         multiplier = static_cast<std::uint32_t>(((std::uint64_t{1} << (31 + log)) + d - 1) / d);
         shift = log - 1;
     }
 };
 
-/// The loops of a plan as kernels walk them; passed by value, 2.1 KiB of the 4 KiB that a launch carries. Distances are bytes, or bits in `bits`.
+/// The loops of a plan as kernels walk them; passed by value, 2.1 KiB of the 4 KiB that a launch carries. Distances are
+/// bytes, or bits in `bits`.
 struct pack_arguments {
     static constexpr int max_rank = 63;  ///< those of a plan, and the words of its unit
 
-    std::byte* dst;            ///< where the loops start
+    std::byte* dst;  ///< where the loops start
     std::byte const* src;
-    std::uint64_t count;       ///< of words, of tiles, of groups of destination bytes, or of units
+    std::uint64_t count;  ///< of words, of tiles, of groups of destination bytes, or of units
     std::int32_t rank;
-    std::int32_t outer;        ///< bits: loops that no destination byte takes part in twice
-    divisor tiles[2];          ///< tiles in the source's fastest dimension, and in the destination's
-    std::int64_t unit;         ///< bits: copied for each index
-    std::int64_t span;         ///< bits: copied or cleared for each index
-    std::int64_t bytes;        ///< bits: destination bytes of all inner loops; 0: one thread walks all units
-    std::int32_t dst_shift;    ///< bits: where the loops start within the byte
+    std::int32_t outer;      ///< bits: loops that no destination byte takes part in twice
+    divisor tiles[2];        ///< tiles in the source's fastest dimension, and in the destination's
+    std::int64_t unit;       ///< bits: copied for each index
+    std::int64_t span;       ///< bits: copied or cleared for each index
+    std::int64_t bytes;      ///< bits: destination bytes of all inner loops; 0: one thread walks all units
+    std::int32_t dst_shift;  ///< bits: where the loops start within the byte
     std::int32_t src_shift;
     std::int64_t extents[max_rank];
     std::int64_t dst_strides[max_rank];

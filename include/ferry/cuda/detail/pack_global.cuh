@@ -9,7 +9,8 @@ namespace ferry::inline v0::cuda::detail {
 
 template <class Word, class Count, class Offset>
 __device__ inline void run_gather(pack_arguments const& a) {
-    gather_words<Word, Count, Offset>(a, static_cast<Count>(blockIdx.x) * pack_threads + threadIdx.x, static_cast<Count>(gridDim.x) * pack_threads);
+    gather_words<Word, Count, Offset>(a, static_cast<Count>(blockIdx.x) * pack_threads + threadIdx.x,
+                                      static_cast<Count>(gridDim.x) * pack_threads);
 }
 
 template <class Word, bool Vector>
@@ -31,7 +32,8 @@ __device__ inline void run_bits(pack_arguments const& a) {
         if (blockIdx.x == 0 && threadIdx.x == 0) copy_bit_groups(a, 0, 1);
         return;
     }
-    copy_bit_groups(a, static_cast<std::uint64_t>(blockIdx.x) * pack_threads + threadIdx.x, static_cast<std::uint64_t>(gridDim.x) * pack_threads);
+    copy_bit_groups(a, static_cast<std::uint64_t>(blockIdx.x) * pack_threads + threadIdx.x,
+                    static_cast<std::uint64_t>(gridDim.x) * pack_threads);
 }
 
 }  // namespace ferry::inline v0::cuda::detail

@@ -40,17 +40,21 @@ inline constexpr std::uint64_t limit_31 = std::uint64_t{1} << 31;
 }
 
 /// What divides every distance of the loops and both addresses, as far as powers of two go.
-[[nodiscard]] inline std::uint64_t common_alignment(copy_plan const& p, void const* dst, void const* src, std::uint64_t all) noexcept {
+[[nodiscard]] inline std::uint64_t common_alignment(copy_plan const& p, void const* dst, void const* src,
+                                                    std::uint64_t all) noexcept {
     all |= reinterpret_cast<std::uintptr_t>(dst) | reinterpret_cast<std::uintptr_t>(src);
-    for (int i = 0; i < p.rank; ++i) all |= static_cast<std::uint64_t>(p.dst_strides[i]) | static_cast<std::uint64_t>(p.src_strides[i]);
+    for (int i = 0; i < p.rank; ++i)
+        all |= static_cast<std::uint64_t>(p.dst_strides[i]) | static_cast<std::uint64_t>(p.src_strides[i]);
     return all & (~all + 1);
 }
 
-inline void set_loop(pack_arguments& a, int i, std::int64_t extent, std::int64_t dst_stride, std::int64_t src_stride) noexcept {
+inline void set_loop(pack_arguments& a, int i, std::int64_t extent, std::int64_t dst_stride,
+                     std::int64_t src_stride) noexcept {
     a.extents[i] = extent;
     a.dst_strides[i] = dst_stride;
     a.src_strides[i] = src_stride;
-    a.extent_divisors[i] = divisor{static_cast<std::uint64_t>(extent) < limit_31 ? static_cast<std::uint32_t>(extent) : 1u};
+    a.extent_divisors[i] =
+        divisor{static_cast<std::uint64_t>(extent) < limit_31 ? static_cast<std::uint32_t>(extent) : 1u};
 }
 
 /// Words one by one, in the destination's order.
@@ -64,9 +68,9 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
         dst_reach += static_cast<std::uint64_t>(a.extents[i] - 1) * magnitude_of(a.dst_strides[i]);
         src_reach += static_cast<std::uint64_t>(a.extents[i] - 1) * magnitude_of(a.src_strides[i]);
     }
-    job.kernel = a.count >= limit_31                               ? pack_kernel::gather_64
+    job.kernel = a.count >= limit_31                              ? pack_kernel::gather_64
                  : dst_reach >= limit_31 || src_reach >= limit_31 ? pack_kernel::gather_mixed
-                                                                   : pack_kernel::gather_32;
+                                                                  : pack_kernel::gather_32;
     job.word = word;
     job.blocks = blocks_for(a.count, pack_threads * gather_depth);
 }
@@ -78,11 +82,14 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     int const column = p.rank - 1, row = p.rank - 2;
     std::int64_t const edge = word <= 2 ? 64 : 32;
     if (p.extents[column] < edge / 4 || p.extents[row] < edge / 4) return false;
-    std::uint64_t const rows = static_cast<std::uint64_t>((p.extents[row] - 1) / edge) + 1, columns = static_cast<std::uint64_t>((p.extents[column] - 1) / edge) + 1;
+    std::uint64_t const rows = static_cast<std::uint64_t>((p.extents[row] - 1) / edge) + 1,
+                        columns = static_cast<std::uint64_t>((p.extents[column] - 1) / edge) + 1;
     if (rows >= limit_31 || columns >= limit_31) return false;
     a.count = rows * columns;
     for (int i = 0; i < row && a.count < limit_31; ++i)
-        a.count = static_cast<std::uint64_t>(p.extents[i]) < limit_31 ? a.count * static_cast<std::uint64_t>(p.extents[i]) : limit_31;
+        a.count = static_cast<std::uint64_t>(p.extents[i]) < limit_31
+                      ? a.count * static_cast<std::uint64_t>(p.extents[i])
+                      : limit_31;
     if (a.count >= limit_31) return false;
     a.tiles[0] = divisor{static_cast<std::uint32_t>(rows)};
     a.tiles[1] = divisor{static_cast<std::uint32_t>(columns)};

@@ -1,5 +1,5 @@
-// ferry: the kernels that execute copy plans. Written once: compiled into programs by pack.cuh, and to PTX for pack.hpp.
-// What a thread does is __host__ __device__, so that tests walk through it without a device.
+// ferry: the kernels that execute copy plans. Written once: compiled into programs by pack.cuh, and to PTX for
+// pack.hpp. What a thread does is __host__ __device__, so that tests walk through it without a device.
 #pragma once
 
 #include <ferry/cuda/detail/pack_arguments.hpp>
@@ -26,7 +26,8 @@ template <class Count>
 __host__ __device__ inline Count divide(Count& n, std::int64_t by, divisor const& fast) {
     Count q;
     if constexpr (sizeof(Count) == 4) {
-        q = fast.by == 1 ? n : static_cast<Count>((static_cast<std::uint64_t>(n) * fast.multiplier) >> 32 >> fast.shift);
+        q = fast.by == 1 ? n
+                         : static_cast<Count>((static_cast<std::uint64_t>(n) * fast.multiplier) >> 32 >> fast.shift);
         n -= q * fast.by;
     } else {
         q = n / static_cast<Count>(by);
@@ -35,8 +36,8 @@ __host__ __device__ inline Count divide(Count& n, std::int64_t by, divisor const
     return q;
 }
 
-/// Words `first`, `first + step`, …: four loads under way before the first store. Beyond the last word offsets mean nothing
-/// and nothing is touched.
+/// Words `first`, `first + step`, …: four loads under way before the first store. Beyond the last word offsets mean
+/// nothing and nothing is touched.
 template <class Word, class Count, class Offset>
 __host__ __device__ inline void gather_words(pack_arguments const& a, Count first, Count step) {
     auto const count = static_cast<Count>(a.count);
@@ -44,15 +45,16 @@ __host__ __device__ inline void gather_words(pack_arguments const& a, Count firs
         Word words[gather_depth];
         Count rest[gather_depth];
         Offset to[gather_depth], from[gather_depth];
-FERRY_UNROLL(unroll)
+        FERRY_UNROLL(unroll)
         for (int k = 0; k < gather_depth; ++k) {
             rest[k] = start + static_cast<Count>(k) * step;
             to[k] = from[k] = 0;
         }
-FERRY_UNROLL(unroll 1)
+        FERRY_UNROLL(unroll 1)
         for (int i = a.rank - 1; i >= 0; --i) {
-            auto const dst_stride = static_cast<Offset>(a.dst_strides[i]), src_stride = static_cast<Offset>(a.src_strides[i]);
-FERRY_UNROLL(unroll)
+            auto const dst_stride = static_cast<Offset>(a.dst_strides[i]),
+                       src_stride = static_cast<Offset>(a.src_strides[i]);
+            FERRY_UNROLL(unroll)
             for (int k = 0; k < gather_depth; ++k) {
                 Count index = rest[k];
                 if (i > 0) rest[k] = divide(index, a.extents[i], a.extent_divisors[i]);
@@ -60,10 +62,11 @@ FERRY_UNROLL(unroll)
                 from[k] += static_cast<Offset>(index) * src_stride;
             }
         }
-FERRY_UNROLL(unroll)
+        FERRY_UNROLL(unroll)
         for (int k = 0; k < gather_depth; ++k)
-            if (start + static_cast<Count>(k) * step < count) words[k] = *reinterpret_cast<Word const*>(a.src + from[k]);
-FERRY_UNROLL(unroll)
+            if (start + static_cast<Count>(k) * step < count)
+                words[k] = *reinterpret_cast<Word const*>(a.src + from[k]);
+        FERRY_UNROLL(unroll)
         for (int k = 0; k < gather_depth; ++k)
             if (start + static_cast<Count>(k) * step < count) *reinterpret_cast<Word*>(a.dst + to[k]) = words[k];
     }
@@ -73,8 +76,10 @@ FERRY_UNROLL(unroll)
 template <class Word, bool Vector>
 struct tile {
     static constexpr int edge = tile_edge<Word>;
-    static constexpr int pitch = edge + (sizeof(Word) < 4 ? 4 / static_cast<int>(sizeof(Word)) : 1);  // columns spread over the banks
-    static constexpr int width = Vector ? 4 / static_cast<int>(sizeof(Word)) : 1;                      // words moved at once
+    // Columns spread over the banks.
+    static constexpr int pitch = edge + (sizeof(Word) < 4 ? 4 / static_cast<int>(sizeof(Word)) : 1);
+    // Words moved at once.
+    static constexpr int width = Vector ? 4 / static_cast<int>(sizeof(Word)) : 1;
     static constexpr int per_line = edge / width;
     static constexpr int per_thread = edge * per_line / pack_threads;
     static constexpr int at_once = per_thread > 8 ? 4 : per_thread;  // registers
@@ -101,7 +106,7 @@ struct tile {
         if (a.extents[column] - first_column < edge) columns = static_cast<int>(a.extents[column] - first_column);
         dst += first_row * dst_row + first_column * dst_column;
         src += first_row * src_row + first_column * src_column;
-FERRY_UNROLL(unroll 1)
+        FERRY_UNROLL(unroll 1)
         for (int i = row - 1; i >= 0; --i) {
             rest = divide(n, 0, a.extent_divisors[i]);
             dst += static_cast<std::int64_t>(n) * a.dst_strides[i];
@@ -112,25 +117,27 @@ FERRY_UNROLL(unroll 1)
 
     /// Piece `n` of a tile that is read: a run of rows in one column.
     __host__ __device__ void load(Word* shared, int thread) const {
-FERRY_UNROLL(unroll 1)
+        FERRY_UNROLL(unroll 1)
         for (int first = thread; first < edge * per_line; first += at_once * pack_threads) {
             piece pieces[at_once];
-FERRY_UNROLL(unroll)
+            FERRY_UNROLL(unroll)
             for (int k = 0; k < at_once; ++k) {
                 int const n = first + k * pack_threads, column = n / per_line, row = n % per_line * width;
-                if (column < columns && row < rows) pieces[k] = *reinterpret_cast<piece const*>(src + row * src_row + column * src_column);
+                if (column < columns && row < rows)
+                    pieces[k] = *reinterpret_cast<piece const*>(src + row * src_row + column * src_column);
             }
-FERRY_UNROLL(unroll)
+            FERRY_UNROLL(unroll)
             for (int k = 0; k < at_once; ++k) {
                 int const n = first + k * pack_threads, column = n / per_line, row = n % per_line * width;
-                if (column < columns && row < rows) *reinterpret_cast<piece*>(shared + column * pitch + row) = pieces[k];
+                if (column < columns && row < rows)
+                    *reinterpret_cast<piece*>(shared + column * pitch + row) = pieces[k];
             }
         }
     }
 
     /// Piece `n` of a tile that is written: a run of columns in one row.
     __host__ __device__ void store(Word const* shared, int thread) const {
-FERRY_UNROLL(unroll 4)
+        FERRY_UNROLL(unroll 4)
         for (int n = thread; n < edge * per_line; n += pack_threads) {
             int const row = n / per_line, column = n % per_line * width;
             if (column >= columns || row >= rows) continue;
@@ -138,7 +145,8 @@ FERRY_UNROLL(unroll 4)
             if constexpr (Vector) {
                 p = 0;
                 for (int i = 0; i < width; ++i)
-                    p |= static_cast<std::uint32_t>(shared[(column + i) * pitch + row]) << i * 8 * static_cast<int>(sizeof(Word));
+                    p |= static_cast<std::uint32_t>(shared[(column + i) * pitch + row])
+                         << i * 8 * static_cast<int>(sizeof(Word));
             } else {
                 p = shared[column * pitch + row];
             }
@@ -163,11 +171,12 @@ __host__ __device__ inline void write_masked(std::byte* p, unsigned value, unsig
 }
 
 /// Puts together destination byte `b` of the inner loops out of the units that it holds parts of.
-__host__ __device__ inline void assemble_byte(pack_arguments const& a, std::byte* dst, std::int64_t b, std::int64_t src_start) {
+__host__ __device__ inline void assemble_byte(pack_arguments const& a, std::byte* dst, std::int64_t b,
+                                              std::int64_t src_start) {
     unsigned value = 0, mask = 0;
     for (int t = b == 0 ? a.dst_shift : 0; t < 8;) {
         std::int64_t at = b * 8 + t - a.dst_shift, from = src_start;
-FERRY_UNROLL(unroll 1)
+        FERRY_UNROLL(unroll 1)
         for (int i = a.outer; i < a.rank; ++i) {
             std::int64_t index = at / a.dst_strides[i];
             if (index >= a.extents[i]) index = a.extents[i] - 1;
@@ -190,7 +199,7 @@ __host__ __device__ inline void copy_bit_groups(pack_arguments const& a, std::ui
         auto rest = a.bytes != 0 ? n / static_cast<std::uint64_t>(a.bytes) : n;
         auto const b = static_cast<std::int64_t>(a.bytes != 0 ? n - rest * static_cast<std::uint64_t>(a.bytes) : 0);
         std::int64_t to = 0, from = a.src_shift;
-FERRY_UNROLL(unroll 1)
+        FERRY_UNROLL(unroll 1)
         for (int i = a.outer - 1; i >= 0; --i) {
             auto const index = static_cast<std::int64_t>(rest % static_cast<std::uint64_t>(a.extents[i]));
             rest /= static_cast<std::uint64_t>(a.extents[i]);

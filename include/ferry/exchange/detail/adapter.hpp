@@ -1,4 +1,5 @@
-// ferry: tells the author of an adapter what is wrong with it, in a sentence. An adapter is checked whole, at its first use.
+// ferry: tells the author of an adapter what is wrong with it, in a sentence. An adapter is checked whole, at its first
+// use.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -10,8 +11,8 @@ namespace ferry::inline v0::detail {
 template <class T>
 concept specialised = requires { sizeof(array_traits<T>); };
 
-/// Whether array_traits<T> declares a name: then the name is ambiguous here. That holds for overload sets, templates and what is
-/// not public as well, whose address cannot be asked for.
+/// Whether array_traits<T> declares a name: then the name is ambiguous here. That holds for overload sets, templates
+/// and what is not public as well, whose address cannot be asked for.
 struct every_name {
     int view, share, adopt, allocate, ready_on, current_stream;
 };
@@ -37,26 +38,41 @@ concept declares_current_stream = extensible<T> && !requires { &with_every_name<
 
 /// It can only be called on an object.
 template <class T>
-concept view_is_no_static = requires(array_traits<T>& traits, T& a) { traits.view(a); } && !requires(T& a) { array_traits<T>::view(a); };
+concept view_is_no_static =
+    requires(array_traits<T>& traits, T& a) { traits.view(a); } && !requires(T& a) { array_traits<T>::view(a); };
 template <class T>
-concept view_takes_const = requires(T const& a) { array_traits<T>::view(a); } || requires(T const& a) { a.ferry_view(); };
+concept view_takes_const =
+    requires(T const& a) { array_traits<T>::view(a); } || requires(T const& a) { a.ferry_view(); };
 
 /// Whether each ability that array_traits<T> names is one. Its `view` is looked at by `is_adapted`.
 template <class T>
 consteval bool is_sound() {
-    static_assert(!closed<T>, "ferry: array_traits<T> must not be final: ferry derives from it to see which names it declares");
+    static_assert(!closed<T>,
+                  "ferry: array_traits<T> must not be final: ferry derives from it to see which names it declares");
     constexpr bool share = !declares_share<T> || !viewable<T> || shareable<T>;
-    static_assert(share, "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference, and returns by value an owner that ferry can view, such as another T");
+    static_assert(
+        share,
+        "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference, and returns by value an owner that ferry can view, such as another T");
     constexpr bool adopt = !declares_adopt<T> || adopting<T>;
-    static_assert(adopt, "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor): it takes the tensor by value or as an rvalue, since by any other reference the tensor dies after the call, and returns T by value");
+    static_assert(
+        adopt,
+        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor): it takes the tensor by value or as an rvalue, since by any other reference the tensor dies after the call, and returns T by value");
     constexpr bool described = !declares_allocate<T> || viewable<T>;
-    static_assert(described, "ferry: array_traits<T>::allocate needs array_traits<T>::view, which says where the fresh memory is: add static tensor_view view(T&)");
+    static_assert(
+        described,
+        "ferry: array_traits<T>::allocate needs array_traits<T>::view, which says where the fresh memory is: add static tensor_view view(T&)");
     constexpr bool allocate = !declares_allocate<T> || !described || allocates<T>;
-    static_assert(allocate, "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its arguments in this order, and return T by value");
+    static_assert(
+        allocate,
+        "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its arguments in this order, and return T by value");
     constexpr bool ready_on = !declares_ready_on<T> || tells_ready_on<T>;
-    static_assert(ready_on, "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): it takes the array by const reference, and returns a stream_token, not a handle");
+    static_assert(
+        ready_on,
+        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): it takes the array by const reference, and returns a stream_token, not a handle");
     constexpr bool current_stream = !declares_current_stream<T> || tells_current_stream<T>;
-    static_assert(current_stream, "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device, and returns a stream_token, not a handle");
+    static_assert(
+        current_stream,
+        "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device, and returns a stream_token, not a handle");
     return share && adopt && described && allocate && ready_on && current_stream;
 }
 
@@ -67,18 +83,29 @@ consteval bool is_adapted() {
     if constexpr (closed<T>) {
         return is_sound<T>();
     } else if constexpr (declares_view<T> && !has_traits_view<T>) {
-        static_assert(!views_a_copy<T>, "ferry: array_traits<T>::view takes the array by value, and its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
-        static_assert(!view_is_no_static<T>, "ferry: array_traits<T>::view is called without an object: make it static");
-        static_assert(views_a_copy<T> || view_is_no_static<T>, "ferry: array_traits<T>::view must take the array by reference and return ferry::tensor_view: public, static tensor_view view(T&) and view(T const&)");
+        static_assert(
+            !views_a_copy<T>,
+            "ferry: array_traits<T>::view takes the array by value, and its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
+        static_assert(!view_is_no_static<T>,
+                      "ferry: array_traits<T>::view is called without an object: make it static");
+        static_assert(
+            views_a_copy<T> || view_is_no_static<T>,
+            "ferry: array_traits<T>::view must take the array by reference and return ferry::tensor_view: public, static tensor_view view(T&) and view(T const&)");
     } else if constexpr (viewable<Array>) {
         return is_sound<T>();
     } else if constexpr (viewable<T>) {
-        static_assert(view_takes_const<T>, "ferry: the adapter only views mutable arrays: add view(T const&), which gives the view a T const* and so READ_ONLY");
+        static_assert(
+            view_takes_const<T>,
+            "ferry: the adapter only views mutable arrays: add view(T const&), which gives the view a T const* and so READ_ONLY");
         static_assert(!view_takes_const<T>, "ferry: array_traits<T>::view(T const&) must return ferry::tensor_view");
     } else if constexpr (specialised<T>) {
-        static_assert(viewable<Array>, "ferry: array_traits<T> has no static member function view(T&): add it, public, returning ferry::tensor_view");
+        static_assert(
+            viewable<Array>,
+            "ferry: array_traits<T> has no static member function view(T&): add it, public, returning ferry::tensor_view");
     } else {
-        static_assert(specialised<T>, "ferry: unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+        static_assert(
+            specialised<T>,
+            "ferry: unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
     }
     return false;
 }

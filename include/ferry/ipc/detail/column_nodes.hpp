@@ -33,7 +33,9 @@ namespace ferry::inline v0::ipc::detail {
     for (auto const& b : c.buffers()) {
         auto const bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(b.bytes, 0));
         if (b.data == nullptr && bytes == 0) n.buffers.emplace_back();
-        else n.buffers.push_back({0, bytes == 0 ? 0 : static_cast<std::uint64_t>(static_cast<std::byte const*>(b.data) - begin), bytes});
+        else
+            n.buffers.push_back(
+                {0, bytes == 0 ? 0 : static_cast<std::uint64_t>(static_cast<std::byte const*>(b.data) - begin), bytes});
     }
     for (int i = 0; i < c.child_count(); ++i) n.children.push_back(node_of(c.child(i), begin));
     if (c.has_dictionary()) n.dictionary.push_back(node_of(c.dictionary(), begin));
@@ -46,7 +48,9 @@ class node_source {
     node_source(wire::node const& node, std::byte const* begin) noexcept : node_{&node}, begin_{begin} {}
     [[nodiscard]] std::string_view format() const noexcept { return node_->format; }
     [[nodiscard]] std::string_view name() const noexcept { return node_->name; }
-    [[nodiscard]] std::string_view metadata() const noexcept { return {reinterpret_cast<char const*>(node_->metadata.data()), node_->metadata.size()}; }
+    [[nodiscard]] std::string_view metadata() const noexcept {
+        return {reinterpret_cast<char const*>(node_->metadata.data()), node_->metadata.size()};
+    }
     [[nodiscard]] std::int64_t flags() const noexcept { return node_->flags; }
     [[nodiscard]] std::int64_t length() const noexcept { return node_->length; }
     [[nodiscard]] std::int64_t null_count() const noexcept { return node_->null_count; }
@@ -69,17 +73,22 @@ class node_source {
 
 /// The column of a node that wire::check has passed, in `bytes` bytes from `begin` on, which `owner` keeps.
 /// \throws error  errc::bad_column
-[[nodiscard]] inline ferry::column column_of(wire::node const& node, std::byte const* begin, std::size_t bytes, std::shared_ptr<void const> owner, ferry::device on,
-                                             char const* api, std::source_location where) {
+[[nodiscard]] inline ferry::column column_of(wire::node const& node, std::byte const* begin, std::size_t bytes,
+                                             std::shared_ptr<void const> owner, ferry::device on, char const* api,
+                                             std::source_location where) {
     auto tree = std::make_shared<ferry::detail::column_tree>();
     tree->owner = std::move(owner);
     ferry::detail::build(*tree, node_source{node, begin}, on, api, where);
     auto const is_compact = [&](ferry::detail::column_node const& n) {
-        auto const is_aligned = [&](column_buffer const& b) { return b.bytes == 0 || (static_cast<std::byte const*>(b.data) - begin) % ferry::detail::arena_alignment == 0; };
+        auto const is_aligned = [&](column_buffer const& b) {
+            return b.bytes == 0 ||
+                   (static_cast<std::byte const*>(b.data) - begin) % ferry::detail::arena_alignment == 0;
+        };
         return std::ranges::all_of(n.buffers, is_aligned);
     };
     auto const* const nodes = tree->nodes;
-    if (begin != nullptr && bytes % ferry::detail::arena_alignment == 0 && std::all_of(nodes, nodes + tree->node_count, is_compact))
+    if (begin != nullptr && bytes % ferry::detail::arena_alignment == 0 &&
+        std::all_of(nodes, nodes + tree->node_count, is_compact))
         for (std::size_t i = 0; i < tree->node_count; ++i) tree->nodes[i].arena = {begin, bytes};
     return ferry::detail::column_access::make(std::move(tree));
 }

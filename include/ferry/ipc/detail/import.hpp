@@ -50,7 +50,7 @@ struct mapping_entry {
 
     std::string key{};
     std::shared_ptr<region> where{};
-    std::unique_ptr<opened> foreign{};               // off the host
+    std::unique_ptr<opened> foreign{};                // off the host
     std::shared_ptr<process_watch const> exporter{};  // null when nobody can tell
     std::uint64_t share = 0;
     pid_t pid = 0;
@@ -77,7 +77,8 @@ class import_cache {
 
     explicit import_cache(std::size_t bound) noexcept : bound_{bound} {}
 
-    /// The mapping for `key`, made by `open(mapping_entry&)` when there is none; two threads that want the same one get the same.
+    /// The mapping for `key`, made by `open(mapping_entry&)` when there is none; two threads that want the same one get
+    /// the same.
     /// \throws  what `open` throws
     template <class Open>
     [[nodiscard]] handle acquire(std::string const& key, Open open) {

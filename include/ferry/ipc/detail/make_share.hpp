@@ -55,11 +55,13 @@ inline constexpr char const* share_api = "ferry::ipc::share";
 
 /// Copies `v` into fresh memory at `to` that has room for it; `t` is its compact_layout. Finished on return.
 template <class BackEnd>
-void copy_compact(void* to, ferry::device device, wire::tensor const& t, std::vector<std::int64_t> const& unique, tensor_view const& v,
-                  BackEnd& b, stream_token on, std::source_location where) {
+void copy_compact(void* to, ferry::device device, wire::tensor const& t, std::vector<std::int64_t> const& unique,
+                  tensor_view const& v, BackEnd& b, stream_token on, std::source_location where) {
     if (v.is_empty()) return;
     ferry::copy({to, t.dtype, unique, {}, device, t.flags & flags::subbyte_padded},
-                {static_cast<void const*>(v.data()), v.dtype(), unique, v.strides(), v.device(), t.flags & flags::subbyte_padded}, b, on, where);
+                {static_cast<void const*>(v.data()), v.dtype(), unique, v.strides(), v.device(),
+                 t.flags & flags::subbyte_padded},
+                b, on, where);
 }
 
 [[nodiscard]] inline std::size_t bytes_of(wire::tensor const& t, std::vector<std::int64_t> const& unique) noexcept {
@@ -68,7 +70,8 @@ void copy_compact(void* to, ferry::device device, wire::tensor const& t, std::ve
 }
 
 /// A new segment under the name of the share; its control page alone when `bytes` is 0.
-inline void make_segment(share_state& s, segment_name const& name, std::uint64_t allocation, std::size_t bytes, std::source_location where) {
+inline void make_segment(share_state& s, segment_name const& name, std::uint64_t allocation, std::size_t bytes,
+                         std::source_location where) {
     auto& m = s.description.memories[0];
     m.name = to_string(name);
     auto fresh = segment::create(m.name, bytes, allocation, where);
@@ -104,7 +107,8 @@ inline void make_segment(share_state& s, segment_name const& name, std::uint64_t
 
 /// Memory that the host reads, copied into a segment of its own.
 template <class BackEnd>
-void share_copied(share_state& s, segment_name const& name, tensor_view const& v, BackEnd& b, stream_token on, std::source_location where) {
+void share_copied(share_state& s, segment_name const& name, tensor_view const& v, BackEnd& b, stream_token on,
+                  std::source_location where) {
     std::vector<std::int64_t> unique;
     auto t = compact_layout(v, unique);
     auto const bytes = bytes_of(t, unique);
@@ -124,13 +128,15 @@ void share_copied(share_state& s, segment_name const& name, tensor_view const& v
 
 /// Memory of a device, by the handles of a back end.
 template <handle_back_end BackEnd>
-void share_exported(share_state& s, segment_name const& name, tensor_view v, copy_policy copy, BackEnd& b, stream_token on,
-                    std::source_location where) {
+void share_exported(share_state& s, segment_name const& name, tensor_view v, copy_policy copy, BackEnd& b,
+                    stream_token on, std::source_location where) {
     auto t = layout_of(v);
     s.device = v.device();
-    char const* const refusal = copy == copy_policy::always ? "a copy was asked for" : b.refusal(range_of(v), v.device());
+    char const* const refusal =
+        copy == copy_policy::always ? "a copy was asked for" : b.refusal(range_of(v), v.device());
     if (refusal != nullptr && copy == copy_policy::never)
-        fail(errc::not_exportable, share_api, message{refusal} << ": allow a copy, or share memory that has a handle", where);
+        fail(errc::not_exportable, share_api, message{refusal} << ": allow a copy, or share memory that has a handle",
+             where);
     if (refusal != nullptr) {
         std::vector<std::int64_t> unique;
         t = compact_layout(v, unique);
@@ -160,8 +166,9 @@ void share_exported(share_state& s, segment_name const& name, tensor_view v, cop
 }
 
 template <class BackEnd>
-[[nodiscard]] std::shared_ptr<share_state> make_share(managed_tensor&& tensor, std::shared_ptr<session_state> session, copy_policy copy,
-                                                      stream_token on, BackEnd& b, std::source_location where) {
+[[nodiscard]] std::shared_ptr<share_state> make_share(managed_tensor&& tensor, std::shared_ptr<session_state> session,
+                                                      copy_policy copy, stream_token on, BackEnd& b,
+                                                      std::source_location where) {
     tensor_view const v = tensor.view();
     auto const me = session->me(where);
     session->sweep_once(me);
@@ -191,15 +198,19 @@ template <class BackEnd>
     } else if (is_host && copy != copy_policy::always && share_found(s, name, v)) {
     } else if (v.is_empty() || is_host_accessible(v.device())) {
         if (copy == copy_policy::never && !v.is_empty())
-            fail(errc::copy_needed, share_api,
-                 message{"the memory is not shared, and a copy is forbidden: allocate it from ferry::ipc::shared_space of the session"}, where);
+            fail(
+                errc::copy_needed, share_api,
+                message{
+                    "the memory is not shared, and a copy is forbidden: allocate it from ferry::ipc::shared_space of the session"},
+                where);
         share_copied(s, name, v, b, on.on_device(v.device()), where);
     } else {
         fail_no_handles(v.device(), where);
     }
     if (!s.control().publish(s.id, holder{me, false}))
         fail(errc::out_of_memory, share_api,
-             message{"the segment has "} << control_page::max_shares << " open shares: close some, or share a copy", where);
+             message{"the segment has "} << control_page::max_shares << " open shares: close some, or share a copy",
+             where);
     s.session->add(made);
     s.is_open = true;
     unless_done.made = nullptr;

@@ -60,30 +60,39 @@ class attachment {
 };
 
 [[nodiscard]] inline tensor_view view_of(wire::tensor const& t, void* data, ferry::device where) noexcept {
-    return {data, t.dtype, t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides}, where, known(t.flags) & ~flags::is_copied};
+    return {data,    t.dtype,
+            t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides},
+            where,   known(t.flags) & ~flags::is_copied};
 }
 
 [[noreturn]] FERRY_COLD inline void fail_gone(wire::memory const& m, char const* why, std::source_location where) {
-    fail(errc::exporter_gone, attach_api, message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor", where);
+    fail(errc::exporter_gone, attach_api,
+         message{m.name.c_str()} << ": " << why << ": ask it, or its successor, for a new descriptor", where);
 }
 
 /// Refuses a descriptor that cannot be of a share here: what wire::check cannot know.
-inline segment_name check_origin(wire::descriptor const& d, wire::memory const& m, wire::origin const& me, std::source_location where) {
+inline segment_name check_origin(wire::descriptor const& d, wire::memory const& m, wire::origin const& me,
+                                 std::source_location where) {
     auto const name = parse_segment_name(m.name);
-    if (!name || name->pid != d.from.pid || name->start_time != d.from.start_time || name->pid_namespace != d.from.pid_namespace)
+    if (!name || name->pid != d.from.pid || name->start_time != d.from.start_time ||
+        name->pid_namespace != d.from.pid_namespace)
         fail(errc::bad_descriptor, attach_api,
-             message{"memories[0].name is `"} << m.name.c_str() << "`, which is no name that its origin, process " << d.from.pid << ", could have made",
+             message{"memories[0].name is `"} << m.name.c_str() << "`, which is no name that its origin, process "
+                                              << d.from.pid << ", could have made",
              where);
     if (name->uid != ::geteuid())
         fail(errc::permission, attach_api,
-             message{"user "} << name->uid << " shares this, and this process runs as " << std::uint64_t{::geteuid()} << ": share and attach as one user",
+             message{"user "} << name->uid << " shares this, and this process runs as " << std::uint64_t{::geteuid()}
+                              << ": share and attach as one user",
              where);
-    if (d.from.boot_id != me.boot_id) fail_gone(m, "it was shared on another machine, or before this one was started", where);
+    if (d.from.boot_id != me.boot_id)
+        fail_gone(m, "it was shared on another machine, or before this one was started", where);
     return *name;
 }
 
 /// A tensor of this process and session: shares its owner.
-[[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d, stream_token on, std::source_location where) {
+[[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d,
+                                          stream_token on, std::source_location where) {
     if (!(s->memory_description() == d.memories[0]))
         fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
     if (!s->is_open) fail_gone(d.memories[0], "this process has closed it", where);
@@ -98,13 +107,14 @@ inline segment_name check_origin(wire::descriptor const& d, wire::memory const& 
 
 /// Maps, or opens, what the descriptor names.
 template <class BackEnd>
-void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, segment_name const& name, wire::origin const& me,
-                 opening const& how, access_mode mode, BackEnd& b, std::source_location where) {
+void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, segment_name const& name,
+                 wire::origin const& me, opening const& how, access_mode mode, BackEnd& b, std::source_location where) {
     auto const& m = d.memories[0];
     bool const is_host = m.kind == wire::memory_kind::host_shared;
     made.share = name.id;
     made.pid = static_cast<pid_t>(me.pid);
-    made.where = std::make_shared<region>(segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, where), m.id, mode);
+    made.where =
+        std::make_shared<region>(segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, where), m.id, mode);
     session.regions().add(made.where, m.name);
     made.description = m;
     if (d.from.pid_namespace == me.pid_namespace && !(d.from == me)) made.exporter = session.watch(d.from);
@@ -125,14 +135,17 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
 }
 
 template <class BackEnd>
-[[nodiscard]] managed_tensor open_share(wire::descriptor const& d, std::shared_ptr<session_state> session, stream_token on,
-                                        opening const& how, BackEnd& b, std::source_location where) {
+[[nodiscard]] managed_tensor open_share(wire::descriptor const& d, std::shared_ptr<session_state> session,
+                                        stream_token on, opening const& how, BackEnd& b, std::source_location where) {
     wire::check(d);
     if (!std::holds_alternative<wire::tensor>(d.root))
-        fail(errc::argument, attach_api, message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
+        fail(errc::argument, attach_api,
+             message{"the descriptor is a column's, not a tensor's: call ferry::ipc::attach_column"}, where);
     auto const& t = std::get<wire::tensor>(d.root);
     if (d.memories.size() != 1 || t.memory != 0)
-        fail(errc::bad_descriptor, attach_api, message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{d.memories.size()}, where);
+        fail(errc::bad_descriptor, attach_api,
+             message{"a tensor lies in one memory, and the descriptor has "} << std::uint64_t{d.memories.size()},
+             where);
     auto const& m = d.memories[0];
     auto const me = session->me(where);
     auto const name = check_origin(d, m, me, where);
@@ -141,8 +154,11 @@ template <class BackEnd>
         if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
             auto const control = segment::open(m.name, 0, m.id, access_mode::read_write, where);
             if (!control.control().is_open(name.id)) fail_gone(m, "this process has closed it", where);
-            fail(errc::same_process, attach_api,
-                 message{"this process shares the memory itself, and handles open in other processes only: pass the session that shared it"}, where);
+            fail(
+                errc::same_process, attach_api,
+                message{
+                    "this process shares the memory itself, and handles open in other processes only: pass the session that shared it"},
+                where);
         }
     }
 
@@ -151,13 +167,15 @@ template <class BackEnd>
     key << (is_read_only ? 'r' : 'w');
     if (how.where) key << int{static_cast<int>(how.where->type)} << ':' << how.where->id;
     auto const mapping = session->imports().acquire(key.c_str(), [&](mapping_entry& made) {
-        open_import(made, *session, d, name, me, how, is_read_only ? access_mode::read_only : access_mode::read_write, b, where);
+        open_import(made, *session, d, name, me, how, is_read_only ? access_mode::read_only : access_mode::read_write,
+                    b, where);
     });
     attachment hold{session, mapping, on};
     mapping_entry& found = hold.mapping();
     if (!found.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
-    if (m.id != found.description.id || m.allocation != found.description.allocation || m.kind != found.description.kind ||
-        m.offset != found.description.offset || m.length != found.description.length)
+    if (m.id != found.description.id || m.allocation != found.description.allocation ||
+        m.kind != found.description.kind || m.offset != found.description.offset ||
+        m.length != found.description.length)
         fail(errc::bad_descriptor, attach_api, message{"its memory is not what is mapped under this name"}, where);
 
     ferry::device place{m.type, how.where ? how.where->id : 0};
@@ -169,7 +187,8 @@ template <class BackEnd>
     } else if (m.kind == wire::memory_kind::host_shared) {
         begin = found.where->memory.data() + m.offset;
     }
-    return make_managed(std::move(hold), view_of(t, m.length == 0 ? nullptr : begin + t.byte_offset, place), flags::none, version::current, where);
+    return make_managed(std::move(hold), view_of(t, m.length == 0 ? nullptr : begin + t.byte_offset, place),
+                        flags::none, version::current, where);
 }
 
 }  // namespace ferry::inline v0::ipc::detail

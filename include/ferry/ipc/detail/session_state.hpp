@@ -93,7 +93,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
             {
                 std::lock_guard const lock{mutex_};
                 if (me_.pid != static_cast<std::uint32_t>(::getpid())) return;
-                while (!shares_.empty() && (one = shares_.begin()->second.lock()) == nullptr) shares_.erase(shares_.begin());
+                while (!shares_.empty() && (one = shares_.begin()->second.lock()) == nullptr)
+                    shares_.erase(shares_.begin());
                 if (one != nullptr) shares_.erase(shares_.begin());
             }
             if (one == nullptr) return;
@@ -136,7 +137,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
         std::erase_if(watches_, [](auto const& w) { return w.second.expired(); });
         auto& known = watches_[{exporter.pid, exporter.start_time}];
         auto watching = known.lock();
-        if (watching == nullptr) known = watching = std::make_shared<process_watch const>(exporter.pid, exporter.start_time);
+        if (watching == nullptr)
+            known = watching = std::make_shared<process_watch const>(exporter.pid, exporter.start_time);
         return watching;
     }
 

@@ -35,27 +35,28 @@ struct exporting_by final : exporting {
 
 class session_state;
 
-/// Held by `shared`, by the exporter's own tensors, and by the session for as long as importers have device memory mapped.
+/// Held by `shared`, by the exporter's own tensors, and by the session for as long as importers have device memory
+/// mapped.
 struct share_state {
     share_state() = default;
     share_state(share_state const&) = delete;
     share_state& operator=(share_state const&) = delete;
 
-    std::shared_ptr<session_state> session{};  // first: the others need it to die
+    std::shared_ptr<session_state> session{};                               // first: the others need it to die
     std::unique_ptr<void, void (*)(void*)> memory{nullptr, +[](void*) {}};  // of a copy off the host
-    managed_tensor owner{};                   // of what is shared where it lies
-    std::shared_ptr<region> where{};          // the control page, and the data of the host
-    std::unique_ptr<exporting> handle{};      // off the host; dies before what it names
+    managed_tensor owner{};                                                 // of what is shared where it lies
+    std::shared_ptr<region> where{};      // the control page, and the data of the host
+    std::unique_ptr<exporting> handle{};  // off the host; dies before what it names
     wire::descriptor description{};
-    wire::tensor arena{};                     // of a column: its memory, as bytes
-    void* data = nullptr;                     // element 0
+    wire::tensor arena{};  // of a column: its memory, as bytes
+    void* data = nullptr;  // element 0
     ferry::device device{};
-    std::uint64_t id = 0;                     // of this share, as in its name
-    pid_t pid = 0;                            // who may close it: not the child of a fork
+    std::uint64_t id = 0;  // of this share, as in its name
+    pid_t pid = 0;         // who may close it: not the child of a fork
     bool copied = false;
     std::atomic<bool> is_open = false;
 
-    std::shared_ptr<share_state> self{};      // while condemned
+    std::shared_ptr<share_state> self{};  // while condemned
     share_state* next_condemned = nullptr;
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }

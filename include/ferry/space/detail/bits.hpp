@@ -33,19 +33,16 @@ inline void store_word(std::byte* p, std::uint64_t w) noexcept {
 }
 
 /// `count` ≤ 56 bits from bit `at` of `p` on, lowest first. Touches no byte without any of them.
-[[nodiscard]] inline std::uint64_t load_bits(std::byte const* p, std::int64_t at,
-                                             std::int64_t count) noexcept {
+[[nodiscard]] inline std::uint64_t load_bits(std::byte const* p, std::int64_t at, std::int64_t count) noexcept {
     p += at >> 3;
     auto const shift = at & 7;
     std::uint64_t w = 0;
-    for (std::int64_t i = 0; i * 8 < shift + count; ++i)
-        w |= std::to_integer<std::uint64_t>(p[i]) << i * 8;
+    for (std::int64_t i = 0; i * 8 < shift + count; ++i) w |= std::to_integer<std::uint64_t>(p[i]) << i * 8;
     return w >> shift & low_bits(count);
 }
 
 /// Writes `count` ≤ 56 bits and leaves the other bits of the bytes that they share as they are.
-inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count,
-                       std::uint64_t value) noexcept {
+inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count, std::uint64_t value) noexcept {
     p += at >> 3;
     auto const shift = at & 7;
     std::uint64_t const mask = low_bits(count) << shift;
@@ -86,8 +83,7 @@ inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, 
                 }
             }
             for (; i < whole / 8; i += 8)
-                store_word(d + i, load_word(s + i) >> shift |
-                                      std::to_integer<std::uint64_t>(s[i + 8]) << (64 - shift));
+                store_word(d + i, load_word(s + i) >> shift | std::to_integer<std::uint64_t>(s[i + 8]) << (64 - shift));
         }
         to += whole;
         from += whole;
@@ -127,8 +123,7 @@ inline void unpack_row(std::int64_t bits, std::int64_t count, std::byte* dst, st
     std::int64_t i = 0;
     for (; (from & 7) + (count - i) * bits >= 64; i += 8, from += 8 * bits)
         store_word(dst + i, spread(load_word(src + (from >> 3)) >> (from & 7), bits));
-    for (; i < count; ++i, from += bits)
-        dst[i] = static_cast<std::byte>(load_bits(src, from, bits));
+    for (; i < count; ++i, from += bits) dst[i] = static_cast<std::byte>(load_bits(src, from, bits));
 }
 
 /// A row of elements of a byte each to packed ones.
@@ -138,15 +133,12 @@ inline void pack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std:
     // Words reach past eight elements; what comes next puts that right.
     for (; (to & 7) == 0 && (count - i) * bits >= 64; i += 8, to += 8 * bits)
         store_word(dst + (to >> 3), gathered(load_word(src + i), bits));
-    for (; count - i >= 8; i += 8, to += 8 * bits)
-        store_bits(dst, to, 8 * bits, gathered(load_word(src + i), bits));
-    for (; i < count; ++i, to += bits)
-        store_bits(dst, to, bits, std::to_integer<std::uint64_t>(src[i]));
+    for (; count - i >= 8; i += 8, to += 8 * bits) store_bits(dst, to, 8 * bits, gathered(load_word(src + i), bits));
+    for (; i < count; ++i, to += bits) store_bits(dst, to, bits, std::to_integer<std::uint64_t>(src[i]));
 }
 
 /// Executes loops whose distances count bits from bit 0 of the first element's byte.
-inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst,
-                      std::byte const* src) noexcept {
+inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst, std::byte const* src) noexcept {
     plane const p{nest};
     bool const unpacks = unit.zeros != 0 && p.dst_column == 8 && p.src_column == unit.count;
     bool const packs = unit.count < 8 && p.dst_column == unit.count && p.src_column == 8;

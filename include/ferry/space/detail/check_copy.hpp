@@ -22,35 +22,30 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
 [[noreturn]] FERRY_COLD inline void fail_shape(shape_view dst, shape_view src, char const* api,
                                                std::source_location where) {
     message text{"the destination's shape "};
-    text << dst << " is not the source's " << src
-         << ": reshape or broadcast one of the views first";
+    text << dst << " is not the source's " << src << ": reshape or broadcast one of the views first";
     fail(errc::shape, api, text, where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_dtype(data_type dst, data_type src, char const* api,
                                                std::source_location where) {
     message text{"the destination's dtype "};
-    text << dst << " is not the source's " << src
-         << ": a copy does not convert; allocate the destination as " << src;
+    text << dst << " is not the source's " << src << ": a copy does not convert; allocate the destination as " << src;
     fail(errc::dtype, api, text, where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_read_only(char const* api, std::source_location where) {
-    fail(errc::read_only, api, "the destination is read-only (R11): copy to memory of your own",
-         where);
+    fail(errc::read_only, api, "the destination is read-only (R11): copy to memory of your own", where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_repeated(int i, std::int64_t extent, char const* api,
                                                   std::source_location where) {
     message text{"the destination's dimension "};
-    text << i << " has stride 0 and extent " << extent
-         << ": its elements are one and the same, and writing them would "
+    text << i << " has stride 0 and extent " << extent << ": its elements are one and the same, and writing them would "
          << "lose all but one (R29); copy to a compact tensor";
     fail(errc::strides, api, text, where);
 }
 
-[[noreturn]] FERRY_COLD inline void fail_overflow(shape_view shape, char const* api,
-                                                  std::source_location where) {
+[[noreturn]] FERRY_COLD inline void fail_overflow(shape_view shape, char const* api, std::source_location where) {
     message text{"the shape "};
     text << shape << " has more bytes than 63 bits can count (R32): validate foreign tensors first";
     fail(errc::overflow, api, text, where);
@@ -62,7 +57,8 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
         fail(errc::null_data, api, message{"there is no data behind the elements of the "} << what << " (R26)", where);
     fail(errc::strides, api,
          message{"the "} << what << " has " << v.rank() << " extents but " << v.strides().rank()
-             << " strides: give one for each, or none for compact elements", where);
+                         << " strides: give one for each, or none for compact elements",
+         where);
 }
 
 /// What can be read: as many strides as extents, or none, and memory behind the elements.
@@ -86,8 +82,7 @@ constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src
     // Padded elements are the larger ones. What overflows may still be empty.
     std::int64_t bytes = 0;
     if (!fits || !checked_multiply(count, bits_per_element(dst.dtype(), true) / 8, bytes)) {
-        if (!element_count(dst.shape(), count) || count != 0)
-            fail_overflow(dst.shape(), api, where);
+        if (!element_count(dst.shape(), count) || count != 0) fail_overflow(dst.shape(), api, where);
         return 0;
     }
     if (count == 0) return 0;

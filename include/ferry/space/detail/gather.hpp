@@ -25,8 +25,7 @@ void copy_strided(Piece piece, std::int64_t count, std::byte* __restrict dst, Ds
 
 /// A dense destination row from one unit (R29).
 template <std::size_t Size>
-void fill_row(std::int64_t count, std::byte* __restrict dst,
-              std::byte const* __restrict src) noexcept {
+void fill_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __restrict src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
     std::byte value[Size];
     std::memcpy(value, src, Size);
@@ -40,15 +39,13 @@ void fill_row(std::int64_t count, std::byte* __restrict dst,
 /// A dense destination row from a source that runs backwards (R28); `src` is its last unit in
 /// memory, the first to move.
 template <std::size_t Size>
-void reverse_row(std::int64_t count, std::byte* __restrict dst,
-                 std::byte const* __restrict src) noexcept {
+void reverse_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __restrict src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
     std::int64_t i = 0;
     if constexpr (Size < 16) {
         using simd = lanes<Size>;
         for (; i + simd::count <= count; i += simd::count)
-            simd::store(dst + i * step,
-                        simd::reversed(simd::load(src - (i + simd::count - 1) * step)));
+            simd::store(dst + i * step, simd::reversed(simd::load(src - (i + simd::count - 1) * step)));
     }
     copy_strided(exact_piece<Size>{}, count - i, dst + i * step, step, src - i * step, -step);
 }
@@ -61,11 +58,9 @@ void copy_row(Piece piece, plane const& p, std::byte* dst, std::byte const* src)
 
 /// A row of units that fit a register: dense destinations, the usual case, get loops of their own.
 template <std::size_t Size>
-void copy_row(exact_piece<Size> piece, plane const& p, std::byte* dst,
-              std::byte const* src) noexcept {
+void copy_row(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
-    if (p.dst_column != step)
-        return copy_strided(piece, p.columns, dst, p.dst_column, src, p.src_column);
+    if (p.dst_column != step) return copy_strided(piece, p.columns, dst, p.dst_column, src, p.src_column);
     if (p.src_column == 0) return fill_row<Size>(p.columns, dst, src);
     if (p.src_column == -step) return reverse_row<Size>(p.columns, dst, src);
     copy_strided(piece, p.columns, dst, step, src, p.src_column);
@@ -95,13 +90,11 @@ void copy_plane(Piece piece, plane const& p, std::byte* dst, std::byte const* sr
 }
 
 /// Executes loops over units of `unit` bytes in the order of the destination.
-inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst,
-                   std::byte const* src) noexcept {
+inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
     plane const inner{nest};
     with_piece(unit, [&](auto piece) noexcept {
-        for_each_outer(nest, plane::dimensions(nest), [&](std::int64_t d, std::int64_t s) noexcept {
-            copy_plane(piece, inner, dst + d, src + s);
-        });
+        for_each_outer(nest, plane::dimensions(nest),
+                       [&](std::int64_t d, std::int64_t s) noexcept { copy_plane(piece, inner, dst + d, src + s); });
     });
 }
 

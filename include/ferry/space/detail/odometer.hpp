@@ -51,9 +51,7 @@ struct plane {
     }
 
     /// How many dimensions it stands for.
-    [[nodiscard]] static int dimensions(loop_nest const& nest) noexcept {
-        return nest.rank < 2 ? nest.rank : 2;
-    }
+    [[nodiscard]] static int dimensions(loop_nest const& nest) noexcept { return nest.rank < 2 ? nest.rank : 2; }
 };
 
 }  // namespace ferry::inline v0::detail

@@ -11,23 +11,24 @@
 namespace ferry::inline v0::detail {
 
 /// Reorders registers by literal indices: nvcc passes on no shuffle whose indices are a pack.
-template <std::size_t Size> struct shuffle;
-template <> struct shuffle<1> {
+template <std::size_t Size>
+struct shuffle;
+template <>
+struct shuffle<1> {
     using element = std::uint8_t;
     using type [[gnu::vector_size(16)]] = element;
     [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
         return __builtin_shufflevector(v, v, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     }
     [[nodiscard, gnu::always_inline]] static type low(type a, type b) noexcept {
-        return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7,
-                                       23);
+        return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     }
     [[nodiscard, gnu::always_inline]] static type high(type a, type b) noexcept {
-        return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30,
-                                       15, 31);
+        return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
 };
-template <> struct shuffle<2> {
+template <>
+struct shuffle<2> {
     using element = std::uint16_t;
     using type [[gnu::vector_size(16)]] = element;
     [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
@@ -40,7 +41,8 @@ template <> struct shuffle<2> {
         return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
     }
 };
-template <> struct shuffle<4> {
+template <>
+struct shuffle<4> {
     using element = std::uint32_t;
     using type [[gnu::vector_size(16)]] = element;
     [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
@@ -53,7 +55,8 @@ template <> struct shuffle<4> {
         return __builtin_shufflevector(a, b, 2, 6, 3, 7);
     }
 };
-template <> struct shuffle<8> {
+template <>
+struct shuffle<8> {
     using element = std::uint64_t;
     using type [[gnu::vector_size(16)]] = element;
     [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
@@ -68,7 +71,8 @@ template <> struct shuffle<8> {
 };
 
 /// A register of 16 / `Size` elements.
-template <std::size_t Size> struct lanes {
+template <std::size_t Size>
+struct lanes {
     using type = typename shuffle<Size>::type;
     static constexpr int count = 16 / static_cast<int>(Size);
 
@@ -77,22 +81,16 @@ template <std::size_t Size> struct lanes {
         std::memcpy(&v, p, sizeof v);
         return v;
     }
-    [[gnu::always_inline]] static void store(std::byte* p, type v) noexcept {
-        std::memcpy(p, &v, sizeof v);
-    }
+    [[gnu::always_inline]] static void store(std::byte* p, type v) noexcept { std::memcpy(p, &v, sizeof v); }
 
     /// The lanes of `v`, last first.
-    [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept {
-        return shuffle<Size>::reversed(v);
-    }
+    [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept { return shuffle<Size>::reversed(v); }
     /// The lanes of the lower halves of `a` and `b`, by turns; those of the upper halves with
     /// `Upper`.
     template <bool Upper>
     [[nodiscard, gnu::always_inline]] static type interleaved(type a, type b) noexcept {
-        if constexpr (Upper)
-            return shuffle<Size>::high(a, b);
-        else
-            return shuffle<Size>::low(a, b);
+        if constexpr (Upper) return shuffle<Size>::high(a, b);
+        else return shuffle<Size>::low(a, b);
     }
 };
 
@@ -100,8 +98,7 @@ template <std::size_t Size> struct lanes {
 /// source. Row strides are in bytes. log2(count) rounds, each of which interleaves the upper half
 /// of the rows with the lower one.
 template <std::size_t Size>
-[[gnu::always_inline]] inline void transpose_block(std::byte* dst, std::int64_t dst_row,
-                                                   std::byte const* src,
+[[gnu::always_inline]] inline void transpose_block(std::byte* dst, std::int64_t dst_row, std::byte const* src,
                                                    std::int64_t src_row) noexcept {
     using simd = lanes<Size>;
     constexpr int n = simd::count;

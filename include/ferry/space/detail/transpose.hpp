@@ -19,8 +19,7 @@ namespace ferry::inline v0::detail {
 /// of either is touched once: rows a power of two apart share a cache set and would evict each
 /// other.
 template <std::size_t Size>
-void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src,
-                    std::int64_t src_column) noexcept {
+void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, std::int64_t src_column) noexcept {
     constexpr std::int64_t line = 64, size = Size, count = line / size, block = 16 / size;
     alignas(64) std::byte buffer[count * line];
     for (std::int64_t c = 0; c < count; c += block)
@@ -33,8 +32,7 @@ void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src,
                 transpose_block<Size>(to, line, from, src_column);
             }
         }
-    for (std::int64_t r = 0; r < count; ++r)
-        std::memcpy(dst + r * dst_row, buffer + r * line, line);
+    for (std::int64_t r = 0; r < count; ++r) std::memcpy(dst + r * dst_row, buffer + r * line, line);
 }
 
 /// A plane of any size, by units: for edges, and where no registers fit. The longer side makes the
@@ -43,12 +41,10 @@ template <class Piece>
 void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     if (p.rows > p.columns) {
         for (std::int64_t c = 0; c < p.columns; ++c)
-            copy_strided(piece, p.rows, dst + c * p.dst_column, p.dst_row, src + c * p.src_column,
-                         p.src_row);
+            copy_strided(piece, p.rows, dst + c * p.dst_column, p.dst_row, src + c * p.src_column, p.src_row);
     } else {
         for (std::int64_t r = 0; r < p.rows; ++r)
-            copy_strided(piece, p.columns, dst + r * p.dst_row, p.dst_column, src + r * p.src_row,
-                         p.src_column);
+            copy_strided(piece, p.columns, dst + r * p.dst_row, p.dst_column, src + r * p.src_row, p.src_column);
     }
 }
 
@@ -67,8 +63,7 @@ void with_stride(std::int64_t stride, Body const& body) noexcept {
 
 /// The same for units that fit a register: dense along the inner loop on one side, as transposes are.
 template <std::size_t Size>
-void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst,
-                     std::byte const* src) noexcept {
+void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto size = static_cast<std::int64_t>(Size);
     constexpr std::integral_constant<std::int64_t, size> dense{};
     // GCC gathers every third of four bytes by shuffles that cost more than they save.
@@ -76,14 +71,12 @@ void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst,
     if (p.rows > p.columns && p.src_row == size) {
         with_stride<size>(p.dst_row, [&](auto stride) noexcept {
             for (std::int64_t c = 0; c < p.columns; ++c)
-                copy_strided(piece, p.rows, dst + c * p.dst_column, stride, src + c * p.src_column,
-                             dense);
+                copy_strided(piece, p.rows, dst + c * p.dst_column, stride, src + c * p.src_column, dense);
         });
     } else if (p.rows <= p.columns && p.dst_column == size && !shuffles) {
         with_stride<size>(p.src_column, [&](auto stride) noexcept {
             for (std::int64_t r = 0; r < p.rows; ++r)
-                copy_strided(piece, p.columns, dst + r * p.dst_row, dense, src + r * p.src_row,
-                             stride);
+                copy_strided(piece, p.columns, dst + r * p.dst_row, dense, src + r * p.src_row, stride);
         });
     } else {
         transpose_units<exact_piece<Size>>(piece, p, dst, src);
@@ -98,8 +91,8 @@ struct plane_part : plane {
 /// Cuts a plane into parts of at most `rows` × `columns` and calls `body(part, dst, src)` with
 /// each.
 template <class Body>
-void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst,
-                   std::byte const* src, Body const& body) noexcept {
+void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst, std::byte const* src,
+                   Body const& body) noexcept {
     // Rows of the destination tend to lie in pages of their own: a band has no more of them than
     // address translation remembers.
     std::int64_t const band = rows > rows_per_pass ? rows : rows_per_pass / rows * rows;
@@ -111,8 +104,7 @@ void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std:
                 part.rows = least(rows, p.rows - r);
                 part.rows_below = p.rows - r - part.rows;
                 part.columns = least(columns, p.columns - c);
-                body(part, dst + r * p.dst_row + c * p.dst_column,
-                     src + r * p.src_row + c * p.src_column);
+                body(part, dst + r * p.dst_row + c * p.dst_column, src + r * p.src_row + c * p.src_column);
             }
 }
 
@@ -120,29 +112,26 @@ void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std:
 template <std::size_t Size>
 void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr std::int64_t tile = 64 / Size, block = 16 / Size;
-    for_each_part(
-        p, tile, tile, dst, src,
-        [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
-            if (part.rows == tile && part.columns == tile) {
-                // The next tile of the column arrives while this one moves.
-                for (std::int64_t i = 0; i < tile && part.rows_below >= tile; ++i) {
-                    __builtin_prefetch(d + (tile + i) * p.dst_row, 1);
-                    __builtin_prefetch(s + i * p.src_column + 64, 0);
-                }
-                return transpose_tile<Size>(d, p.dst_row, s, p.src_column);
+    for_each_part(p, tile, tile, dst, src, [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
+        if (part.rows == tile && part.columns == tile) {
+            // The next tile of the column arrives while this one moves.
+            for (std::int64_t i = 0; i < tile && part.rows_below >= tile; ++i) {
+                __builtin_prefetch(d + (tile + i) * p.dst_row, 1);
+                __builtin_prefetch(s + i * p.src_column + 64, 0);
             }
-            if constexpr (block > 1) {
-                for_each_part(
-                    part, block, block, d, s,
-                    [&](plane_part const& q, std::byte* to, std::byte const* from) noexcept {
-                        if (q.rows == block && q.columns == block)
-                            return transpose_block<Size>(to, q.dst_row, from, q.src_column);
-                        transpose_units(exact_piece<Size>{}, q, to, from);
-                    });
-            } else {
-                transpose_units(exact_piece<Size>{}, part, d, s);
-            }
-        });
+            return transpose_tile<Size>(d, p.dst_row, s, p.src_column);
+        }
+        if constexpr (block > 1) {
+            for_each_part(part, block, block, d, s,
+                          [&](plane_part const& q, std::byte* to, std::byte const* from) noexcept {
+                              if (q.rows == block && q.columns == block)
+                                  return transpose_block<Size>(to, q.dst_row, from, q.src_column);
+                              transpose_units(exact_piece<Size>{}, q, to, from);
+                          });
+        } else {
+            transpose_units(exact_piece<Size>{}, part, d, s);
+        }
+    });
 }
 
 template <class Piece>
@@ -151,15 +140,13 @@ void transpose_plane(Piece piece, plane const& p, std::byte* dst, std::byte cons
     auto const tile = static_cast<std::int64_t>(64 / piece.size > 4 ? 64 / piece.size : 4);
     auto const rows = p.columns < tile ? tile * tile / p.columns : tile;
     auto const columns = p.rows < tile ? tile * tile / p.rows : tile;
-    for_each_part(p, rows, columns, dst, src,
-                  [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
-                      transpose_units(piece, part, d, s);
-                  });
+    for_each_part(p, rows, columns, dst, src, [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
+        transpose_units(piece, part, d, s);
+    });
 }
 
 template <std::size_t Size>
-void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst,
-                     std::byte const* src) noexcept {
+void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr std::int64_t size = Size, block = 16 / size, line = 64;
     if (p.dst_column != size || p.src_row != size || p.rows < block || p.columns < block)
         return transpose_plane<exact_piece<Size>>(piece, p, dst, src);
@@ -176,8 +163,7 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst,
 
 /// Executes a transpose plan over units of `unit` bytes: the source is fastest along dimension rank
 /// − 2, the destination along rank − 1.
-inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst,
-                      std::byte const* src) noexcept {
+inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
     plane inner{nest};
     if (inner.src_row < 0) {  // R28: dense backwards is dense forwards from the other end
         dst += (inner.rows - 1) * inner.dst_row;
@@ -186,9 +172,8 @@ inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst,
         inner.src_row = -inner.src_row;
     }
     with_piece(unit, [&](auto piece) noexcept {
-        for_each_outer(nest, 2, [&](std::int64_t d, std::int64_t s) noexcept {
-            transpose_plane(piece, inner, dst + d, src + s);
-        });
+        for_each_outer(
+            nest, 2, [&](std::int64_t d, std::int64_t s) noexcept { transpose_plane(piece, inner, dst + d, src + s); });
     });
 }
 

@@ -54,7 +54,8 @@ class writer {
 /// Reads from the front of some bytes, and refuses to read past their end.
 class reader {
    public:
-    reader(std::span<std::byte const> bytes, caller const& by, std::size_t at = 0) noexcept : bytes_{bytes}, by_{by}, at_{at} {}
+    reader(std::span<std::byte const> bytes, caller const& by, std::size_t at = 0) noexcept
+        : bytes_{bytes}, by_{by}, at_{at} {}
 
     [[nodiscard]] bool is_empty() const noexcept { return at_ == bytes_.size(); }
 
@@ -65,10 +66,13 @@ class reader {
         for (std::size_t i = sizeof(T); i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(raw[i]);
         return static_cast<T>(value);
     }
-    /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be taken for them.
+    /// How many items of at least `size` bytes follow; no more than there is room for, so that memory may be taken for
+    /// them.
     [[nodiscard]] std::size_t take_count(std::size_t size, char const* what) {
         std::size_t const count = take<std::uint32_t>(what);
-        if (count > left() / size) refuse(": truncated: ", what, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()}, " bytes are left");
+        if (count > left() / size)
+            refuse(": truncated: ", what, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size},
+                   " bytes, and ", std::uint64_t{left()}, " bytes are left");
         return count;
     }
     [[nodiscard]] std::string take_text(char const* what) {
@@ -95,7 +99,9 @@ class reader {
    private:
     [[nodiscard]] std::size_t left() const noexcept { return bytes_.size() - at_; }
     [[nodiscard]] std::span<std::byte const> take_raw(std::size_t size, char const* what) {
-        if (size > left()) refuse(": truncated: ", what, " needs ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()}, " are left");
+        if (size > left())
+            refuse(": truncated: ", what, " needs ", std::uint64_t{size}, " bytes, and ", std::uint64_t{left()},
+                   " are left");
         at_ += size;
         return bytes_.subspan(at_ - size, size);
     }

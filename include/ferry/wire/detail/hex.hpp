@@ -15,14 +15,18 @@
 namespace ferry::inline v0::wire::detail {
 
 [[nodiscard]] constexpr int hex_digit(char c) noexcept {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 [[nodiscard]] inline std::string to_hex(std::span<std::byte const> bytes) {
     std::string out;
     out.reserve(2 * bytes.size());
     for (auto const byte : bytes)
-        for (auto const half : {std::to_integer<unsigned>(byte >> 4), std::to_integer<unsigned>(byte & std::byte{15})}) out += "0123456789abcdef"[half];
+        for (auto const half : {std::to_integer<unsigned>(byte >> 4), std::to_integer<unsigned>(byte & std::byte{15})})
+            out += "0123456789abcdef"[half];
     return out;
 }
 
@@ -58,8 +62,8 @@ namespace ferry::inline v0::wire::detail {
     return true;
 }
 
-/// An integer in decimal digits: "0", or a sign and digits of which the first is not 0. False for anything else, and for what does
-/// not fit.
+/// An integer in decimal digits: "0", or a sign and digits of which the first is not 0. False for anything else, and
+/// for what does not fit.
 template <std::integral T>
 [[nodiscard]] constexpr bool from_decimal(std::string_view text, T& out) noexcept {
     bool const negative = text.starts_with('-');
@@ -69,7 +73,8 @@ template <std::integral T>
     for (char const c : digits) {
         auto const digit = static_cast<T>(c - '0');
         if (c < '0' || c > '9' || __builtin_mul_overflow(value, T{10}, &value)) return false;
-        if (negative ? __builtin_sub_overflow(value, digit, &value) : __builtin_add_overflow(value, digit, &value)) return false;
+        if (negative ? __builtin_sub_overflow(value, digit, &value) : __builtin_add_overflow(value, digit, &value))
+            return false;
     }
     out = value;
     return true;

@@ -16,9 +16,12 @@ struct place {
 };
 
 [[nodiscard]] constexpr place operator/(place const& parent, char const* key) noexcept { return {&parent, key, 0}; }
-[[nodiscard]] constexpr place operator/(place const& parent, std::uint64_t index) noexcept { return {&parent, nullptr, index}; }
+[[nodiscard]] constexpr place operator/(place const& parent, std::uint64_t index) noexcept {
+    return {&parent, nullptr, index};
+}
 
-/// "/memories/0/length". The middle of a deep path, and the end of a long key, are left out: what is wrong there must fit too.
+/// "/memories/0/length". The middle of a deep path, and the end of a long key, are left out: what is wrong there must
+/// fit too.
 constexpr message& operator<<(message& out, place const& where) noexcept {
     int steps = 0;
     for (auto const* p = &where; p->parent != nullptr; p = p->parent) ++steps;

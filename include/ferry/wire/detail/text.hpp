@@ -7,10 +7,13 @@
 
 namespace ferry::inline v0::wire::detail {
 
-/// Whether a string is UTF-8 (RFC 3629: shortest forms, no surrogates) without a zero byte, which C strings cannot hold.
+/// Whether a string is UTF-8 (RFC 3629: shortest forms, no surrogates) without a zero byte, which C strings cannot
+/// hold.
 [[nodiscard]] constexpr bool is_utf8(std::string_view text) noexcept {
     for (std::size_t i = 0; i < text.size();) {
-        auto const byte = [&](std::size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
+        auto const byte = [&](std::size_t k) {
+            return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
+        };
         auto const follows = [&](std::size_t k) { return (byte(k) & 0xc0) == 0x80; };
         auto const first = byte(0), second = byte(1);
         if (first == 0) return false;
@@ -31,8 +34,8 @@ namespace ferry::inline v0::wire::detail {
     return true;
 }
 
-/// Whether a string names a segment of POSIX shared memory and nothing else: a slash, then letters, digits, `.`, `_` and `-`,
-/// the first of them no dot; at most 255 bytes.
+/// Whether a string names a segment of POSIX shared memory and nothing else: a slash, then letters, digits, `.`, `_`
+/// and `-`, the first of them no dot; at most 255 bytes.
 [[nodiscard]] constexpr bool is_segment_name(std::string_view text) noexcept {
     if (text.size() < 2 || text.size() > 255 || text[0] != '/' || text[1] == '.') return false;
     for (char const c : text.substr(1)) {
