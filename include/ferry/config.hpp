@@ -5,8 +5,7 @@
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
 #endif
 #if !defined(__GNUC__)
-#error \
-    "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface of your own"
+#error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"
 #elif defined(__apple_build_version__)
 #if __clang_major__ < 15
 #error "ferry needs Clang 16, which Apple calls 15, or newer: update Xcode"

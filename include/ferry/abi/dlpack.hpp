@@ -5,16 +5,14 @@
 #include <ferry/config.hpp>
 
 #if !__has_include(<dlpack/dlpack.h>)
-#error \
-    "ferry needs the DLPack header: put the folder that holds dlpack/dlpack.h on the include path; `pip install apache-tvm-ffi` brings one, and `tvm-ffi-config --dlpack-includedir` names it"
+#error "ferry needs dlpack/dlpack.h: `pip install apache-tvm-ffi`, and include `tvm-ffi-config --dlpack-includedir`"
 #endif
 #include <dlpack/dlpack.h>
 
 #include <cstdint>
 
 #if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION < 1
-#error \
-    "ferry needs a DLPack header of version 1.0 or later; this one predates DLManagedTensorVersioned: put a newer one first on the include path"
+#error "ferry needs a DLPack header of version 1.0 or later: put a newer one first on the include path"
 #endif
 #if DLPACK_MAJOR_VERSION > 1
 #error "ferry speaks DLPack 1.x; this header has another ABI"

@@ -213,9 +213,9 @@ struct dtype_traits<packed_element<Code, Bits>> {
 template <class T>
 concept element = requires {
     // Compilers print the line that is not satisfied: keep the cure on it.
-    {
-        dtype_traits<std::remove_cv_t<T>>::value
-    } -> std::convertible_to<data_type>;  // specialise ferry::dtype_traits<T>
+    // clang-format off
+    { dtype_traits<std::remove_cv_t<T>>::value } -> std::convertible_to<data_type>;  // unknown: specialise ferry::dtype_traits<T>
+    // clang-format on
 };
 
 /// The data_type of a C++ type; specialise dtype_traits for a half, bfloat16 or fp8 class of your own.

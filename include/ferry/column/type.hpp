@@ -5,8 +5,7 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_COLUMN
-#error \
-    "ferry/column and ferry/arrow need a little-endian machine: elsewhere ask FERRY_HAS_COLUMN first, and hand over tensors (ferry/ferry.hpp)"
+#error "ferry/column and ferry/arrow need a little-endian machine: ask FERRY_HAS_COLUMN, and pass tensors"
 #endif
 
 #include <array>
