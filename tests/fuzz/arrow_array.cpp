@@ -1,6 +1,7 @@
 // Hostile arrays: what the structs say is arbitrary, and each buffer is exactly as large as type, offset, length and
 // last offset make it. An error that leaves them the caller's, or a column that is counted, sliced, validated,
-// exported, read, compacted and joined without a read out of range.
+// exported, read, compacted, joined and written with slices of itself without a read out of range.
+#include "../support/column_parts.hpp"
 #include "arrow.hpp"
 
 #include <ferry/base/error.hpp>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <source_location>
 
 namespace {
 
@@ -218,6 +220,33 @@ void use(ferry::column const& c, bool is_whole) {
     }
 }
 
+/// What overlapping slices of a column have in common is written once, and each says what it did.
+void share(ferry::column const& c) {
+    using ferry::detail::slices;
+    auto const half = c.length() / 2 + 1, rest = c.length() - half;
+    support::parts_store store;
+    auto const inner = store.rows({store.of(c.slice(rest, half), "b")}, "inner");
+    auto const rows = ferry::make_column(store.rows({store.of(c.slice(0, half), "a"), inner}), c.owner());
+    ferry::column copy;
+    auto const here = std::source_location::current();
+    auto const write = [&](slices how) {
+        return outcome([&] {
+            ferry::detail::host_fetcher fetcher;
+            auto const v = rows.view();
+            auto const plan = ferry::detail::compaction_planner{fetcher, "share", here}.run({&v, 1}, how);
+            copy = ferry::detail::fill_column(plan, ferry::host_space{}, "share", here);
+        });
+    };
+    auto const apart = write(slices::apart);
+    auto const once = copy;
+    auto const together = write(slices::together);
+    HOLDS(together == apart || together == ferry::errc::overflow);
+    if (together != ferry::errc::ok) return;
+    HOLDS(is_valid(copy));
+    using values = ferry::detail::compacted_values;
+    HOLDS(apart != ferry::errc::ok || values{once.view().node()} == values{copy.view().node()});
+}
+
 /// Long columns have no memory to speak of: what cannot be counted together is refused.
 void join(ferry::column const& c) {
     ferry::column const twice[] = {c, c};
@@ -259,8 +288,10 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
     if (!maker.is_lying) {
         bool const is_whole = is_valid(*c);
         if (c->length() > 2 && is_whole) HOLDS(is_valid(c->slice(1, c->length() - 2)));
-        if (c->length() < 4096) use(*c, is_whole);
-        else join(*c);
+        if (c->length() >= 4096) join(*c);
+        else use(*c, is_whole);
+        // Its slices claim as much memory as it has only when it holds together.
+        if (is_whole && c->length() > 0 && c->length() < 4096) share(*c);
         read(*c);
     }
     HOLDS(maker.arrays_released == 0);

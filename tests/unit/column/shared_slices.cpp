@@ -2,6 +2,7 @@
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 
+#include <support/column_parts.hpp>
 #include <support/fails.hpp>
 #include <support/random_columns.hpp>
 #include <support/sim_space.hpp>
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -23,52 +23,10 @@ using ferry::column_parts;
 using ferry::column_view;
 using ferry::detail::slices;
 using support::column_maker;
+using support::parts_store;
 using support::shown;
 
 namespace {
-
-/// Parts of the trees of other columns, which live as long as this.
-class parts_store {
-   public:
-    column_parts of(column_view v, std::string_view name) {
-        auto const& n = v.node();
-        auto& children = store_.emplace_back();
-        for (auto const& child : n.children) children.push_back(of(child, child.name));
-        column_parts out{.format = n.format,
-                         .name = name,
-                         .length = v.length(),
-                         .null_count = -1,
-                         .offset = v.offset(),
-                         .buffers = n.buffers};
-        out.children = children;
-        if (n.dictionary != nullptr) out.dictionary = &store_.emplace_back(1, of(*n.dictionary, "")).front();
-        return out;
-    }
-    column_parts rows(std::vector<column_parts> fields, std::string_view name = "") {
-        auto const length = fields.front().length;
-        return {.format = "+s",
-                .name = name,
-                .length = length,
-                .buffers = none_,
-                .children = store_.emplace_back(std::move(fields))};
-    }
-    /// A list of everything in the item, as one list.
-    column_parts list(column_parts item) {
-        ends_.push_back({0, static_cast<std::int32_t>(item.length)});
-        buffers_.push_back({column_buffer{}, column_buffer{ends_.back().data(), 8}});
-        return {.format = "+l",
-                .name = "list",
-                .length = 1,
-                .buffers = buffers_.back(),
-                .children = store_.emplace_back(1, item)};
-    }
-
-   private:
-    std::deque<std::vector<column_parts>> store_;
-    std::deque<std::vector<std::int32_t>> ends_;
-    std::deque<std::vector<column_buffer>> buffers_;
-    column_buffer none_[1] = {};
-};
 
 column packed(column_view v, slices how) {
     auto const here = std::source_location::current();

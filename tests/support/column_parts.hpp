@@ -1,0 +1,59 @@
+// Columns that are made of others: their nodes as parts, without a copy.
+#pragma once
+
+#include <ferry/column/column.hpp>
+#include <ferry/column/parts.hpp>
+#include <ferry/column/view.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace support {
+
+/// Parts of the trees of other columns, which live as long as this.
+class parts_store {
+   public:
+    ferry::column_parts of(ferry::column_view v, std::string_view name) {
+        auto const& n = v.node();
+        auto& children = store_.emplace_back();
+        for (auto const& child : n.children) children.push_back(of(child, child.name));
+        ferry::column_parts out{.format = n.format,
+                                .name = name,
+                                .length = v.length(),
+                                .null_count = -1,
+                                .offset = v.offset(),
+                                .buffers = n.buffers};
+        out.children = children;
+        if (n.dictionary != nullptr) out.dictionary = &store_.emplace_back(1, of(*n.dictionary, "")).front();
+        return out;
+    }
+    ferry::column_parts rows(std::vector<ferry::column_parts> fields, std::string_view name = "") {
+        auto const length = fields.front().length;
+        return {.format = "+s",
+                .name = name,
+                .length = length,
+                .buffers = none_,
+                .children = store_.emplace_back(std::move(fields))};
+    }
+    /// A list of everything in the item, as one list.
+    ferry::column_parts list(ferry::column_parts item) {
+        ends_.push_back({0, static_cast<std::int32_t>(item.length)});
+        buffers_.push_back({ferry::column_buffer{}, ferry::column_buffer{ends_.back().data(), 8}});
+        return {.format = "+l",
+                .name = "list",
+                .length = 1,
+                .buffers = buffers_.back(),
+                .children = store_.emplace_back(1, item)};
+    }
+
+   private:
+    std::deque<std::vector<ferry::column_parts>> store_;
+    std::deque<std::vector<std::int32_t>> ends_;
+    std::deque<std::vector<ferry::column_buffer>> buffers_;
+    ferry::column_buffer none_[1] = {};
+};
+
+}  // namespace support
