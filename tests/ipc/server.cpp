@@ -1,6 +1,8 @@
 // The lifetime protocol between real processes: frames, deaths and stops on either side, and how it ends.
 #include "lifetime.hpp"
 
+#include <support/allocation_failure.hpp>
+
 #include <atomic>
 #include <optional>
 #include <thread>
@@ -440,6 +442,25 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     std::uint64_t acknowledged = 0;
     for (auto const& e : s.poll(milliseconds{0})) acknowledged += e.kind == event::what::acknowledged;
     CHECK(acknowledged == rounds - 1);  // the last one ended with its reader
+    CHECK(s.close());
+}
+
+TEST_CASE_FIXTURE(a_server, "IPC: a server that runs out of memory forgets nobody who leaves, and serves the next") {
+    bool failed = true;
+    for (int n = 1; failed; ++n) {
+        INFO("allocation ", n, " fails");
+        {
+            client c{here.path()};
+            support::allocation_window const window{n};
+            try {
+                s.poll(milliseconds{0});
+            } catch (std::bad_alloc const&) {
+            }
+            failed = window.has_failed();
+        }
+        REQUIRE(serve_until(s, [&] { return s.counts().clients == 0; }));
+        REQUIRE(n < 1000);
+    }
     CHECK(s.close());
 }
 

@@ -18,7 +18,7 @@
 
 namespace support {
 
-inline constexpr std::chrono::seconds patience{20};  // for what takes milliseconds: loaded machines and sanitizers
+inline constexpr std::chrono::seconds patience{60};  // for what takes milliseconds: loaded machines and sanitizers
 
 /// The other process's end of the talk: a byte each way is a step reached, or leave to go on.
 class talk {

@@ -277,10 +277,12 @@ class server {
                 auto who = socket::peer_of(fd.get(), "ferry::ipc::server");
                 if (std::ranges::find(allow_, who.uid) == allow_.end()) {
                     turn_away(fd, reason::permission);
-                } else if (auto const id = next_id_++; !machine_.joined(id, who.uid == ::geteuid(), now())) {
-                    turn_away(fd, machine_.is_closed() ? reason::closed : reason::too_many);
                 } else {
-                    connections_.emplace(id, connection{std::move(fd), std::move(who.process), {}});
+                    // The connection first: whom the machine knows without one would never be seen to leave.
+                    auto const id = next_id_++;
+                    auto& c = connections_[id] = connection{std::move(fd), std::move(who.process), {}};
+                    if (!machine_.joined(id, who.uid == ::geteuid(), now()))
+                        turn_away(c.socket, machine_.is_closed() ? reason::closed : reason::too_many);
                 }
             } catch (error const&) {  // whose exit cannot be seen is not served
                 turn_away(fd, reason::too_many);
