@@ -78,8 +78,7 @@ inline void require_stream_of(stream_token on, device d, char const* api, std::s
 ///
 /// Source: "Structure definitions" and "Synchronization event types" of the Arrow C device data interface.
 /// \throws error  errc::device: unknown, or no such id;  no_backend;  stream: one that orders no work there;  what the
-/// back end
-///                throws when it waits;  what from_arrow throws. Then both structs are as they were.
+///                back end throws when it waits;  what from_arrow throws. Then both structs are as they were.
 template <arrow_event_back_end BackEnd>
 [[nodiscard]] column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, BackEnd& b, stream_token on = {},
                                 std::source_location where = std::source_location::current()) {
@@ -106,7 +105,7 @@ column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) 
 /// as the array. Otherwise the data is ready, and there is no event. Does not block. `reserved` is zero.
 ///
 /// \throws error  errc::argument: `out` is null;  no_backend, stream;  what the back end throws when it records;
-/// std::bad_alloc
+///                std::bad_alloc
 template <arrow_event_back_end BackEnd>
 void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
               std::source_location where = std::source_location::current()) {

@@ -25,7 +25,7 @@ class arrow_reader {
    public:
     /// Takes over the stream once it has given a schema that holds; else it is as it was, but asked.
     /// \throws error  what the stream reports, as `next` does;  errc::bad_column;  argument: null, or released;
-    /// std::bad_alloc
+    ///                std::bad_alloc
     explicit arrow_reader(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
         if (stream == nullptr || stream->release == nullptr)
             detail::fail(errc::argument, api,
@@ -46,8 +46,8 @@ class arrow_reader {
     /// The next chunk; nothing at the end, and ever after. Waits for the producer as long as it takes.
     ///
     /// \throws error  what the stream reports, with its own text: errc::argument for EINVAL, out_of_memory for ENOMEM,
-    /// driver for
-    ///                all else;  errc::bad_column: a chunk that does not hold, which has been released;  std::bad_alloc
+    ///                driver for all else;  errc::bad_column: a chunk that does not hold, which has been released;
+    ///                std::bad_alloc
     [[nodiscard]] std::optional<column> next(std::source_location where = std::source_location::current()) {
         if (stream_.raw.release == nullptr) return std::nullopt;
         detail::owned<ArrowArray> chunk;

@@ -95,8 +95,7 @@ class schema_writer {
 ///
 /// Source: "Structure definitions" and "Memory management" of the Arrow C data interface.
 /// \throws error  errc::not_accessible: memory that the host cannot read goes into an ArrowDeviceArray;  argument:
-/// `out` is null;
-///                std::bad_alloc
+///                `out` is null; std::bad_alloc
 inline void to_arrow(column const& c, ArrowArray* out, std::source_location where = std::source_location::current()) {
     if (out == nullptr)
         detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null"}, where);

@@ -102,8 +102,7 @@ class stream_state {
 ///
 /// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
 /// \throws error  errc::argument: a chunk of another type;  not_accessible: one that the host cannot read; or `out` is
-/// null;
-///                std::bad_alloc
+///                null; std::bad_alloc
 inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out,
                             std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow_stream";

@@ -113,8 +113,7 @@ class column {
     /// and a column that a queued copy still reads lives on in it; finish your own work before you drop it.
     ///
     /// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the
-    /// node's
-    ///                path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
+    ///                node's path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
     template <class Where, class BackEnd = host_back_end const&>
         requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
                  back_end<std::remove_reference_t<BackEnd>>)

@@ -68,7 +68,7 @@ template <memory_space Space>
 /// are.
 ///
 /// \throws error  errc::bad_column (with the node's path), not_accessible, overflow, device (of the space);
-/// std::bad_alloc
+///                std::bad_alloc
 template <memory_space Space = host_space>
 [[nodiscard]] column compact(column_view c, Space space = {},
                              std::source_location where = std::source_location::current()) {
@@ -80,8 +80,7 @@ template <memory_space Space = host_space>
 /// each other in a new one, whose values may repeat. Buffers of views and runs stay as many as they are.
 ///
 /// \throws error  errc::argument: no chunk, or chunks of different types; overflow: offsets, indices or run ends of the
-/// type
-///                cannot count that far; as compact
+///                type cannot count that far; as compact
 template <memory_space Space = host_space>
 [[nodiscard]] column concat(std::span<column const> chunks, Space space = {},
                             std::source_location where = std::source_location::current()) {

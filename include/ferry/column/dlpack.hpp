@@ -106,8 +106,7 @@ template <class BackEnd>
 /// The tensors own what they need; the column stays the caller's. Source: section "DLPack" of the Arrow specification,
 /// which has the data alone.
 /// \throws error  errc::dtype: strings, decimals, intervals, dictionaries, nested columns; no_backend; what the back
-/// end
-///                reports;  std::bad_alloc
+///                end reports;  std::bad_alloc
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] column_tensors to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},

@@ -88,8 +88,7 @@ struct tensor_owner {
 /// far.
 ///
 /// \throws error  errc::consumed; rank (not 1); dtype: complex numbers, bfloat16, small floats; shape, device: of the
-/// validity;
-///                no_backend; what the back end reports;  std::bad_alloc
+///                validity; no_backend; what the back end reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},

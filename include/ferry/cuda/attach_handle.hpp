@@ -25,8 +25,7 @@ namespace ferry::inline v0::cuda {
 /// not wait for the exporter's work.
 ///
 /// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, device; out_of_range: the tensor
-/// reaches
-///                beyond the allocation; what `validate` finds in the layout;  std::bad_alloc
+///                reaches beyond the allocation; what `validate` finds in the layout;  std::bad_alloc
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,
                                                   std::source_location where = std::source_location::current()) {

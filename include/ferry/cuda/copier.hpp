@@ -89,9 +89,8 @@ class copier {
     /// streams.
     ///
     /// \throws error  errc::foreign_pointer, device, capturing, stream, out_of_memory; what the driver reports;
-    /// std::bad_alloc,
-    ///                std::system_error where no thread can be had. Then nothing is under way any more, and no slot is
-    ///                lost
+    ///                std::bad_alloc, std::system_error where no thread can be had. Then nothing is under way any more,
+    ///                and no slot is lost
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return;
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);

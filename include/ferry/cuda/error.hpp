@@ -89,8 +89,7 @@ namespace detail {
 /// Throws unless a CUDA call succeeded.
 ///
 /// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, stream, capturing, or context_lost,
-/// after
-///                which nothing works any more
+///                after which nothing works any more
 inline void check(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
     if (e != cudaSuccess) [[unlikely]]
         detail::fail(e, call, where);

@@ -14,8 +14,7 @@ namespace ferry::inline v0::cuda {
 /// of the device that it belongs to, which exporters of pinned and managed memory leave out (R35).
 ///
 /// \throws error  errc::device for memory of a context that is not its device's primary one, which the runtime cannot
-/// use;
-///                errc::no_driver; what the driver reports
+///                use; errc::no_driver; what the driver reports
 [[nodiscard]] inline device where_is(void const* p, std::source_location where = std::source_location::current()) {
     cudaPointerAttributes facts{};
     check(cudaPointerGetAttributes(&facts, p), "cudaPointerGetAttributes", where);

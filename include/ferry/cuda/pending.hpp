@@ -80,8 +80,7 @@ class pending {
 ///
 /// Owns `source` on success, until the copy has run; on failure it is still the caller's and nothing is queued.
 /// \throws error  errc::device for ordinary memory, which only `to_host` fills; errc::stream, consumed, capturing; what
-/// the back
-///                end reports
+///                the back end reports
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
                                                  stream_token on = {},

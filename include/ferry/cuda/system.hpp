@@ -64,7 +64,7 @@ struct system_back_end {
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
     /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports. Then nothing is
-    /// queued.
+    ///                queued.
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return;
         if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);

@@ -204,8 +204,7 @@ template <class Array, class BackEnd>
 /// copy.
 ///
 /// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what
-/// `validate` finds in the view; what
-///                the back end reports;  std::bad_alloc
+///                `validate` finds in the view; what the back end reports;  std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
     requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,

@@ -55,7 +55,7 @@ class client {
 
     /// Connects to a path, or a bare name in `socket_directory()`.
     /// \throws error  errc::exporter_gone: nobody serves there; errc::permission: we are not let in, or another user
-    /// serves there
+    ///                serves there
     explicit client(std::string_view name, client_options options = {})
         : timeout_{options.timeout}, socket_{socket::make(api)}, pid_{::getpid()} {
         auto const to = socket::address(socket_path(name), api);
@@ -76,8 +76,8 @@ class client {
     ///
     /// The buffer may be read until `acknowledge` or `release`. Blocks for up to patience + timeout.
     /// \throws error  errc::exporter_gone: closed, dead or silent; errc::permission; errc::argument: too many leases,
-    /// or `finished` is none;
-    ///                errc::out_of_memory: no room for its file descriptors; errc::bad_descriptor: no ferry server
+    ///                or `finished` is none; errc::out_of_memory: no room for its file descriptors;
+    ///                errc::bad_descriptor: no ferry server
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
         auto const patience =
             static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));

@@ -71,7 +71,7 @@ class exporter {
 
     /// Publishes a buffer, in place of what had the name, and answers who waits for it. Returns its generation.
     /// \throws error  errc::argument: a buffer that is published or read, a bad name (see registry); exporter_gone:
-    /// closed
+    ///                closed
     std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
                           std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";

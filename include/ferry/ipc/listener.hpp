@@ -22,8 +22,7 @@ class listener {
     /// Makes the directory with mode 0700 if it is missing, removes what a killed exporter left there, and listens.
     /// \param mode  of the socket: 0600, or 0660 for a group whose members the allow-list names
     /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to;
-    /// errc::argument: a path too long,
-    ///                a mode that lets everybody in, a path in use
+    ///                errc::argument: a path too long, a mode that lets everybody in, a path in use
     explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, pid_{::getpid()} {
         constexpr auto api = "ferry::ipc::server";
         if ((mode & ~mode_t{0660}) != 0)

@@ -288,7 +288,7 @@ struct reader {
 
 /// One whole message. Reads nothing beyond `bytes` and allocates no more than a small multiple of them.
 /// \throws error  errc::bad_descriptor: not a message, another version, truncated, longer than it says, a field beyond
-/// its bounds
+///                its bounds
 [[nodiscard]] inline message from_bytes(std::span<std::byte const> bytes) {
     detail::reader get{bytes};
     std::uint8_t magic[2] = {}, spoken = 0, type = 0;

@@ -40,7 +40,7 @@ class registry {
 
     /// Publishes, and returns what had to make place: the one of the same name, or the one that was used longest ago.
     /// \throws error  errc::argument: a name that is none, or too long; a descriptor beyond 60000 bytes; more than 8
-    /// fds
+    ///                fds
     std::vector<publication> publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
                                      std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";

@@ -72,7 +72,7 @@ class server {
     /// \param fds     file descriptors that go along with the first grant to each importer: at most 8; duplicated
     /// \return the generation, which grows with every publication
     /// \throws error  errc::argument: the buffer is published or read, a bad name; errc::exporter_gone: closed;
-    /// errc::out_of_memory
+    ///                errc::out_of_memory
     std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::span<std::byte const> descriptor,
                           std::span<int const> fds = {}) {
         constexpr auto api = "ferry::ipc::publish";

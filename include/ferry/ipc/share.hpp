@@ -40,8 +40,7 @@ struct share_options {
 ///
 /// Owns `tensor` on success; on failure it is still the caller's. Finished copies on return; nothing else synchronises.
 /// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
-/// consumed,
-///                stream; what the back end reports;  std::bad_alloc
+///                consumed, stream; what the back end reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] shared share(managed_tensor&& tensor, share_options const& options = {}, BackEnd&& b = host_only,

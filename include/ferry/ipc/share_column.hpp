@@ -70,7 +70,7 @@ template <class BackEnd>
 /// The column stays the caller's; the share keeps what it names. Copies of host memory are finished on return;
 /// importers wait for those on a device by themselves, when `ready_on` is a stream.
 /// \throws error  errc::bad_column, overflow (see compact); bad_descriptor (a name that is no UTF-8); as share of a
-/// tensor
+///                tensor
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only,

@@ -128,8 +128,7 @@ class segment {
     /// asked.
     ///
     /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others),
-    /// bad_descriptor (it
-    ///                is smaller), stale_handle (it holds another allocation), out_of_memory
+    ///                bad_descriptor (it is smaller), stale_handle (it holds another allocation), out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
                                       std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";

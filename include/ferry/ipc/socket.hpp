@@ -67,7 +67,7 @@ inline int connect(int fd, sockaddr_un const& to) noexcept {
 }
 
 /// \throws error  errc::unsupported_platform, out_of_memory, exporter_gone: no pidfd, so that its exit could not be
-/// seen
+///                seen
 inline peer peer_of(int fd, char const* api) {
     ucred who{};
     socklen_t size = sizeof who;

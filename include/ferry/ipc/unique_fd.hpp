@@ -41,7 +41,7 @@ class unique_fd {
 
 /// Reports what a system call left in errno.
 /// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform, or
-/// argument
+///                argument
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     errc code = errc::argument;
     char const* cure = "";

@@ -130,8 +130,7 @@ struct array_facts {
 /// may be
 /// "<t1", a bit for each element, as masks have it.
 /// \throws error_is_set  BufferError: other byte order (R20), types without a DLPack name, strides within elements
-/// (R30);
-///                       ValueError: what is malformed
+///                       (R30); ValueError: what is malformed
 [[nodiscard]] inline std::optional<array_facts> read_array_facts(PyObject* x, bool bits = false) {
     reference const facts{PyObject_GetAttrString(x, "__cuda_array_interface__")};
     if (!facts) {

@@ -165,7 +165,7 @@ inline void pass_on_unless_device(PyObject* x) {
 /// refused import leaves the capsules of arrays as they were; a stream that has been read from is released.
 ///
 /// \throws error_is_set  the producer's own errors; TypeError: no protocol, or other capsules than it names;  error  as
-/// from_arrow
+///                       from_arrow
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {

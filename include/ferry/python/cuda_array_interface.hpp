@@ -31,9 +31,8 @@ namespace detail {
 /// such. Neither copies nor synchronises: what comes with the tensor says where it is ready.
 ///
 /// \throws error_is_set  BufferError for a mask, other byte order (R20), types without a DLPack name, strides within
-/// elements
-///                       (R30); ValueError for what is malformed;  error  errc::foreign_pointer, no_driver, what
-///                       `validate` finds
+///                       elements (R30); ValueError for what is malformed;  error  errc::foreign_pointer, no_driver,
+///                       what `validate` finds
 [[nodiscard]] inline std::optional<detail::arrival> from_cuda_array_interface(PyObject* x) {
     auto const facts = detail::read_array_facts(x);
     if (!facts) return {};

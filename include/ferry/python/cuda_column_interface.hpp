@@ -18,7 +18,7 @@ namespace ferry::inline v0::python {
 ///
 /// What is pending is ordered before `on`; without a stream it has been waited for.
 /// \throws error_is_set  BufferError: types, byte order, strides within elements, masks of other types; ValueError:
-/// what is malformed
+///                       what is malformed
 ///         error         errc::rank, dtype, shape, device, foreign_pointer, no_driver; no_backend;  std::bad_alloc
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>

@@ -19,8 +19,7 @@ namespace ferry::inline v0 {
 /// Without a stream nothing may be pending on either.
 ///
 /// \throws error  errc::shape, dtype, read_only, overflow, null_data, strides (writing through a broadcast, R29, or not
-/// one for
-///                each extent), stream, no_backend; what the back end reports
+///                one for each extent), stream, no_backend; what the back end reports
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},

@@ -135,8 +135,8 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// their word: foreign ones pass `validate` first. Strides that make elements of `dst` overlap
 /// without being 0 go unnoticed and leave any one of the values written.
 ///
-/// \throws error  errc::shape or dtype when the views differ, read_only (R11), strides when `dst`
-///                repeats elements (R29), overflow when they cannot be counted (R32)
+/// \throws error  errc::shape or dtype when the views differ, read_only (R11), strides when `dst` repeats elements
+///                (R29), overflow when they cannot be counted (R32)
 [[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
                                                  char const* api = "ferry::make_copy_plan",
                                                  std::source_location where = std::source_location::current()) {

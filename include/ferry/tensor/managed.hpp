@@ -98,8 +98,7 @@ class managed_tensor {
 /// ready where its producer said. May be called from any thread.
 ///
 /// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow, null_data: the message names the
-/// field,
-///                its value and the cure
+///                field, its value and the cure
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensorVersioned* raw,
                                                 std::source_location where = std::source_location::current()) {
     if (raw == nullptr)

@@ -151,7 +151,7 @@ FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, 
 ///
 /// \param bits  the flags that came with the struct; none for a legacy one
 /// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message names the field, its value, the
-/// cure
+///                cure
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
     if (!detail::is_ordinary(t)) detail::examine(t, has(bits, flags::subbyte_padded), api, where);

@@ -189,8 +189,7 @@ inline void take_fields(reader in, node& n) {
 /// to open. Reads nothing beyond `bytes`; time and memory are linear in their number. Pure; does not synchronise.
 ///
 /// \throws error  errc::bad_descriptor: another major, truncated, a wrong checksum, a bound that does not hold; the
-/// message says
-///                which, and the byte or the field. std::bad_alloc.
+///                message says which, and the byte or the field. std::bad_alloc.
 [[nodiscard]] inline descriptor from_bytes(std::span<std::byte const> bytes,
                                            std::source_location where = std::source_location::current()) {
     detail::caller const by{"ferry::wire::from_bytes", where};

@@ -268,8 +268,7 @@ class json_value {
 /// to open. Pure; time and memory are linear in the text.
 ///
 /// \throws error  errc::bad_descriptor: no JSON, another major, a missing or wrong member, a wrong checksum, a bound
-/// that does not
-///                hold; the message has a JSON pointer to it. std::bad_alloc.
+///                that does not hold; the message has a JSON pointer to it. std::bad_alloc.
 [[nodiscard]] inline descriptor from_json(std::string_view text,
                                           std::source_location where = std::source_location::current()) {
     detail::caller const by{"ferry::wire::from_json", where};

@@ -140,7 +140,7 @@ class value_reader<std::span<std::byte const>> {
         if (has_offsets_ && c.length() > 0) end_ = text_bytes(c.node(), is_large_);
     }
     /// \throws error  errc::bad_column: offsets that run backwards or beyond the data, a view that points outside its
-    /// buffers
+    ///                buffers
     [[nodiscard]] std::span<std::byte const> read(std::int64_t i) const {
         if (has_offsets_)
             return between(i, load_offset(c_.buffers()[1].data, c_.offset() + i, is_large_),
