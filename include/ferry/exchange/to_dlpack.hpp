@@ -106,8 +106,8 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
         return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
                               source, api, where);
     } else {
-        tensor_view const sized{static_cast<void*>(nullptr),   v.dtype(), v.shape(), {}, d.to,
-                                d.bits & flags::subbyte_padded};
+        auto const packing = d.bits & flags::subbyte_padded;
+        tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, packing};
         auto memory = b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on);
         auto const view_of_memory = [&](auto& m) {
             return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, d.to, sized.flags()};

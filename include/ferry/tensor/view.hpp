@@ -26,8 +26,8 @@ class tensor_view {
     /// Without strides the elements are compact row-major. Lists of extents and strides are borrowed.
     template <element T>
     constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, ferry::device where = cpu) noexcept
-        : tensor_view{const_cast<std::remove_const_t<T>*>(data),          dtype_of<T>, shape, strides, where,
-                      std::is_const_v<T> ? flags::read_only : flags::none} {}
+        : tensor_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, where,
+                      std::is_const_v<T> ? flags::read_only : flags::none) {}
 
     /// Elements of a type known at run time; flags::is_copied is an exchange's to set and is ignored here.
     constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {},

@@ -60,9 +60,8 @@ class attachment {
 };
 
 [[nodiscard]] inline tensor_view view_of(wire::tensor const& t, void* data, ferry::device where) noexcept {
-    return {data,    t.dtype,
-            t.shape, t.strides.empty() ? strides_view{} : strides_view{t.strides},
-            where,   known(t.flags) & ~flags::is_copied};
+    auto const strides = t.strides.empty() ? strides_view{} : strides_view{t.strides};
+    return {data, t.dtype, t.shape, strides, where, known(t.flags) & ~flags::is_copied};
 }
 
 [[noreturn]] FERRY_COLD inline void fail_gone(wire::memory const& m, char const* why, std::source_location where) {
