@@ -46,13 +46,16 @@ class result {
    private:
     T value_;
 };
-/// Arrive as arrays of that library, which shares the memory.
+/// Arrives as an array of NumPy, which shares the memory.
 template <class T>
 using as_numpy = result<T, library<"numpy">>;
+/// Arrives as a tensor of PyTorch, which shares the memory.
 template <class T>
 using as_torch = result<T, library<"torch">>;
+/// Arrives as an array of JAX, which shares the memory.
 template <class T>
 using as_jax = result<T, library<"jax.dlpack">>;
+/// Arrives as an array of CuPy, which shares the memory.
 template <class T>
 using as_cupy = result<T, library<"cupy">>;
 
