@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <source_location>
 
 namespace {
 
@@ -228,15 +227,7 @@ void share(ferry::column const& c) {
     auto const inner = store.rows({store.of(c.slice(rest, half), "b")}, "inner");
     auto const rows = ferry::make_column(store.rows({store.of(c.slice(0, half), "a"), inner}), c.owner());
     ferry::column copy;
-    auto const here = std::source_location::current();
-    auto const write = [&](slices how) {
-        return outcome([&] {
-            ferry::detail::host_fetcher fetcher;
-            auto const v = rows.view();
-            auto const plan = ferry::detail::compaction_planner{fetcher, "share", here}.run({&v, 1}, how);
-            copy = ferry::detail::fill_column(plan, ferry::host_space{}, "share", here);
-        });
-    };
+    auto const write = [&](slices how) { return outcome([&] { copy = support::packed(rows, how); }); };
     auto const apart = write(slices::apart);
     auto const once = copy;
     auto const together = write(slices::together);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <ferry/column/column.hpp>
+#include <ferry/column/concat.hpp>
 #include <ferry/column/parts.hpp>
 #include <ferry/column/view.hpp>
 
 #include <cstdint>
 #include <deque>
+#include <source_location>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -55,5 +57,13 @@ class parts_store {
     std::deque<std::vector<ferry::column_buffer>> buffers_;
     ferry::column_buffer none_[1] = {};
 };
+
+/// A copy of the column in memory of the host.
+inline ferry::column packed(ferry::column_view v, ferry::detail::slices how) {
+    auto const here = std::source_location::current();
+    ferry::detail::host_fetcher fetcher;
+    ferry::detail::compaction_planner planner{fetcher, "packed", here};
+    return ferry::detail::fill_column(planner.run({&v, 1}, how), ferry::host_space{}, "packed", here);
+}
 
 }  // namespace support

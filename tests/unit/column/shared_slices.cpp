@@ -23,17 +23,12 @@ using ferry::column_parts;
 using ferry::column_view;
 using ferry::detail::slices;
 using support::column_maker;
+using support::packed;
 using support::parts_store;
 using support::shown;
 
 namespace {
 
-column packed(column_view v, slices how) {
-    auto const here = std::source_location::current();
-    ferry::detail::host_fetcher fetcher;
-    return ferry::detail::fill_column(ferry::detail::compaction_planner{fetcher, "packed", here}.run({&v, 1}, how),
-                                      ferry::host_space{}, "packed", here);
-}
 std::size_t size(column const& c) { return c.view().node().arena.size(); }
 
 /// What was packed loses its slices as it moves, or moves as it is; a part of it is packed on a device as on the host.

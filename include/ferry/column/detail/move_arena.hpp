@@ -11,10 +11,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 
 namespace ferry::inline v0::detail {
+
+/// Bytes of a buffer that the node's items need; all that it has where only offsets tell.
+[[nodiscard]] inline std::int64_t needed_of(column_node const& n, std::size_t buffer) noexcept {
+    auto const layout = layout_of(n.type);
+    if (buffer >= static_cast<std::size_t>(layout.buffer_count) || layout.buffers[buffer].kind == buffer_kind::bytes)
+        return n.buffers[buffer].bytes;
+    std::int64_t end = 0, needed = 0;
+    bool const fits = checked_add(n.offset, n.length, end) && needed_bytes(n.type, layout.buffers[buffer], end, needed);
+    return fits ? needed : std::numeric_limits<std::int64_t>::max();
+}
 
 /// The part of its arena that a whole column takes; nothing when it is a slice, or when nobody knows.
 struct arena_part {
@@ -38,18 +49,13 @@ struct arena_part {
         std::span<std::byte const> arena;
 
         void include(column_node const& n) noexcept {
-            auto const layout = layout_of(n.type);
             for (std::size_t i = 0; i < n.buffers.size(); ++i) {
                 auto const& b = n.buffers[i];
                 if (b.data == nullptr || b.bytes <= 0) continue;
                 auto const at = static_cast<std::byte const*>(b.data) - arena.data();
                 begin = at < begin ? at : begin;
                 end = at + b.bytes > end ? at + b.bytes : end;
-                std::int64_t needed = b.bytes;  // of a slice less than is there
-                bool const is_told =
-                    static_cast<int>(i) < layout.buffer_count && layout.buffers[i].kind != buffer_kind::bytes;
-                if (is_told && needed_bytes(n.type, layout.buffers[i], n.offset + n.length, needed))
-                    needed = std::min(needed, b.bytes);
+                auto const needed = std::min(needed_of(n, i), b.bytes);  // of a slice less than is there
                 used += (needed + arena_alignment - 1) / arena_alignment * arena_alignment;
             }
             for (auto const& child : n.children) include(child);
@@ -61,14 +67,8 @@ struct arena_part {
 /// Whether no node names fewer items than its buffers hold, as far as that can be seen without a look at them.
 [[nodiscard]] inline bool has_no_slices(column_node const& n) noexcept {
     if (n.offset != 0) return false;
-    auto const layout = layout_of(n.type);
-    for (int i = 0; i < layout.buffer_count; ++i) {
-        auto const bytes = n.buffers[static_cast<std::size_t>(i)].bytes;
-        std::int64_t needed = 0;
-        if (bytes > 0 && layout.buffers[i].kind != buffer_kind::bytes &&
-            (!needed_bytes(n.type, layout.buffers[i], n.length, needed) || bytes != needed))
-            return false;
-    }
+    for (std::size_t i = 0; i < n.buffers.size(); ++i)
+        if (n.buffers[i].bytes > 0 && n.buffers[i].bytes != needed_of(n, i)) return false;
     std::int64_t const each = n.type.id == type_id::fixed_size_list ? n.type.width : 1;
     bool const is_aligned =
         n.type.id == type_id::structure || n.type.id == type_id::sparse_union || n.type.id == type_id::fixed_size_list;

@@ -43,7 +43,6 @@ class slice_planner : protected variable_planner {
                 if (parts_[which].node == nowhere) begin_part(which, w.node);
                 continue;
             }
-            if (may_share) slices_.note(items);
             level_.push_back(w);
         }
     }

@@ -110,17 +110,19 @@ class shared_slices {
         noted_.clear();
         return is_new;
     }
-    /// The number of the part that items lie in, from 0; none: -1.
-    [[nodiscard]] std::ptrdiff_t part_of(stored_items const& items) const noexcept {
-        if (found_.empty()) return -1;
+    /// The number of the part that items lie in, from 0; -1: in none, and they are noted.
+    [[nodiscard]] std::ptrdiff_t part_of(stored_items const& items) {
         auto const key = items_key::of(*items.node);
+        if (key == 0) return -1;
         // Parts of one memory lie one after the other.
         auto const after = std::ranges::upper_bound(found_, std::pair{key, items.begin}, {}, &entry::place);
-        if (after == found_.begin()) return -1;
-        auto const& e = *(after - 1);
-        return e.key == key && e.items.contains(items) && has_same_items(*e.items.node, *items.node)
-                   ? after - 1 - found_.begin()
-                   : -1;
+        if (after != found_.begin()) {
+            auto const& e = *(after - 1);
+            if (e.key == key && e.items.contains(items) && has_same_items(*e.items.node, *items.node))
+                return after - 1 - found_.begin();
+        }
+        noted_.push_back({key, items});
+        return -1;
     }
     [[nodiscard]] stored_items const& part(std::ptrdiff_t i) const noexcept {
         return found_[static_cast<std::size_t>(i)].items;
