@@ -90,6 +90,13 @@ struct sums {
     static double of(reads<float> image) { return sum(image); }
 };
 
+/// Gives a class a member that is read, by the name that the binding library has for it.
+template <class Class, class Member>
+void read_only(Class& c, char const* name, Member member) {
+    if constexpr (requires { c.def_ro(name, member); }) c.def_ro(name, member);
+    else c.def_readonly(name, member);
+}
+
 template <class Module, class Released>
 void bind(Module& m, Released) {
     using ferry::python::argument;
@@ -246,6 +253,24 @@ void bind(Module& m, Released) {
     m.def(
         "on_stream", [](argument<far, ferry::python::on_stream<stream>> image) { return address(image->data()); },
         arg("image"));
+
+    // Beside the binding library's own
+    m.def(
+        "ranks",
+        [](std::vector<ferry::managed_tensor> const& all) {
+            std::vector<int> out;
+            for (auto const& t : all) out.push_back(t.rank());
+            return out;
+        },
+        arg("tensors"));
+    fw::class_<bound> bounds(m, "Bound");
+    bounds.def(fw::init<>());
+    read_only(bounds, "value", &bound::value);
+    m.def("bound_value", [](bound const& b) { return b.value; }, arg("bound"));
+    fw::class_<sums> totals(m, "Sums");
+    totals.def(fw::init<>()).def("add", &sums::add, arg("image")).def_static("of", &sums::of, arg("image"));
+    read_only(totals, "total", &sums::total);
+    ferry::python::report_errors(m);
 }
 
 }  // namespace casters
