@@ -192,9 +192,12 @@ TEST_CASE("cuda capture: memory of a pool given back while its stream is capture
     ferry::cuda::pool const pool;
     ferry::buffer<ferry::cuda::pool_space> held{4096, ferry::cuda::pool_space{pool, s.get()}};
     must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal));
+    calls::reset();
     {
         auto const dead = std::move(held);
     }
+    // CUDA refuses it, and today that does not end the capture.
+    if (calls::are_seen()) CHECK(calls::count(calls::of::free) == 0);
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
     if (graph != nullptr) must(cudaGraphDestroy(graph));

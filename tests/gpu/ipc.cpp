@@ -181,6 +181,20 @@ TEST_CASE("ipc: memory is closed when the work that was marked has run, and its 
     CHECK(is_all(host, 9, 2 * mib));
 }
 
+// The driver may wait by itself when it closes a mapping.
+TEST_CASE("ipc: a mark dies when the work has run that it stands for") {
+    auto mark = cuda::detail::done_mark::make(std::make_shared<cuda::detail::ipc_events>(std::size_t{2}), 0);
+    REQUIRE(mark);
+    test_stream const s;
+    gate closed{s.get()};
+    mark->add(s.token());
+    CHECK(!closed.is_open());
+    opener const later{closed};
+    mark.reset();
+    CHECK(closed.is_open());
+    CHECK(!closed.was_forced());
+}
+
 TEST_CASE("ipc: an event that was given back is lent again when what was recorded on it has run") {
     cuda::ipc_event_pool pool{0, 2};
     test_stream s;
