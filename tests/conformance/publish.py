@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 LIBRARIES = ["numpy", "torch", "jax", "tvm_ffi", "pyarrow", "array_api_strict", "minitensor"]
-ON_GPU = ["torch-cuda", "cupy", "jax-cuda", "cuda-core", "minitensor-cuda"]
+ON_GPU = ["torch-cuda", "cupy", "jax-cuda", "numba-cuda", "cuda-core", "minitensor-cuda"]
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 HEAD = """# Which library keeps which rule
 

@@ -27,7 +27,7 @@ TEST_CASE(
 
     auto const ready_on = s.token();
     // [bare]
-    ferry::managed_tensor tensor = ferry::to_dlpack(array);
+    ferry::managed_tensor tensor = ferry::to_dlpack(array, {.stream = ready_on}, copier);
     // A tensor names no stream: say where its data is ready.
     ferry::managed_tensor const host = ferry::to_host(std::move(tensor), copier, ready_on);
     // [/bare]
@@ -35,7 +35,8 @@ TEST_CASE(
 
     // [async]
     constexpr ferry::device pinned_memory{ferry::device_type::cuda_host};
-    auto pending = ferry::cuda::copy_async(ferry::to_dlpack(array), pinned_memory, copier, ready_on);
+    auto pending =
+        ferry::cuda::copy_async(ferry::to_dlpack(array, {.stream = ready_on}, copier), pinned_memory, copier, ready_on);
     // … the host goes on, and so may the stream …
     ferry::managed_tensor const done = pending.get();  // waits for this copy alone
     // [/async]
