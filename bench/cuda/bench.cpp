@@ -214,12 +214,17 @@ void bench_pieces(world const& w, cuda::copier& copier) {
                      wait();
                  },
                  [&] {
+                     cuda::pack(pieces, w.s);
+                     wait();
+                 },
+                 [&] {
                      for (auto const& p : pieces)
                          check(cudaMemcpyAsync(p.dst, p.src, p.bytes, cudaMemcpyDeviceToHost, w.s), "cudaMemcpyAsync");
                      wait();
                  }});
     row("1000 x 4 KiB, evenly spaced", count * size, t[0], "one pitched copy", t[1], 1.3, true);
-    row("1000 x 4 KiB, scattered", count * size, t[2], "a loop of cudaMemcpyAsync", t[3], 3.5);
+    row("1000 x 4 KiB, scattered, by a kernel", count * size, t[3], "a loop of cudaMemcpyAsync", t[4], 3.5);
+    row("1000 x 4 KiB, scattered, one batch", count * size, t[2], "a loop of cudaMemcpyAsync", t[4], 0);
 }
 
 void bench_peers(world const& w, cuda::copier& copier, std::size_t bytes) {

@@ -135,6 +135,9 @@ COUNTED(of::copy, cudaMemcpy3DAsync, (cudaMemcpy3DParms const* p, cudaStream_t s
 COUNTED(of::copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s),
         (d, to, f, from, n, s))
 COUNTED(of::copy, cudaMemcpy3DPeerAsync, (cudaMemcpy3DPeerParms const* p, cudaStream_t s), (p, s))
+COUNTED(of::launch, cudaLaunchKernel,
+        (void const* f, dim3 blocks, dim3 threads, void** parameters, std::size_t shared, cudaStream_t s),
+        (f, blocks, threads, parameters, shared, s))
 COUNTED(of::allocate, cudaMallocFromPoolAsync, (void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s),
         (p, n, pool, s))
 COUNTED(of::allocate, cudaMalloc, (void** p, std::size_t n), (p, n))

@@ -13,6 +13,7 @@ enum class of : std::uint8_t {
     wait_event,
     synchronize,
     copy,
+    launch,
     allocate,
     free,
     create_event,

@@ -310,6 +310,12 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              ferry::cuda::copy_batch(only, stream_token::cuda_legacy_default());
              must(cudaStreamSynchronize(cudaStreamLegacy));
          }},
+        {"pack of pieces", nullptr,
+         [&](auto*) {
+             ferry::cuda::piece const only[] = {{locked.first(), source.first(), 400}};
+             ferry::cuda::pack(only, ours.get());
+             ours.finish();
+         }},
         {"order", nullptr, [&](auto*) { ferry::cuda::order(theirs.token(), ours.token()); }},
         {"wait", nullptr, [&](auto*) { ferry::cuda::wait(theirs.token()); }},
         {"memory on a stream", nullptr, [&](auto*) { ferry::cuda::memory const m(gpu, 4096, ours.token()); }},

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <gpu/support/random_layout.hpp>
+#include <gpu/support/random_pieces.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,11 +25,15 @@ namespace {
 using device_buffer = ferry::buffer<ferry::cuda::device_space>;
 using packer = void (*)(ferry::copy_plan const&, void*, void const*, ferry::cuda::stream_ref);
 
+using pieces_packer = void (*)(std::span<ferry::cuda::piece const>, ferry::cuda::stream_ref);
+
 struct by_ptx {
     static constexpr packer pack = ferry::cuda::pack;
+    static constexpr pieces_packer pack_pieces = ferry::cuda::pack;
 };
 struct compiled {
     static constexpr packer pack = ferry::cuda::pack_compiled;
+    static constexpr pieces_packer pack_pieces = ferry::cuda::pack_compiled;
 };
 
 std::byte* bytes_of(device_buffer const& b) { return static_cast<std::byte*>(b.data()); }
@@ -227,11 +233,64 @@ TEST_CASE_TEMPLATE("more words than 31 bits count are copied [large]", Packer, b
     CHECK(wrong == 0);
 }
 
+TEST_CASE_TEMPLATE("scattered pieces of device and pinned memory are copied, and nothing else is written", Packer,
+                   by_ptx, compiled) {
+    ferry::cuda::stream const s;
+    for (std::size_t const count : {std::size_t{1}, std::size_t{40}, std::size_t{1024}, std::size_t{3000}})
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+            CAPTURE(seed);
+            CAPTURE(count);
+            support::random_pieces c{seed, count};
+            device_buffer const far_src{c.src.size()}, far_dst{c.dst.size()};
+            ferry::buffer<ferry::cuda::pinned_space> const near_src{c.src.size()}, near_dst{c.dst.size()};
+            to_device(far_src.data(), c.src.data(), c.src.size(), s);
+            std::memcpy(near_src.data(), c.src.data(), c.src.size());
+            std::vector<std::uint8_t> got(c.dst.size());
+            for (void const* const from : {far_src.data(), near_src.data()})
+                for (void* const to : {far_dst.data(), near_dst.data()}) {
+                    ferry::cuda::check(cudaMemcpyAsync(to, c.dst.data(), c.dst.size(), cudaMemcpyDefault, s.get()),
+                                       "cudaMemcpyAsync");
+                    Packer::pack_pieces(c.at(to, from), s);
+                    ferry::cuda::check(cudaMemcpyAsync(got.data(), to, got.size(), cudaMemcpyDefault, s.get()),
+                                       "cudaMemcpyAsync");
+                    s.wait();
+                    CHECK(got == c.expected);
+                }
+        }
+    Packer::pack_pieces({}, s);
+    ferry::cuda::piece const nothing[] = {{nullptr, nullptr, 0}};
+    Packer::pack_pieces(std::span{nothing}, s);
+    CHECK(cudaGetLastError() == cudaSuccess);
+}
+
+TEST_CASE_TEMPLATE("pieces of gigabytes and of bytes in one call [large]", Packer, by_ptx, compiled) {
+    ferry::cuda::stream const s;
+    constexpr std::size_t large = (std::size_t{5} << 30) + 3;
+    device_buffer const src{large + 64}, dst{large + 64};
+    ferry::cuda::check(cudaMemsetAsync(src.data(), 0x5a, large + 64, s.get()), "cudaMemsetAsync");
+    ferry::cuda::check(cudaMemsetAsync(dst.data(), 0, large + 64, s.get()), "cudaMemsetAsync");
+    ferry::cuda::piece const pieces[] = {{bytes_of(dst) + large + 8, bytes_of(src) + 5, 7},
+                                         {dst.data(), src.data(), large}};
+    Packer::pack_pieces(std::span{pieces}, s);
+    std::vector<std::uint8_t> got(1 << 20);
+    for (std::size_t at = 0; at < large + 64; at += got.size()) {
+        auto const n = std::min(got.size(), large + 64 - at);
+        to_host(got.data(), bytes_of(dst) + at, n, s);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            bool const is_written = at + i < large || (at + i >= large + 8 && at + i < large + 15);
+            wrong += got[i] != (is_written ? 0x5a : 0);
+        }
+        CHECK(wrong == 0);
+    }
+}
+
 TEST_CASE("R44: a null stream is refused, and an error of the launch leaves nothing behind") {
     std::int64_t const shape[] = {2, 2}, turned[] = {1, 2};
     int a[4] = {}, b[4] = {};
     auto const plan = ferry::make_copy_plan(ferry::tensor_view{a, shape}, ferry::tensor_view{b, shape, turned});
     CHECK_THROWS_AS(ferry::cuda::pack(plan, a, b, cudaStream_t{}), ferry::error);
+    CHECK_THROWS_AS(ferry::cuda::pack(std::span<ferry::cuda::piece const>{}, cudaStream_t{}), ferry::error);
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 

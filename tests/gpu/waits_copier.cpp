@@ -122,6 +122,31 @@ TEST_CASE("copier: a copy that names no stream has been made when it returns") {
     CHECK(is_transposed(read(to.first(), 150'000), 300, 500));
 }
 
+TEST_CASE("copy: what a back end has queued is there when it returns, pinned or not, whatever memory is said to be") {
+    cuda::copier copier;
+    test_stream const s;
+    for (std::int64_t const n : {1000, 300'000, 2'000'000})
+        for (auto const where : {pinned, managed})
+            for (auto const said : {where, ferry::cpu}) {
+                CAPTURE(n);
+                auto const from = make_poisoned(gpu, {n}), to = make_poisoned(where, {n});
+                auto const copy = [&](auto& b) {
+                    return ferry::copy(floats(to.first(), {n}, {}, said), floats(from.first(), {n}, {}, gpu), b,
+                                       s.token());
+                };
+                copy(copier);
+                for (bool const is_plain : {false, true}) {
+                    fill(from.first(), poison, from.size() * sizeof(float));
+                    gate closed{s.get()};
+                    iota(from.first(), from.size(), s.get());
+                    opener const later{closed, std::chrono::milliseconds{20}};
+                    if (is_plain) copy(cuda::system);
+                    else copy(copier);
+                    CHECK(is_iota_on_host(floats(to.first(), {n}, {}, ferry::cpu)));
+                }
+            }
+}
+
 TEST_CASE("copier: host memory that was copied from may be overwritten at once, pinned or not") {
     cuda::copier copier;
     test_stream const s;
@@ -283,6 +308,17 @@ TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and 
         if (got[i] != static_cast<float>((i / tail + 1) * each - tail + i % tail + 1)) ++wrong;
     CHECK(wrong == 0);
     CHECK(is_iota_on_host(ferry::view_of(to)));
+}
+
+TEST_CASE("pack: when a later launch of many pieces fails, nothing of them is under way any more") {
+    auto const from = make_array(gpu, ferry::already_ready, {3000}), to = make_poisoned(pinned, {3000});
+    std::vector<cuda::piece> pieces;
+    for (std::size_t i = 0; i < 3000; ++i) pieces.push_back({to.first() + i, from.first() + i, sizeof(float)});
+    test_stream const s;
+    auto const pack = [&] { cuda::pack(pieces, s.get()); };
+    pack();
+    s.finish();
+    waits_when_it_fails(s.get(), pack, [] { return calls::count(calls::of::launch) >= 2; });
 }
 
 TEST_CASE("batch: when the legacy stream cannot wait for it, the host does") {

@@ -85,8 +85,9 @@ class column_mover {
             settle_before_writing();
             std::memcpy(begin, part.begin, static_cast<std::size_t>(part.bytes));
         } else {
-            b_.copy(plan_bytes(part.bytes), begin, to_, part.begin, from_, on_);
-            if (is_host_accessible(to_) && on_.names_stream()) b_.wait(on_);
+            auto const plan = plan_bytes(part.bytes);
+            if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
+            else b_.copy(plan, begin, to_, part.begin, from_, on_);
         }
         return column_access::make(std::move(tree));
     }

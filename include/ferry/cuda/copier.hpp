@@ -91,9 +91,10 @@ class copier {
     /// \throws error  errc::foreign_pointer, device, capturing, stream, out_of_memory; what the driver reports;
     ///                std::bad_alloc, std::system_error where no thread can be had. Then nothing is under way any more,
     ///                and no slot is lost
-    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-        if (plan.kind == copy_kind::empty) return;
-        if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
+    bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+        if (plan.kind == copy_kind::empty) return true;
+        if (to.type == device_type::cpu && from.type == device_type::cpu)
+            return host_only.copy(plan, dst, to, src, from, on);
         task t{.on = on, .is_queued = on.names_stream(), .to = to, .from = from};
         if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
@@ -115,6 +116,7 @@ class copier {
             // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
             // pinned.
             if (t.is_dirty && (!t.is_queued || from.type == device_type::cpu)) finish(t);
+            return !t.is_dirty;
         } catch (...) {
             if (t.is_dirty) detail::ignore(cudaStreamSynchronize(t.stream));
             throw;

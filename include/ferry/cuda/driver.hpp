@@ -111,13 +111,6 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return owner != primary;
 }
 
-/// Whether the driver knows nothing of a pointer, as of all ordinary memory. No when it cannot say.
-[[nodiscard]] inline bool is_unknown(void const* p) {
-    CUmemorytype type{};
-    return driver().pointer_get_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(p)) ==
-           CUDA_ERROR_INVALID_VALUE;
-}
-
 /// A number that no two contexts of the process share, be the one made after the other is gone: of the current context;
 /// 0 when there is none.
 [[nodiscard]] inline unsigned long long context_id() {

@@ -211,8 +211,8 @@ class shareable {
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) {
         return underneath_->allocate(d, bytes, on);
     }
-    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-        underneath_->copy(plan, dst, to, src, from, on);
+    auto copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+        return underneath_->copy(plan, dst, to, src, from, on);
     }
     void order(stream_token from, stream_token to) { underneath_->order(from, to); }
     void wait(stream_token on) { underneath_->wait(on); }

@@ -6,6 +6,7 @@
 #include <ferry/cuda/pack.hpp>
 
 #include <cstdint>
+#include <span>
 
 namespace ferry::inline v0::cuda {
 namespace detail {
@@ -21,6 +22,11 @@ __global__ void __launch_bounds__(pack_threads) tiles_kernel(__grid_constant__ p
 template <class = void>
 __global__ void __launch_bounds__(pack_threads) bits_kernel(__grid_constant__ pack_arguments const a) {
     run_bits(a);
+}
+
+template <class = void>
+__global__ void __launch_bounds__(pack_threads) pieces_kernel(__grid_constant__ piece_list const l) {
+    run_pieces(l);
 }
 
 template <class Word>
@@ -58,6 +64,13 @@ template <class Word>
 /// \throws error  errc::stream for a null handle; errc::driver when the program has no code for the device
 inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
+}
+
+/// As `pack` of scattered pieces, likewise compiled in.
+inline void pack_compiled(std::span<piece const> pieces, stream_ref on) {
+    detail::launch_pieces(
+        pieces, on, [] { return reinterpret_cast<void const*>(&detail::pieces_kernel<>); },
+        "ferry::cuda::pack_compiled");
 }
 
 }  // namespace ferry::inline v0::cuda

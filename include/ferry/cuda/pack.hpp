@@ -4,8 +4,11 @@
 #include <ferry/cuda/detail/pack_launch.hpp>
 #include <ferry/cuda/detail/pack_ptx.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/piece.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/copy_plan.hpp>
+
+#include <span>
 
 namespace ferry::inline v0::cuda {
 namespace detail {
@@ -69,6 +72,21 @@ struct pack_library {
     return kernel;
 }
 
+[[nodiscard]] inline void const* ptx_pieces_kernel() {
+    static cudaKernel_t const kernel = [] {
+        cudaLibrary_t library = nullptr;
+        cudaKernel_t found = nullptr;
+        check(cudaLibraryLoadData(&library, pack_ptx_pieces, nullptr, nullptr, 0, nullptr, nullptr, 0),
+              "cudaLibraryLoadData");
+        if (auto const e = cudaLibraryGetKernel(&found, library, "ferry_pieces"); e != cudaSuccess) {
+            static_cast<void>(cudaLibraryUnload(library));
+            check(e, "cudaLibraryGetKernel");
+        }
+        return found;
+    }();
+    return kernel;
+}
+
 }  // namespace detail
 
 /// Carries out a copy plan by a kernel queued on `on`: any strides, units and offsets, sub-byte elements included.
@@ -88,6 +106,19 @@ struct pack_library {
 /// \throws error  errc::stream for a null handle; what the driver reports: nothing is queued then
 inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
+}
+
+/// Copies scattered pieces by a kernel queued on `on`, one launch for each 1024: as fast as one copy of as many bytes
+/// for pieces from some KiB on, where `copy_batch` pays the driver for each. All memory must be such that the stream's
+/// device can access it, as for a plan; it lives until the stream got there. Pieces of 0 bytes are left out; those
+/// whose two addresses are not multiples of 4 travel byte by byte.
+///
+/// Never blocks, allocates nothing; may be captured, with the pieces as they are now. The kernel is compiled for its
+/// device at the first call, as those of plans are. Thread-safe.
+///
+/// \throws error  errc::stream for a null handle; what the driver reports: nothing of it runs then any more
+inline void pack(std::span<piece const> pieces, stream_ref on) {
+    detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack");
 }
 
 }  // namespace ferry::inline v0::cuda

@@ -23,7 +23,7 @@ namespace detail {
 /// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be
 /// pinned or managed (R38).
 inline void require_place(void const* p, device said) {
-    if (p == nullptr || (said.type == device_type::cpu && is_unknown(p))) return;
+    if (p == nullptr) return;
     device const is = where_is(p);
     bool const fits = is.type == said.type ||
                       (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
@@ -65,9 +65,10 @@ struct system_back_end {
 
     /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports. Then nothing is
     ///                queued.
-    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
-        if (plan.kind == copy_kind::empty) return;
-        if (to.type == device_type::cpu && from.type == device_type::cpu) return copy_on_host(plan, dst, src);
+    bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
+        if (plan.kind == copy_kind::empty) return true;
+        if (to.type == device_type::cpu && from.type == device_type::cpu)
+            return host_only.copy(plan, dst, to, src, from, on);
         bool const queued = on.names_stream();
         if (queued) detail::require_stream(on, "ferry::cuda::system");
         detail::beside_captures const quietly{detail::driver()};
@@ -88,8 +89,9 @@ struct system_back_end {
         detail::transfer(plan, dst, to, src, from, s);
         // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
         // pinned.
-        if (queued && from.type != device_type::cpu) return;
+        if (queued && from.type != device_type::cpu) return false;
         check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+        return true;
     }
 
     void order(stream_token from, stream_token to) const { cuda::order(from, to); }

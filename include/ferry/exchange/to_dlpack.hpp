@@ -74,8 +74,8 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);
-            b.copy(plan, dst.data(), d.to, v.data(), v.device(), d.on);
-            if (d.how == wait::host) b.wait(d.on);
+            if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
+            else b.copy(plan, dst.data(), d.to, v.data(), v.device(), d.on);
         }
     } catch (...) {
         raw->deleter(raw);

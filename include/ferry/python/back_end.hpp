@@ -20,11 +20,11 @@ class yielding {
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) const {
         return underneath_->allocate(d, bytes, on);
     }
-    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
+    auto copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (from.type == device_type::cpu && to.type == device_type::cpu && plan.total_bytes < worth_yielding)
             return underneath_->copy(plan, dst, to, src, from, on);
         without_gil const others_run;
-        underneath_->copy(plan, dst, to, src, from, on);
+        return underneath_->copy(plan, dst, to, src, from, on);
     }
     void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
     void wait(stream_token on) const {

@@ -29,7 +29,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `allocate(device, bytes, on)`: memory of at least 64-byte alignment for work queued on `on`.
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or finishes it before it returns when `on` names no
 ///   stream. Memory of type cpu that it reads may be reused when it returns; what it writes is there once `on` got so
-///   far. When it throws, nothing was queued.
+///   far. It may return a bool: true when all of it has run, so that nobody needs to wait for it. When it throws,
+///   nothing was queued.
 /// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the
 /// host.
 /// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device. When it
@@ -52,8 +53,9 @@ struct host_back_end {
     [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
         return buffer<host_space>{bytes};
     }
-    void copy(copy_plan const& plan, void* dst, device, void const* src, device, stream_token) const noexcept {
+    bool copy(copy_plan const& plan, void* dst, device, void const* src, device, stream_token) const noexcept {
         copy_on_host(plan, dst, src);
+        return true;
     }
     void order(stream_token, stream_token) const noexcept {}
     void wait(stream_token) const noexcept {}
@@ -83,8 +85,8 @@ class allocating_from {
                                                              << ": request the space's device");
         return buffer<Space>{bytes, space_};
     }
-    void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
-        underneath_->copy(plan, dst, to, src, from, on);
+    auto copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
+        return underneath_->copy(plan, dst, to, src, from, on);
     }
     void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
     void wait(stream_token on) const { underneath_->wait(on); }
@@ -109,6 +111,18 @@ namespace detail {
 template <class BackEnd>
 void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
     if (d.type != device_type::cpu && !b.reaches(d)) fail_no_back_end(d, api, where);
+}
+
+/// Copies, and blocks the host until what it wrote is there: for the stream, unless the back end says that the copy has
+/// run.
+template <back_end B>
+void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+    if constexpr (std::same_as<decltype(b.copy(plan, dst, to, src, from, on)), bool>) {
+        if (b.copy(plan, dst, to, src, from, on)) return;
+    } else {
+        b.copy(plan, dst, to, src, from, on);
+    }
+    if (on.names_stream()) b.wait(on);
 }
 
 }  // namespace detail

@@ -33,8 +33,7 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
             where);
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
     if (plan.kind == copy_kind::empty) return 0;
-    b.copy(plan, dst.data(), dst.device(), src.data(), src.device(), on);
-    if (on.names_stream()) b.wait(on);
+    detail::copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on);
     return dst.nbytes();
 }
 

@@ -13,7 +13,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parents[2] / "include"
 HEADER = INCLUDE / "ferry/cuda/detail/pack_ptx.hpp"
-WORDS = [0, 1, 2, 4, 8, 16]
+MODULES = [0, 1, 2, 4, 8, 16, "pieces"]  # words, and the scattered pieces
 # What every compiler takes as one literal.
 LIMIT = 65535
 
@@ -32,14 +32,15 @@ def release(nvcc):
     return re.search(r"V(\d+\.\d+\.\d+)", text)[1]
 
 
-def ptx(nvcc, word, folder):
-    out = pathlib.Path(folder, f"{word}.ptx")
-    command = [nvcc, "-std=c++20", "-ptx", "-arch=compute_75", f"-DFERRY_PACK_WORD={word}", f"-I{INCLUDE}"]
-    subprocess.run([*command, HERE / "pack.cu", "-o", out], check=True)
+def ptx(nvcc, module, folder):
+    out = pathlib.Path(folder, f"{module}.ptx")
+    word = [] if module == "pieces" else [f"-DFERRY_PACK_WORD={module}"]
+    command = [nvcc, "-std=c++20", "-ptx", "-arch=compute_75", f"-I{INCLUDE}"]
+    subprocess.run([*command, *word, HERE / "pack.cu", "-o", out], check=True)
     text = re.sub(r"//.*", "", out.read_text(encoding="ascii"))
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r" ?\n\s*", "\n", text).strip() + "\n"
-    assert len(text) < LIMIT, f"word {word}: {len(text)} bytes of PTX are too long for one literal"
+    assert len(text) < LIMIT, f"{module}: {len(text)} bytes of PTX are too long for one literal"
     assert ')ptx"' not in text
     return text
 
@@ -47,7 +48,7 @@ def ptx(nvcc, word, folder):
 def header(nvcc):
     with tempfile.TemporaryDirectory() as folder:
         pieces = [
-            f'\ninline constexpr char pack_ptx_{word}[] = R"ptx({ptx(nvcc, word, folder)})ptx";\n' for word in WORDS
+            f'\ninline constexpr char pack_ptx_{m}[] = R"ptx({ptx(nvcc, m, folder)})ptx";\n' for m in MODULES
         ]
     return HEAD.format(release=release(nvcc)) + "".join(pieces) + "\n}  // namespace ferry::inline v0::cuda::detail\n"
 

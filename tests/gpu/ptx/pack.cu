@@ -1,4 +1,5 @@
-// The kernels of ferry/cuda/pack.hpp for one word size: FERRY_PACK_WORD is 1, 2, 4, 8 or 16, or 0 for bits.
+// The kernels of ferry/cuda/pack.hpp for one word size: FERRY_PACK_WORD is 1, 2, 4, 8 or 16, 0 for bits, or not there
+// for scattered pieces.
 #include <ferry/cuda/detail/pack_global.cuh>
 
 namespace pack = ferry::cuda::detail;
@@ -7,7 +8,12 @@ namespace pack = ferry::cuda::detail;
     extern "C" __global__ void __launch_bounds__(pack::pack_threads) \
         name(__grid_constant__ pack::pack_arguments const a)
 
-#if FERRY_PACK_WORD == 0
+#if !defined(FERRY_PACK_WORD)
+extern "C" __global__ void __launch_bounds__(pack::pack_threads)
+    ferry_pieces(__grid_constant__ pack::piece_list const l) {
+    pack::run_pieces(l);
+}
+#elif FERRY_PACK_WORD == 0
 FERRY_KERNEL(ferry_bits) { pack::run_bits(a); }
 #else
 #if FERRY_PACK_WORD == 1

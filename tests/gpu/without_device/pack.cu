@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <gpu/support/random_layout.hpp>
+#include <gpu/support/random_pieces.hpp>
 
 #include <cstdint>
 #include <cstdlib>
@@ -147,4 +148,16 @@ TEST_CASE("the reach of a plan chooses the width of its indices") {
     CHECK(job_of(support::compact({4096, 4096}), {{4096, 4096}, {1, 4096}}).kernel == pack_kernel::tiles_vector);
     CHECK(job_of(support::compact({4096, 4095}), {{4096, 4095}, {1, 4096}}).kernel == pack_kernel::tiles);
     CHECK(job_of(support::compact({4096, 3}), {{4096, 3}, {1, 4096}}).kernel == pack_kernel::gather_32);
+}
+
+TEST_CASE("scattered pieces are copied by the kernel's lanes as by memcpy, and nothing else is written") {
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+        CAPTURE(seed);
+        support::random_pieces c{seed, 40};
+        std::uint32_t const parts = 1 + seed % 4;
+        for (auto const& p : c.at(c.dst.data(), c.src.data()))
+            for (std::uint32_t part = 0; part < parts; ++part)
+                for (std::uint32_t lane = 0; lane < warp_lanes; ++lane) copy_piece(p, part, parts, lane);
+        CHECK(c.dst == c.expected);
+    }
 }

@@ -146,11 +146,11 @@ TEST_CASE("a failure, wherever it strikes, leaves nothing under way and nothing 
 }
 
 TEST_CASE("stores past the caches write what memcpy writes, and nothing around it") {
-    auto const src = numbered(4096);
+    auto const src = numbered(40'000);
     for (std::size_t to = 0; to < 70; to += 7)
         for (std::size_t from = 0; from < 20; from += 3)
-            for (std::size_t const n : {0u, 1u, 15u, 64u, 255u, 256u, 300u, 1000u, 3000u}) {
-                std::vector<std::byte> dst(4096, std::byte{0xDB}), want = dst;
+            for (std::size_t const n : {0u, 1u, 15u, 64u, 255u, 256u, 300u, 1000u, 3000u, 16384u, 16500u, 39'000u}) {
+                std::vector<std::byte> dst(40'000, std::byte{0xDB}), want = dst;
                 std::memcpy(want.data() + to, src.data() + from, n);
                 ferry::cuda::detail::copy_past_caches(dst.data() + to, src.data() + from, n);
                 CHECK(dst == want);

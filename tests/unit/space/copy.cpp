@@ -12,6 +12,20 @@ using namespace support;
 
 constexpr std::int64_t six[] = {2, 3};
 
+/// Copies at once, and says whether it has.
+struct says_so {
+    bool has_run;
+    int waits = 0;
+    [[nodiscard]] bool reaches(device) const { return true; }
+    [[nodiscard]] auto allocate(device d, std::size_t n, stream_token on) { return ferry::host_only.allocate(d, n, on); }
+    bool copy(ferry::copy_plan const& plan, void* dst, device, void const* src, device, stream_token) {
+        ferry::copy_on_host(plan, dst, src);
+        return has_run;
+    }
+    void order(stream_token, stream_token) {}
+    void wait(stream_token) { ++waits; }
+};
+
 }  // namespace
 
 TEST_CASE("R23: elements are copied whatever the strides, and the bytes are counted") {
@@ -73,6 +87,22 @@ TEST_CASE("R43: a copy to a device has arrived when it returns, and its host mem
     ferry::copy(tensor_view{static_cast<float*>(memory.data()), six, {}, device_type::ext_dev},
                 tensor_view{values, six}, sim, stream);
     CHECK(sim.read<float>(static_cast<float*>(memory.data()) + 5) == 6.0f);
+}
+
+TEST_CASE("R43: a copy that a back end says has run is not waited for, and any other is") {
+    float from[] = {1, 2, 3, 4, 5, 6}, to[6] = {};
+    auto const on = stream_token::cuda_legacy_default();
+    device const gpu{device_type::cuda};
+    for (bool const has_run : {true, false}) {
+        says_so b{has_run};
+        static_assert(ferry::back_end<says_so>);
+        CHECK(ferry::copy(tensor_view{to, six}, tensor_view{from, six, {}, gpu}, b, on) == 24);
+        CHECK(to[5] == 6.0f);
+        CHECK(b.waits == (has_run ? 0 : 1));
+        ferry::allocating_from in{ferry::host_space{}, b};
+        CHECK(ferry::copy(tensor_view{to, six}, tensor_view{from, six, {}, gpu}, in, on) == 24);
+        CHECK(b.waits == (has_run ? 0 : 2));
+    }
 }
 
 TEST_CASE("R44: a null stream is refused before anything is queued, and no stream needs no wait") {

@@ -27,9 +27,10 @@ class staged_bytes {
         if (!is_host_accessible(from)) {
             copy_.emplace(static_cast<std::size_t>(bytes));
             data_ = copy_->data();
-            b.copy(plan_bytes(bytes), copy_->data(), cpu, data, from, on);
+            copy_and_wait(b, plan_bytes(bytes), copy_->data(), cpu, data, from, on);
+        } else if (on.names_stream()) {
+            b.wait(on);
         }
-        if (on.names_stream()) b.wait(on);
     }
     [[nodiscard]] void const* data() const noexcept { return data_; }
 
@@ -72,8 +73,8 @@ template <class BackEnd, class Fill, class Own>
     auto memory = b.allocate(place, static_cast<std::size_t>(bytes), on);
     void* const data = memory.data();
     auto made = own(std::move(memory), data);
-    b.copy(plan_bytes(bytes), data, place, staging.data(), cpu, on);
-    if (is_host_accessible(place) && on.names_stream()) b.wait(on);
+    if (is_host_accessible(place)) copy_and_wait(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
+    else b.copy(plan_bytes(bytes), data, place, staging.data(), cpu, on);
     return made;
 }
 

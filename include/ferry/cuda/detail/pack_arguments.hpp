@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/config.hpp>
+#include <ferry/cuda/piece.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -49,10 +50,23 @@ struct pack_arguments {
 };
 static_assert(sizeof(pack_arguments) <= 4096 - 256);
 
+/// Scattered pieces, passed by value: a launch carries 32 764 bytes, and needs no list in memory that would have to
+/// live until it runs.
+struct piece_list {
+    static constexpr int most = 1024;
+    /// Of a piece, carried by one warp at a time.
+    static constexpr std::uint64_t segment = 8192;
+
+    std::uint32_t count;
+    piece pieces[most];
+};
+static_assert(sizeof(piece_list) <= 32764);
+
 /// Tiles have 64 × 64 words of 1 or 2 bytes, 32 × 32 of larger ones.
 template <class Word>
 inline constexpr int tile_edge = sizeof(Word) <= 2 ? 64 : 32;
 inline constexpr int pack_threads = 256;
+inline constexpr std::uint32_t warp_lanes = 32, pack_warps = pack_threads / warp_lanes;
 /// Words that a thread of `gather` has under way at once.
 inline constexpr int gather_depth = 4;
 

@@ -27,6 +27,12 @@ __device__ inline void run_tiles(pack_arguments const& a) {
     }
 }
 
+/// A warp for each piece, and a row of blocks for each segment of the largest.
+__device__ inline void run_pieces(piece_list const& l) {
+    for (std::uint32_t i = blockIdx.x * pack_warps + threadIdx.x / warp_lanes; i < l.count; i += gridDim.x * pack_warps)
+        copy_piece(l.pieces[i], blockIdx.y, gridDim.y, threadIdx.x % warp_lanes);
+}
+
 __device__ inline void run_bits(pack_arguments const& a) {
     if (a.bytes == 0) {
         if (blockIdx.x == 0 && threadIdx.x == 0) copy_bit_groups(a, 0, 1);

@@ -72,6 +72,39 @@ __host__ __device__ inline void gather_words(pack_arguments const& a, Count firs
     }
 }
 
+/// Words `lane`, `lane + 32`, … of a segment, four under way at once.
+template <class Word>
+__host__ __device__ inline void copy_words(std::byte* dst, std::byte const* src, std::uint32_t count,
+                                           std::uint32_t lane) {
+    for (std::uint32_t start = lane; start < count; start += gather_depth * warp_lanes) {
+        Word words[gather_depth];
+        FERRY_UNROLL(unroll)
+        for (std::uint32_t k = 0; k < gather_depth; ++k)
+            if (start + k * warp_lanes < count) words[k] = reinterpret_cast<Word const*>(src)[start + k * warp_lanes];
+        FERRY_UNROLL(unroll)
+        for (std::uint32_t k = 0; k < gather_depth; ++k)
+            if (start + k * warp_lanes < count) reinterpret_cast<Word*>(dst)[start + k * warp_lanes] = words[k];
+    }
+}
+
+/// A lane's share of the segments `part`, `part + parts`, … of a piece: in words as large as both addresses allow, and
+/// bytes at the end.
+__host__ __device__ inline void copy_piece(piece const& p, std::uint32_t part, std::uint32_t parts,
+                                           std::uint32_t lane) {
+    auto const together = reinterpret_cast<std::uintptr_t>(p.dst) | reinterpret_cast<std::uintptr_t>(p.src);
+    for (std::uint64_t at = part * piece_list::segment; at < p.bytes; at += parts * piece_list::segment) {
+        auto* const to = static_cast<std::byte*>(p.dst) + at;
+        auto const* const from = static_cast<std::byte const*>(p.src) + at;
+        std::uint64_t const left = p.bytes - at;
+        auto const n = static_cast<std::uint32_t>(left < piece_list::segment ? left : piece_list::segment);
+        std::uint32_t const in_words = together % 8 == 0 ? n / 16 * 16 : together % 4 == 0 ? n / 4 * 4 : 0;
+        if (together % 16 == 0) copy_words<word_16>(to, from, n / 16, lane);
+        else if (together % 8 == 0) copy_words<std::uint64_t>(to, from, n / 16 * 2, lane);
+        else if (together % 4 == 0) copy_words<std::uint32_t>(to, from, n / 4, lane);
+        copy_words<std::uint8_t>(to + in_words, from + in_words, n - in_words, lane);
+    }
+}
+
 /// One tile: rows run along the source's fastest dimension, columns along the destination's.
 template <class Word, bool Vector>
 struct tile {

@@ -7,29 +7,46 @@
 #include <ferry/cuda/detail/pack_job.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/piece.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/copy_plan.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 
 namespace ferry::inline v0::cuda::detail {
 
-/// A stream that is being captured cannot be asked for its device: that must be the current one.
+/// Makes the device of a stream current. A stream that is being captured cannot be asked: its device must be the
+/// current one.
+class pack_place {
+   public:
+    pack_place(stream_ref on, char const* api) {
+        if (on.get() == nullptr)
+            ferry::detail::fail(
+                errc::stream, api,
+                message{"the stream is a null handle: say stream_ref::legacy_default() or per_thread_default() (R44)"});
+        if (on.get() == cudaStreamLegacy || on.get() == cudaStreamPerThread) return;
+        if (capture_of(on.get()) == 0) current_.emplace(device_of_free(stream_token::cuda(on.get())));
+    }
+
+   private:
+    std::optional<device_guard> current_;
+};
+
+inline void launch(void const* kernel, dim3 blocks, void* argument, cudaStream_t s) {
+    void* parameters[] = {argument};
+    check(cudaLaunchKernel(kernel, blocks, dim3{pack_threads, 1, 1}, parameters, 0, s), "cudaLaunchKernel");
+}
+
 /// `kernel_of(job)` gives what cudaLaunchKernel takes: the address of a __global__ function, or a cudaKernel_t.
 template <class KernelOf>
 void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref on, KernelOf kernel_of,
                  char const* api) {
     if (plan.kind == copy_kind::empty) return;
-    if (on.get() == nullptr)
-        ferry::detail::fail(
-            errc::stream, api,
-            message{"the stream is a null handle: say stream_ref::legacy_default() or per_thread_default() (R44)"});
+    pack_place const here{on, api};
     cudaStream_t const s = on.get();
-    std::optional<device_guard> current;
-    if (s != cudaStreamLegacy && s != cudaStreamPerThread) {
-        if (capture_of(s) == 0) current.emplace(device_of_free(stream_token::cuda(s)));
-    }
     if (plan.kind == copy_kind::contiguous) {
         check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + plan.dst_offset,
                               static_cast<std::byte const*>(src) + plan.src_offset, static_cast<std::size_t>(plan.unit),
@@ -39,9 +56,34 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     }
     pack_job job;
     make_pack_job(plan, dst, src, job);
-    void* parameters[] = {&job.arguments};
-    check(cudaLaunchKernel(kernel_of(job), dim3{job.blocks, 1, 1}, dim3{pack_threads, 1, 1}, parameters, 0, s),
-          "cudaLaunchKernel");
+    launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
+}
+
+/// As many launches as the pieces take. `kernel()` gives what cudaLaunchKernel takes.
+template <class Kernel>
+void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, char const* api) {
+    pack_place const here{on, api};
+    piece_list list;
+    bool is_queued = false;
+    try {
+        for (auto p = pieces.begin(); p != pieces.end();) {
+            std::size_t largest = 0;
+            for (list.count = 0; p != pieces.end() && list.count < piece_list::most; ++p) {
+                if (p->bytes == 0) continue;
+                list.pieces[list.count++] = *p;
+                largest = std::max(largest, p->bytes);
+            }
+            if (list.count == 0) break;
+            auto const segments = std::min((largest - 1) / piece_list::segment + 1, std::size_t{1024});
+            launch(kernel(), dim3{(list.count - 1) / pack_warps + 1, static_cast<unsigned>(segments), 1}, &list,
+                   on.get());
+            is_queued = true;
+        }
+    } catch (...) {
+        beside_captures const quietly;
+        if (is_queued) ignore(cudaStreamSynchronize(on.get()));  // the memory may be freed
+        throw;
+    }
 }
 
 }  // namespace ferry::inline v0::cuda::detail

@@ -6893,4 +6893,589 @@ ret;
 }
 )ptx";
 
+inline constexpr char pack_ptx_pieces[] = R"ptx(.version 9.0
+.target sm_75
+.address_size 64
+.visible .entry ferry_pieces(
+.param .align 8 .b8 ferry_pieces_param_0[24584]
+)
+.maxntid 256, 1, 1
+{
+.reg .pred %p<123>;
+.reg .b16 %rs<54>;
+.reg .b32 %r<157>;
+.reg .b64 %rd<337>;
+mov.u32 %r85, %ctaid.x;
+shl.b32 %r86, %r85, 3;
+mov.u32 %r1, %tid.x;
+shr.u32 %r87, %r1, 5;
+add.s32 %r130, %r86, %r87;
+ld.param.u32 %r3, [ferry_pieces_param_0];
+setp.ge.u32 %p1, %r130, %r3;
+@%p1 bra $L__BB0_175;
+mov.u32 %r88, %ctaid.y;
+mul.wide.u32 %rd1, %r88, 8192;
+mov.u32 %r89, %nctaid.y;
+mul.wide.u32 %rd2, %r89, 8192;
+and.b32 %r4, %r1, 31;
+cvt.u64.u32 %rd3, %r4;
+or.b32 %r5, %r4, 32;
+or.b32 %r6, %r4, 64;
+or.b32 %r7, %r4, 96;
+or.b32 %r8, %r4, 128;
+$L__BB0_2:
+mov.b64 %rd225, ferry_pieces_param_0;
+mul.wide.u32 %rd140, %r130, 24;
+add.s64 %rd141, %rd225, %rd140;
+add.s64 %rd4, %rd141, 8;
+ld.param.u64 %rd7, [%rd141+24];
+setp.ge.u64 %p2, %rd1, %rd7;
+@%p2 bra $L__BB0_174;
+ld.param.u64 %rd143, [%rd4];
+mov.u64 %rd272, 0;
+cvta.to.global.u64 %rd8, %rd143;
+ld.param.u64 %rd144, [%rd4+8];
+cvta.to.global.u64 %rd9, %rd144;
+mov.u64 %rd273, %rd1;
+$L__BB0_4:
+mul.wide.u32 %rd232, %r130, 24;
+add.s64 %rd231, %rd225, %rd232;
+ld.param.u64 %rd230, [%rd231+24];
+not.b64 %rd229, %rd230;
+add.s64 %rd228, %rd1, %rd229;
+ld.param.u64 %rd227, [%rd231+8];
+ld.param.u64 %rd226, [%rd231+16];
+mov.u32 %r115, %tid.x;
+mul.lo.s64 %rd146, %rd2, %rd272;
+add.s64 %rd147, %rd1, %rd146;
+add.s64 %rd13, %rd9, %rd147;
+add.s64 %rd14, %rd8, %rd147;
+or.b64 %rd15, %rd226, %rd227;
+and.b64 %rd148, %rd15, 15;
+setp.eq.s64 %p3, %rd148, 0;
+add.s64 %rd149, %rd228, %rd146;
+max.u64 %rd150, %rd149, -8193;
+cvt.u32.u64 %r90, %rd150;
+not.b32 %r91, %r90;
+shr.u32 %r92, %r91, 4;
+not.b32 %r94, %r115;
+or.b32 %r95, %r94, -32;
+add.s32 %r10, %r92, %r95;
+add.s32 %r11, %r10, %r92;
+shr.u32 %r96, %r91, 2;
+add.s32 %r12, %r96, %r95;
+sub.s64 %rd151, %rd230, %rd273;
+min.u64 %rd152, %rd151, 8192;
+cvt.u32.u64 %r13, %rd152;
+@%p3 bra $L__BB0_105;
+and.b64 %rd154, %rd15, 7;
+setp.eq.s64 %p4, %rd154, 0;
+@%p4 bra $L__BB0_56;
+and.b64 %rd156, %rd15, 3;
+setp.ne.s64 %p5, %rd156, 0;
+@%p5 bra $L__BB0_154;
+shr.u32 %r14, %r13, 2;
+setp.ge.u32 %p6, %r4, %r14;
+@%p6 bra $L__BB0_154;
+and.b32 %r98, %r12, 128;
+setp.ne.s32 %p7, %r98, 0;
+mov.u32 %r138, %r4;
+@%p7 bra $L__BB0_21;
+shl.b64 %rd157, %rd3, 2;
+add.s64 %rd16, %rd13, %rd157;
+ld.global.u32 %r144, [%rd16];
+setp.ge.u32 %p8, %r5, %r14;
+@%p8 bra $L__BB0_11;
+shl.b64 %rd254, %rd3, 2;
+add.s64 %rd253, %rd13, %rd254;
+ld.global.u32 %r145, [%rd253+128];
+$L__BB0_11:
+setp.ge.u32 %p9, %r6, %r14;
+@%p9 bra $L__BB0_13;
+shl.b64 %rd252, %rd3, 2;
+add.s64 %rd251, %rd13, %rd252;
+ld.global.u32 %r146, [%rd251+256];
+$L__BB0_13:
+setp.ge.u32 %p10, %r7, %r14;
+@%p10 bra $L__BB0_15;
+shl.b64 %rd250, %rd3, 2;
+add.s64 %rd249, %rd13, %rd250;
+ld.global.u32 %r147, [%rd249+384];
+$L__BB0_15:
+setp.ge.u32 %p111, %r5, %r14;
+shl.b64 %rd248, %rd3, 2;
+add.s64 %rd17, %rd14, %rd248;
+st.global.u32 [%rd17], %r144;
+@%p111 bra $L__BB0_17;
+shl.b64 %rd260, %rd3, 2;
+add.s64 %rd259, %rd14, %rd260;
+st.global.u32 [%rd259+128], %r145;
+$L__BB0_17:
+setp.ge.u32 %p112, %r6, %r14;
+@%p112 bra $L__BB0_19;
+shl.b64 %rd258, %rd3, 2;
+add.s64 %rd257, %rd14, %rd258;
+st.global.u32 [%rd257+256], %r146;
+$L__BB0_19:
+setp.ge.u32 %p113, %r7, %r14;
+mov.u32 %r138, %r8;
+@%p113 bra $L__BB0_21;
+shl.b64 %rd256, %rd3, 2;
+add.s64 %rd255, %rd14, %rd256;
+st.global.u32 [%rd255+384], %r147;
+mov.u32 %r138, %r8;
+$L__BB0_21:
+and.b32 %r102, %r12, -128;
+setp.eq.s32 %p14, %r102, 0;
+@%p14 bra $L__BB0_154;
+mul.wide.u32 %rd159, %r138, 4;
+add.s64 %rd274, %rd13, %rd159;
+add.s64 %rd275, %rd14, %rd159;
+$L__BB0_23:
+setp.ge.u32 %p15, %r138, %r14;
+@%p15 bra $L__BB0_25;
+ld.global.u32 %r144, [%rd274];
+$L__BB0_25:
+add.s32 %r34, %r138, 32;
+setp.ge.u32 %p16, %r34, %r14;
+@%p16 bra $L__BB0_27;
+ld.global.u32 %r145, [%rd274+128];
+$L__BB0_27:
+add.s32 %r37, %r34, 32;
+setp.ge.u32 %p17, %r37, %r14;
+@%p17 bra $L__BB0_29;
+ld.global.u32 %r146, [%rd274+256];
+$L__BB0_29:
+add.s32 %r40, %r37, 32;
+setp.ge.u32 %p18, %r40, %r14;
+@%p18 bra $L__BB0_31;
+ld.global.u32 %r147, [%rd274+384];
+$L__BB0_31:
+@%p15 bra $L__BB0_33;
+st.global.u32 [%rd275], %r144;
+$L__BB0_33:
+@%p16 bra $L__BB0_35;
+st.global.u32 [%rd275+128], %r145;
+$L__BB0_35:
+@%p17 bra $L__BB0_37;
+st.global.u32 [%rd275+256], %r146;
+$L__BB0_37:
+@%p18 bra $L__BB0_39;
+st.global.u32 [%rd275+384], %r147;
+$L__BB0_39:
+add.s32 %r43, %r40, 32;
+setp.ge.u32 %p23, %r43, %r14;
+@%p23 bra $L__BB0_41;
+ld.global.u32 %r144, [%rd274+512];
+$L__BB0_41:
+add.s32 %r46, %r43, 32;
+setp.ge.u32 %p24, %r46, %r14;
+@%p24 bra $L__BB0_43;
+ld.global.u32 %r145, [%rd274+640];
+$L__BB0_43:
+add.s32 %r49, %r46, 32;
+setp.ge.u32 %p25, %r49, %r14;
+@%p25 bra $L__BB0_45;
+ld.global.u32 %r146, [%rd274+768];
+$L__BB0_45:
+add.s32 %r52, %r49, 32;
+setp.ge.u32 %p26, %r52, %r14;
+@%p26 bra $L__BB0_47;
+ld.global.u32 %r147, [%rd274+896];
+$L__BB0_47:
+@%p23 bra $L__BB0_49;
+st.global.u32 [%rd275+512], %r144;
+$L__BB0_49:
+@%p24 bra $L__BB0_51;
+st.global.u32 [%rd275+640], %r145;
+$L__BB0_51:
+@%p25 bra $L__BB0_53;
+st.global.u32 [%rd275+768], %r146;
+$L__BB0_53:
+@%p26 bra $L__BB0_55;
+st.global.u32 [%rd275+896], %r147;
+$L__BB0_55:
+add.s64 %rd275, %rd275, 1024;
+add.s64 %rd274, %rd274, 1024;
+add.s32 %r138, %r52, 32;
+setp.lt.u32 %p31, %r138, %r14;
+@%p31 bra $L__BB0_23;
+bra.uni $L__BB0_154;
+$L__BB0_105:
+shr.u32 %r67, %r13, 4;
+setp.ge.u32 %p58, %r4, %r67;
+@%p58 bra $L__BB0_154;
+and.b32 %r106, %r10, 128;
+setp.ne.s32 %p59, %r106, 0;
+mov.u32 %r154, %r4;
+@%p59 bra $L__BB0_119;
+shl.b64 %rd169, %rd3, 4;
+add.s64 %rd63, %rd13, %rd169;
+ld.global.v2.u64 {%rd322, %rd321}, [%rd63];
+setp.ge.u32 %p60, %r5, %r67;
+@%p60 bra $L__BB0_109;
+shl.b64 %rd271, %rd3, 4;
+add.s64 %rd270, %rd13, %rd271;
+ld.global.v2.u64 {%rd324, %rd323}, [%rd270+512];
+$L__BB0_109:
+setp.ge.u32 %p61, %r6, %r67;
+@%p61 bra $L__BB0_111;
+shl.b64 %rd269, %rd3, 4;
+add.s64 %rd268, %rd13, %rd269;
+ld.global.v2.u64 {%rd326, %rd325}, [%rd268+1024];
+$L__BB0_111:
+setp.ge.u32 %p62, %r7, %r67;
+@%p62 bra $L__BB0_113;
+shl.b64 %rd247, %rd3, 4;
+add.s64 %rd246, %rd13, %rd247;
+ld.global.v2.u64 {%rd328, %rd327}, [%rd246+1536];
+$L__BB0_113:
+setp.ge.u32 %p102, %r5, %r67;
+shl.b64 %rd233, %rd3, 4;
+add.s64 %rd78, %rd14, %rd233;
+st.global.v2.u64 [%rd78], {%rd322, %rd321};
+@%p102 bra $L__BB0_115;
+shl.b64 %rd239, %rd3, 4;
+add.s64 %rd238, %rd14, %rd233;
+st.global.v2.u64 [%rd238+512], {%rd324, %rd323};
+$L__BB0_115:
+setp.ge.u32 %p98, %r6, %r67;
+@%p98 bra $L__BB0_117;
+shl.b64 %rd237, %rd3, 4;
+add.s64 %rd236, %rd14, %rd233;
+st.global.v2.u64 [%rd236+1024], {%rd326, %rd325};
+$L__BB0_117:
+setp.ge.u32 %p99, %r7, %r67;
+mov.u32 %r154, %r8;
+@%p99 bra $L__BB0_119;
+shl.b64 %rd235, %rd3, 4;
+add.s64 %rd234, %rd14, %rd233;
+st.global.v2.u64 [%rd234+1536], {%rd328, %rd327};
+mov.u32 %r154, %r8;
+$L__BB0_119:
+and.b32 %r107, %r10, -128;
+setp.eq.s32 %p66, %r107, 0;
+@%p66 bra $L__BB0_154;
+mul.wide.u32 %rd181, %r154, 16;
+add.s64 %rd319, %rd13, %rd181;
+add.s64 %rd320, %rd14, %rd181;
+$L__BB0_121:
+setp.ge.u32 %p67, %r154, %r67;
+@%p67 bra $L__BB0_123;
+ld.global.v2.u64 {%rd322, %rd321}, [%rd319];
+$L__BB0_123:
+add.s32 %r70, %r154, 32;
+setp.ge.u32 %p68, %r70, %r67;
+@%p68 bra $L__BB0_125;
+ld.global.v2.u64 {%rd324, %rd323}, [%rd319+512];
+$L__BB0_125:
+add.s32 %r71, %r154, 64;
+setp.ge.u32 %p69, %r71, %r67;
+@%p69 bra $L__BB0_127;
+ld.global.v2.u64 {%rd326, %rd325}, [%rd319+1024];
+$L__BB0_127:
+add.s32 %r72, %r154, 96;
+setp.ge.u32 %p70, %r72, %r67;
+@%p70 bra $L__BB0_129;
+ld.global.v2.u64 {%rd328, %rd327}, [%rd319+1536];
+$L__BB0_129:
+setp.ge.u32 %p103, %r154, %r67;
+@%p103 bra $L__BB0_131;
+st.global.v2.u64 [%rd320], {%rd322, %rd321};
+$L__BB0_131:
+add.s32 %r116, %r154, 32;
+setp.ge.u32 %p104, %r116, %r67;
+@%p104 bra $L__BB0_133;
+st.global.v2.u64 [%rd320+512], {%rd324, %rd323};
+$L__BB0_133:
+add.s32 %r117, %r154, 64;
+setp.ge.u32 %p105, %r117, %r67;
+@%p105 bra $L__BB0_135;
+st.global.v2.u64 [%rd320+1024], {%rd326, %rd325};
+$L__BB0_135:
+add.s32 %r118, %r154, 96;
+setp.ge.u32 %p106, %r118, %r67;
+@%p106 bra $L__BB0_137;
+st.global.v2.u64 [%rd320+1536], {%rd328, %rd327};
+$L__BB0_137:
+add.s32 %r73, %r154, 128;
+setp.ge.u32 %p75, %r73, %r67;
+@%p75 bra $L__BB0_139;
+ld.global.v2.u64 {%rd322, %rd321}, [%rd319+2048];
+$L__BB0_139:
+add.s32 %r74, %r154, 160;
+setp.ge.u32 %p76, %r74, %r67;
+@%p76 bra $L__BB0_141;
+ld.global.v2.u64 {%rd324, %rd323}, [%rd319+2560];
+$L__BB0_141:
+add.s32 %r75, %r154, 192;
+setp.ge.u32 %p77, %r75, %r67;
+@%p77 bra $L__BB0_143;
+ld.global.v2.u64 {%rd326, %rd325}, [%rd319+3072];
+$L__BB0_143:
+add.s32 %r76, %r154, 224;
+setp.ge.u32 %p78, %r76, %r67;
+@%p78 bra $L__BB0_145;
+ld.global.v2.u64 {%rd328, %rd327}, [%rd319+3584];
+$L__BB0_145:
+add.s32 %r119, %r154, 128;
+setp.ge.u32 %p107, %r119, %r67;
+@%p107 bra $L__BB0_147;
+st.global.v2.u64 [%rd320+2048], {%rd322, %rd321};
+$L__BB0_147:
+add.s32 %r120, %r154, 160;
+setp.ge.u32 %p108, %r120, %r67;
+@%p108 bra $L__BB0_149;
+st.global.v2.u64 [%rd320+2560], {%rd324, %rd323};
+$L__BB0_149:
+add.s32 %r121, %r154, 192;
+setp.ge.u32 %p109, %r121, %r67;
+@%p109 bra $L__BB0_151;
+st.global.v2.u64 [%rd320+3072], {%rd326, %rd325};
+$L__BB0_151:
+add.s32 %r122, %r154, 224;
+setp.ge.u32 %p110, %r122, %r67;
+@%p110 bra $L__BB0_153;
+st.global.v2.u64 [%rd320+3584], {%rd328, %rd327};
+$L__BB0_153:
+add.s64 %rd320, %rd320, 4096;
+add.s64 %rd319, %rd319, 4096;
+add.s32 %r154, %r154, 256;
+setp.lt.u32 %p83, %r154, %r67;
+@%p83 bra $L__BB0_121;
+bra.uni $L__BB0_154;
+$L__BB0_56:
+shr.u32 %r103, %r13, 3;
+and.b32 %r56, %r103, 2046;
+setp.ge.u32 %p32, %r4, %r56;
+@%p32 bra $L__BB0_154;
+and.b32 %r104, %r11, 128;
+setp.ne.s32 %p33, %r104, 0;
+mov.u32 %r152, %r4;
+@%p33 bra $L__BB0_70;
+shl.b64 %rd162, %rd3, 3;
+add.s64 %rd24, %rd13, %rd162;
+ld.global.u64 %rd289, [%rd24];
+setp.ge.u32 %p34, %r5, %r56;
+@%p34 bra $L__BB0_60;
+shl.b64 %rd267, %rd3, 3;
+add.s64 %rd266, %rd13, %rd267;
+ld.global.u64 %rd290, [%rd266+256];
+$L__BB0_60:
+setp.ge.u32 %p35, %r6, %r56;
+@%p35 bra $L__BB0_62;
+shl.b64 %rd265, %rd3, 3;
+add.s64 %rd264, %rd13, %rd265;
+ld.global.u64 %rd291, [%rd264+512];
+$L__BB0_62:
+setp.ge.u32 %p36, %r7, %r56;
+@%p36 bra $L__BB0_64;
+shl.b64 %rd263, %rd3, 3;
+add.s64 %rd262, %rd13, %rd263;
+ld.global.u64 %rd292, [%rd262+768];
+$L__BB0_64:
+setp.ge.u32 %p114, %r5, %r56;
+shl.b64 %rd261, %rd3, 3;
+add.s64 %rd32, %rd14, %rd261;
+st.global.u64 [%rd32], %rd289;
+@%p114 bra $L__BB0_66;
+shl.b64 %rd245, %rd3, 3;
+add.s64 %rd244, %rd14, %rd245;
+st.global.u64 [%rd244+256], %rd290;
+$L__BB0_66:
+setp.ge.u32 %p100, %r6, %r56;
+@%p100 bra $L__BB0_68;
+shl.b64 %rd243, %rd3, 3;
+add.s64 %rd242, %rd14, %rd243;
+st.global.u64 [%rd242+512], %rd291;
+$L__BB0_68:
+setp.ge.u32 %p101, %r7, %r56;
+mov.u32 %r152, %r8;
+@%p101 bra $L__BB0_70;
+shl.b64 %rd241, %rd3, 3;
+add.s64 %rd240, %rd14, %rd241;
+st.global.u64 [%rd240+768], %rd292;
+mov.u32 %r152, %r8;
+$L__BB0_70:
+and.b32 %r105, %r11, -128;
+setp.eq.s32 %p40, %r105, 0;
+@%p40 bra $L__BB0_154;
+mul.wide.u32 %rd166, %r152, 8;
+add.s64 %rd287, %rd13, %rd166;
+add.s64 %rd288, %rd14, %rd166;
+$L__BB0_72:
+setp.ge.u32 %p41, %r152, %r56;
+@%p41 bra $L__BB0_74;
+ld.global.u64 %rd289, [%rd287];
+$L__BB0_74:
+add.s32 %r59, %r152, 32;
+setp.ge.u32 %p42, %r59, %r56;
+@%p42 bra $L__BB0_76;
+ld.global.u64 %rd290, [%rd287+256];
+$L__BB0_76:
+add.s32 %r60, %r152, 64;
+setp.ge.u32 %p43, %r60, %r56;
+@%p43 bra $L__BB0_78;
+ld.global.u64 %rd291, [%rd287+512];
+$L__BB0_78:
+add.s32 %r61, %r152, 96;
+setp.ge.u32 %p44, %r61, %r56;
+@%p44 bra $L__BB0_80;
+ld.global.u64 %rd292, [%rd287+768];
+$L__BB0_80:
+setp.ge.u32 %p115, %r152, %r56;
+@%p115 bra $L__BB0_82;
+st.global.u64 [%rd288], %rd289;
+$L__BB0_82:
+add.s32 %r123, %r152, 32;
+setp.ge.u32 %p116, %r123, %r56;
+@%p116 bra $L__BB0_84;
+st.global.u64 [%rd288+256], %rd290;
+$L__BB0_84:
+add.s32 %r124, %r152, 64;
+setp.ge.u32 %p117, %r124, %r56;
+@%p117 bra $L__BB0_86;
+st.global.u64 [%rd288+512], %rd291;
+$L__BB0_86:
+add.s32 %r125, %r152, 96;
+setp.ge.u32 %p118, %r125, %r56;
+@%p118 bra $L__BB0_88;
+st.global.u64 [%rd288+768], %rd292;
+$L__BB0_88:
+add.s32 %r62, %r152, 128;
+setp.ge.u32 %p49, %r62, %r56;
+@%p49 bra $L__BB0_90;
+ld.global.u64 %rd289, [%rd287+1024];
+$L__BB0_90:
+add.s32 %r63, %r152, 160;
+setp.ge.u32 %p50, %r63, %r56;
+@%p50 bra $L__BB0_92;
+ld.global.u64 %rd290, [%rd287+1280];
+$L__BB0_92:
+add.s32 %r64, %r152, 192;
+setp.ge.u32 %p51, %r64, %r56;
+@%p51 bra $L__BB0_94;
+ld.global.u64 %rd291, [%rd287+1536];
+$L__BB0_94:
+add.s32 %r65, %r152, 224;
+setp.ge.u32 %p52, %r65, %r56;
+@%p52 bra $L__BB0_96;
+ld.global.u64 %rd292, [%rd287+1792];
+$L__BB0_96:
+add.s32 %r126, %r152, 128;
+setp.ge.u32 %p119, %r126, %r56;
+@%p119 bra $L__BB0_98;
+st.global.u64 [%rd288+1024], %rd289;
+$L__BB0_98:
+add.s32 %r127, %r152, 160;
+setp.ge.u32 %p120, %r127, %r56;
+@%p120 bra $L__BB0_100;
+st.global.u64 [%rd288+1280], %rd290;
+$L__BB0_100:
+add.s32 %r128, %r152, 192;
+setp.ge.u32 %p121, %r128, %r56;
+@%p121 bra $L__BB0_102;
+st.global.u64 [%rd288+1536], %rd291;
+$L__BB0_102:
+add.s32 %r129, %r152, 224;
+setp.ge.u32 %p122, %r129, %r56;
+@%p122 bra $L__BB0_104;
+st.global.u64 [%rd288+1792], %rd292;
+$L__BB0_104:
+add.s64 %rd288, %rd288, 2048;
+add.s64 %rd287, %rd287, 2048;
+add.s32 %r152, %r152, 256;
+setp.lt.u32 %p57, %r152, %r56;
+@%p57 bra $L__BB0_72;
+$L__BB0_154:
+and.b32 %r108, %r13, 16380;
+and.b64 %rd198, %rd15, 3;
+setp.eq.s64 %p84, %rd198, 0;
+selp.b32 %r109, %r108, 0, %p84;
+and.b32 %r110, %r13, 16368;
+and.b64 %rd199, %rd15, 7;
+setp.eq.s64 %p85, %rd199, 0;
+selp.b32 %r111, %r110, %r109, %p85;
+cvt.u64.u32 %rd200, %r111;
+add.s64 %rd135, %rd273, %rd200;
+sub.s32 %r78, %r13, %r111;
+setp.ge.u32 %p86, %r4, %r78;
+@%p86 bra $L__BB0_173;
+mov.u32 %r156, %r4;
+$L__BB0_156:
+setp.ge.u32 %p87, %r156, %r78;
+@%p87 bra $L__BB0_158;
+cvt.u64.u32 %rd201, %r156;
+add.s64 %rd202, %rd135, %rd201;
+add.s64 %rd203, %rd9, %rd202;
+ld.global.u8 %rs42, [%rd203];
+$L__BB0_158:
+add.s32 %r80, %r156, 32;
+setp.ge.u32 %p88, %r80, %r78;
+@%p88 bra $L__BB0_160;
+cvt.u64.u32 %rd204, %r80;
+add.s64 %rd205, %rd135, %rd204;
+add.s64 %rd206, %rd9, %rd205;
+ld.global.u8 %rs43, [%rd206];
+$L__BB0_160:
+add.s32 %r81, %r156, 64;
+setp.ge.u32 %p89, %r81, %r78;
+@%p89 bra $L__BB0_162;
+cvt.u64.u32 %rd207, %r81;
+add.s64 %rd208, %rd135, %rd207;
+add.s64 %rd209, %rd9, %rd208;
+ld.global.u8 %rs44, [%rd209];
+$L__BB0_162:
+add.s32 %r82, %r156, 96;
+setp.ge.u32 %p90, %r82, %r78;
+@%p90 bra $L__BB0_164;
+cvt.u64.u32 %rd210, %r82;
+add.s64 %rd211, %rd135, %rd210;
+add.s64 %rd212, %rd9, %rd211;
+ld.global.u8 %rs45, [%rd212];
+$L__BB0_164:
+@%p87 bra $L__BB0_166;
+cvt.u64.u32 %rd213, %r156;
+add.s64 %rd214, %rd135, %rd213;
+add.s64 %rd215, %rd8, %rd214;
+st.global.u8 [%rd215], %rs42;
+$L__BB0_166:
+@%p88 bra $L__BB0_168;
+cvt.u64.u32 %rd216, %r80;
+add.s64 %rd217, %rd135, %rd216;
+add.s64 %rd218, %rd8, %rd217;
+st.global.u8 [%rd218], %rs43;
+$L__BB0_168:
+@%p89 bra $L__BB0_170;
+cvt.u64.u32 %rd219, %r81;
+add.s64 %rd220, %rd135, %rd219;
+add.s64 %rd221, %rd8, %rd220;
+st.global.u8 [%rd221], %rs44;
+$L__BB0_170:
+@%p90 bra $L__BB0_172;
+cvt.u64.u32 %rd222, %r82;
+add.s64 %rd223, %rd135, %rd222;
+add.s64 %rd224, %rd8, %rd223;
+st.global.u8 [%rd224], %rs45;
+$L__BB0_172:
+add.s32 %r156, %r156, 128;
+setp.lt.u32 %p95, %r156, %r78;
+@%p95 bra $L__BB0_156;
+$L__BB0_173:
+add.s64 %rd273, %rd273, %rd2;
+setp.lt.u64 %p96, %rd273, %rd7;
+add.s64 %rd272, %rd272, 1;
+@%p96 bra $L__BB0_4;
+$L__BB0_174:
+ld.param.u32 %r114, [ferry_pieces_param_0];
+mov.u32 %r112, %nctaid.x;
+shl.b32 %r113, %r112, 3;
+add.s32 %r130, %r130, %r113;
+setp.lt.u32 %p97, %r130, %r114;
+@%p97 bra $L__BB0_2;
+$L__BB0_175:
+ret;
+}
+)ptx";
+
 }  // namespace ferry::inline v0::cuda::detail
