@@ -137,6 +137,7 @@ TEST_CASE("copy: what a back end has queued is there when it returns, pinned or 
                 copy(copier);
                 for (bool const is_plain : {false, true}) {
                     fill(from.first(), poison, from.size() * sizeof(float));
+                    fill(to.first(), poison, to.size() * sizeof(float));
                     gate closed{s.get()};
                     iota(from.first(), from.size(), s.get());
                     opener const later{closed, std::chrono::milliseconds{20}};
