@@ -214,7 +214,7 @@ void bench_pieces(world const& w, cuda::copier& copier) {
                      wait();
                  },
                  [&] {
-                     cuda::pack(pieces, w.s);
+                     cuda::pack_pieces(pieces, w.s);
                      wait();
                  },
                  [&] {

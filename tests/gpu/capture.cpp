@@ -204,6 +204,29 @@ TEST_CASE("cuda capture: memory of a pool given back while its stream is capture
     CHECK(left_no_error());
 }
 
+TEST_CASE("cuda capture: scattered pieces are captured as they are, and a graph repeats them") {
+    test_stream const s;
+    constexpr std::size_t count = 1500;  // two launches
+    auto const from = make_array(gpu, ferry::already_ready, {count}), to = make_poisoned(gpu, {count});
+    std::vector<ferry::cuda::piece> pieces;
+    for (std::size_t i = 0; i < count; ++i) pieces.push_back({to.first() + i, from.first() + i, sizeof(float)});
+    ferry::cuda::pack_pieces(pieces, s.get());  // loads the kernel
+    s.finish();
+    fill(to.first(), poison, count * sizeof(float));
+    must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal));
+    ferry::cuda::pack_pieces(pieces, s.get());
+    cudaGraph_t graph = nullptr;
+    must(cudaStreamEndCapture(s.get(), &graph), "cudaStreamEndCapture");
+    pieces.clear();
+    cudaGraphExec_t exec = nullptr;
+    must(cudaGraphInstantiate(&exec, graph, 0));
+    must(cudaGraphLaunch(exec, s.get()));
+    s.finish();
+    CHECK(is_iota(read(to.first(), count)));
+    must(cudaGraphExecDestroy(exec));
+    must(cudaGraphDestroy(graph));
+}
+
 TEST_CASE("cuda capture: pack is captured, on the current device, and a graph repeats it") {
     test_stream const s;
     auto const from = make_array(gpu, ferry::already_ready, {30, 40});

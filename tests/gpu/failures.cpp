@@ -310,10 +310,10 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              ferry::cuda::copy_batch(only, stream_token::cuda_legacy_default());
              must(cudaStreamSynchronize(cudaStreamLegacy));
          }},
-        {"pack of pieces", nullptr,
+        {"pack_pieces", nullptr,
          [&](auto*) {
              ferry::cuda::piece const only[] = {{locked.first(), source.first(), 400}};
-             ferry::cuda::pack(only, ours.get());
+             ferry::cuda::pack_pieces(only, ours.get());
              ours.finish();
          }},
         {"order", nullptr, [&](auto*) { ferry::cuda::order(theirs.token(), ours.token()); }},

@@ -29,11 +29,11 @@ using pieces_packer = void (*)(std::span<ferry::cuda::piece const>, ferry::cuda:
 
 struct by_ptx {
     static constexpr packer pack = ferry::cuda::pack;
-    static constexpr pieces_packer pack_pieces = ferry::cuda::pack;
+    static constexpr pieces_packer pack_pieces = ferry::cuda::pack_pieces;
 };
 struct compiled {
     static constexpr packer pack = ferry::cuda::pack_compiled;
-    static constexpr pieces_packer pack_pieces = ferry::cuda::pack_compiled;
+    static constexpr pieces_packer pack_pieces = ferry::cuda::pack_pieces_compiled;
 };
 
 std::byte* bytes_of(device_buffer const& b) { return static_cast<std::byte*>(b.data()); }
@@ -77,6 +77,19 @@ void check_pair(support::layout const& to, support::layout const& from, ferry::d
 
 __host__ __device__ std::uint8_t value_at(std::int64_t i) {
     return static_cast<std::uint8_t>((static_cast<std::uint64_t>(i) * 2654435761u >> 13) % 251);
+}
+
+__global__ void fill_numbered(std::uint8_t* p, std::int64_t count) {
+    for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count;
+         i += std::int64_t{blockDim.x} * gridDim.x)
+        p[i] = value_at(i);
+}
+
+/// Bytes that are not those from `first` on.
+__global__ void count_other(std::uint8_t const* p, std::int64_t first, std::int64_t count, unsigned long long* others) {
+    for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count;
+         i += std::int64_t{blockDim.x} * gridDim.x)
+        if (p[i] != value_at(first + i)) atomicAdd(others, 1ull);
 }
 
 __global__ void fill_every_other(std::uint8_t* p, std::int64_t count) {
@@ -265,24 +278,26 @@ TEST_CASE_TEMPLATE("scattered pieces of device and pinned memory are copied, and
 
 TEST_CASE_TEMPLATE("pieces of gigabytes and of bytes in one call [large]", Packer, by_ptx, compiled) {
     ferry::cuda::stream const s;
-    constexpr std::size_t large = (std::size_t{5} << 30) + 3;
-    device_buffer const src{large + 64}, dst{large + 64};
-    ferry::cuda::check(cudaMemsetAsync(src.data(), 0x5a, large + 64, s.get()), "cudaMemsetAsync");
-    ferry::cuda::check(cudaMemsetAsync(dst.data(), 0, large + 64, s.get()), "cudaMemsetAsync");
-    ferry::cuda::piece const pieces[] = {{bytes_of(dst) + large + 8, bytes_of(src) + 5, 7},
+    constexpr std::size_t large = (std::size_t{5} << 30) + 3, all = large + 64, small_to = large + 8, small_from = 5;
+    device_buffer const src{all}, dst{all}, wrong{sizeof(unsigned long long)};
+    fill_numbered<<<512, 256, 0, s.get()>>>(static_cast<std::uint8_t*>(src.data()), all);
+    ferry::cuda::check(cudaGetLastError(), "fill_numbered");
+    ferry::cuda::check(cudaMemsetAsync(dst.data(), 0xff, all, s.get()), "cudaMemsetAsync");
+    ferry::cuda::check(cudaMemsetAsync(wrong.data(), 0, wrong.size(), s.get()), "cudaMemsetAsync");
+    ferry::cuda::piece const pieces[] = {{bytes_of(dst) + small_to, bytes_of(src) + small_from, 7},
                                          {dst.data(), src.data(), large}};
     Packer::pack_pieces(std::span{pieces}, s);
-    std::vector<std::uint8_t> got(1 << 20);
-    for (std::size_t at = 0; at < large + 64; at += got.size()) {
-        auto const n = std::min(got.size(), large + 64 - at);
-        to_host(got.data(), bytes_of(dst) + at, n, s);
-        std::size_t wrong = 0;
-        for (std::size_t i = 0; i < n; ++i) {
-            bool const is_written = at + i < large || (at + i >= large + 8 && at + i < large + 15);
-            wrong += got[i] != (is_written ? 0x5a : 0);
-        }
-        CHECK(wrong == 0);
-    }
+    auto* const count = static_cast<unsigned long long*>(wrong.data());
+    auto const* const got = static_cast<std::uint8_t const*>(dst.data());
+    count_other<<<512, 256, 0, s.get()>>>(got, 0, large, count);
+    count_other<<<1, 32, 0, s.get()>>>(got + small_to, small_from, 7, count);
+    ferry::cuda::check(cudaGetLastError(), "count_other");
+    unsigned long long others = 0;
+    std::uint8_t around[64];
+    to_host(&others, wrong.data(), sizeof others, s);
+    to_host(around, got + large, sizeof around, s);
+    CHECK(others == 0);
+    for (std::size_t i = 0; i < sizeof around; ++i) CHECK((around[i] == 0xff) == (i < 8 || i >= 15));
 }
 
 TEST_CASE("R44: a null stream is refused, and an error of the launch leaves nothing behind") {
@@ -290,7 +305,7 @@ TEST_CASE("R44: a null stream is refused, and an error of the launch leaves noth
     int a[4] = {}, b[4] = {};
     auto const plan = ferry::make_copy_plan(ferry::tensor_view{a, shape}, ferry::tensor_view{b, shape, turned});
     CHECK_THROWS_AS(ferry::cuda::pack(plan, a, b, cudaStream_t{}), ferry::error);
-    CHECK_THROWS_AS(ferry::cuda::pack(std::span<ferry::cuda::piece const>{}, cudaStream_t{}), ferry::error);
+    CHECK_THROWS_AS(ferry::cuda::pack_pieces({}, cudaStream_t{}), ferry::error);
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 

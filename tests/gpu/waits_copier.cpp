@@ -148,6 +148,22 @@ TEST_CASE("copy: what a back end has queued is there when it returns, pinned or 
             }
 }
 
+TEST_CASE("copy: the host waits once for a copy to ordinary memory, and not again") {
+    cuda::copier copier;
+    test_stream const s;
+    auto const from = make_array(gpu, ferry::already_ready, {1000});
+    std::vector<float> to(1000);
+    auto const copy = [&] {
+        return ferry::copy(floats(to.data(), {1000}, {}, ferry::cpu), floats(from.first(), {1000}, {}, gpu), copier,
+                           s.token());
+    };
+    copy();
+    calls::reset();
+    copy();
+    if (calls::are_seen()) CHECK(calls::count(calls::of::synchronize) == 1);
+    CHECK(is_iota(to));
+}
+
 TEST_CASE("copier: host memory that was copied from may be overwritten at once, pinned or not") {
     cuda::copier copier;
     test_stream const s;
@@ -311,12 +327,12 @@ TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and 
     CHECK(is_iota_on_host(ferry::view_of(to)));
 }
 
-TEST_CASE("pack: when a later launch of many pieces fails, nothing of them is under way any more") {
+TEST_CASE("pack_pieces: when a later launch of many fails, nothing of them is under way any more") {
     auto const from = make_array(gpu, ferry::already_ready, {3000}), to = make_poisoned(pinned, {3000});
     std::vector<cuda::piece> pieces;
     for (std::size_t i = 0; i < 3000; ++i) pieces.push_back({to.first() + i, from.first() + i, sizeof(float)});
     test_stream const s;
-    auto const pack = [&] { cuda::pack(pieces, s.get()); };
+    auto const pack = [&] { cuda::pack_pieces(pieces, s.get()); };
     pack();
     s.finish();
     waits_when_it_fails(s.get(), pack, [] { return calls::count(calls::of::launch) >= 2; });

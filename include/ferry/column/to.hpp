@@ -87,7 +87,7 @@ class column_mover {
         } else {
             auto const plan = plan_bytes(part.bytes);
             if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
-            else b_.copy(plan, begin, to_, part.begin, from_, on_);
+            else queue_copy(b_, plan, begin, to_, part.begin, from_, on_);
         }
         return column_access::make(std::move(tree));
     }
@@ -107,7 +107,7 @@ class column_mover {
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = make_tree(plan, begin, std::move(owner), to_, api, where_);
         // Has read the staging memory when it returns.
-        b_.copy(plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_);
+        queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_);
         return column_access::make(std::move(tree));
     }
     /// A stream may still write pinned and managed memory.

@@ -84,7 +84,7 @@ void queue_on(batch& b, stream_token on, Beside beside) {
 }  // namespace detail
 
 /// Copies scattered pieces of device, pinned or managed memory in one call: half a microsecond for each instead of two,
-/// and no kernel takes part. `pack` of pack.hpp is faster yet for many small ones.
+/// and no kernel takes part. `pack_pieces` of pack.hpp is faster yet for many small ones.
 /// Queues on `on` and does not block; sources and destinations stay until it got there. Copies on the legacy default
 /// stream run beside it, on a stream made for the call: give a stream of your own. On failure nothing is queued.
 ///

@@ -24,6 +24,7 @@
 #include <ferry/cuda/system.hpp>
 #include <ferry/cuda/temporary.hpp>
 #include <ferry/cuda/transfer.hpp>
+#include <ferry/space/back_end.hpp>
 #include <ferry/space/host_copy.hpp>
 
 #include <algorithm>

@@ -211,7 +211,7 @@ class shareable {
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) {
         return underneath_->allocate(d, bytes, on);
     }
-    auto copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+    decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         return underneath_->copy(plan, dst, to, src, from, on);
     }
     void order(stream_token from, stream_token to) { underneath_->order(from, to); }

@@ -66,11 +66,11 @@ inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, str
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
 }
 
-/// As `pack` of scattered pieces, likewise compiled in.
-inline void pack_compiled(std::span<piece const> pieces, stream_ref on) {
+/// As `pack_pieces`, by the kernel compiled into the program. \throws error  as `pack_compiled`
+inline void pack_pieces_compiled(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(
         pieces, on, [] { return reinterpret_cast<void const*>(&detail::pieces_kernel<>); },
-        "ferry::cuda::pack_compiled");
+        "ferry::cuda::pack_pieces_compiled");
 }
 
 }  // namespace ferry::inline v0::cuda

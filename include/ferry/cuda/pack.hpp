@@ -108,17 +108,19 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
-/// Copies scattered pieces by a kernel queued on `on`, one launch for each 1024: as fast as one copy of as many bytes
-/// for pieces from some KiB on, where `copy_batch` pays the driver for each. All memory must be such that the stream's
-/// device can access it, as for a plan; it lives until the stream got there. Pieces of 0 bytes are left out; those
-/// whose two addresses are not multiples of 4 travel byte by byte.
+/// Copies scattered pieces by a kernel queued on `on`, one launch for each 1024 of them: nearly as fast as one copy of
+/// as many bytes where they have some KiB each, and `copy_batch` pays the driver for each. Meant for many pieces of
+/// about one size. All memory must be such that the stream's device can access it, as for a plan; it lives until the
+/// stream got there. Pieces of 0 bytes are left out; those whose two addresses have no power of two in common travel
+/// byte by byte.
 ///
-/// Never blocks, allocates nothing; may be captured, with the pieces as they are now. The kernel is compiled for its
+/// Does not block, allocates nothing; may be captured, with the pieces as they are now. The kernel is compiled for its
 /// device at the first call, as those of plans are. Thread-safe.
 ///
-/// \throws error  errc::stream for a null handle; what the driver reports: nothing of it runs then any more
-inline void pack(std::span<piece const> pieces, stream_ref on) {
-    detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack");
+/// \throws error  errc::stream for a null handle; what the driver reports: earlier launches have then run, unless the
+///                stream is being captured, whose capture is lost
+inline void pack_pieces(std::span<piece const> pieces, stream_ref on) {
+    detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack_pieces");
 }
 
 }  // namespace ferry::inline v0::cuda

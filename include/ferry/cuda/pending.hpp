@@ -118,7 +118,7 @@ template <back_end BackEnd>
         auto const plan = make_copy_plan(
             tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
         ferry::order(ready_on, on, b);
-        b.copy(plan, dst.data(), to, from.data(), from.device(), on);
+        ferry::detail::queue_copy(b, plan, dst.data(), to, from.data(), from.device(), on);
     }
     try {
         done.record(detail::handle_of(on));

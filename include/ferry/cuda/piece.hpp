@@ -7,7 +7,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// One piece of many that `copy_batch` or `pack` copies. Pieces of one call must not overlap.
+/// One piece of many that `copy_batch` or `pack_pieces` copies. Within one call no destination may overlap another one,
+/// or any source.
 struct piece {
     void* dst;
     void const* src;

@@ -75,7 +75,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);
             if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
-            else b.copy(plan, dst.data(), d.to, v.data(), v.device(), d.on);
+            else queue_copy(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
         }
     } catch (...) {
         raw->deleter(raw);

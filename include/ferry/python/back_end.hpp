@@ -20,7 +20,8 @@ class yielding {
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) const {
         return underneath_->allocate(d, bytes, on);
     }
-    auto copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
+    decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
+                        stream_token on) const {
         if (from.type == device_type::cpu && to.type == device_type::cpu && plan.total_bytes < worth_yielding)
             return underneath_->copy(plan, dst, to, src, from, on);
         without_gil const others_run;

@@ -29,7 +29,7 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `allocate(device, bytes, on)`: memory of at least 64-byte alignment for work queued on `on`.
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or finishes it before it returns when `on` names no
 ///   stream. Memory of type cpu that it reads may be reused when it returns; what it writes is there once `on` got so
-///   far. It may return a bool: true when all of it has run, so that nobody needs to wait for it. When it throws,
+///   far. It may return a bool, and then true means that all of it has run: nobody waits for it. When it throws,
 ///   nothing was queued.
 /// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the
 /// host.
@@ -85,7 +85,8 @@ class allocating_from {
                                                              << ": request the space's device");
         return buffer<Space>{bytes, space_};
     }
-    auto copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
+    decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
+                        stream_token on) const {
         return underneath_->copy(plan, dst, to, src, from, on);
     }
     void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
@@ -113,16 +114,21 @@ void require_reach(BackEnd& b, device d, char const* api, std::source_location w
     if (d.type != device_type::cpu && !b.reaches(d)) fail_no_back_end(d, api, where);
 }
 
-/// Copies, and blocks the host until what it wrote is there: for the stream, unless the back end says that the copy has
-/// run.
+/// Copies. Whether the back end says that all of it has run.
+template <back_end B>
+bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+    if constexpr (std::same_as<decltype(b.copy(plan, dst, to, src, from, on)), bool>) {
+        return b.copy(plan, dst, to, src, from, on);
+    } else {
+        static_cast<void>(b.copy(plan, dst, to, src, from, on));
+        return false;
+    }
+}
+
+/// Copies, and blocks the host until what it wrote is there.
 template <back_end B>
 void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-    if constexpr (std::same_as<decltype(b.copy(plan, dst, to, src, from, on)), bool>) {
-        if (b.copy(plan, dst, to, src, from, on)) return;
-    } else {
-        b.copy(plan, dst, to, src, from, on);
-    }
-    if (on.names_stream()) b.wait(on);
+    if (!queue_copy(b, plan, dst, to, src, from, on) && on.names_stream()) b.wait(on);
 }
 
 }  // namespace detail

@@ -27,7 +27,10 @@ struct random_pieces {
         std::size_t const unit = std::size_t{1} << random.below(6);
         std::size_t end = 16;
         for (std::size_t i = 0; i < count; ++i) {
-            std::size_t const most = random.chance(5) ? 40'000 : random.chance(50) ? 600 : 20;
+            std::size_t const most = random.chance(2)    ? 300'000
+                                     : random.chance(5)  ? 40'000
+                                     : random.chance(50) ? 600
+                                                         : 20;
             place p{end + unit * static_cast<std::size_t>(random.below(5)), 0,
                     random.chance(5) ? 0 : static_cast<std::size_t>(random.below(static_cast<std::int64_t>(most)))};
             if (random.chance(50)) p.bytes = p.bytes / unit * unit;

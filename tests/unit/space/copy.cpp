@@ -17,8 +17,10 @@ struct says_so {
     bool has_run;
     int waits = 0;
     [[nodiscard]] bool reaches(device) const { return true; }
-    [[nodiscard]] auto allocate(device d, std::size_t n, stream_token on) { return ferry::host_only.allocate(d, n, on); }
-    bool copy(ferry::copy_plan const& plan, void* dst, device, void const* src, device, stream_token) {
+    [[nodiscard]] auto allocate(device d, std::size_t n, stream_token on) {
+        return ferry::host_only.allocate(d, n, on);
+    }
+    [[nodiscard]] bool copy(ferry::copy_plan const& plan, void* dst, device, void const* src, device, stream_token) {
         ferry::copy_on_host(plan, dst, src);
         return has_run;
     }

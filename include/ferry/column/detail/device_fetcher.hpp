@@ -78,13 +78,15 @@ class device_fetcher final : public range_fetcher {
         return is_in_arena(last.begin) && is_in_arena(next.at) && address(next.at) - address(last.end) <= gap;
     }
     void bring(std::vector<run> const& runs, std::byte* to) {
+        bool has_run = true;
         try {
-            for (auto const& r : runs) b_.copy(plan_bytes(r.end - r.begin), to + r.place, cpu, r.begin, from_, on_);
+            for (auto const& r : runs)
+                has_run &= queue_copy(b_, plan_bytes(r.end - r.begin), to + r.place, cpu, r.begin, from_, on_);
         } catch (...) {
             settle();  // the staging memory dies now
             throw;
         }
-        if (on_.names_stream()) b_.wait(on_);
+        if (!has_run && on_.names_stream()) b_.wait(on_);
     }
     void settle() noexcept {
         if (!on_.names_stream()) return;

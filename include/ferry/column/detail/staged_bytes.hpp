@@ -74,7 +74,7 @@ template <class BackEnd, class Fill, class Own>
     void* const data = memory.data();
     auto made = own(std::move(memory), data);
     if (is_host_accessible(place)) copy_and_wait(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
-    else b.copy(plan_bytes(bytes), data, place, staging.data(), cpu, on);
+    else queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
     return made;
 }
 

@@ -56,8 +56,10 @@ struct piece_list {
     static constexpr int most = 1024;
     /// Of a piece, carried by one warp at a time.
     static constexpr std::uint64_t segment = 8192;
+    static constexpr std::uint32_t most_warps = 16384;
 
     std::uint32_t count;
+    std::uint32_t parts;  ///< warps that share a piece
     piece pieces[most];
 };
 static_assert(sizeof(piece_list) <= 32764);

@@ -27,10 +27,11 @@ __device__ inline void run_tiles(pack_arguments const& a) {
     }
 }
 
-/// A warp for each piece, and a row of blocks for each segment of the largest.
+/// A warp for each part of a piece.
 __device__ inline void run_pieces(piece_list const& l) {
-    for (std::uint32_t i = blockIdx.x * pack_warps + threadIdx.x / warp_lanes; i < l.count; i += gridDim.x * pack_warps)
-        copy_piece(l.pieces[i], blockIdx.y, gridDim.y, threadIdx.x % warp_lanes);
+    std::uint32_t const warp = blockIdx.x * pack_warps + threadIdx.x / warp_lanes;
+    if (warp < l.count * l.parts)
+        copy_piece(l.pieces[warp / l.parts], warp % l.parts, l.parts, threadIdx.x % warp_lanes);
 }
 
 __device__ inline void run_bits(pack_arguments const& a) {

@@ -87,8 +87,15 @@ __host__ __device__ inline void copy_words(std::byte* dst, std::byte const* src,
     }
 }
 
-/// A lane's share of the segments `part`, `part + parts`, … of a piece: in words as large as both addresses allow, and
-/// bytes at the end.
+template <class Word>
+__host__ __device__ inline void copy_segment(std::byte* dst, std::byte const* src, std::uint32_t bytes,
+                                             std::uint32_t lane) {
+    copy_words<Word>(dst, src, bytes / sizeof(Word), lane);
+    std::uint32_t const last = bytes / sizeof(Word) * sizeof(Word) + lane;
+    if (last < bytes) dst[last] = src[last];
+}
+
+/// A lane's share of the segments `part`, `part + parts`, … of a piece, in words as large as both addresses allow.
 __host__ __device__ inline void copy_piece(piece const& p, std::uint32_t part, std::uint32_t parts,
                                            std::uint32_t lane) {
     auto const together = reinterpret_cast<std::uintptr_t>(p.dst) | reinterpret_cast<std::uintptr_t>(p.src);
@@ -97,11 +104,11 @@ __host__ __device__ inline void copy_piece(piece const& p, std::uint32_t part, s
         auto const* const from = static_cast<std::byte const*>(p.src) + at;
         std::uint64_t const left = p.bytes - at;
         auto const n = static_cast<std::uint32_t>(left < piece_list::segment ? left : piece_list::segment);
-        std::uint32_t const in_words = together % 8 == 0 ? n / 16 * 16 : together % 4 == 0 ? n / 4 * 4 : 0;
-        if (together % 16 == 0) copy_words<word_16>(to, from, n / 16, lane);
-        else if (together % 8 == 0) copy_words<std::uint64_t>(to, from, n / 16 * 2, lane);
-        else if (together % 4 == 0) copy_words<std::uint32_t>(to, from, n / 4, lane);
-        copy_words<std::uint8_t>(to + in_words, from + in_words, n - in_words, lane);
+        if (together % 16 == 0) copy_segment<word_16>(to, from, n, lane);
+        else if (together % 8 == 0) copy_segment<std::uint64_t>(to, from, n, lane);
+        else if (together % 4 == 0) copy_segment<std::uint32_t>(to, from, n, lane);
+        else if (together % 2 == 0) copy_segment<std::uint16_t>(to, from, n, lane);
+        else copy_segment<std::uint8_t>(to, from, n, lane);
     }
 }
 

@@ -59,7 +59,8 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
 }
 
-/// As many launches as the pieces take. `kernel()` gives what cudaLaunchKernel takes.
+/// As many launches as the pieces take. When a later one fails, the memory may be freed: the earlier ones are waited
+/// for. `kernel()` gives what cudaLaunchKernel takes.
 template <class Kernel>
 void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, char const* api) {
     pack_place const here{on, api};
@@ -74,14 +75,15 @@ void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, 
                 largest = std::max(largest, p->bytes);
             }
             if (list.count == 0) break;
-            auto const segments = std::min((largest - 1) / piece_list::segment + 1, std::size_t{1024});
-            launch(kernel(), dim3{(list.count - 1) / pack_warps + 1, static_cast<unsigned>(segments), 1}, &list,
-                   on.get());
+            // Enough to fill a device, however few the pieces are.
+            list.parts = static_cast<std::uint32_t>(
+                std::min<std::size_t>((largest - 1) / piece_list::segment + 1, piece_list::most_warps / list.count));
+            launch(kernel(), dim3{(list.count * list.parts - 1) / pack_warps + 1, 1, 1}, &list, on.get());
             is_queued = true;
         }
     } catch (...) {
         beside_captures const quietly;
-        if (is_queued) ignore(cudaStreamSynchronize(on.get()));  // the memory may be freed
+        if (is_queued) ignore(cudaStreamSynchronize(on.get()));
         throw;
     }
 }

@@ -6901,579 +6901,748 @@ inline constexpr char pack_ptx_pieces[] = R"ptx(.version 9.0
 )
 .maxntid 256, 1, 1
 {
-.reg .pred %p<123>;
-.reg .b16 %rs<54>;
-.reg .b32 %r<157>;
-.reg .b64 %rd<337>;
-mov.u32 %r85, %ctaid.x;
-shl.b32 %r86, %r85, 3;
+.reg .pred %p<172>;
+.reg .b16 %rs<126>;
+.reg .b32 %r<228>;
+.reg .b64 %rd<304>;
+mov.b64 %rd152, ferry_pieces_param_0;
+mov.u32 %r110, %ctaid.x;
+shl.b32 %r111, %r110, 3;
 mov.u32 %r1, %tid.x;
-shr.u32 %r87, %r1, 5;
-add.s32 %r130, %r86, %r87;
-ld.param.u32 %r3, [ferry_pieces_param_0];
-setp.ge.u32 %p1, %r130, %r3;
-@%p1 bra $L__BB0_175;
-mov.u32 %r88, %ctaid.y;
-mul.wide.u32 %rd1, %r88, 8192;
-mov.u32 %r89, %nctaid.y;
-mul.wide.u32 %rd2, %r89, 8192;
+shr.u32 %r112, %r1, 5;
+add.s32 %r2, %r111, %r112;
+ld.param.v2.u32 {%r113, %r114}, [ferry_pieces_param_0];
+mul.lo.s32 %r117, %r114, %r113;
+setp.ge.u32 %p1, %r2, %r117;
+@%p1 bra $L__BB0_261;
+ld.param.u32 %r3, [%rd152+4];
+div.u32 %r118, %r2, %r3;
+mul.wide.u32 %rd153, %r118, 24;
+add.s64 %rd154, %rd152, %rd153;
+add.s64 %rd3, %rd154, 8;
+mul.lo.s32 %r119, %r118, %r3;
+sub.s32 %r120, %r2, %r119;
 and.b32 %r4, %r1, 31;
-cvt.u64.u32 %rd3, %r4;
-or.b32 %r5, %r4, 32;
-or.b32 %r6, %r4, 64;
-or.b32 %r7, %r4, 96;
-or.b32 %r8, %r4, 128;
-$L__BB0_2:
-mov.b64 %rd225, ferry_pieces_param_0;
-mul.wide.u32 %rd140, %r130, 24;
-add.s64 %rd141, %rd225, %rd140;
-add.s64 %rd4, %rd141, 8;
-ld.param.u64 %rd7, [%rd141+24];
-setp.ge.u64 %p2, %rd1, %rd7;
-@%p2 bra $L__BB0_174;
-ld.param.u64 %rd143, [%rd4];
-mov.u64 %rd272, 0;
-cvta.to.global.u64 %rd8, %rd143;
-ld.param.u64 %rd144, [%rd4+8];
-cvta.to.global.u64 %rd9, %rd144;
-mov.u64 %rd273, %rd1;
-$L__BB0_4:
-mul.wide.u32 %rd232, %r130, 24;
-add.s64 %rd231, %rd225, %rd232;
-ld.param.u64 %rd230, [%rd231+24];
-not.b64 %rd229, %rd230;
-add.s64 %rd228, %rd1, %rd229;
-ld.param.u64 %rd227, [%rd231+8];
-ld.param.u64 %rd226, [%rd231+16];
-mov.u32 %r115, %tid.x;
-mul.lo.s64 %rd146, %rd2, %rd272;
-add.s64 %rd147, %rd1, %rd146;
-add.s64 %rd13, %rd9, %rd147;
-add.s64 %rd14, %rd8, %rd147;
-or.b64 %rd15, %rd226, %rd227;
-and.b64 %rd148, %rd15, 15;
-setp.eq.s64 %p3, %rd148, 0;
-add.s64 %rd149, %rd228, %rd146;
-max.u64 %rd150, %rd149, -8193;
-cvt.u32.u64 %r90, %rd150;
-not.b32 %r91, %r90;
-shr.u32 %r92, %r91, 4;
-not.b32 %r94, %r115;
-or.b32 %r95, %r94, -32;
-add.s32 %r10, %r92, %r95;
-add.s32 %r11, %r10, %r92;
-shr.u32 %r96, %r91, 2;
-add.s32 %r12, %r96, %r95;
-sub.s64 %rd151, %rd230, %rd273;
-min.u64 %rd152, %rd151, 8192;
-cvt.u32.u64 %r13, %rd152;
-@%p3 bra $L__BB0_105;
-and.b64 %rd154, %rd15, 7;
-setp.eq.s64 %p4, %rd154, 0;
-@%p4 bra $L__BB0_56;
-and.b64 %rd156, %rd15, 3;
-setp.ne.s64 %p5, %rd156, 0;
-@%p5 bra $L__BB0_154;
-shr.u32 %r14, %r13, 2;
-setp.ge.u32 %p6, %r4, %r14;
-@%p6 bra $L__BB0_154;
-and.b32 %r98, %r12, 128;
-setp.ne.s32 %p7, %r98, 0;
-mov.u32 %r138, %r4;
-@%p7 bra $L__BB0_21;
-shl.b64 %rd157, %rd3, 2;
-add.s64 %rd16, %rd13, %rd157;
-ld.global.u32 %r144, [%rd16];
-setp.ge.u32 %p8, %r5, %r14;
-@%p8 bra $L__BB0_11;
-shl.b64 %rd254, %rd3, 2;
-add.s64 %rd253, %rd13, %rd254;
-ld.global.u32 %r145, [%rd253+128];
-$L__BB0_11:
-setp.ge.u32 %p9, %r6, %r14;
-@%p9 bra $L__BB0_13;
-shl.b64 %rd252, %rd3, 2;
-add.s64 %rd251, %rd13, %rd252;
-ld.global.u32 %r146, [%rd251+256];
-$L__BB0_13:
-setp.ge.u32 %p10, %r7, %r14;
-@%p10 bra $L__BB0_15;
-shl.b64 %rd250, %rd3, 2;
-add.s64 %rd249, %rd13, %rd250;
-ld.global.u32 %r147, [%rd249+384];
-$L__BB0_15:
-setp.ge.u32 %p111, %r5, %r14;
-shl.b64 %rd248, %rd3, 2;
-add.s64 %rd17, %rd14, %rd248;
-st.global.u32 [%rd17], %r144;
-@%p111 bra $L__BB0_17;
-shl.b64 %rd260, %rd3, 2;
-add.s64 %rd259, %rd14, %rd260;
-st.global.u32 [%rd259+128], %r145;
-$L__BB0_17:
-setp.ge.u32 %p112, %r6, %r14;
-@%p112 bra $L__BB0_19;
-shl.b64 %rd258, %rd3, 2;
-add.s64 %rd257, %rd14, %rd258;
-st.global.u32 [%rd257+256], %r146;
-$L__BB0_19:
-setp.ge.u32 %p113, %r7, %r14;
-mov.u32 %r138, %r8;
-@%p113 bra $L__BB0_21;
-shl.b64 %rd256, %rd3, 2;
-add.s64 %rd255, %rd14, %rd256;
-st.global.u32 [%rd255+384], %r147;
-mov.u32 %r138, %r8;
-$L__BB0_21:
-and.b32 %r102, %r12, -128;
-setp.eq.s32 %p14, %r102, 0;
-@%p14 bra $L__BB0_154;
-mul.wide.u32 %rd159, %r138, 4;
-add.s64 %rd274, %rd13, %rd159;
-add.s64 %rd275, %rd14, %rd159;
-$L__BB0_23:
-setp.ge.u32 %p15, %r138, %r14;
-@%p15 bra $L__BB0_25;
-ld.global.u32 %r144, [%rd274];
-$L__BB0_25:
-add.s32 %r34, %r138, 32;
-setp.ge.u32 %p16, %r34, %r14;
-@%p16 bra $L__BB0_27;
-ld.global.u32 %r145, [%rd274+128];
-$L__BB0_27:
-add.s32 %r37, %r34, 32;
-setp.ge.u32 %p17, %r37, %r14;
-@%p17 bra $L__BB0_29;
-ld.global.u32 %r146, [%rd274+256];
-$L__BB0_29:
-add.s32 %r40, %r37, 32;
-setp.ge.u32 %p18, %r40, %r14;
-@%p18 bra $L__BB0_31;
-ld.global.u32 %r147, [%rd274+384];
-$L__BB0_31:
-@%p15 bra $L__BB0_33;
-st.global.u32 [%rd275], %r144;
-$L__BB0_33:
-@%p16 bra $L__BB0_35;
-st.global.u32 [%rd275+128], %r145;
-$L__BB0_35:
-@%p17 bra $L__BB0_37;
-st.global.u32 [%rd275+256], %r146;
-$L__BB0_37:
-@%p18 bra $L__BB0_39;
-st.global.u32 [%rd275+384], %r147;
-$L__BB0_39:
-add.s32 %r43, %r40, 32;
-setp.ge.u32 %p23, %r43, %r14;
-@%p23 bra $L__BB0_41;
-ld.global.u32 %r144, [%rd274+512];
-$L__BB0_41:
-add.s32 %r46, %r43, 32;
-setp.ge.u32 %p24, %r46, %r14;
-@%p24 bra $L__BB0_43;
-ld.global.u32 %r145, [%rd274+640];
-$L__BB0_43:
-add.s32 %r49, %r46, 32;
-setp.ge.u32 %p25, %r49, %r14;
-@%p25 bra $L__BB0_45;
-ld.global.u32 %r146, [%rd274+768];
-$L__BB0_45:
-add.s32 %r52, %r49, 32;
-setp.ge.u32 %p26, %r52, %r14;
-@%p26 bra $L__BB0_47;
-ld.global.u32 %r147, [%rd274+896];
-$L__BB0_47:
-@%p23 bra $L__BB0_49;
-st.global.u32 [%rd275+512], %r144;
-$L__BB0_49:
-@%p24 bra $L__BB0_51;
-st.global.u32 [%rd275+640], %r145;
-$L__BB0_51:
-@%p25 bra $L__BB0_53;
-st.global.u32 [%rd275+768], %r146;
-$L__BB0_53:
-@%p26 bra $L__BB0_55;
-st.global.u32 [%rd275+896], %r147;
-$L__BB0_55:
-add.s64 %rd275, %rd275, 1024;
-add.s64 %rd274, %rd274, 1024;
-add.s32 %r138, %r52, 32;
-setp.lt.u32 %p31, %r138, %r14;
-@%p31 bra $L__BB0_23;
-bra.uni $L__BB0_154;
-$L__BB0_105:
-shr.u32 %r67, %r13, 4;
-setp.ge.u32 %p58, %r4, %r67;
-@%p58 bra $L__BB0_154;
-and.b32 %r106, %r10, 128;
-setp.ne.s32 %p59, %r106, 0;
-mov.u32 %r154, %r4;
-@%p59 bra $L__BB0_119;
-shl.b64 %rd169, %rd3, 4;
-add.s64 %rd63, %rd13, %rd169;
-ld.global.v2.u64 {%rd322, %rd321}, [%rd63];
-setp.ge.u32 %p60, %r5, %r67;
-@%p60 bra $L__BB0_109;
-shl.b64 %rd271, %rd3, 4;
-add.s64 %rd270, %rd13, %rd271;
-ld.global.v2.u64 {%rd324, %rd323}, [%rd270+512];
-$L__BB0_109:
-setp.ge.u32 %p61, %r6, %r67;
-@%p61 bra $L__BB0_111;
-shl.b64 %rd269, %rd3, 4;
-add.s64 %rd268, %rd13, %rd269;
-ld.global.v2.u64 {%rd326, %rd325}, [%rd268+1024];
-$L__BB0_111:
-setp.ge.u32 %p62, %r7, %r67;
-@%p62 bra $L__BB0_113;
-shl.b64 %rd247, %rd3, 4;
-add.s64 %rd246, %rd13, %rd247;
-ld.global.v2.u64 {%rd328, %rd327}, [%rd246+1536];
-$L__BB0_113:
-setp.ge.u32 %p102, %r5, %r67;
-shl.b64 %rd233, %rd3, 4;
-add.s64 %rd78, %rd14, %rd233;
-st.global.v2.u64 [%rd78], {%rd322, %rd321};
-@%p102 bra $L__BB0_115;
-shl.b64 %rd239, %rd3, 4;
-add.s64 %rd238, %rd14, %rd233;
-st.global.v2.u64 [%rd238+512], {%rd324, %rd323};
-$L__BB0_115:
-setp.ge.u32 %p98, %r6, %r67;
-@%p98 bra $L__BB0_117;
-shl.b64 %rd237, %rd3, 4;
-add.s64 %rd236, %rd14, %rd233;
-st.global.v2.u64 [%rd236+1024], {%rd326, %rd325};
-$L__BB0_117:
-setp.ge.u32 %p99, %r7, %r67;
-mov.u32 %r154, %r8;
-@%p99 bra $L__BB0_119;
-shl.b64 %rd235, %rd3, 4;
-add.s64 %rd234, %rd14, %rd233;
-st.global.v2.u64 [%rd234+1536], {%rd328, %rd327};
-mov.u32 %r154, %r8;
-$L__BB0_119:
-and.b32 %r107, %r10, -128;
-setp.eq.s32 %p66, %r107, 0;
-@%p66 bra $L__BB0_154;
-mul.wide.u32 %rd181, %r154, 16;
-add.s64 %rd319, %rd13, %rd181;
-add.s64 %rd320, %rd14, %rd181;
-$L__BB0_121:
-setp.ge.u32 %p67, %r154, %r67;
-@%p67 bra $L__BB0_123;
-ld.global.v2.u64 {%rd322, %rd321}, [%rd319];
-$L__BB0_123:
-add.s32 %r70, %r154, 32;
-setp.ge.u32 %p68, %r70, %r67;
-@%p68 bra $L__BB0_125;
-ld.global.v2.u64 {%rd324, %rd323}, [%rd319+512];
-$L__BB0_125:
-add.s32 %r71, %r154, 64;
-setp.ge.u32 %p69, %r71, %r67;
-@%p69 bra $L__BB0_127;
-ld.global.v2.u64 {%rd326, %rd325}, [%rd319+1024];
-$L__BB0_127:
-add.s32 %r72, %r154, 96;
-setp.ge.u32 %p70, %r72, %r67;
-@%p70 bra $L__BB0_129;
-ld.global.v2.u64 {%rd328, %rd327}, [%rd319+1536];
-$L__BB0_129:
-setp.ge.u32 %p103, %r154, %r67;
-@%p103 bra $L__BB0_131;
-st.global.v2.u64 [%rd320], {%rd322, %rd321};
-$L__BB0_131:
-add.s32 %r116, %r154, 32;
-setp.ge.u32 %p104, %r116, %r67;
-@%p104 bra $L__BB0_133;
-st.global.v2.u64 [%rd320+512], {%rd324, %rd323};
-$L__BB0_133:
-add.s32 %r117, %r154, 64;
-setp.ge.u32 %p105, %r117, %r67;
-@%p105 bra $L__BB0_135;
-st.global.v2.u64 [%rd320+1024], {%rd326, %rd325};
-$L__BB0_135:
-add.s32 %r118, %r154, 96;
-setp.ge.u32 %p106, %r118, %r67;
-@%p106 bra $L__BB0_137;
-st.global.v2.u64 [%rd320+1536], {%rd328, %rd327};
-$L__BB0_137:
-add.s32 %r73, %r154, 128;
-setp.ge.u32 %p75, %r73, %r67;
-@%p75 bra $L__BB0_139;
-ld.global.v2.u64 {%rd322, %rd321}, [%rd319+2048];
-$L__BB0_139:
-add.s32 %r74, %r154, 160;
-setp.ge.u32 %p76, %r74, %r67;
-@%p76 bra $L__BB0_141;
-ld.global.v2.u64 {%rd324, %rd323}, [%rd319+2560];
-$L__BB0_141:
-add.s32 %r75, %r154, 192;
-setp.ge.u32 %p77, %r75, %r67;
-@%p77 bra $L__BB0_143;
-ld.global.v2.u64 {%rd326, %rd325}, [%rd319+3072];
-$L__BB0_143:
-add.s32 %r76, %r154, 224;
-setp.ge.u32 %p78, %r76, %r67;
-@%p78 bra $L__BB0_145;
-ld.global.v2.u64 {%rd328, %rd327}, [%rd319+3584];
-$L__BB0_145:
-add.s32 %r119, %r154, 128;
-setp.ge.u32 %p107, %r119, %r67;
-@%p107 bra $L__BB0_147;
-st.global.v2.u64 [%rd320+2048], {%rd322, %rd321};
-$L__BB0_147:
-add.s32 %r120, %r154, 160;
-setp.ge.u32 %p108, %r120, %r67;
-@%p108 bra $L__BB0_149;
-st.global.v2.u64 [%rd320+2560], {%rd324, %rd323};
-$L__BB0_149:
-add.s32 %r121, %r154, 192;
-setp.ge.u32 %p109, %r121, %r67;
-@%p109 bra $L__BB0_151;
-st.global.v2.u64 [%rd320+3072], {%rd326, %rd325};
-$L__BB0_151:
-add.s32 %r122, %r154, 224;
-setp.ge.u32 %p110, %r122, %r67;
-@%p110 bra $L__BB0_153;
-st.global.v2.u64 [%rd320+3584], {%rd328, %rd327};
-$L__BB0_153:
-add.s64 %rd320, %rd320, 4096;
-add.s64 %rd319, %rd319, 4096;
-add.s32 %r154, %r154, 256;
-setp.lt.u32 %p83, %r154, %r67;
-@%p83 bra $L__BB0_121;
-bra.uni $L__BB0_154;
+ld.param.u64 %rd4, [%rd154+16];
+ld.param.u64 %rd5, [%rd154+8];
+mul.wide.u32 %rd236, %r120, 8192;
+ld.param.u64 %rd7, [%rd154+24];
+setp.ge.u64 %p2, %rd236, %rd7;
+@%p2 bra $L__BB0_261;
+ld.param.u64 %rd8, [%rd3];
+mov.u64 %rd235, 0;
+ld.param.u64 %rd9, [%rd3+8];
+not.b64 %rd156, %rd7;
+add.s64 %rd10, %rd236, %rd156;
+cvta.to.global.u64 %rd159, %rd8;
+cvta.to.global.u64 %rd160, %rd9;
+$L__BB0_3:
+or.b64 %rd157, %rd4, %rd5;
+and.b64 %rd158, %rd157, 15;
+setp.eq.s64 %p3, %rd158, 0;
+add.s64 %rd13, %rd159, %rd236;
+add.s64 %rd14, %rd160, %rd236;
+sub.s64 %rd161, %rd7, %rd236;
+min.u64 %rd162, %rd161, 8192;
+cvt.u32.u64 %r5, %rd162;
+@%p3 bra $L__BB0_209;
+and.b64 %rd164, %rd157, 7;
+setp.eq.s64 %p4, %rd164, 0;
+@%p4 bra $L__BB0_158;
+and.b64 %rd166, %rd157, 3;
+setp.eq.s64 %p5, %rd166, 0;
+@%p5 bra $L__BB0_107;
+and.b64 %rd167, %rd5, 1;
+setp.eq.b64 %p6, %rd167, 1;
+and.b64 %rd168, %rd4, 1;
+setp.eq.b64 %p7, %rd168, 1;
+or.pred %p8, %p7, %p6;
+mov.pred %p9, 0;
+xor.pred %p10, %p8, %p9;
+not.pred %p11, %p10;
+@%p11 bra $L__BB0_56;
+bra.uni $L__BB0_7;
 $L__BB0_56:
-shr.u32 %r103, %r13, 3;
-and.b32 %r56, %r103, 2046;
-setp.ge.u32 %p32, %r4, %r56;
-@%p32 bra $L__BB0_154;
-and.b32 %r104, %r11, 128;
-setp.ne.s32 %p33, %r104, 0;
-mov.u32 %r152, %r4;
-@%p33 bra $L__BB0_70;
-shl.b64 %rd162, %rd3, 3;
-add.s64 %rd24, %rd13, %rd162;
-ld.global.u64 %rd289, [%rd24];
-setp.ge.u32 %p34, %r5, %r56;
-@%p34 bra $L__BB0_60;
-shl.b64 %rd267, %rd3, 3;
-add.s64 %rd266, %rd13, %rd267;
-ld.global.u64 %rd290, [%rd266+256];
+shr.u32 %r19, %r5, 1;
+setp.ge.u32 %p38, %r4, %r19;
+@%p38 bra $L__BB0_105;
+not.b32 %r132, %r4;
+add.s32 %r20, %r19, %r132;
+and.b32 %r133, %r20, 128;
+setp.ne.s32 %p39, %r133, 0;
+mov.u32 %r202, %r4;
+@%p39 bra $L__BB0_70;
+mul.wide.u32 %rd177, %r4, 2;
+add.s64 %rd23, %rd14, %rd177;
+ld.global.u16 %rs114, [%rd23];
+or.b32 %r134, %r4, 32;
+setp.ge.u32 %p40, %r134, %r19;
+@%p40 bra $L__BB0_60;
+ld.global.u16 %rs115, [%rd23+64];
 $L__BB0_60:
-setp.ge.u32 %p35, %r6, %r56;
-@%p35 bra $L__BB0_62;
-shl.b64 %rd265, %rd3, 3;
-add.s64 %rd264, %rd13, %rd265;
-ld.global.u64 %rd291, [%rd264+512];
+or.b32 %r135, %r4, 64;
+setp.ge.u32 %p41, %r135, %r19;
+@%p41 bra $L__BB0_62;
+ld.global.u16 %rs116, [%rd23+128];
 $L__BB0_62:
-setp.ge.u32 %p36, %r7, %r56;
-@%p36 bra $L__BB0_64;
-shl.b64 %rd263, %rd3, 3;
-add.s64 %rd262, %rd13, %rd263;
-ld.global.u64 %rd292, [%rd262+768];
+or.b32 %r136, %r4, 96;
+setp.ge.u32 %p42, %r136, %r19;
+@%p42 bra $L__BB0_64;
+ld.global.u16 %rs117, [%rd23+192];
 $L__BB0_64:
-setp.ge.u32 %p114, %r5, %r56;
-shl.b64 %rd261, %rd3, 3;
-add.s64 %rd32, %rd14, %rd261;
-st.global.u64 [%rd32], %rd289;
-@%p114 bra $L__BB0_66;
-shl.b64 %rd245, %rd3, 3;
-add.s64 %rd244, %rd14, %rd245;
-st.global.u64 [%rd244+256], %rd290;
+add.s64 %rd24, %rd13, %rd177;
+st.global.u16 [%rd24], %rs114;
+@%p40 bra $L__BB0_66;
+st.global.u16 [%rd24+64], %rs115;
 $L__BB0_66:
-setp.ge.u32 %p100, %r6, %r56;
-@%p100 bra $L__BB0_68;
-shl.b64 %rd243, %rd3, 3;
-add.s64 %rd242, %rd14, %rd243;
-st.global.u64 [%rd242+512], %rd291;
+or.b32 %r194, %r4, 64;
+setp.ge.u32 %p166, %r194, %r19;
+@%p166 bra $L__BB0_68;
+st.global.u16 [%rd24+128], %rs116;
 $L__BB0_68:
-setp.ge.u32 %p101, %r7, %r56;
-mov.u32 %r152, %r8;
-@%p101 bra $L__BB0_70;
-shl.b64 %rd241, %rd3, 3;
-add.s64 %rd240, %rd14, %rd241;
-st.global.u64 [%rd240+768], %rd292;
-mov.u32 %r152, %r8;
+or.b32 %r195, %r4, 96;
+setp.ge.u32 %p167, %r195, %r19;
+or.b32 %r202, %r4, 128;
+@%p167 bra $L__BB0_70;
+st.global.u16 [%rd24+192], %rs117;
 $L__BB0_70:
-and.b32 %r105, %r11, -128;
-setp.eq.s32 %p40, %r105, 0;
-@%p40 bra $L__BB0_154;
-mul.wide.u32 %rd166, %r152, 8;
-add.s64 %rd287, %rd13, %rd166;
-add.s64 %rd288, %rd14, %rd166;
+and.b32 %r140, %r20, -128;
+setp.eq.s32 %p46, %r140, 0;
+@%p46 bra $L__BB0_105;
+mul.wide.u32 %rd179, %r202, 2;
+add.s64 %rd239, %rd14, %rd179;
+add.s64 %rd240, %rd13, %rd179;
 $L__BB0_72:
-setp.ge.u32 %p41, %r152, %r56;
-@%p41 bra $L__BB0_74;
-ld.global.u64 %rd289, [%rd287];
+setp.ge.u32 %p47, %r202, %r19;
+@%p47 bra $L__BB0_74;
+ld.global.u16 %rs114, [%rd239];
 $L__BB0_74:
-add.s32 %r59, %r152, 32;
-setp.ge.u32 %p42, %r59, %r56;
-@%p42 bra $L__BB0_76;
-ld.global.u64 %rd290, [%rd287+256];
+add.s32 %r25, %r202, 32;
+setp.ge.u32 %p48, %r25, %r19;
+@%p48 bra $L__BB0_76;
+ld.global.u16 %rs115, [%rd239+64];
 $L__BB0_76:
-add.s32 %r60, %r152, 64;
-setp.ge.u32 %p43, %r60, %r56;
-@%p43 bra $L__BB0_78;
-ld.global.u64 %rd291, [%rd287+512];
+add.s32 %r26, %r202, 64;
+setp.ge.u32 %p49, %r26, %r19;
+@%p49 bra $L__BB0_78;
+ld.global.u16 %rs116, [%rd239+128];
 $L__BB0_78:
-add.s32 %r61, %r152, 96;
-setp.ge.u32 %p44, %r61, %r56;
-@%p44 bra $L__BB0_80;
-ld.global.u64 %rd292, [%rd287+768];
+add.s32 %r27, %r202, 96;
+setp.ge.u32 %p50, %r27, %r19;
+@%p50 bra $L__BB0_80;
+ld.global.u16 %rs117, [%rd239+192];
 $L__BB0_80:
-setp.ge.u32 %p115, %r152, %r56;
-@%p115 bra $L__BB0_82;
-st.global.u64 [%rd288], %rd289;
+@%p47 bra $L__BB0_82;
+st.global.u16 [%rd240], %rs114;
 $L__BB0_82:
-add.s32 %r123, %r152, 32;
-setp.ge.u32 %p116, %r123, %r56;
-@%p116 bra $L__BB0_84;
-st.global.u64 [%rd288+256], %rd290;
+@%p48 bra $L__BB0_84;
+st.global.u16 [%rd240+64], %rs115;
 $L__BB0_84:
-add.s32 %r124, %r152, 64;
-setp.ge.u32 %p117, %r124, %r56;
-@%p117 bra $L__BB0_86;
-st.global.u64 [%rd288+512], %rd291;
+@%p49 bra $L__BB0_86;
+st.global.u16 [%rd240+128], %rs116;
 $L__BB0_86:
-add.s32 %r125, %r152, 96;
-setp.ge.u32 %p118, %r125, %r56;
-@%p118 bra $L__BB0_88;
-st.global.u64 [%rd288+768], %rd292;
+@%p50 bra $L__BB0_88;
+st.global.u16 [%rd240+192], %rs117;
 $L__BB0_88:
-add.s32 %r62, %r152, 128;
-setp.ge.u32 %p49, %r62, %r56;
-@%p49 bra $L__BB0_90;
-ld.global.u64 %rd289, [%rd287+1024];
+add.s32 %r28, %r202, 128;
+setp.ge.u32 %p55, %r28, %r19;
+@%p55 bra $L__BB0_90;
+ld.global.u16 %rs114, [%rd239+256];
 $L__BB0_90:
-add.s32 %r63, %r152, 160;
-setp.ge.u32 %p50, %r63, %r56;
-@%p50 bra $L__BB0_92;
-ld.global.u64 %rd290, [%rd287+1280];
+add.s32 %r29, %r202, 160;
+setp.ge.u32 %p56, %r29, %r19;
+@%p56 bra $L__BB0_92;
+ld.global.u16 %rs115, [%rd239+320];
 $L__BB0_92:
-add.s32 %r64, %r152, 192;
-setp.ge.u32 %p51, %r64, %r56;
-@%p51 bra $L__BB0_94;
-ld.global.u64 %rd291, [%rd287+1536];
+add.s32 %r30, %r202, 192;
+setp.ge.u32 %p57, %r30, %r19;
+@%p57 bra $L__BB0_94;
+ld.global.u16 %rs116, [%rd239+384];
 $L__BB0_94:
-add.s32 %r65, %r152, 224;
-setp.ge.u32 %p52, %r65, %r56;
-@%p52 bra $L__BB0_96;
-ld.global.u64 %rd292, [%rd287+1792];
+add.s32 %r31, %r202, 224;
+setp.ge.u32 %p58, %r31, %r19;
+@%p58 bra $L__BB0_96;
+ld.global.u16 %rs117, [%rd239+448];
 $L__BB0_96:
-add.s32 %r126, %r152, 128;
-setp.ge.u32 %p119, %r126, %r56;
-@%p119 bra $L__BB0_98;
-st.global.u64 [%rd288+1024], %rd289;
+@%p55 bra $L__BB0_98;
+st.global.u16 [%rd240+256], %rs114;
 $L__BB0_98:
-add.s32 %r127, %r152, 160;
-setp.ge.u32 %p120, %r127, %r56;
-@%p120 bra $L__BB0_100;
-st.global.u64 [%rd288+1280], %rd290;
+@%p56 bra $L__BB0_100;
+st.global.u16 [%rd240+320], %rs115;
 $L__BB0_100:
-add.s32 %r128, %r152, 192;
-setp.ge.u32 %p121, %r128, %r56;
-@%p121 bra $L__BB0_102;
-st.global.u64 [%rd288+1536], %rd291;
+@%p57 bra $L__BB0_102;
+st.global.u16 [%rd240+384], %rs116;
 $L__BB0_102:
-add.s32 %r129, %r152, 224;
-setp.ge.u32 %p122, %r129, %r56;
-@%p122 bra $L__BB0_104;
-st.global.u64 [%rd288+1792], %rd292;
+@%p58 bra $L__BB0_104;
+st.global.u16 [%rd240+448], %rs117;
 $L__BB0_104:
-add.s64 %rd288, %rd288, 2048;
-add.s64 %rd287, %rd287, 2048;
-add.s32 %r152, %r152, 256;
-setp.lt.u32 %p57, %r152, %r56;
-@%p57 bra $L__BB0_72;
-$L__BB0_154:
-and.b32 %r108, %r13, 16380;
-and.b64 %rd198, %rd15, 3;
-setp.eq.s64 %p84, %rd198, 0;
-selp.b32 %r109, %r108, 0, %p84;
-and.b32 %r110, %r13, 16368;
-and.b64 %rd199, %rd15, 7;
-setp.eq.s64 %p85, %rd199, 0;
-selp.b32 %r111, %r110, %r109, %p85;
-cvt.u64.u32 %rd200, %r111;
-add.s64 %rd135, %rd273, %rd200;
-sub.s32 %r78, %r13, %r111;
-setp.ge.u32 %p86, %r4, %r78;
-@%p86 bra $L__BB0_173;
-mov.u32 %r156, %r4;
-$L__BB0_156:
-setp.ge.u32 %p87, %r156, %r78;
-@%p87 bra $L__BB0_158;
-cvt.u64.u32 %rd201, %r156;
-add.s64 %rd202, %rd135, %rd201;
-add.s64 %rd203, %rd9, %rd202;
-ld.global.u8 %rs42, [%rd203];
+add.s64 %rd240, %rd240, 512;
+add.s64 %rd239, %rd239, 512;
+add.s32 %r202, %r202, 256;
+setp.lt.u32 %p63, %r202, %r19;
+@%p63 bra $L__BB0_72;
+$L__BB0_105:
+and.b32 %r141, %r5, 16382;
+add.s32 %r33, %r141, %r4;
+setp.ge.u32 %p64, %r33, %r5;
+@%p64 bra $L__BB0_260;
+cvt.u64.u32 %rd180, %r33;
+add.s64 %rd181, %rd14, %rd180;
+ld.global.u8 %rs76, [%rd181];
+add.s64 %rd182, %rd13, %rd180;
+st.global.u8 [%rd182], %rs76;
+bra.uni $L__BB0_260;
+$L__BB0_209:
+shr.u32 %r95, %r5, 4;
+setp.ge.u32 %p119, %r4, %r95;
+@%p119 bra $L__BB0_258;
+not.b32 %r166, %r4;
+add.s32 %r96, %r95, %r166;
+and.b32 %r167, %r96, 128;
+setp.ne.s32 %p120, %r167, 0;
+mov.u32 %r227, %r4;
+@%p120 bra $L__BB0_223;
+mul.wide.u32 %rd201, %r4, 16;
+add.s64 %rd78, %rd14, %rd201;
+ld.global.v2.u64 {%rd289, %rd288}, [%rd78];
+or.b32 %r168, %r4, 32;
+setp.ge.u32 %p121, %r168, %r95;
+@%p121 bra $L__BB0_213;
+ld.global.v2.u64 {%rd291, %rd290}, [%rd78+512];
+$L__BB0_213:
+or.b32 %r169, %r4, 64;
+setp.ge.u32 %p122, %r169, %r95;
+@%p122 bra $L__BB0_215;
+ld.global.v2.u64 {%rd293, %rd292}, [%rd78+1024];
+$L__BB0_215:
+or.b32 %r170, %r4, 96;
+setp.ge.u32 %p123, %r170, %r95;
+@%p123 bra $L__BB0_217;
+ld.global.v2.u64 {%rd295, %rd294}, [%rd78+1536];
+$L__BB0_217:
+or.b32 %r190, %r4, 32;
+setp.ge.u32 %p161, %r190, %r95;
+mul.wide.u32 %rd234, %r4, 16;
+add.s64 %rd93, %rd13, %rd234;
+st.global.v2.u64 [%rd93], {%rd289, %rd288};
+@%p161 bra $L__BB0_219;
+st.global.v2.u64 [%rd93+512], {%rd291, %rd290};
+$L__BB0_219:
+or.b32 %r191, %r4, 64;
+setp.ge.u32 %p162, %r191, %r95;
+@%p162 bra $L__BB0_221;
+st.global.v2.u64 [%rd93+1024], {%rd293, %rd292};
+$L__BB0_221:
+or.b32 %r192, %r4, 96;
+setp.ge.u32 %p163, %r192, %r95;
+or.b32 %r227, %r4, 128;
+@%p163 bra $L__BB0_223;
+st.global.v2.u64 [%rd93+1536], {%rd295, %rd294};
+$L__BB0_223:
+and.b32 %r174, %r96, -128;
+setp.eq.s32 %p127, %r174, 0;
+@%p127 bra $L__BB0_258;
+mul.wide.u32 %rd213, %r227, 16;
+add.s64 %rd286, %rd14, %rd213;
+add.s64 %rd287, %rd13, %rd213;
+$L__BB0_225:
+setp.ge.u32 %p128, %r227, %r95;
+@%p128 bra $L__BB0_227;
+ld.global.v2.u64 {%rd289, %rd288}, [%rd286];
+$L__BB0_227:
+add.s32 %r101, %r227, 32;
+setp.ge.u32 %p129, %r101, %r95;
+@%p129 bra $L__BB0_229;
+ld.global.v2.u64 {%rd291, %rd290}, [%rd286+512];
+$L__BB0_229:
+add.s32 %r102, %r227, 64;
+setp.ge.u32 %p130, %r102, %r95;
+@%p130 bra $L__BB0_231;
+ld.global.v2.u64 {%rd293, %rd292}, [%rd286+1024];
+$L__BB0_231:
+add.s32 %r103, %r227, 96;
+setp.ge.u32 %p131, %r103, %r95;
+@%p131 bra $L__BB0_233;
+ld.global.v2.u64 {%rd295, %rd294}, [%rd286+1536];
+$L__BB0_233:
+setp.ge.u32 %p164, %r227, %r95;
+@%p164 bra $L__BB0_235;
+st.global.v2.u64 [%rd287], {%rd289, %rd288};
+$L__BB0_235:
+add.s32 %r176, %r227, 32;
+setp.ge.u32 %p147, %r176, %r95;
+@%p147 bra $L__BB0_237;
+st.global.v2.u64 [%rd287+512], {%rd291, %rd290};
+$L__BB0_237:
+add.s32 %r177, %r227, 64;
+setp.ge.u32 %p148, %r177, %r95;
+@%p148 bra $L__BB0_239;
+st.global.v2.u64 [%rd287+1024], {%rd293, %rd292};
+$L__BB0_239:
+add.s32 %r178, %r227, 96;
+setp.ge.u32 %p149, %r178, %r95;
+@%p149 bra $L__BB0_241;
+st.global.v2.u64 [%rd287+1536], {%rd295, %rd294};
+$L__BB0_241:
+add.s32 %r104, %r227, 128;
+setp.ge.u32 %p136, %r104, %r95;
+@%p136 bra $L__BB0_243;
+ld.global.v2.u64 {%rd289, %rd288}, [%rd286+2048];
+$L__BB0_243:
+add.s32 %r105, %r227, 160;
+setp.ge.u32 %p137, %r105, %r95;
+@%p137 bra $L__BB0_245;
+ld.global.v2.u64 {%rd291, %rd290}, [%rd286+2560];
+$L__BB0_245:
+add.s32 %r106, %r227, 192;
+setp.ge.u32 %p138, %r106, %r95;
+@%p138 bra $L__BB0_247;
+ld.global.v2.u64 {%rd293, %rd292}, [%rd286+3072];
+$L__BB0_247:
+add.s32 %r107, %r227, 224;
+setp.ge.u32 %p139, %r107, %r95;
+@%p139 bra $L__BB0_249;
+ld.global.v2.u64 {%rd295, %rd294}, [%rd286+3584];
+$L__BB0_249:
+add.s32 %r193, %r227, 128;
+setp.ge.u32 %p165, %r193, %r95;
+@%p165 bra $L__BB0_251;
+st.global.v2.u64 [%rd287+2048], {%rd289, %rd288};
+$L__BB0_251:
+add.s32 %r179, %r227, 160;
+setp.ge.u32 %p150, %r179, %r95;
+@%p150 bra $L__BB0_253;
+st.global.v2.u64 [%rd287+2560], {%rd291, %rd290};
+$L__BB0_253:
+add.s32 %r180, %r227, 192;
+setp.ge.u32 %p151, %r180, %r95;
+@%p151 bra $L__BB0_255;
+st.global.v2.u64 [%rd287+3072], {%rd293, %rd292};
+$L__BB0_255:
+add.s32 %r181, %r227, 224;
+setp.ge.u32 %p152, %r181, %r95;
+@%p152 bra $L__BB0_257;
+st.global.v2.u64 [%rd287+3584], {%rd295, %rd294};
+$L__BB0_257:
+add.s64 %rd287, %rd287, 4096;
+add.s64 %rd286, %rd286, 4096;
+add.s32 %r227, %r227, 256;
+setp.lt.u32 %p144, %r227, %r95;
+@%p144 bra $L__BB0_225;
+$L__BB0_258:
+and.b32 %r175, %r5, 16368;
+add.s32 %r109, %r175, %r4;
+setp.ge.u32 %p145, %r109, %r5;
+@%p145 bra $L__BB0_260;
+cvt.u64.u32 %rd230, %r109;
+add.s64 %rd231, %rd14, %rd230;
+ld.global.u8 %rs79, [%rd231];
+add.s64 %rd232, %rd13, %rd230;
+st.global.u8 [%rd232], %rs79;
+bra.uni $L__BB0_260;
 $L__BB0_158:
-add.s32 %r80, %r156, 32;
-setp.ge.u32 %p88, %r80, %r78;
-@%p88 bra $L__BB0_160;
-cvt.u64.u32 %rd204, %r80;
-add.s64 %rd205, %rd135, %rd204;
-add.s64 %rd206, %rd9, %rd205;
-ld.global.u8 %rs43, [%rd206];
-$L__BB0_160:
-add.s32 %r81, %r156, 64;
-setp.ge.u32 %p89, %r81, %r78;
-@%p89 bra $L__BB0_162;
-cvt.u64.u32 %rd207, %r81;
-add.s64 %rd208, %rd135, %rd207;
-add.s64 %rd209, %rd9, %rd208;
-ld.global.u8 %rs44, [%rd209];
+shr.u32 %r80, %r5, 3;
+setp.ge.u32 %p92, %r4, %r80;
+@%p92 bra $L__BB0_207;
+not.b32 %r156, %r4;
+add.s32 %r81, %r80, %r156;
+and.b32 %r157, %r81, 128;
+setp.ne.s32 %p93, %r157, 0;
+mov.u32 %r225, %r4;
+@%p93 bra $L__BB0_172;
+mul.wide.u32 %rd191, %r4, 8;
+add.s64 %rd39, %rd14, %rd191;
+ld.global.u64 %rd256, [%rd39];
+or.b32 %r158, %r4, 32;
+setp.ge.u32 %p94, %r158, %r80;
+@%p94 bra $L__BB0_162;
+ld.global.u64 %rd257, [%rd39+256];
 $L__BB0_162:
-add.s32 %r82, %r156, 96;
-setp.ge.u32 %p90, %r82, %r78;
-@%p90 bra $L__BB0_164;
-cvt.u64.u32 %rd210, %r82;
-add.s64 %rd211, %rd135, %rd210;
-add.s64 %rd212, %rd9, %rd211;
-ld.global.u8 %rs45, [%rd212];
+or.b32 %r159, %r4, 64;
+setp.ge.u32 %p95, %r159, %r80;
+@%p95 bra $L__BB0_164;
+ld.global.u64 %rd258, [%rd39+512];
 $L__BB0_164:
-@%p87 bra $L__BB0_166;
-cvt.u64.u32 %rd213, %r156;
-add.s64 %rd214, %rd135, %rd213;
-add.s64 %rd215, %rd8, %rd214;
-st.global.u8 [%rd215], %rs42;
+or.b32 %r160, %r4, 96;
+setp.ge.u32 %p96, %r160, %r80;
+@%p96 bra $L__BB0_166;
+ld.global.u64 %rd259, [%rd39+768];
 $L__BB0_166:
-@%p88 bra $L__BB0_168;
-cvt.u64.u32 %rd216, %r80;
-add.s64 %rd217, %rd135, %rd216;
-add.s64 %rd218, %rd8, %rd217;
-st.global.u8 [%rd218], %rs43;
+add.s64 %rd47, %rd13, %rd191;
+st.global.u64 [%rd47], %rd256;
+@%p94 bra $L__BB0_168;
+st.global.u64 [%rd47+256], %rd257;
 $L__BB0_168:
-@%p89 bra $L__BB0_170;
-cvt.u64.u32 %rd219, %r81;
-add.s64 %rd220, %rd135, %rd219;
-add.s64 %rd221, %rd8, %rd220;
-st.global.u8 [%rd221], %rs44;
+or.b32 %r182, %r4, 64;
+setp.ge.u32 %p153, %r182, %r80;
+@%p153 bra $L__BB0_170;
+st.global.u64 [%rd47+512], %rd258;
 $L__BB0_170:
-@%p90 bra $L__BB0_172;
-cvt.u64.u32 %rd222, %r82;
-add.s64 %rd223, %rd135, %rd222;
-add.s64 %rd224, %rd8, %rd223;
-st.global.u8 [%rd224], %rs45;
+or.b32 %r183, %r4, 96;
+setp.ge.u32 %p154, %r183, %r80;
+or.b32 %r225, %r4, 128;
+@%p154 bra $L__BB0_172;
+st.global.u64 [%rd47+768], %rd259;
 $L__BB0_172:
-add.s32 %r156, %r156, 128;
-setp.lt.u32 %p95, %r156, %r78;
-@%p95 bra $L__BB0_156;
-$L__BB0_173:
-add.s64 %rd273, %rd273, %rd2;
-setp.lt.u64 %p96, %rd273, %rd7;
-add.s64 %rd272, %rd272, 1;
-@%p96 bra $L__BB0_4;
+and.b32 %r164, %r81, -128;
+setp.eq.s32 %p100, %r164, 0;
+@%p100 bra $L__BB0_207;
+mul.wide.u32 %rd195, %r225, 8;
+add.s64 %rd254, %rd14, %rd195;
+add.s64 %rd255, %rd13, %rd195;
 $L__BB0_174:
-ld.param.u32 %r114, [ferry_pieces_param_0];
-mov.u32 %r112, %nctaid.x;
-shl.b32 %r113, %r112, 3;
-add.s32 %r130, %r130, %r113;
-setp.lt.u32 %p97, %r130, %r114;
-@%p97 bra $L__BB0_2;
-$L__BB0_175:
+setp.ge.u32 %p101, %r225, %r80;
+@%p101 bra $L__BB0_176;
+ld.global.u64 %rd256, [%rd254];
+$L__BB0_176:
+add.s32 %r86, %r225, 32;
+setp.ge.u32 %p102, %r86, %r80;
+@%p102 bra $L__BB0_178;
+ld.global.u64 %rd257, [%rd254+256];
+$L__BB0_178:
+add.s32 %r87, %r225, 64;
+setp.ge.u32 %p103, %r87, %r80;
+@%p103 bra $L__BB0_180;
+ld.global.u64 %rd258, [%rd254+512];
+$L__BB0_180:
+add.s32 %r88, %r225, 96;
+setp.ge.u32 %p104, %r88, %r80;
+@%p104 bra $L__BB0_182;
+ld.global.u64 %rd259, [%rd254+768];
+$L__BB0_182:
+setp.ge.u32 %p170, %r225, %r80;
+@%p170 bra $L__BB0_184;
+st.global.u64 [%rd255], %rd256;
+$L__BB0_184:
+add.s32 %r184, %r225, 32;
+setp.ge.u32 %p155, %r184, %r80;
+@%p155 bra $L__BB0_186;
+st.global.u64 [%rd255+256], %rd257;
+$L__BB0_186:
+add.s32 %r185, %r225, 64;
+setp.ge.u32 %p156, %r185, %r80;
+@%p156 bra $L__BB0_188;
+st.global.u64 [%rd255+512], %rd258;
+$L__BB0_188:
+add.s32 %r186, %r225, 96;
+setp.ge.u32 %p157, %r186, %r80;
+@%p157 bra $L__BB0_190;
+st.global.u64 [%rd255+768], %rd259;
+$L__BB0_190:
+add.s32 %r89, %r225, 128;
+setp.ge.u32 %p109, %r89, %r80;
+@%p109 bra $L__BB0_192;
+ld.global.u64 %rd256, [%rd254+1024];
+$L__BB0_192:
+add.s32 %r90, %r225, 160;
+setp.ge.u32 %p110, %r90, %r80;
+@%p110 bra $L__BB0_194;
+ld.global.u64 %rd257, [%rd254+1280];
+$L__BB0_194:
+add.s32 %r91, %r225, 192;
+setp.ge.u32 %p111, %r91, %r80;
+@%p111 bra $L__BB0_196;
+ld.global.u64 %rd258, [%rd254+1536];
+$L__BB0_196:
+add.s32 %r92, %r225, 224;
+setp.ge.u32 %p112, %r92, %r80;
+@%p112 bra $L__BB0_198;
+ld.global.u64 %rd259, [%rd254+1792];
+$L__BB0_198:
+add.s32 %r198, %r225, 128;
+setp.ge.u32 %p171, %r198, %r80;
+@%p171 bra $L__BB0_200;
+st.global.u64 [%rd255+1024], %rd256;
+$L__BB0_200:
+add.s32 %r187, %r225, 160;
+setp.ge.u32 %p158, %r187, %r80;
+@%p158 bra $L__BB0_202;
+st.global.u64 [%rd255+1280], %rd257;
+$L__BB0_202:
+add.s32 %r188, %r225, 192;
+setp.ge.u32 %p159, %r188, %r80;
+@%p159 bra $L__BB0_204;
+st.global.u64 [%rd255+1536], %rd258;
+$L__BB0_204:
+add.s32 %r189, %r225, 224;
+setp.ge.u32 %p160, %r189, %r80;
+@%p160 bra $L__BB0_206;
+st.global.u64 [%rd255+1792], %rd259;
+$L__BB0_206:
+add.s64 %rd255, %rd255, 2048;
+add.s64 %rd254, %rd254, 2048;
+add.s32 %r225, %r225, 256;
+setp.lt.u32 %p117, %r225, %r80;
+@%p117 bra $L__BB0_174;
+$L__BB0_207:
+and.b32 %r165, %r5, 16376;
+add.s32 %r94, %r165, %r4;
+setp.ge.u32 %p118, %r94, %r5;
+@%p118 bra $L__BB0_260;
+cvt.u64.u32 %rd196, %r94;
+add.s64 %rd197, %rd14, %rd196;
+ld.global.u8 %rs78, [%rd197];
+add.s64 %rd198, %rd13, %rd196;
+st.global.u8 [%rd198], %rs78;
+bra.uni $L__BB0_260;
+$L__BB0_107:
+shr.u32 %r34, %r5, 2;
+setp.ge.u32 %p65, %r4, %r34;
+@%p65 bra $L__BB0_156;
+not.b32 %r143, %r4;
+add.s32 %r35, %r34, %r143;
+and.b32 %r144, %r35, 128;
+setp.ne.s32 %p66, %r144, 0;
+mov.u32 %r215, %r4;
+@%p66 bra $L__BB0_121;
+mul.wide.u32 %rd183, %r4, 4;
+add.s64 %rd31, %rd14, %rd183;
+ld.global.u32 %r216, [%rd31];
+or.b32 %r146, %r4, 32;
+setp.ge.u32 %p67, %r146, %r34;
+@%p67 bra $L__BB0_111;
+ld.global.u32 %r217, [%rd31+128];
+$L__BB0_111:
+or.b32 %r148, %r4, 64;
+setp.ge.u32 %p68, %r148, %r34;
+@%p68 bra $L__BB0_113;
+ld.global.u32 %r218, [%rd31+256];
+$L__BB0_113:
+or.b32 %r150, %r4, 96;
+setp.ge.u32 %p69, %r150, %r34;
+@%p69 bra $L__BB0_115;
+ld.global.u32 %r219, [%rd31+384];
+$L__BB0_115:
+add.s64 %rd32, %rd13, %rd183;
+st.global.u32 [%rd32], %r216;
+@%p67 bra $L__BB0_117;
+st.global.u32 [%rd32+128], %r217;
+$L__BB0_117:
+or.b32 %r196, %r4, 64;
+setp.ge.u32 %p168, %r196, %r34;
+@%p168 bra $L__BB0_119;
+st.global.u32 [%rd32+256], %r218;
+$L__BB0_119:
+or.b32 %r197, %r4, 96;
+setp.ge.u32 %p169, %r197, %r34;
+or.b32 %r215, %r4, 128;
+@%p169 bra $L__BB0_121;
+st.global.u32 [%rd32+384], %r219;
+$L__BB0_121:
+and.b32 %r154, %r35, -128;
+setp.eq.s32 %p73, %r154, 0;
+@%p73 bra $L__BB0_156;
+mul.wide.u32 %rd185, %r215, 4;
+add.s64 %rd241, %rd14, %rd185;
+add.s64 %rd242, %rd13, %rd185;
+$L__BB0_123:
+setp.ge.u32 %p74, %r215, %r34;
+@%p74 bra $L__BB0_125;
+ld.global.u32 %r216, [%rd241];
+$L__BB0_125:
+add.s32 %r57, %r215, 32;
+setp.ge.u32 %p75, %r57, %r34;
+@%p75 bra $L__BB0_127;
+ld.global.u32 %r217, [%rd241+128];
+$L__BB0_127:
+add.s32 %r60, %r215, 64;
+setp.ge.u32 %p76, %r60, %r34;
+@%p76 bra $L__BB0_129;
+ld.global.u32 %r218, [%rd241+256];
+$L__BB0_129:
+add.s32 %r63, %r215, 96;
+setp.ge.u32 %p77, %r63, %r34;
+@%p77 bra $L__BB0_131;
+ld.global.u32 %r219, [%rd241+384];
+$L__BB0_131:
+@%p74 bra $L__BB0_133;
+st.global.u32 [%rd242], %r216;
+$L__BB0_133:
+@%p75 bra $L__BB0_135;
+st.global.u32 [%rd242+128], %r217;
+$L__BB0_135:
+@%p76 bra $L__BB0_137;
+st.global.u32 [%rd242+256], %r218;
+$L__BB0_137:
+@%p77 bra $L__BB0_139;
+st.global.u32 [%rd242+384], %r219;
+$L__BB0_139:
+add.s32 %r66, %r215, 128;
+setp.ge.u32 %p82, %r66, %r34;
+@%p82 bra $L__BB0_141;
+ld.global.u32 %r216, [%rd241+512];
+$L__BB0_141:
+add.s32 %r69, %r215, 160;
+setp.ge.u32 %p83, %r69, %r34;
+@%p83 bra $L__BB0_143;
+ld.global.u32 %r217, [%rd241+640];
+$L__BB0_143:
+add.s32 %r72, %r215, 192;
+setp.ge.u32 %p84, %r72, %r34;
+@%p84 bra $L__BB0_145;
+ld.global.u32 %r218, [%rd241+768];
+$L__BB0_145:
+add.s32 %r75, %r215, 224;
+setp.ge.u32 %p85, %r75, %r34;
+@%p85 bra $L__BB0_147;
+ld.global.u32 %r219, [%rd241+896];
+$L__BB0_147:
+@%p82 bra $L__BB0_149;
+st.global.u32 [%rd242+512], %r216;
+$L__BB0_149:
+@%p83 bra $L__BB0_151;
+st.global.u32 [%rd242+640], %r217;
+$L__BB0_151:
+@%p84 bra $L__BB0_153;
+st.global.u32 [%rd242+768], %r218;
+$L__BB0_153:
+@%p85 bra $L__BB0_155;
+st.global.u32 [%rd242+896], %r219;
+$L__BB0_155:
+add.s64 %rd242, %rd242, 1024;
+add.s64 %rd241, %rd241, 1024;
+add.s32 %r215, %r215, 256;
+setp.lt.u32 %p90, %r215, %r34;
+@%p90 bra $L__BB0_123;
+$L__BB0_156:
+and.b32 %r155, %r5, 16380;
+add.s32 %r79, %r155, %r4;
+setp.ge.u32 %p91, %r79, %r5;
+@%p91 bra $L__BB0_260;
+cvt.u64.u32 %rd186, %r79;
+add.s64 %rd187, %rd14, %rd186;
+ld.global.u8 %rs77, [%rd187];
+add.s64 %rd188, %rd13, %rd186;
+st.global.u8 [%rd188], %rs77;
+bra.uni $L__BB0_260;
+$L__BB0_7:
+setp.ge.u32 %p12, %r4, %r5;
+@%p12 bra $L__BB0_260;
+cvt.u64.u32 %rd169, %r3;
+mul.lo.s64 %rd170, %rd169, %rd235;
+shl.b64 %rd171, %rd170, 13;
+add.s64 %rd172, %rd10, %rd171;
+max.u64 %rd173, %rd172, -8193;
+cvt.u32.u64 %r121, %rd173;
+mov.u32 %r122, -2;
+sub.s32 %r123, %r122, %r4;
+sub.s32 %r6, %r123, %r121;
+and.b32 %r124, %r6, 128;
+setp.ne.s32 %p13, %r124, 0;
+mov.u32 %r200, %r4;
+@%p13 bra $L__BB0_21;
+cvt.u64.u32 %rd174, %r4;
+add.s64 %rd15, %rd14, %rd174;
+ld.global.u8 %rs125, [%rd15];
+or.b32 %r125, %r4, 32;
+setp.ge.u32 %p14, %r125, %r5;
+@%p14 bra $L__BB0_11;
+ld.global.u8 %rs124, [%rd15+32];
+$L__BB0_11:
+or.b32 %r126, %r4, 64;
+setp.ge.u32 %p15, %r126, %r5;
+@%p15 bra $L__BB0_13;
+ld.global.u8 %rs123, [%rd15+64];
+$L__BB0_13:
+or.b32 %r127, %r4, 96;
+setp.ge.u32 %p16, %r127, %r5;
+@%p16 bra $L__BB0_15;
+ld.global.u8 %rs122, [%rd15+96];
+$L__BB0_15:
+add.s64 %rd16, %rd13, %rd174;
+st.global.u8 [%rd16], %rs125;
+@%p14 bra $L__BB0_17;
+st.global.u8 [%rd16+32], %rs124;
+$L__BB0_17:
+@%p15 bra $L__BB0_19;
+st.global.u8 [%rd16+64], %rs123;
+$L__BB0_19:
+or.b32 %r200, %r4, 128;
+@%p16 bra $L__BB0_21;
+st.global.u8 [%rd16+96], %rs122;
+$L__BB0_21:
+and.b32 %r131, %r6, -128;
+setp.eq.s32 %p20, %r131, 0;
+@%p20 bra $L__BB0_260;
+cvt.u64.u32 %rd176, %r200;
+add.s64 %rd237, %rd14, %rd176;
+add.s64 %rd238, %rd13, %rd176;
+$L__BB0_23:
+setp.ge.u32 %p21, %r200, %r5;
+@%p21 bra $L__BB0_25;
+ld.global.u8 %rs125, [%rd237];
+$L__BB0_25:
+add.s32 %r11, %r200, 32;
+setp.ge.u32 %p22, %r11, %r5;
+@%p22 bra $L__BB0_27;
+ld.global.u8 %rs124, [%rd237+32];
+$L__BB0_27:
+add.s32 %r12, %r11, 32;
+setp.ge.u32 %p23, %r12, %r5;
+@%p23 bra $L__BB0_29;
+ld.global.u8 %rs123, [%rd237+64];
+$L__BB0_29:
+add.s32 %r13, %r12, 32;
+setp.ge.u32 %p24, %r13, %r5;
+@%p24 bra $L__BB0_31;
+ld.global.u8 %rs122, [%rd237+96];
+$L__BB0_31:
+@%p21 bra $L__BB0_33;
+st.global.u8 [%rd238], %rs125;
+$L__BB0_33:
+@%p22 bra $L__BB0_35;
+st.global.u8 [%rd238+32], %rs124;
+$L__BB0_35:
+@%p23 bra $L__BB0_37;
+st.global.u8 [%rd238+64], %rs123;
+$L__BB0_37:
+@%p24 bra $L__BB0_39;
+st.global.u8 [%rd238+96], %rs122;
+$L__BB0_39:
+add.s32 %r14, %r13, 32;
+setp.ge.u32 %p29, %r14, %r5;
+@%p29 bra $L__BB0_41;
+ld.global.u8 %rs125, [%rd237+128];
+$L__BB0_41:
+add.s32 %r15, %r14, 32;
+setp.ge.u32 %p30, %r15, %r5;
+@%p30 bra $L__BB0_43;
+ld.global.u8 %rs124, [%rd237+160];
+$L__BB0_43:
+add.s32 %r16, %r15, 32;
+setp.ge.u32 %p31, %r16, %r5;
+@%p31 bra $L__BB0_45;
+ld.global.u8 %rs123, [%rd237+192];
+$L__BB0_45:
+add.s32 %r17, %r16, 32;
+setp.ge.u32 %p32, %r17, %r5;
+@%p32 bra $L__BB0_47;
+ld.global.u8 %rs122, [%rd237+224];
+$L__BB0_47:
+@%p29 bra $L__BB0_49;
+st.global.u8 [%rd238+128], %rs125;
+$L__BB0_49:
+@%p30 bra $L__BB0_51;
+st.global.u8 [%rd238+160], %rs124;
+$L__BB0_51:
+@%p31 bra $L__BB0_53;
+st.global.u8 [%rd238+192], %rs123;
+$L__BB0_53:
+@%p32 bra $L__BB0_55;
+st.global.u8 [%rd238+224], %rs122;
+$L__BB0_55:
+add.s64 %rd238, %rd238, 256;
+add.s64 %rd237, %rd237, 256;
+add.s32 %r200, %r17, 32;
+setp.lt.u32 %p37, %r200, %r5;
+@%p37 bra $L__BB0_23;
+$L__BB0_260:
+mul.wide.u32 %rd233, %r3, 8192;
+add.s64 %rd236, %rd236, %rd233;
+setp.lt.u64 %p146, %rd236, %rd7;
+add.s64 %rd235, %rd235, 1;
+@%p146 bra $L__BB0_3;
+$L__BB0_261:
 ret;
 }
 )ptx";
