@@ -17,7 +17,7 @@ ON_GPU = ["torch-cuda", "cupy", "jax-cuda", "numba-cuda", "cuda-core", "minitens
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 HEAD = """# Which library keeps which rule
 
-`python tests/conformance/publish.py` made this page on {date}, on {system} with Python {python}, and without a GPU. Every break was
+`python tests/conformance/publish.py` made this page on {date}, on {system} with Python {python}, and without a GPU ([with one](conformance-gpu.md)). Every break was
 seen twice: by the command, and by the script that `dlpack-conformance --reproduce RULE:LIBRARY` prints, which needs nothing but
 the library.
 
@@ -48,7 +48,8 @@ GPU_HEAD = """# Which library keeps which rule on a GPU
 `python tests/conformance/publish.py --gpu` made this page on {date}, on {system} with Python {python} and a CUDA device. It looks at the
 handshake, by gates that hold a stream back, and at what structs and signatures say; [conformance.md](conformance.md) has the other rules, on
 the host, and what the words mean. Every break was seen twice: by the command, and by the script that
-`dlpack-conformance --reproduce RULE:LIBRARY` prints.
+`dlpack-conformance --reproduce RULE:LIBRARY` prints. Arrays of numba-cuda have no `__dlpack__`, and buffers of cuda-core are bytes in a row, which no
+case here asks for: nothing is said of these two.
 
 """
 
