@@ -47,6 +47,7 @@ namespace detail {
         case cudaErrorInvalidDevice: return errc::device;
         case cudaErrorPeerAccessUnsupported:
         case cudaErrorTooManyPeers: return errc::no_peer_access;
+        case cudaErrorDeviceUninitialized: return errc::no_context;
         case cudaErrorInvalidResourceHandle: return errc::stream;
         case cudaErrorStreamCaptureUnsupported:
         case cudaErrorStreamCaptureInvalidated:

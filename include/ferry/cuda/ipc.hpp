@@ -193,9 +193,9 @@ class opened_allocation {
 /// done by the back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe.
 ///
 /// Memory of cudaMalloc is shared as it is: interior pointers and slices name their allocation, and the description
-/// says where in it they lie. Stream-ordered, managed, pinned and virtual memory has no such handle: it is copied into
-/// memory that has one, or refused under copy_policy::never, with the reason. Read-only is a word of honour: the
-/// mapping can be written.
+/// says where in it they lie. Stream-ordered and virtual memory has no such handle: it is copied into memory that has
+/// one, or refused under copy_policy::never, with the reason. Pinned and managed memory goes as memory of the host: it
+/// is copied into a segment, or refused likewise. Read-only is a word of honour: the mapping can be written.
 template <back_end BackEnd = system_back_end const>
 class shareable {
    public:

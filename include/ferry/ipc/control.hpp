@@ -88,8 +88,11 @@ class control_page {
     // An importer takes a place, then looks whether the share is still open; the exporter closes, then looks at the
     // places. All of it sequentially consistent: one of the two sees the other.
 
-    /// A place for a mapping of this process; -1 when there are more importers than places: then nobody can tell any
-    /// more when the last of them has left, and the exporter hears for good that somebody reads.
+    /// A place in no place: counted, and nobody knows by whom.
+    static constexpr int crowd = -2;
+
+    /// A place for a mapping of this process; `crowd` when there are more importers than places: whoever is killed
+    /// there counts for good, and the exporter hears that somebody reads until the last of them has left.
     [[nodiscard]] int enter(holder by) noexcept {
         for (bool const evict : {false, true})
             for (int i = 0; i < max_importers; ++i) {
@@ -100,10 +103,11 @@ class control_page {
                     return i;
                 }
             }
-        is_crowded_.store(1);
-        return -1;
+        crowd_.fetch_add(1);
+        return crowd;
     }
     void leave(int place) noexcept {
+        if (place == crowd) crowd_.fetch_sub(1);
         if (place < 0) return;
         places_[at(place)].readers.store(0);
         places_[at(place)].by.store(0);
@@ -123,14 +127,14 @@ class control_page {
     }
     /// Whether any living importer has it mapped.
     [[nodiscard]] bool is_mapped() const noexcept {
-        if (is_crowded_.load() != 0) return true;
+        if (crowd_.load() != 0) return true;
         for (int i = 0; i < places(); ++i)
             if (!holder{places_[at(i)].by.load()}.is_gone()) return true;
         return false;
     }
     /// The tensors that living importers hold.
     [[nodiscard]] std::uint64_t readers() const noexcept {
-        std::uint64_t sum = is_crowded_.load() != 0;
+        std::uint64_t sum = crowd_.load() != 0;
         for (int i = 0; i < places(); ++i)
             if (auto const n = places_[at(i)].readers.load(); n != 0 && !holder{places_[at(i)].by.load()}.is_gone())
                 sum += n;
@@ -184,7 +188,7 @@ class control_page {
     }
 
     std::atomic<std::uint64_t> magic_, id_;
-    std::atomic<std::int32_t> used_, is_crowded_;
+    std::atomic<std::int32_t> used_, crowd_;
     [[maybe_unused]] std::uint64_t reserved_[13];
     share_place shares_[max_shares];
     importer_place places_[max_importers];

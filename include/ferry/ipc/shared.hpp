@@ -74,8 +74,9 @@ class shared {
     /// Whether it can be attached.
     [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr && state_->is_open; }
 
-    /// The tensors that other processes hold of it now; the dead hold none. 1 at least, for good, once more processes
-    /// had it mapped than are counted (160).
+    /// The tensors that other processes hold of it now; the dead hold none. 1 at least while more mappings of it are
+    /// there than have a place of their own (160); whoever is killed without one counts for good. A session has one
+    /// mapping for all its attaches.
     [[nodiscard]] std::uint64_t readers() const noexcept { return state_ != nullptr ? state_->control().readers() : 0; }
 
     /// For those who write again into what they share: waits until no other process holds a tensor of it, at most for

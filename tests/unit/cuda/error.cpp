@@ -19,6 +19,7 @@ TEST_CASE("cuda: an error's code says what can be done about it") {
     CHECK(code_of(cudaErrorInvalidDevice) == errc::device);
     CHECK(code_of(cudaErrorPeerAccessUnsupported) == errc::no_peer_access);
     CHECK(code_of(cudaErrorInvalidResourceHandle) == errc::stream);
+    CHECK(code_of(cudaErrorDeviceUninitialized) == errc::no_context);
     for (auto const e : {cudaErrorStreamCaptureUnsupported, cudaErrorStreamCaptureInvalidated,
                          cudaErrorStreamCaptureMerge, cudaErrorStreamCaptureIsolation, cudaErrorStreamCaptureImplicit,
                          cudaErrorCapturedEvent, cudaErrorStreamCaptureWrongThread})

@@ -42,3 +42,15 @@ TEST_CASE("a handle has 64 bytes; anything else is a bad descriptor") {
                        [&] { static_cast<void>(cuda::detail::to_handle(bytes, "handle")); });
     }
 }
+
+TEST_CASE("what CUDA says of another process's handle is an error of its own kind, with a cure") {
+    auto const check = [](cudaError_t e) { cuda::detail::check_ipc(e, "cudaIpcOpenMemHandle", {}); };
+    CHECK_NOTHROW(check(cudaSuccess));
+    for (auto const e : {cudaErrorMapBufferObjectFailed, cudaErrorInvalidResourceHandle, cudaErrorInvalidValue})
+        support::fails(ferry::errc::stale_handle, [&] { check(e); }, {"cudaIpcOpenMemHandle", "new descriptor"});
+    support::fails(ferry::errc::already_mapped, [&] { check(cudaErrorAlreadyMapped); }, {"another context"});
+    support::fails(ferry::errc::same_process, [&] { check(cudaErrorDeviceUninitialized); }, {"session"});
+    support::fails(ferry::errc::unsupported_platform, [&] { check(cudaErrorNotSupported); }, {"no CUDA IPC"});
+    support::fails(ferry::errc::no_peer_access, [&] { check(cudaErrorPeerAccessUnsupported); });
+    support::fails(ferry::errc::out_of_memory, [&] { check(cudaErrorMemoryAllocation); });
+}

@@ -293,18 +293,30 @@ TEST_CASE("garbage in the control page neither hangs nor leads anywhere") {
     }
 }
 
-TEST_CASE("more importers than are counted are served, and hold the exporter back for good") {
+TEST_CASE("more importers than there are places are served, and hold the exporter back until they are gone") {
     auto s = share(tensor({3}));
-    {
-        auto const page = raw(s, 12);
-        auto const me = ferry::ipc::this_process();
-        for (int i = 0; i < control_page::max_importers; ++i)
-            CHECK(page.control().enter(ferry::ipc::holder{me, false}) == i);
-        CHECK(s.readers() == 0);
-        CHECK(values(attach(s.descriptor())).size() == 3);
-        CHECK(s.readers() == 1);
-        CHECK_FALSE(s.wait_for_readers({}));
-    }
+    auto const page = raw(s, 12);
+    auto const me = ferry::ipc::this_process();
+    std::vector<managed_tensor> held;  // each with a mapping of its own: no session
+    for (int i = 0; i < control_page::max_importers; ++i) held.push_back(attach(s.descriptor()));
+    CHECK(s.readers() == control_page::max_importers);
+    for (int i = 0; i < 3; ++i) held.push_back(attach(s.descriptor()));
+    CHECK(values(held.back()).size() == 3);
+    held.erase(held.begin(), held.begin() + control_page::max_importers);
+    CHECK(s.readers() == 1);
+    CHECK_FALSE(s.wait_for_readers({}));
+    held.pop_back();
+    held.pop_back();
+    CHECK_FALSE(s.wait_for_readers({}));  // one of the crowd is left
+    held.pop_back();
+    CHECK(s.readers() == 0);
+    CHECK(s.wait_for_readers({}));
+    CHECK_FALSE(page.control().is_mapped());
+    for (int i = 0; i < control_page::max_importers; ++i)
+        CHECK(page.control().enter(ferry::ipc::holder{me, false}) == i);
+    CHECK(s.readers() == 0);
+    CHECK(values(attach(s.descriptor())).size() == 3);
+    CHECK(s.readers() == 0);
 }
 
 TEST_CASE("the places of the dead are taken again") {

@@ -108,6 +108,14 @@ TEST_CASE("what cannot be shared where it lies, and must not be copied, is an er
     support::fails(errc::copy_needed, [&] { static_cast<void>(share(std::move(t), {.copy = copy_policy::never})); },
                    {"shared_space"});
     CHECK(values(t).size() == 6);  // still ours
+    for (auto const type : {ferry::device_type::cuda_host, ferry::device_type::cuda_managed}) {
+        float here[2] = {};
+        std::int64_t const shape[] = {2};
+        auto pinned = ferry::make_managed(0, ferry::tensor_view{here, shape, {}, ferry::device{type}});
+        support::fails(errc::copy_needed,
+                       [&] { static_cast<void>(share(std::move(pinned), {.copy = copy_policy::never})); },
+                       {ferry::name(type), "no handle"});
+    }
     support::fails(errc::consumed, [] { static_cast<void>(share(managed_tensor{})); });
     CHECK(support::segments(getpid()).empty());
 }

@@ -157,6 +157,13 @@ void share_exported(share_state& s, segment_name const& name, tensor_view v, cop
     s.data = v.data();
 }
 
+[[noreturn]] FERRY_COLD inline void fail_unshared(ferry::device d, std::source_location where) {
+    message text{
+        "the memory is not shared, and a copy is forbidden: allocate it from ferry::ipc::shared_space of the session"};
+    if (d.type != device_type::cpu) text << " (memory of " << name(d.type) << " has no handle for other processes)";
+    fail(errc::copy_needed, share_api, text, where);
+}
+
 [[noreturn]] FERRY_COLD inline void fail_no_handles(device d, std::source_location where) {
     message text{"the passed back end makes no handles for memory of "};
     text << ferry::name(d.type);
@@ -197,12 +204,7 @@ template <class BackEnd>
     if (exported) {
     } else if (is_host && copy != copy_policy::always && share_found(s, name, v)) {
     } else if (v.is_empty() || is_host_accessible(v.device())) {
-        if (copy == copy_policy::never && !v.is_empty())
-            fail(
-                errc::copy_needed, share_api,
-                message{
-                    "the memory is not shared, and a copy is forbidden: allocate it from ferry::ipc::shared_space of the session"},
-                where);
+        if (copy == copy_policy::never && !v.is_empty()) fail_unshared(v.device(), where);
         share_copied(s, name, v, b, on.on_device(v.device()), where);
     } else {
         fail_no_handles(v.device(), where);

@@ -1,0 +1,93 @@
+// Frames published under a name to many readers: each reads the newest in place, and a slot is written again when nobody reads it.
+#include <ferry/ipc.hpp>
+#include <ferry/ipc/client.hpp>
+#include <ferry/ipc/server.hpp>
+#include <ferry/wire/binary.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::uint64_t frames = 200;
+constexpr std::size_t pixels = 100'000;
+
+int reader(std::string const& where) {
+    std::uint64_t seen = 0, read = 0, torn = 0;
+    // [client]
+    ferry::ipc::client client{where};
+    ferry::ipc::session session;  // keeps the mapping of each slot
+    while (seen < frames) {
+        auto const frame = client.attach("camera", {.after = seen, .patience = std::chrono::seconds{5}});
+        if (!frame) break;  // nothing newer came
+        {
+            ferry::managed_tensor const t = ferry::ipc::attach(ferry::wire::from_bytes(frame->descriptor), {.session = &session});
+            auto const view = t.as<float const, 1>();
+            for (std::int64_t i = 0; i < view.extent(0); ++i) torn += view(i) != static_cast<float>(frame->generation);
+        }
+        client.acknowledge(frame->lease);  // from here on the slot may be written again
+        seen = frame->generation;
+        ++read;
+    }
+    // [/client]
+    std::printf("a reader saw %llu of %llu frames\n", static_cast<unsigned long long>(read), static_cast<unsigned long long>(frames));
+    return seen == frames && torn == 0 ? 0 : 1;
+}
+
+/// An array that ferry knows by its members.
+struct slot {
+    std::vector<float> values = std::vector<float>(pixels);
+    std::array<std::int64_t, 1> extents{static_cast<std::int64_t>(pixels)};
+
+    ferry::tensor_view ferry_view() { return {values.data(), {extents}}; }
+    ferry::tensor_view ferry_view() const { return {values.data(), {extents}}; }
+};
+
+}  // namespace
+
+int main() {
+    auto const where = "example-" + std::to_string(getpid());
+    int ready[2];
+    if (pipe(ready) != 0) return 1;
+    for (int i = 0; i < 2; ++i)
+        if (fork() == 0) {
+            char go = 0;
+            if (read(ready[0], &go, 1) != 1) return 1;
+            return reader(where);
+        }
+
+    // [server]
+    ferry::ipc::server server{where};  // a socket of this user's, mode 0600
+    server.start();                    // serves from a thread of its own
+    ferry::ipc::session session;
+    std::array<ferry::ipc::shared, 3> slots;
+    for (auto& s : slots) s = ferry::ipc::share(slot{}, {.session = &session});
+    // [/server]
+    if (write(ready[1], "go", 2) != 2) return 1;
+    // [publish]
+    for (std::uint64_t n = 1; n <= frames; ++n) {
+        std::uint64_t number = 1;  // a slot's name for the server: from 1 on
+        while (!server.is_reusable(number)) {
+            number = number % slots.size() + 1;
+            if (number == 1) server.poll(std::chrono::milliseconds{10});  // until a reader is done
+        }
+        auto const& chosen = slots[number - 1];
+        ferry::managed_tensor const t = chosen.tensor();
+        std::fill_n(static_cast<float*>(t.view().data()), pixels, static_cast<float>(n));
+        server.publish("camera", number, ferry::wire::to_bytes(chosen.descriptor()));
+    }
+    // [/publish]
+    int failed = 0, status = 1;
+    for (int i = 0; i < 2; ++i) failed |= wait(&status) < 0 || status != 0;
+    bool const is_idle = server.close();  // asks for what is held, for at most 2 s; the tensors stay until each is dropped
+    return failed == 0 && is_idle ? 0 : 1;
+}
