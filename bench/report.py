@@ -131,6 +131,15 @@ def bits(programs, quick):
                   ">= 0.8 x" if is_count else "", float(peer) / float(ours) >= 0.8 if is_count else None)  # fmt: skip
 
 
+def attach(programs, quick):
+    for line in run([programs / "bench_ipc_attach", *(["51"] if quick else [])]).splitlines():
+        what, ours, peer = line.split("\t")
+        ours, peer, is_found, is_alone = float(ours), float(peer), what.startswith("found"), what.endswith("without a session")
+        yield row("Attaching a tensor of the host", what, spoken(ours), "shm_open, mmap, munmap", spoken(peer), ours / peer,
+                  "" if is_alone else "<= 2 µs" if is_found else "<= 20 µs above",
+                  None if is_alone else ours <= (2e-6 if is_found else peer + 20e-6), None if is_found else (ours - peer) * 1e9)  # fmt: skip
+
+
 def lifetime(programs, quick):
     time = {}
     for line in run([programs / "bench_ipc_lifetime", *(["300"] if quick else ["3000"])]).splitlines():
@@ -229,7 +238,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and performance.png")
     arguments = parser.parse_args()
     rows, raw, section = [], [], None
-    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
+    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]

@@ -106,3 +106,24 @@ TEST_CASE("a device view becomes an mdspan that a kernel reads") {
     CHECK(float{out[0]} == 6.0f);
     CHECK(float{out[1]} == 9.0f);
 }
+
+TEST_CASE("R35: an mdspan of device memory is a producer, and says which GPU it is on") {
+    auto values = counted<thrust::device_vector<float>>(12);
+    ferry::cuda::device_mdspan<float, 2, ::cuda::std::layout_right> const m{thrust::raw_pointer_cast(values.data()), 3,
+                                                                            4};
+    ferry::shaped lent{m};
+    auto const& v = ferry::view_of(lent);
+    CHECK(v.device() == ferry::device{ferry::device_type::cuda, 0});
+    CHECK(v.extent(1) == 4);
+    CHECK(v.data() == m.data_handle());
+    auto const host = ferry::to_host(lent, ferry::cuda::system);
+    auto const h = host.as<float const, 2>();
+    for (int y = 0; y < 3; ++y)
+        for (int x = 0; x < 4; ++x) CHECK(h(y, x) == static_cast<float>(4 * y + x));
+    ferry::cuda::device_mdspan<float const, 2, ::cuda::std::layout_right> const constant{m.data_handle(), 3, 4};
+    ferry::shaped lent_constant{constant};
+    CHECK(ferry::view_of(lent_constant).is_read_only());
+    ferry::cuda::device_mdspan<float, 2, ::cuda::std::layout_right> const none{nullptr, 0, 4};
+    ferry::shaped empty{none};
+    CHECK(ferry::view_of(empty).device().type == ferry::device_type::cuda);
+}

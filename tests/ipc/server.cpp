@@ -73,7 +73,7 @@ int export_up_to(std::string const& path, talk with, char step) {
 
 TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it may") {
     place here;
-    auto const frames = static_cast<std::uint64_t>(environment("FERRY_IPC_FRAMES", 2000));
+    auto const frames = static_cast<std::uint64_t>(environment("FERRY_IPC_FRAMES", 10'000));
     memory buffers[2];  // as few as can do: whoever overtakes a reader writes under it
     server s{here.path()};
     process importers[2]{process{[&](talk) {
@@ -466,7 +466,7 @@ TEST_CASE_FIXTURE(a_server, "IPC: a server that runs out of memory forgets nobod
 
 TEST_CASE_FIXTURE(a_running_server,
                   "IPC: many rounds of attach and close leave no file descriptor, mapping or thread") {
-    auto const rounds = environment("FERRY_IPC_ROUNDS", 1000);
+    auto const rounds = environment("FERRY_IPC_ROUNDS", 10'000);
     int fds = 0, threads = 0, mappings = 0;
     for (long i = 0; i < rounds; ++i) {
         {

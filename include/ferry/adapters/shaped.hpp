@@ -1,6 +1,7 @@
 // ferry: extents and strides beside arrays of libraries that keep none which ferry could borrow.
 #pragma once
 
+#include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/exchange/array_traits.hpp>
@@ -23,6 +24,7 @@ namespace ferry::inline v0 {
 /// - `data_type dtype(Owner const&)`
 /// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
 /// - `is_handle`: whether copies share the elements
+/// - `device where(Owner const&)`: where the elements are; without it on the host
 template <class Owner>
 struct shaped_traits;
 
@@ -70,14 +72,20 @@ class shaped {
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
+    /// \throws  what the library's `where` throws
     [[nodiscard]] tensor_view ferry_view() {
-        return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}};
+        return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
     [[nodiscard]] tensor_view ferry_view() const {
-        return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}};
+        return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
 
    private:
+    [[nodiscard]] device place() const {
+        if constexpr (requires { layout::where(owner_); }) return layout::where(owner_);
+        else return cpu;
+    }
+
     Owner owner_;
     std::int64_t extents_[layout::max_rank] = {}, strides_[layout::max_rank] = {};
     int rank_ = 0;

@@ -2,13 +2,9 @@
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 
-#include <cstdint>
-#include <mutex>
 #include <utility>
-#include <vector>
 
 namespace ferry::inline v0::cuda {
 
@@ -59,38 +55,6 @@ class event {
 
    private:
     cudaEvent_t handle_ = nullptr;
-};
-
-/// Events of one device that are used again and again: making one costs as much as recording it. Thread-safe.
-class event_pool {
-   public:
-    explicit event_pool(std::int32_t device_id) noexcept : device_id_{device_id} {}
-
-    /// \throws error  when a new one is needed and cannot be had
-    [[nodiscard]] event take() {
-        {
-            std::lock_guard const lock{mutex_};
-            if (!free_.empty()) {
-                event e = std::move(free_.back());
-                free_.pop_back();
-                return e;
-            }
-        }
-        device_guard const on{device_id_};
-        return event{};
-    }
-    void put(event&& e) noexcept {
-        try {
-            std::lock_guard const lock{mutex_};
-            free_.push_back(std::move(e));
-        } catch (...) {  // no memory to keep it: it is destroyed
-        }
-    }
-
-   private:
-    std::int32_t device_id_;
-    std::mutex mutex_;
-    std::vector<event> free_;
 };
 
 }  // namespace ferry::inline v0::cuda

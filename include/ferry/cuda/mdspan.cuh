@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ferry/adapters/mdspan_cccl.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/cuda/facts.hpp>
 
 #include <cuda/std/mdspan>
 
@@ -43,3 +45,18 @@ struct cuda_device : cccl {
 };
 
 }  // namespace ferry::inline v0::mdspan_family
+
+namespace ferry::inline v0 {
+
+/// And back: `ferry::shaped{m}` borrows the elements of device memory, which must outlive every tensor made from it.
+/// The driver is asked which GPU they are on (R35); \throws error  as `cuda::where_is`
+template <class T, class Extents, class Layout>
+    requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
+struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
+    : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
+    static device where(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
+        return m.data_handle() != nullptr ? cuda::where_is(m.data_handle()) : device{device_type::cuda};
+    }
+};
+
+}  // namespace ferry::inline v0
