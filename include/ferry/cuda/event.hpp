@@ -47,10 +47,12 @@ class event {
     }
 
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
+    /// Replaces what was recorded before. Does not block. \throws error  errc::stream, capturing; what the driver
+    /// reports
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
-    /// Whether all that was recorded has run.
+    /// Whether all that was recorded has run. Does not block. \throws error  what the driver reports
     [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
-    /// Blocks the host.
+    /// Blocks the host until all that was recorded has run. \throws error  what the driver reports
     void wait() const { detail::wait(handle_); }
 
    private:

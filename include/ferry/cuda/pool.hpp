@@ -73,6 +73,7 @@ class pool_space {
    public:
     pool_space(pool from, stream_ref on) noexcept : pool_{std::move(from)}, on_{on} {}
 
+    /// \throws error  as `pool::allocate`
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         return pool_.allocate(bytes, on_);
     }

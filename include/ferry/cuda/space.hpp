@@ -43,9 +43,9 @@ class device_space {
 };
 
 /// Page-locked host memory, which copies travel to at the speed of the link. Pinning costs about a millisecond per MiB:
-/// keep it
-/// (`pinned_pool`). Thread-safe.
+/// keep it (`pinned_pool`). Giving it back waits for work on the device (cudaFreeHost does). Thread-safe.
 struct pinned_space {
+    /// \throws error  errc::out_of_memory, no_driver
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         detail::beside_captures const quietly;
         void* p = nullptr;
@@ -59,8 +59,10 @@ struct pinned_space {
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_host, 0}; }
 };
 
-/// Memory that host and GPUs both read; pages travel when they are touched. Thread-safe.
+/// Memory that host and GPUs both read; pages travel when they are touched. Giving it back waits for work on the device
+/// (cudaFree does). Thread-safe.
 struct managed_space {
+    /// \throws error  errc::out_of_memory, no_driver
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         detail::beside_captures const quietly;
         void* p = nullptr;

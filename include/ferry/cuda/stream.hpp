@@ -61,7 +61,7 @@ class stream {
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
     operator stream_ref() const noexcept { return {handle_}; }
     operator stream_token() const noexcept { return stream_ref{handle_}; }
-    /// Blocks the host until all that is queued has run.
+    /// Blocks the host until all that is queued has run. \throws error  what the driver reports, errc::context_lost
     void wait() const { check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
 
    private:
