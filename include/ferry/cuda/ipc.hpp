@@ -140,15 +140,17 @@ class exported_allocation {
 class opened_allocation {
    public:
     /// `event_device`: the exporter's, where its events are and this process's are made, wherever the memory is open.
-    opened_allocation(std::variant<ipc_memory, imported_memory> mapping, std::int32_t event_device, std::size_t offset,
-                      std::shared_ptr<detail::ipc_events> events)
+    opened_allocation(std::variant<ipc_memory, detail::pool_memories::use> mapping, std::int32_t event_device,
+                      std::size_t offset, std::shared_ptr<detail::ipc_events> events)
         : mapping_{std::move(mapping)}, event_device_{event_device}, offset_{offset}, events_{std::move(events)} {}
     opened_allocation(opened_allocation&&) noexcept = default;
     opened_allocation& operator=(opened_allocation&&) = delete;
 
     [[nodiscard]] std::byte* data() const noexcept { return base() + offset_; }
     [[nodiscard]] ferry::device device() const noexcept {
-        return {device_type::cuda, std::visit([](auto const& m) { return m.device_id(); }, mapping_)};
+        auto const* const plain = std::get_if<ipc_memory>(&mapping_);
+        return {device_type::cuda,
+                plain != nullptr ? plain->device_id() : std::get<detail::pool_memories::use>(mapping_)->device_id()};
     }
 
     /// \throws error  errc::stale_handle, stream, capturing; what the driver reports
@@ -179,10 +181,11 @@ class opened_allocation {
 
    private:
     [[nodiscard]] std::byte* base() const noexcept {
-        return std::visit([](auto const& m) { return m.data(); }, mapping_);
+        auto const* const plain = std::get_if<ipc_memory>(&mapping_);
+        return plain != nullptr ? plain->data() : std::get<detail::pool_memories::use>(mapping_)->data();
     }
 
-    std::variant<ipc_memory, imported_memory> mapping_;
+    std::variant<ipc_memory, detail::pool_memories::use> mapping_;
     std::int32_t event_device_;
     std::size_t offset_;
     std::shared_ptr<detail::ipc_events> events_;
@@ -274,14 +277,15 @@ class shareable {
     [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
         std::int32_t const theirs = device_with(m.device), where = how.where ? how.where->id : theirs;
         auto const handle = detail::to_handle(m.handle, "memory's handle");
-        auto mapping = [&]() -> std::variant<ipc_memory, imported_memory> {
+        auto mapping = [&]() -> std::variant<ipc_memory, detail::pool_memories::use> {
             if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, where};
             if (how.file < 0)
                 ferry::detail::fail(
                     errc::permission, "ferry::ipc::attach",
                     message{
                         "memory of a pool needs the pool's descriptor, which travels over a socket beside this text"});
-            return imported_memory{imported_pool{how.file, where}, handle};
+            return pools_.open(detail::key_of_pool_memory(m, where),
+                               [&] { return imported_memory{imported_pool{how.file, where}, handle}; });
         }();
         if (m.kind == wire::memory_kind::cuda_legacy) require_inside(m, std::get<ipc_memory>(mapping));
         return {std::move(mapping), theirs, static_cast<std::size_t>(m.offset), events_};
@@ -327,6 +331,7 @@ class shareable {
     BackEnd* underneath_;
     sharing_options options_;
     std::shared_ptr<detail::ipc_events> events_;
+    mutable detail::pool_memories pools_;
 };
 
 template <class BackEnd>

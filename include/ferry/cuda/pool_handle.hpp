@@ -4,17 +4,21 @@
 #include <ferry/base/error.hpp>
 #include <ferry/cuda/allocation.hpp>
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/detail/opened_once.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/stream.hpp>
+#include <ferry/ipc/names.hpp>
+#include <ferry/wire/descriptor.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <source_location>
+#include <string>  // a key
 #include <utility>
 
 #include <unistd.h>
@@ -58,9 +62,9 @@ namespace ferry::inline v0::cuda {
     return out;
 }
 
-/// Another process's pool. It allocates nothing here. Opening one descriptor twice would let the first free unmap for
-/// all: open it once, and share the object. A handle to the pool; closed with the last one and the memory from it.
-/// Thread-safe.
+/// Another process's pool. It allocates nothing here. Opening the same memory twice would let the first free unmap it
+/// for all: open it once, and share the object, as `shareable` does. A handle to the pool; closed with the last one and
+/// the memory from it. Thread-safe.
 class imported_pool {
    public:
     /// Opens the pool for a device, which gets access to it. `descriptor` stays the caller's.
@@ -124,5 +128,23 @@ class imported_memory {
     imported_pool pool_;
     void* p_ = nullptr;
 };
+
+namespace detail {
+
+/// Imported twice, memory of a pool would be unmapped for all by the first free: all mappings of one back end share it.
+using pool_memories = opened_once<imported_memory>;
+
+/// Which memory it is, and where it is open. Ids are the exporter's, whom the control segment's name names.
+[[nodiscard]] inline std::string key_of_pool_memory(wire::memory const& m, std::int32_t device_id) {
+    std::string key = std::to_string(device_id);
+    if (auto const name = ipc::parse_segment_name(m.name))
+        key += ':' + std::to_string(name->pid) + ':' + std::to_string(name->start_time) + ':' +
+               std::to_string(name->pid_namespace);
+    key += ':' + std::to_string(m.id) + ':';
+    if (m.id == 0) key.append(reinterpret_cast<char const*>(m.handle.data()), m.handle.size());
+    return key;
+}
+
+}  // namespace detail
 
 }  // namespace ferry::inline v0::cuda

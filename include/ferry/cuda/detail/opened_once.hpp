@@ -1,0 +1,68 @@
+// ferry: what may be open only once in a process, however many use it.
+#pragma once
+
+#include <ferry/config.hpp>
+
+#include <cstddef>
+#include <list>
+#include <memory>  // uses outlive who opened
+#include <mutex>   // and end on any thread
+#include <string>
+#include <utility>
+
+namespace ferry::inline v0::cuda::detail {
+
+/// Things by a key: the first use opens one, the last one closes it, and nobody opens it again while it closes.
+/// Thread-safe; what is open may outlive it.
+template <class Opened>
+class opened_once {
+    struct entry {
+        std::string key;
+        Opened opened;
+        std::size_t users;
+    };
+    struct state {
+        std::mutex mutex;
+        std::list<entry> entries;
+    };
+
+   public:
+    /// Move-only.
+    class use {
+       public:
+        use(use&& other) noexcept : state_{std::move(other.state_)}, at_{other.at_} {}
+        use& operator=(use&&) = delete;
+        ~use() {
+            if (state_ == nullptr) return;  // moved from
+            std::lock_guard const lock{state_->mutex};
+            if (--at_->users == 0) state_->entries.erase(at_);
+        }
+        [[nodiscard]] Opened const* operator->() const noexcept { return &at_->opened; }
+
+       private:
+        friend opened_once;
+        use(std::shared_ptr<state> of, typename std::list<entry>::iterator at) noexcept
+            : state_{std::move(of)}, at_{at} {}
+
+        std::shared_ptr<state> state_;
+        typename std::list<entry>::iterator at_;
+    };
+
+    /// `make()` opens what nobody has open. \throws  what it throws;  std::bad_alloc
+    template <class Make>
+    [[nodiscard]] use open(std::string key, Make make) {
+        std::lock_guard const lock{state_->mutex};
+        for (auto at = state_->entries.begin(); at != state_->entries.end(); ++at)
+            if (at->key == key) {
+                ++at->users;
+                return use{state_, at};
+            }
+        state_->entries.push_front({std::move(key), make(), 1});
+        return use{state_, state_->entries.begin()};
+    }
+
+   private:
+    std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+
+}  // namespace ferry::inline v0::cuda::detail
