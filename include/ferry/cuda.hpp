@@ -17,5 +17,6 @@
 #include <ferry/cuda/reaper.hpp>
 #include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/stream_resource_space.hpp>
 #include <ferry/cuda/system.hpp>
 #include <ferry/ferry.hpp>

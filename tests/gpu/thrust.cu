@@ -11,6 +11,7 @@
 #include <thrust/reduce.h>
 #include <thrust/sequence.h>
 #include <thrust/sort.h>
+#include <thrust/system/cuda/memory_resource.h>
 
 #include <cstdint>
 #include <numeric>
@@ -128,3 +129,8 @@ TEST_CASE("R35: an mdspan of device memory is a producer, and says which GPU it 
     ferry::shaped empty{none};
     CHECK(ferry::view_of(empty).device().type == ferry::device_type::cuda);
 }
+
+// Where Thrust gets its memory.
+static_assert(ferry::memory_resource_like<thrust::system::cuda::memory_resource>);
+static_assert(ferry::memory_resource_like<thrust::system::cuda::universal_memory_resource>);
+static_assert(ferry::memory_resource_like<thrust::system::cuda::universal_host_pinned_memory_resource>);

@@ -23,13 +23,33 @@ concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constr
                            { c.device() } -> std::same_as<ferry::device>;
                        };
 
-/// A resource in the manner of std::pmr::memory_resource: allocate and deallocate with size and alignment, and no word
-/// about where. Recognised by shape; RMM's host resources and the user's own have it too. Not required: a base class.
+namespace detail {
+
 template <class R>
-concept memory_resource_like = requires(R& r, void* p, std::size_t n) {
+concept plain_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n) } -> std::same_as<void*>;
     r.deallocate(p, n, n);
 };
+/// Pointers of the library's own, which `get()` tells the address of: those of Thrust.
+template <class R>
+concept fancy_resource = requires(R& r, void* p, std::size_t n) {
+    { r.allocate(n, n).get() } -> std::convertible_to<void*>;
+    r.deallocate(decltype(r.allocate(n, n))(p), n, n);
+};
+/// Where `allocate` means a stream, as in later releases of CCCL and RMM.
+template <class R>
+concept sync_resource = requires(R& r, void* p, std::size_t n) {
+    { r.allocate_sync(n, n) } -> std::same_as<void*>;
+    r.deallocate_sync(p, n, n);
+};
+
+}  // namespace detail
+
+/// A resource in the manner of std::pmr::memory_resource: allocate and deallocate with size and alignment, and no word
+/// about where. Recognised by shape: Thrust's of every memory, RMM's, those of `cuda::mr` and the user's own have it
+/// too. Not required: a base class.
+template <class R>
+concept memory_resource_like = detail::plain_resource<R> || detail::fancy_resource<R> || detail::sync_resource<R>;
 
 /// The alignment of memory that ferry allocates, in bytes: what the DLPack header asks for (R31).
 inline constexpr std::size_t default_alignment = 256;
@@ -53,11 +73,17 @@ class resource_space {
     constexpr explicit resource_space(Resource& resource, ferry::device where = cpu) noexcept
         : resource_{&resource}, where_{where} {}
 
+    /// \throws  what the resource throws
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
-        return resource_->allocate(bytes, alignment);
+        if constexpr (detail::plain_resource<Resource>) return resource_->allocate(bytes, alignment);
+        else if constexpr (detail::fancy_resource<Resource>) return resource_->allocate(bytes, alignment).get();
+        else return resource_->allocate_sync(bytes, alignment);
     }
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
-        resource_->deallocate(p, bytes, alignment);
+        if constexpr (detail::plain_resource<Resource>) resource_->deallocate(p, bytes, alignment);
+        else if constexpr (detail::fancy_resource<Resource>)
+            resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);
+        else resource_->deallocate_sync(p, bytes, alignment);
     }
     [[nodiscard]] constexpr ferry::device device() const noexcept { return where_; }
 

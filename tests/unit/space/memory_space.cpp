@@ -1,3 +1,4 @@
+#include <ferry/space/buffer.hpp>
 #include <ferry/space/memory_space.hpp>
 #include <support/allocation_failure.hpp>
 
@@ -42,4 +43,61 @@ TEST_CASE("D9: a resource lends its memory under the device that it is said to b
     CHECK(space.device() == ferry::device{ferry::device_type::cuda_host});
     space.deallocate(p, 100);
     CHECK(ferry::resource_space{resource}.device() == ferry::cpu);
+}
+
+namespace {
+
+/// Pointers as Thrust's resources give them.
+struct fancy_pointer {
+    explicit fancy_pointer(void* at = nullptr) : at_{at} {}
+    [[nodiscard]] void* get() const { return at_; }
+
+   private:
+    void* at_;
+};
+struct counted {
+    int taken = 0, given = 0;
+    std::size_t bytes = 0, alignment = 0;
+
+    void* take(std::size_t n, std::size_t a) {
+        ++taken, bytes = n, alignment = a;
+        return ferry::host_space{}.allocate(n, a);
+    }
+    void give(void* p, std::size_t n, std::size_t a) noexcept {
+        given += n == bytes && a == alignment;
+        ferry::host_space{}.deallocate(p, n, a);
+    }
+};
+struct of_fancy_pointers : counted {
+    fancy_pointer allocate(std::size_t n, std::size_t a) { return fancy_pointer{take(n, a)}; }
+    void deallocate(fancy_pointer p, std::size_t n, std::size_t a) { give(p.get(), n, a); }
+};
+/// `allocate` wants a stream first.
+struct of_two_names : counted {
+    void* allocate_sync(std::size_t n, std::size_t a) { return take(n, a); }
+    void deallocate_sync(void* p, std::size_t n, std::size_t a) noexcept { give(p, n, a); }
+    void* allocate(fancy_pointer, std::size_t, std::size_t) { return nullptr; }
+    void deallocate(fancy_pointer, void*, std::size_t, std::size_t) {}
+};
+
+template <class Resource>
+void lends_and_takes_back() {
+    static_assert(ferry::memory_resource_like<Resource>);
+    Resource resource;
+    ferry::device const managed{ferry::device_type::cuda_managed};
+    {
+        ferry::buffer<ferry::resource_space<Resource>> const b{100, ferry::resource_space{resource, managed}};
+        CHECK(b.data() != nullptr);
+        CHECK(resource.taken == 1);
+        CHECK(resource.bytes == 100);
+    }
+    CHECK(resource.given == 1);
+    CHECK(ferry::resource_space{resource, managed}.device() == managed);
+}
+
+}  // namespace
+
+TEST_CASE("D9: resources with pointers of their own, and those whose plain allocate wants a stream, are spaces too") {
+    lends_and_takes_back<of_fancy_pointers>();
+    lends_and_takes_back<of_two_names>();
 }
