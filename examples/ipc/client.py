@@ -13,7 +13,7 @@ import time
 import zlib
 
 import numpy as np
-from frames import STAMP, Lines, Report, default_socket, send
+from frames import STAMP, Lines, Report, default_socket, is_ours, send
 
 import minitensor as mt
 
@@ -24,6 +24,8 @@ def connect(path, patience):
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(path)
+            if not is_ours(connection):
+                sys.exit(f"client: another user serves at {path}")
             return connection
         except (FileNotFoundError, ConnectionRefusedError):
             connection.close()

@@ -8,6 +8,7 @@ then the server writes there again.
 import json
 import os
 import pathlib
+import socket
 import struct
 import sys
 import tempfile
@@ -35,12 +36,17 @@ def room_for(pictures):
     return max(p.nbytes for _, p, _ in pictures) + 2 * STAMP.size
 
 
+def is_ours(connection):
+    """Whether the other side of a Unix socket runs as this user: the folder of the socket may be everybody's."""
+    return struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == os.getuid()
+
+
 def send(socket, message):
     socket.sendall(json.dumps(message).encode() + b"\n")
 
 
 class Lines:
-    """Messages from a socket; EOFError when the other side is gone."""
+    """Messages from a socket; EOFError when the other side is gone, or silent for longer than the socket's timeout."""
 
     def __init__(self, socket):
         self.socket, self.pending = socket, b""
@@ -49,7 +55,7 @@ class Lines:
         while b"\n" not in self.pending:
             try:
                 more = self.socket.recv(65536)
-            except ConnectionError:
+            except (ConnectionError, TimeoutError):
                 more = b""
             if not more:
                 raise EOFError

@@ -2,20 +2,40 @@
 
 usage: python examples/ipc/server.py [--frames N] [--slots N] [--socket PATH]
 
-Serves one client after the other, until one has had all frames. A client that is killed is replaced by the next, which goes on
-where the last one stopped.
+Serves one client after the other, until one has had all frames. A client that is killed, or silent for long, is replaced by the
+next, which goes on where the last one stopped, in slots that nobody else has.
 """
 
 import argparse
-import contextlib
 import os
 import socket
+import sys
 import time
 
 import numpy as np
-from frames import STAMP, Lines, Report, default_socket, photographs, room_for, send
+from frames import STAMP, Lines, Report, default_socket, is_ours, photographs, room_for, send
 
 import minitensor as mt
+
+
+PATIENCE = 10.0  # seconds; who says nothing for so long may be stopped, and go on reading one day
+
+
+def listen_at(path):
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+            sys.exit(f"server: there is one already at {path}: name another with --socket")
+        except FileNotFoundError:
+            pass
+        except ConnectionRefusedError:  # left behind by one that was killed
+            os.remove(path)
+    listener = socket.socket(socket.AF_UNIX)
+    old = os.umask(0o177)  # for this user alone
+    listener.bind(path)
+    os.umask(old)
+    listener.listen()
+    return listener
 
 
 class Slots:
@@ -40,9 +60,9 @@ class Slots:
 def stream(connection, slots, pictures, first, last, report):
     """Sends frames first … last - 1. The number of frames that the client is done with, all told."""
     lines = Lines(connection)
-    send(connection, {"slots": [s.json() for s in slots.shares]})
     count, done, sent = len(slots.shares), first, {}
     try:
+        send(connection, {"slots": [s.json() for s in slots.shares]})
         for frame in range(first, last + count):
             if frame >= first + count:  # its slot is that of an older frame, which the client must be done with
                 answer = lines.receive()
@@ -58,7 +78,7 @@ def stream(connection, slots, pictures, first, last, report):
             sent[frame] = (time.monotonic(), pixels.nbytes)
             send(connection, {"frame": frame, "slot": frame % count, "name": name, "shape": pixels.shape, "checksum": checksum})
         send(connection, {"end": True})
-    except (EOFError, ConnectionError):
+    except (EOFError, ConnectionError, TimeoutError):
         pass
     return done
 
@@ -71,23 +91,23 @@ def main():
     options = parser.parse_args()
     pictures = photographs()
     slots = Slots(options.slots, room_for(pictures))
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(options.socket)
-    listener = socket.socket(socket.AF_UNIX)
-    old = os.umask(0o177)  # for this user alone
-    listener.bind(options.socket)
-    os.umask(old)
-    listener.listen()
+    listener = listen_at(options.socket)
     print(f"server: {len(pictures)} photographs, {options.slots} slots of {room_for(pictures) / 1e6:.2f} MB; waiting for a client", flush=True)
     done, clients, report = 0, 0, Report("server", time.monotonic, "latency")
     while done < options.frames:
         connection, _ = listener.accept()
+        if not is_ours(connection):
+            connection.close()
+            continue
+        connection.settimeout(PATIENCE)
         clients += 1
         print(f"server: client {clients} begins with frame {done}", flush=True)
         with connection:
             done = stream(connection, slots, pictures, done, options.frames, report)
         if done < options.frames:
             print(f"server: client {clients} is gone after frame {done - 1}; waiting for the next", flush=True)
+            slots.close()  # what it has mapped stays its own
+            slots = Slots(options.slots, room_for(pictures))
     slots.close()
     os.remove(options.socket)
     print(f"server: {clients} clients, {report.total()}", flush=True)
