@@ -1,6 +1,7 @@
 """What a case is: a function of one library that returns when the rule is kept."""
 
 import gc
+import textwrap
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -48,7 +49,7 @@ def require(condition, evidence):
 
 def told(error):
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:160]}" if lines else type(error).__name__
+    return f"{type(error).__name__}: {textwrap.shorten(lines[0], 160, placeholder=' …')}" if lines else type(error).__name__
 
 
 def spelled(arguments):
