@@ -44,11 +44,17 @@ template <ferry::detail::managed_struct Raw>
     return capsule;
 }
 
-/// Takes the struct out of a capsule of this kind by renaming it (R62): from then on one deleter call is owed.
+/// The struct in a capsule of this kind; null, without an error, when it is of another.
 template <ferry::detail::managed_struct Raw>
-[[nodiscard]] managed_tensor take(PyObject* capsule) {
-    auto* raw = static_cast<Raw*>(PyCapsule_GetPointer(capsule, capsule_name<Raw>));
-    if (raw == nullptr) throw error_is_set{};
+[[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
+    void* const raw = PyCapsule_GetPointer(capsule, capsule_name<Raw>);  // compares the name, once
+    if (raw == nullptr) PyErr_Clear();
+    return static_cast<Raw*>(raw);
+}
+
+/// Takes the struct out of its capsule by renaming that (R62): from then on one deleter call is owed.
+template <ferry::detail::managed_struct Raw>
+[[nodiscard]] managed_tensor take(PyObject* capsule, Raw* raw) {
     if (PyCapsule_SetName(capsule, used_capsule_name<Raw>) != 0) throw error_is_set{};
     return ferry::from_dlpack(raw);
 }
@@ -61,10 +67,8 @@ template <ferry::detail::managed_struct Raw>
 /// \throws error_is_set  TypeError, ValueError;  what from_dlpack throws, after the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
-    if (PyCapsule_IsValid(capsule, detail::capsule_name<DLManagedTensorVersioned>) != 0)
-        return detail::take<DLManagedTensorVersioned>(capsule);
-    if (PyCapsule_IsValid(capsule, detail::capsule_name<DLManagedTensor>) != 0)
-        return detail::take<DLManagedTensor>(capsule);
+    if (auto* const raw = detail::struct_in<DLManagedTensorVersioned>(capsule)) return detail::take(capsule, raw);
+    if (auto* const raw = detail::struct_in<DLManagedTensor>(capsule)) return detail::take(capsule, raw);
     if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
         PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
         raise(PyExc_ValueError,

@@ -2,6 +2,7 @@
 // keeps alive.
 #pragma once
 
+#include <ferry/python/capsule.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/options.hpp>
 #include <ferry/python/published.hpp>
@@ -36,15 +37,11 @@ struct arriving {
 [[nodiscard]] inline std::optional<tensor_view> peek(PyObject* capsule) noexcept {
     if (PyCapsule_CheckExact(capsule) == 0) return {};
     try {
-        if (PyCapsule_IsValid(capsule, capsule_name<DLManagedTensorVersioned>) != 0) {
-            auto const* raw = static_cast<DLManagedTensorVersioned*>(
-                PyCapsule_GetPointer(capsule, capsule_name<DLManagedTensorVersioned>));
+        if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule)) {
             ferry::validate(*raw, "from_dlpack");
             return tensor_view{raw->dl_tensor, flags{raw->flags}};
         }
-        if (PyCapsule_IsValid(capsule, capsule_name<DLManagedTensor>) != 0) {
-            auto const* raw =
-                static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, capsule_name<DLManagedTensor>));
+        if (auto const* const raw = struct_in<DLManagedTensor>(capsule)) {
             ferry::validate(raw->dl_tensor, flags::none, "from_dlpack");
             return tensor_view{raw->dl_tensor, flags::read_only};  // R15
         }
@@ -83,37 +80,41 @@ template <class Options>
     else return from_python<managed_tensor>(x, wish, b);
 }
 
-/// A tensor for an argument. Nothing, with the reason noted, when only a copy would do and none may
-/// be made.
+/// What an import gives, made where it is to be: moving tensors about would cost as much as checking them.
 template <class Options>
-[[nodiscard]] std::optional<managed_tensor> import_argument(PyObject* x, bool may_copy) {
+struct brought {
+    PyObject* from;
+    request const& wish;
+    operator managed_tensor() const { return bring<Options>(from, wish); }
+};
+
+/// A tensor for an argument, into `out`. False, with the reason noted, when only a copy would do and none may be made.
+template <class Options>
+[[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
     request wish{.copy = Options::copy};
+    auto const import = [&] { return out.emplace(brought<Options>{x, wish}), true; };
+    auto const refuse = [&](auto why) { return note(x, why), out.reset(), false; };
     if constexpr (Options::copy == copy_policy::always) {
         if constexpr (Options::moves) wish.device = Options::where;
-        return bring<Options>(x, wish);
+        return import();
     } else {
         may_copy = may_copy && Options::copy != copy_policy::never;
-        if constexpr (Options::moves) {
-            auto const given = peek(x);
-            if (given && !ferry::detail::is_reachable_as(given->device(), Options::where)) {
-                if (!may_copy) return note(x, [&] { return elsewhere(given->device(), Options::where); }), std::nullopt;
-                wish.device = Options::where;
-                return bring<Options>(x, wish);
-            }
-        }
-        managed_tensor got = bring<Options>(x, wish);
-        if constexpr (Options::moves) {
-            device const place = got.device();
-            if (!ferry::detail::is_reachable_as(place, Options::where)) {
-                if (!may_copy) return note(x, [&] { return elsewhere(place, Options::where); }), std::nullopt;
-                got = {};
-                wish.device = Options::where;
-                return bring<Options>(x, wish);
-            }
-        }
-        if (!may_copy && got.is_copied() && PyCapsule_CheckExact(x) == 0)
-            return note(x, [] { return message{"its producer copied, and a copy is not wanted here"}; }), std::nullopt;
-        return got;
+        auto const needs_copy = [&](device place) {
+            return Options::moves && !ferry::detail::is_reachable_as(place, Options::where);
+        };
+        auto const copy_from = [&](device place) {
+            if (!may_copy) return refuse([&] { return elsewhere(place, Options::where); });
+            out.reset();
+            wish.device = Options::where;
+            return import();
+        };
+        if constexpr (Options::moves)
+            if (auto const given = peek(x); given && needs_copy(given->device())) return copy_from(given->device());
+        import();
+        if (auto const place = out->device(); needs_copy(place)) return copy_from(place);
+        if (!may_copy && out->is_copied() && PyCapsule_CheckExact(x) == 0)
+            return refuse([] { return message{"its producer copied, and a copy is not wanted here"}; });
+        return true;
     }
 }
 
@@ -128,8 +129,9 @@ class loader {
         return attempt<Options>(x, [&] {
             typename Options::back_end b{};
             if constexpr (names_stream<Options>) {
-                auto got = import_argument<Options>(x, may_copy);
-                if (got) value.emplace(ferry::from_dlpack<T>(std::move(*got), request{}, b, already_ready));
+                std::optional<managed_tensor> got;
+                if (import_argument<Options>(x, may_copy, got))
+                    value.emplace(ferry::from_dlpack<T>(std::move(*got), request{}, b, already_ready));
             } else {
                 request wish{.copy =
                                  may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
@@ -147,10 +149,7 @@ template <class Options>
 class loader<managed_tensor, Options> {
    public:
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
-        return attempt<Options>(x, [&] {
-            value = import_argument<Options>(x, may_copy);
-            return value.has_value();
-        });
+        return attempt<Options>(x, [&] { return import_argument<Options>(x, may_copy, value); });
     }
 
     std::optional<managed_tensor> value;
@@ -170,8 +169,8 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
             if (auto const given = peek(x);
                 given && !(is_near(x, *given) && (Options::moves || suits(x, *given, may_copy))))
                 return false;
-            tensor_ = import_argument<Options>(x, may_copy);
-            if (!tensor_ || !is_near(x, tensor_->view()) || !suits(x, tensor_->view(), may_copy))
+            if (!import_argument<Options>(x, may_copy, tensor_) || !is_near(x, tensor_->view()) ||
+                !suits(x, tensor_->view(), may_copy))
                 return tensor_.reset(), false;
             if (!value) copy();
             return true;
