@@ -4,6 +4,7 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
+#include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -25,6 +26,7 @@ namespace ferry::inline v0 {
 /// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
 /// - `is_handle`: whether copies share the elements
 /// - `device where(Owner const&)`: where the elements are; without it on the host
+/// - `stream_token ready_on(Owner const&)`: for elements off the host that are handles, as `array_traits` has it
 template <class Owner>
 struct shaped_traits;
 
@@ -97,6 +99,11 @@ template <class Owner>
              !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
+    static stream_token ready_on(shaped<Owner> const& a)
+        requires requires { shaped_traits<Owner>::ready_on(a.get()); }
+    {
+        return shaped_traits<Owner>::ready_on(a.get());
+    }
 };
 
 /// And both ways, where the library can keep a foreign owner.

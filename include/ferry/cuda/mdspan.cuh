@@ -3,6 +3,7 @@
 
 #include <ferry/adapters/mdspan_cccl.hpp>
 #include <ferry/base/device.hpp>
+#include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/facts.hpp>
 
 #include <cuda/std/mdspan>
@@ -50,12 +51,19 @@ namespace ferry::inline v0 {
 
 /// And back: `ferry::shaped{m}` borrows the elements of device memory, which must outlive every tensor made from it.
 /// The driver is asked which GPU they are on (R35); \throws error  as `cuda::where_is`
+///
+/// An mdspan does not know on which stream its elements were written. They count as ready on the legacy default stream,
+/// which waits for all blocking ones. After work on a non-blocking stream, export first and then say that stream:
+/// `to_dlpack(to_dlpack(shaped{m}), wish, back_end, stream)`.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
     static device where(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
         return m.data_handle() != nullptr ? cuda::where_is(m.data_handle()) : device{device_type::cuda};
+    }
+    static stream_token ready_on(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const&) {
+        return stream_token::cuda_legacy_default();
     }
 };
 
