@@ -27,6 +27,8 @@ WHY = {
     "np.from_dlpack(minitensor)": "NumPy's own export adds a reference without an atomic and checks nothing; ours counts a shared owner "
     "atomically, decides the exchange and checks the view.",
     "minitensor to torch by tables": "The export allocates and checks the struct that the floor is handed ready-made.",
+    "frame of": "Most of it is the kernel waking the other process, which takes long on a virtual machine of two cores, by a pipe as well; ipc.md has the "
+    "figures of a larger machine.",
     "contiguous": "Both sides end in the same memcpy, and which of them meets the faster memory changes from run to run.",
 }
 

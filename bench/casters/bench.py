@@ -26,6 +26,7 @@ def rows():
     array = np.zeros((4, 5), np.float32)
     yield "typed_view<float const, 2> of NumPy", nb.reads, "nb::ndarray", nb.reads_ndarray, array, BUDGET
     yield "typed_view<float, 2> of NumPy", nb.writes, "nb::ndarray", nb.writes_ndarray, array, BUDGET
+    yield "NumPy's own versioned capsule", lambda a: a.__dlpack__(max_version=(1, 0)), "its legacy one", lambda a: a.__dlpack__(), array, None
     yield "managed_tensor of NumPy", nb.tensor, "nb::ndarray", nb.tensor_ndarray, array, BUDGET
     yield "the fourth of four overloads", nb.fourth, "nb::ndarray", nb.fourth_ndarray, array, None
     yield "an array made for NumPy", nb.made, "nb::ndarray<nb::numpy>", nb.made_ndarray, None, None
