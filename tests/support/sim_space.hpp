@@ -137,14 +137,9 @@ class sim_system {
     // ---- the test's side ----
 
     /// A stream of the devices of this type; lives as long as the system.
-    ferry::stream_token make_stream(ferry::device_type type) {
-        std::lock_guard const lock{mutex_};
-        auto& made = *streams_.emplace_back(std::make_unique<sim_stream>());
-        auto const handle = reinterpret_cast<std::uintptr_t>(&made);
-        made.token = ferry::uses_cuda_streams(type) ? ferry::stream_token::from_cuda_handle(handle)
-                                                    : ferry::stream_token::native(type, handle);
-        return made.token;
-    }
+    ferry::stream_token make_stream(ferry::device_type type) { return make_stream(type, any_device); }
+    /// A stream of one device: refused where its token says another (`stream_token::bound_to`).
+    ferry::stream_token make_stream(ferry::device where) { return make_stream(where.type, where.id); }
     /// Memory of a test's own, poisoned.
     [[nodiscard]] sim_memory make_memory(ferry::device where, std::size_t bytes, int file = -1) {
         return {new_block(where, bytes, file), live_bytes_};
@@ -272,6 +267,17 @@ class sim_system {
     }
 
    private:
+    static constexpr std::int32_t any_device = -1;
+
+    ferry::stream_token make_stream(ferry::device_type type, std::int32_t device_id) {
+        std::lock_guard const lock{mutex_};
+        auto& made = *streams_.emplace_back(std::make_unique<sim_stream>());
+        auto const handle = reinterpret_cast<std::uintptr_t>(&made);
+        made.token = ferry::uses_cuda_streams(type) ? ferry::stream_token::from_cuda_handle(handle)
+                                                    : ferry::stream_token::native(type, handle);
+        made.device_id = device_id;
+        return made.token;
+    }
     [[nodiscard]] static std::size_t index(verb which) noexcept { return static_cast<std::size_t>(which); }
     void called(verb which) {
         auto const i = index(which);
@@ -279,8 +285,13 @@ class sim_system {
     }
     [[nodiscard]] sim_stream& find(ferry::stream_token token) {
         std::lock_guard const lock{mutex_};
-        for (auto& stream : streams_)
-            if (stream->token == token) return *stream;
+        for (auto& stream : streams_) {
+            if (stream->token != token) continue;
+            if (!token.is_default() && token.says_device() && stream->device_id != any_device &&
+                stream->device_id != token.device_id())
+                throw ferry::error{ferry::errc::stream, "sim", ferry::message{"stream of another device"}};
+            return *stream;
+        }
         using enum ferry::stream_token::kind;
         if (token.which() != legacy_default && token.which() != per_thread_default)
             throw std::logic_error{"no such stream"};

@@ -111,6 +111,7 @@ class sim_stream {
     }
 
     ferry::stream_token token;
+    std::int32_t device_id = -1;  ///< -1: any device's of its family
     sim_clock seen;
 
    private:

@@ -47,7 +47,8 @@ inline void require_same_capture(unsigned long long from, unsigned long long to)
 }  // namespace detail
 
 /// Makes work queued on `to` later run after all that is queued on `from` now: an event recorded and waited for. Equal
-/// streams cost no call. The streams may be of different devices. Never blocks the host.
+/// streams cost no call. The streams may be of different devices; one whose token says a device must be of that one,
+/// but while it is being captured, when it cannot be asked. Never blocks the host.
 ///
 /// Streams under capture are ordered when both belong to the same capture; otherwise the call is refused before it
 /// disturbs one. \throws error  errc::capturing, stream; what the driver reports
@@ -58,6 +59,7 @@ inline void order(stream_token from, stream_token to) {
     auto const capture = detail::capture_of(from);
     detail::require_same_capture(capture, detail::capture_of(to));
     if (capture != 0) return detail::order_in_graph(from, to);
+    if (to.says_device() && !detail::is_default(to)) static_cast<void>(detail::known_stream(to));
     cudaEvent_t const recorded = detail::record(from);
     detail::on_device_of(to, [&](cudaStream_t s) {
         detail::check_driver(detail::driver().stream_wait_event(s, recorded, 0), "cuStreamWaitEvent",

@@ -75,8 +75,8 @@ class pending {
 
 /// Copies a tensor to `to` without blocking the host: a GPU, pinned memory (type 3) or managed memory (type 13), which
 /// the host reads once the result is handed over (R48). Queued on `on`, or where `ready_on` says when `on` is not
-/// given, after all that is queued on `ready_on` now. The copy is compact, writable and flagged is_copied (R12); its
-/// memory is the back end's.
+/// given, after all that is queued on `ready_on` now, which must be of the source's device. The copy is compact,
+/// writable and flagged is_copied (R12); its memory is the back end's.
 ///
 /// Owns `source` on success, until the copy has run; on failure it is still the caller's and nothing is queued.
 /// \throws error  errc::device for ordinary memory, which only `to_host` fills; errc::stream, consumed, capturing; what
@@ -96,7 +96,8 @@ template <back_end BackEnd>
                 << name(to.type)
                 << " memory without the host: ask for cuda_host, which the host reads, or call ferry::to_host",
             where);
-    if (!on.names_stream()) on = ready_on;
+    ready_on = ready_on.bound_to(source.device());
+    on = on.names_stream() ? on.on_device(to) : ready_on;
     if (!on.names_stream())
         ferry::detail::fail(errc::stream, api, message{"the copy is queued on a stream: name one"}, where);
     detail::require_stream(on, api);

@@ -98,13 +98,14 @@ class reaper {
     std::vector<idle> free_;
 };
 
-/// Drops a tensor once all that is queued on `on` now has run, through the reaper. Never blocks.
+/// Drops a tensor once all that is queued on `on` now has run, through the reaper. A default stream that leaves its
+/// device out is that of the tensor's. Never blocks.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's.
 /// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
 inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
     detail::require_stream(on, "ferry::cuda::release_after");
-    if (tensor) by.add(on, std::move(tensor));
+    if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));
 }
 
 }  // namespace ferry::inline v0::cuda

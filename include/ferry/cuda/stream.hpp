@@ -101,11 +101,25 @@ inline void require_stream(stream_token t, char const* api) {
     return id;
 }
 
-/// The same, and refuses streams that are being captured. Default streams are asked by whoever makes their device
-/// current.
+[[noreturn]] FERRY_COLD inline void fail_other_device(std::int32_t stream_id, std::int32_t data_id, char const* api) {
+    ferry::detail::fail(errc::stream, api,
+                        message{"stream of another device: the stream is of cuda:"}
+                            << stream_id << ", the data on cuda:" << data_id << ": pass a stream of cuda:" << data_id
+                            << ", ordered after this one where that is needed (ferry::cuda::order)");
+}
+
+/// Refuses a stream, of device `id`, that must be of another one.
+inline void require_said_device(stream_token t, std::int32_t id, char const* api) {
+    if (t.says_device() && t.device_id() != id) fail_other_device(id, t.device_id(), api);
+}
+
+/// The device that a stream's work runs on. Refuses streams that are being captured, and those that must be of another
+/// device. Default streams are asked for a capture by whoever makes their device current.
 [[nodiscard]] inline std::int32_t device_of(stream_token t, char const* api) {
     if (!is_default(t)) require_no_capture(handle_of(t), api);
-    return device_of_free(t);
+    std::int32_t const id = device_of_free(t);
+    require_said_device(t, id, api);
+    return id;
 }
 
 /// What remains to be asked when `device_of` has said the device and it is current: whether a default stream is

@@ -30,19 +30,29 @@ class thread_events {
         mine_.reserve(mine_.size() + 1);
         return mine_.emplace_back(make(device_id, now)).e;
     }
-    /// The event that a stream was last recorded on, by the stream's number; null when it is not one of the latest.
-    [[nodiscard]] cudaEvent_t last_of(unsigned long long stream_id) const noexcept {
-        for (auto const& known : streams_)
-            if (known.id == stream_id) return known.e;
+    /// What is known of a stream that was asked.
+    struct known_stream {
+        unsigned long long id = 0;
+        std::int32_t device_id = 0;
+        cudaEvent_t e = nullptr;  ///< that it was last recorded on, if it was
+    };
+    /// By the stream's number; null when it is not one of the latest.
+    [[nodiscard]] known_stream* find(unsigned long long stream_id) noexcept {
+        for (auto& known : streams_)
+            if (known.id == stream_id) return stream_id != 0 ? &known : nullptr;
         return nullptr;
     }
-    void remember(unsigned long long stream_id, cudaEvent_t e) noexcept {
-        streams_[next_++ % streams_.size()] = {stream_id, e};
+    [[nodiscard]] known_stream& add(unsigned long long stream_id, std::int32_t device_id) noexcept {
+        return streams_[next_++ % streams_.size()] = {stream_id, device_id};
     }
 
     thread_events() = default;
     thread_events(thread_events const&) = delete;
     thread_events& operator=(thread_events const&) = delete;
+    [[nodiscard]] FERRY_HIDDEN static thread_events& of_this_thread() {
+        thread_local thread_events mine;
+        return mine;
+    }
     ~thread_events() {
         try {
             auto& idle = left::all();
@@ -87,11 +97,7 @@ class thread_events {
     }
 
     std::vector<slot> mine_;
-    struct stream_event {
-        unsigned long long id = 0;
-        cudaEvent_t e = nullptr;
-    };
-    std::array<stream_event, 8> streams_{};
+    std::array<known_stream, 16> streams_{};
     std::size_t next_ = 0;
 };
 
@@ -107,22 +113,31 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
     return id;
 }
 
+/// What this thread knows of a stream that is no default one and not captured; refuses it when it must be of another
+/// device. One call of the driver: the device is asked once.
+inline thread_events::known_stream& known_stream(stream_token t) {
+    auto& events = thread_events::of_this_thread();
+    unsigned long long const id = id_of(handle_of(t));
+    auto* known = events.find(id);
+    if (known == nullptr) known = &events.add(id, device_of_free(t));
+    require_said_device(t, known->device_id, "ferry::cuda::order");
+    return *known;
+}
+
 /// Records the event of this thread for the stream's context, and gives it. The stream is not captured. A wait refers
 /// to the latest record when it is queued, so that one event serves all that a thread orders, one after the other.
-[[nodiscard]] FERRY_HIDDEN inline cudaEvent_t record(stream_token from) {
-    thread_local thread_events events;
+[[nodiscard]] inline cudaEvent_t record(stream_token from) {
     cudaStream_t const s = handle_of(from);
-    unsigned long long const id = is_default(from) ? 0 : id_of(s);
-    cudaEvent_t e = id != 0 ? events.last_of(id) : nullptr;
-    if (e != nullptr) {
-        record(e, s);
-        return e;
+    auto* const known = is_default(from) ? nullptr : &known_stream(from);
+    if (known != nullptr && known->e != nullptr) {
+        record(known->e, s);
+        return known->e;
     }
-    std::int32_t const device_id = device_of_free(from);
+    std::int32_t const device_id = known != nullptr ? known->device_id : from.device_id();
     device_guard const on{device_id};
-    e = events.get(device_id);
+    cudaEvent_t const e = thread_events::of_this_thread().get(device_id);
     record(e, s);
-    if (id != 0) events.remember(id, e);
+    if (known != nullptr) known->e = e;
     return e;
 }
 

@@ -41,11 +41,11 @@ template <class Consumer, class BackEnd>
 
 /// Where a tensor is ready after a handshake: on the stream that the request named, else on the default stream (R44); a
 /// producer without one has synchronised (R49), as it always has for the host (R48). A stream of another family went to
-/// a producer that ignored the wanted device, and told it nothing.
+/// a producer that ignored the wanted device, and told it nothing; a default stream told it which one of its own.
 [[nodiscard]] constexpr stream_token ready_after(request const& asked, device where) noexcept {
     bool const told =
         asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
-    stream_token const on = told ? asked.stream : default_stream(where);
+    stream_token const on = told ? asked.stream.on_any_device() : default_stream(where);
     return on.names_stream() ? on : already_ready;
 }
 

@@ -115,6 +115,12 @@ namespace detail {
                                         ? "memory of the CPU has no streams: leave the stream out (R46, R48)"
                                         : "the stream belongs to another kind of device than the data (R43–R45)");
 
+    if (wish.stream.is_default_of_other(d.to))
+        return refuse(
+            errc::stream,
+            "stream of another device: the request names the default stream of one, and the data is wanted on "
+            "another: pass a stream of the latter, or leave the stream's device out (R48)");
+
     // Share or copy (R53)?
     bool const fresh = wish.copy == copy_policy::always;
     bool const reachable = detail::is_reachable_as(facts.where, d.to);
@@ -143,8 +149,8 @@ namespace detail {
 
     // Who waits for whom (R43, R48, R49)?
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
-    stream_token const ready = pending ? facts.ready_on.on_device(facts.where) : already_ready;
-    stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to) : wish.stream.on_device(d.to);
+    stream_token const ready = pending ? facts.ready_on.bound_to(facts.where) : already_ready;
+    stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to) : wish.stream.bound_to(d.to);
     bool const synchronous = detail::is_synchronous(d.to, consumer);
     bool const unordered = consumer.is_no_sync() && !synchronous;
     if (d.act == action::share) {
@@ -170,6 +176,10 @@ namespace detail {
             return refuse(
                 errc::stream,
                 "the stream on which the data is ready belongs to another kind of device than the data (R43–R45)");
+        if (ready.is_default_of_other(facts.where))
+            return refuse(errc::stream,
+                          "stream of another device: the data is said to be ready on the default stream of one, and "
+                          "lies on another: pass a stream of the latter that is ordered after it (R43)");
     }
 
     // What the struct says (R4, R11–R13, R57).

@@ -23,7 +23,7 @@ struct request {
     /// Where the data is wanted; nothing: where it is.
     std::optional<ferry::device> device{};
     copy_policy copy{};
-    /// The stream on which the consumer will use the data. With `device`, of that device (R48).
+    /// The stream on which the consumer will use the data, of the device where it then is (R48).
     stream_token stream{};
     /// The newest version that the consumer reads; version::legacy asks for the unversioned struct (R57).
     version max_version = version::current;

@@ -94,7 +94,7 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
                                               BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
                                               managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
-    stream_token const ready = ready_on.on_device(v.device());
+    stream_token const ready = ready_on.bound_to(v.device());
     if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);
     if (d.act == action::share) {
         settle(d, ready, b);

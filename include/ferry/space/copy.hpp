@@ -15,8 +15,8 @@ namespace ferry::inline v0 {
 /// Copies the elements of `src` into `dst`, whatever the strides; shapes and data types must agree. Returns the bytes
 /// of the elements. The data is in `dst` on return, and source and destination must not overlap.
 ///
-/// Off the host a back end is needed, and `on`, a stream on which both are ready; the host waits for that stream alone.
-/// Without a stream nothing may be pending on either.
+/// Off the host a back end is needed, and `on`, a stream on which both are ready, of the device of one of them; the
+/// host waits for that stream alone. Without a stream nothing may be pending on either.
 ///
 /// \throws error  errc::shape, dtype, read_only, overflow, null_data, strides (writing through a broadcast, R29, or not
 ///                one for each extent), stream, no_backend; what the back end reports
@@ -33,6 +33,8 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
             where);
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
     if (plan.kind == copy_kind::empty) return 0;
+    // A default stream without a device is that of the destination, unless any device's would order it.
+    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());
     detail::copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on);
     return dst.nbytes();
 }

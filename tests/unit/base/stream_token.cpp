@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 using ferry::device_type;
 using ferry::stream_token;
@@ -74,4 +75,56 @@ TEST_CASE("R44, R45, R46: a token fits the memory that its streams order, and no
         CHECK(fits(native, type) == (n == 12));
         CHECK_FALSE(fits(stream_token::native(device_type::cpu, 5), type));
     }
+}
+
+TEST_CASE("R44: a default stream may leave its device out, an exchange puts its own in, and what was said stays") {
+    using ferry::device;
+    constexpr device gpu0{device_type::cuda, 0}, gpu1{device_type::cuda, 1}, pinned{device_type::cuda_host, 1},
+        amd1{device_type::rocm, 1};
+    struct row {
+        stream_token unsaid, first, second;
+        device one;
+    };
+    for (auto const& r :
+         {row{stream_token::cuda_legacy_default(), stream_token::cuda_legacy_default(0),
+              stream_token::cuda_legacy_default(1), gpu1},
+          row{stream_token::cuda_per_thread_default(), stream_token::cuda_per_thread_default(0),
+              stream_token::cuda_per_thread_default(1), gpu1},
+          row{stream_token::rocm_default(), stream_token::rocm_default(0), stream_token::rocm_default(1), amd1}}) {
+        CHECK_FALSE(r.unsaid.says_device());
+        CHECK(r.first.says_device());
+        CHECK(r.unsaid.device_id() == 0);
+        CHECK(r.second.device_id() == 1);
+        for (auto const put : {&stream_token::on_device, &stream_token::bound_to}) {
+            CHECK((r.unsaid.*put)(r.one) == r.second);
+            CHECK((r.unsaid.*put)(r.one).says_device());
+            CHECK((r.first.*put)(r.one) == r.first);
+            CHECK((r.first.*put)(r.one).device_id() == 0);
+            CHECK_FALSE((r.unsaid.*put)(pinned).says_device());
+        }
+        CHECK(r.unsaid == r.first);  // by itself it is the first device's
+        CHECK(r.first != r.second);
+        CHECK(r.second.on_any_device().on_device(gpu0) == r.first);
+        CHECK(r.first.is_default_of_other(r.one));
+        CHECK_FALSE(r.second.is_default_of_other(r.one));
+        CHECK_FALSE(r.unsaid.is_default_of_other(r.one));
+        CHECK_FALSE(r.first.is_default_of_other(pinned));
+    }
+}
+
+TEST_CASE("R48: a handle that must be of a device says so, and is the same stream as ever") {
+    using ferry::device;
+    constexpr device gpu1{device_type::cuda, 1}, gpu2{device_type::cuda, 2}, managed{device_type::cuda_managed, 1};
+    auto const handle = stream_token::from_cuda_handle(0x1000), bound = handle.bound_to(gpu1);
+    CHECK_FALSE(handle.says_device());
+    CHECK(bound.says_device());
+    CHECK(bound.device_id() == 1);
+    CHECK(bound == handle);
+    CHECK(bound.bound_to(gpu2).device_id() == 1);
+    CHECK_FALSE(bound.on_any_device().says_device());
+    CHECK_FALSE(handle.bound_to(managed).says_device());
+    CHECK_FALSE(handle.on_device(gpu1).says_device());
+    CHECK_FALSE(bound.is_default_of_other(gpu2));
+    CHECK_FALSE(stream_token{}.bound_to(gpu1).says_device());
+    CHECK(stream_token::no_sync().bound_to(gpu1) == stream_token::no_sync());
 }

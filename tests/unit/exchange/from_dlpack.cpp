@@ -271,6 +271,19 @@ TEST_CASE("R48: a producer that ignored the device was told nothing by a stream 
     CHECK(element(sim, got.tensor.view(), 1) == 2.0f);
 }
 
+TEST_CASE("R44: a producer that ignored the device took the number of a default stream for one of its own") {
+    sim_system sim{gpu, gpu1};
+    auto const theirs = stream_token::cuda_legacy_default(0), ours = stream_token::cuda_legacy_default(1);
+    auto const gate = sim.close(theirs);
+    stubborn p{make_array(sim, gpu, theirs, {4}), {}};
+    auto const got = ferry::from_dlpack<taken>(p, {.device = gpu1, .stream = ours}, sim);
+    CHECK(sim.is_ordered(theirs, ours));
+    CHECK(sim.races() == 0);
+    gate.open();
+    sim.finish(ours);
+    CHECK(element(sim, got.tensor.view(), 3) == 4.0f);
+}
+
 TEST_CASE("R43: a consumer with a current stream asks for it, and the import is ordered on it") {
     sim_system sim{gpu};
     auto const theirs = sim.make_stream(device_type::cuda);

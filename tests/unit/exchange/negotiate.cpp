@@ -18,9 +18,10 @@ constexpr device pinned{cuda_host}, managed{cuda_managed}, gpu{device_type::cuda
     extension{ext_dev}, amd{rocm}, amd_host{rocm_host};
 constexpr stream_token none{},
     no_sync = stream_token::no_sync(), legacy_stream = stream_token::cuda_legacy_default(),
-    thread_stream = stream_token::cuda_per_thread_default(), stream_a = stream_token::from_cuda_handle(0xA0),
-    stream_b = stream_token::from_cuda_handle(0xB0), null_stream = stream_token::from_cuda_handle(0),
-    rocm_stream = stream_token::rocm_default(), ext_stream = stream_token::native(ext_dev, 0xE0);
+    legacy_of_1 = stream_token::cuda_legacy_default(1), thread_stream = stream_token::cuda_per_thread_default(),
+    stream_a = stream_token::from_cuda_handle(0xA0), stream_b = stream_token::from_cuda_handle(0xB0),
+    null_stream = stream_token::from_cuda_handle(0), rocm_stream = stream_token::rocm_default(),
+    ext_stream = stream_token::native(ext_dev, 0xE0);
 constexpr version v1_0{1, 0}, v1_99{1, 99}, v2_0{2, 0};
 constexpr data_type f32{type_code::float_, 32}, f8{type_code::float8_e4m3fn, 8}, f4{type_code::float4_e2m1fn, 4};
 
@@ -42,6 +43,7 @@ constexpr bool stream_fits(stream_token s, device to) {
     bool const cuda_target = to.type == device_type::cuda || to.type == cuda_host || to.type == cuda_managed;
     if (s == rocm_stream) return to.type == rocm || to.type == rocm_host;
     if (s == ext_stream) return to.type == ext_dev;
+    if (s == legacy_of_1) return to == gpu1 || to.type == cuda_host || to.type == cuda_managed;
     return cuda_target;
 }
 
@@ -147,9 +149,9 @@ void for_each_exchange(F f) {
                                                  device{device_type{5}}};
     constexpr copy_policy policies[] = {copy_policy::if_needed, copy_policy::always, copy_policy::never};
     constexpr version versions[] = {version::legacy, v1_0, version::current, v1_99, v2_0};
-    constexpr stream_token streams[] = {none,     no_sync,     legacy_stream, thread_stream,
+    constexpr stream_token streams[] = {none,     no_sync,     legacy_stream, legacy_of_1, thread_stream,
                                         stream_a, null_stream, rocm_stream,   ext_stream};
-    constexpr stream_token readies[] = {none,     already_ready, legacy_stream, stream_a,
+    constexpr stream_token readies[] = {none,     already_ready, legacy_stream, legacy_of_1, stream_a,
                                         stream_b, null_stream,   rocm_stream,   ext_stream};
     for (auto const where : sources)
         for (auto const& target : targets)
@@ -190,7 +192,7 @@ TEST_CASE(
         FAIL_CHECK("the decision is another");
     });
     CHECK(wrong == 0);
-    CHECK(cells == 8 * 11 * 3 * 5 * 8 * 8 * 16);
+    CHECK(cells == 8 * 11 * 3 * 5 * 9 * 9 * 16);
 }
 
 TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal goes without a cure") {
@@ -387,4 +389,48 @@ TEST_CASE("R44: the default stream of one GPU is not that of another, so a move 
     CHECK(negotiate(far, {.device = gpu}).on == stream_token::cuda_legacy_default(0));
     CHECK(negotiate(far, {.device = cpu}).on == stream_token::cuda_legacy_default(1));
     CHECK(negotiate(far, {.stream = legacy_stream}).how == wait::none);
+}
+
+TEST_CASE("R48: the default stream of another GPU than the data is wanted on is refused by its name, with the cure") {
+    constexpr auto of_0 = stream_token::cuda_legacy_default(0), of_1 = stream_token::cuda_legacy_default(1);
+    constexpr producer_facts here{.where = gpu, .type = f32, .ready_on = stream_a};
+    auto const is_refused = [](decision const& d, char const* cure) {
+        std::string_view const said{d.cure != nullptr ? d.cure : ""};
+        return d.reason == errc::stream && said.find("stream of another device") == 0 &&
+               said.find(cure) != std::string_view::npos;
+    };
+    CHECK(is_refused(negotiate(here, {.stream = of_1}), "leave the stream's device out"));
+    CHECK(is_refused(negotiate(here, {.stream = stream_token::cuda_per_thread_default(1)}), "R48"));
+    CHECK(is_refused(negotiate(here, {.device = gpu1, .stream = of_0}), "of the latter"));
+    CHECK(is_refused(negotiate({.type = f32}, {.device = gpu, .stream = of_1}), "R48"));
+    CHECK(is_refused(negotiate({.where = amd, .ready_on = rocm_stream}, {.stream = stream_token::rocm_default(1)}),
+                     "R48"));
+    CHECK(negotiate(here, {.device = gpu1, .stream = of_1}).how == wait::order);
+    for (auto const where : {pinned, managed})  // streams of every device order it
+        CHECK(negotiate({.where = where, .ready_on = stream_a}, {.stream = of_1}).on == of_1);
+}
+
+TEST_CASE("R43: data of a GPU is not ready on the default stream of another, and is told so where it is waited for") {
+    constexpr auto of_1 = stream_token::cuda_legacy_default(1);
+    constexpr producer_facts wrong{.where = gpu, .type = f32, .ready_on = of_1};
+    for (auto const& d : {negotiate(wrong, {.stream = stream_a}), negotiate(wrong, {.device = cpu}),
+                          negotiate(wrong, {.device = gpu1, .stream = of_1})}) {
+        CHECK(d.reason == errc::stream);
+        CHECK(std::string_view{d.cure != nullptr ? d.cure : ""}.find("stream of another device") == 0);
+    }
+    CHECK(negotiate(wrong, {.stream = no_sync}).act == action::share);  // nobody waits
+    CHECK(negotiate({.where = gpu1, .type = f32, .ready_on = of_1}, {.device = gpu, .stream = stream_a}).how ==
+          wait::order);
+    CHECK(negotiate({.where = pinned, .ready_on = of_1}, {.device = cpu}).on == of_1);
+}
+
+TEST_CASE("R48: a stream by its handle is bound to the device of the memory that it is to order") {
+    constexpr producer_facts far{.where = gpu1, .type = f32, .ready_on = stream_a};
+    auto const moved = negotiate(far, {.device = gpu, .stream = stream_b}).on;
+    CHECK((moved.says_device() && moved.device_id() == 0));
+    auto const shared = negotiate(far, {.stream = stream_b}).on;
+    CHECK((shared.says_device() && shared.device_id() == 1));
+    auto const fetched = negotiate(far, {.device = cpu}).on;
+    CHECK((fetched.says_device() && fetched.device_id() == 1));
+    CHECK_FALSE(negotiate(far, {.device = pinned, .stream = stream_b}).on.says_device());
 }

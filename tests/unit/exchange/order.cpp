@@ -215,6 +215,34 @@ TEST_CASE("R44: a copy from one GPU to another is ordered between their default 
     CHECK(element(sim, got.view(), 3) == 4.0f);
 }
 
+TEST_CASE("R48: streams of another device than the tensor's are refused, and the tensor is still the caller's") {
+    sim_system sim{gpu, gpu1};
+    auto const here = sim.make_stream(gpu), there = sim.make_stream(gpu1);
+    auto const array = make_array(sim, gpu1, there, {4});
+    auto const refuses = [&](request const& wish, stream_token ready_on) {
+        auto tensor = ferry::to_dlpack(array, {.stream = stream_token::no_sync()});
+        fails(errc::stream, [&] { (void)ferry::to_dlpack(std::move(tensor), wish, sim, ready_on); },
+              {"stream of another device"});
+        CHECK(tensor.view().data() == array.first());
+    };
+    auto const legacy = stream_token::cuda_legacy_default(0), thread = stream_token::cuda_per_thread_default(0);
+    for (auto const wrong : {here, legacy, thread}) {
+        refuses({.stream = wrong}, there);                               // shared
+        refuses({.copy = copy_policy::always, .stream = wrong}, there);  // copied where it is
+        refuses({.stream = there}, wrong);                               // ready where it cannot be
+        refuses({.device = gpu, .stream = here}, wrong == here ? legacy : wrong);
+        refuses({.device = ferry::cpu}, wrong);
+    }
+    refuses({.device = gpu, .stream = there}, there);  // equal, and of the source alone
+    refuses({.device = gpu, .stream = there}, ferry::already_ready);
+    CHECK(sim.live_bytes() == 4 * 4);
+    auto const moved = ferry::to_dlpack(array, {.device = gpu, .stream = here}, sim);
+    CHECK(sim.is_ordered(there, here));
+    sim.finish(here);
+    CHECK(element(sim, moved.view(), 3) == 4.0f);
+    CHECK(ferry::to_dlpack(array, {.stream = there}, sim).device() == gpu1);
+}
+
 TEST_CASE("R43: a wait for a stream that nobody named is refused with the cure") {
     world w{gpu};
     w.array.ready_on = {};
