@@ -1,7 +1,36 @@
 // Two GPUs: copies from peer to peer, tensors off the current device, streams of the other device.
+#include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/pack.hpp>
+#include <ferry/cuda/pending.hpp>
+#include <ferry/cuda/pool.hpp>
+#include <ferry/cuda/reaper.hpp>
 #include <gpu/world.hpp>
+#include <support/counting_producer.hpp>
 
+#include <atomic>
+#include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
+
+#include <dlfcn.h>
+
+namespace {
+
+std::atomic<int> peers_asked = 0;
+std::atomic<bool> peers_are_denied = false;
+
+}  // namespace
+
+// A machine whose GPUs do not reach each other, when a test says so.
+extern "C" cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+    static auto* const next =
+        reinterpret_cast<decltype(&cudaDeviceCanAccessPeer)>(dlsym(RTLD_NEXT, "cudaDeviceCanAccessPeer"));
+    ++peers_asked;
+    if (!peers_are_denied) return next(can, device, peer);
+    *can = 0;
+    return cudaSuccess;
+}
 
 namespace {
 
@@ -40,6 +69,86 @@ struct pair_of_streams {
     int id = -1;
     must(cudaGetDevice(&id));
     return id;
+}
+
+/// Whether memory of a pool is open to a device.
+[[nodiscard]] bool is_open_to(int id, cudaMemPool_t pool) {
+    cudaMemLocation where{};
+    where.type = cudaMemLocationTypeDevice;
+    where.id = id;
+    cudaMemAccessFlags leave = cudaMemAccessFlagsProtNone;
+    must(cudaMemPoolGetAccess(&leave, pool, &where));
+    return leave == cudaMemAccessFlagsProtReadWrite;
+}
+
+/// A part of a tensor of 20 x 30: what few pitched copies carry, and what only the host does.
+struct layout {
+    std::vector<std::int64_t> shape, strides;
+    std::int64_t offset;
+};
+std::vector<layout> const layouts{{{600}, {1}, 0},    {{20, 10}, {30, 1}, 5},       {{30, 20}, {1, 30}, 0},
+                                  {{600}, {-1}, 599}, {{4, 5, 6}, {150, 30, 1}, 0}, {{10, 10}, {0, 3}, 0}};
+
+/// Copies every layout of an array of the second GPU, ready at once, to the first one.
+template <class BackEnd>
+void check_layouts(gpu_array const& whole, BackEnd& b, test_stream const& s) {
+    for (auto const& l : layouts) {
+        CAPTURE(l.shape.size());
+        CAPTURE(l.offset);
+        auto part = whole;
+        part.shape = l.shape;
+        part.strides = l.strides;
+        part.offset = l.offset;
+        auto const near = ferry::to_host(part, ferry::cuda::system);
+        auto const got = ferry::to_dlpack(part, {.device = gpu, .stream = s.token()}, b);
+        s.finish();
+        CHECK(ferry::cuda::where_is(got.view().data()) == gpu);
+        auto const n = static_cast<std::size_t>(near.view().size());
+        auto const* const expected = static_cast<float const*>(near.view().data());
+        CHECK(read(got.view().data(), n) == std::vector<float>(expected, expected + n));
+        CHECK(left_no_error());
+    }
+}
+
+/// A tensor of the second GPU, whose deleter counts: `act` takes it over, and is refused for its stream.
+template <class Act>
+void refuses_stream(gpu_array const& array, Act act) {
+    counting_producer producer{array.first(), float32, {100}};
+    producer.on(static_cast<std::int32_t>(gpu1.type), gpu1.id);
+    {
+        auto tensor = ferry::from_dlpack(&producer.raw);
+        fails(errc::stream, [&] { act(std::move(tensor)); }, {"stream of another device", ": pass a stream"});
+        REQUIRE(static_cast<bool>(tensor));
+        CHECK(tensor.view().data() == array.first());
+        CHECK(producer.deleter_calls == 0);
+    }
+    CHECK(producer.deleter_calls == 1);
+    CHECK(current() == 0);
+    CHECK(left_no_error());
+}
+
+template <class BackEnd>
+void refuses_streams(gpu_array const& array, pair_of_streams const& s, BackEnd& b) {
+    auto const right = s.one.token();
+    for (auto const wrong :
+         {s.zero.token(), stream_token::cuda_legacy_default(0), stream_token::cuda_per_thread_default(0)}) {
+        CAPTURE(wrong.native_handle());
+        using tensor = ferry::managed_tensor;
+        refuses_stream(array, [&](tensor&& t) { (void)ferry::to_dlpack(std::move(t), {.stream = wrong}, b, right); });
+        refuses_stream(array,
+                       [&](tensor&& t) { (void)ferry::from_dlpack<taken>(std::move(t), {.stream = wrong}, b, right); });
+        refuses_stream(array, [&](tensor&& t) { (void)ferry::to_dlpack(std::move(t), {.stream = right}, b, wrong); });
+        for (auto const ready : {right, ferry::already_ready})
+            refuses_stream(array, [&](tensor&& t) {
+                (void)ferry::to_dlpack(std::move(t), {.copy = copy_policy::always, .stream = wrong}, b, ready);
+            });
+        refuses_stream(array, [&](tensor&& t) { (void)ferry::to_host(std::move(t), b, wrong); });
+    }
+    // Of the source's device, and the result is of the other.
+    for (auto const ready : {right, ferry::already_ready})
+        refuses_stream(array, [&](ferry::managed_tensor&& t) {
+            (void)ferry::to_dlpack(std::move(t), {.device = gpu, .stream = right}, b, ready);
+        });
 }
 
 }  // namespace
@@ -105,12 +214,12 @@ TEST_CASE("two GPUs: exchanges of a tensor that is not on the current device") {
     }
 }
 
-TEST_CASE("two GPUs R53: copies from one to the other, on streams of either, of every layout") {
+TEST_CASE("two GPUs R53: copies from one to the other, on streams of the target, of every layout") {
     if (alone()) return;
     pair_of_streams const s;
     for (auto const theirs : {s.one.token(), stream_token::cuda_legacy_default(1)})
-        for (auto const ours : {s.zero.token(), s.one.token(), stream_token::cuda_legacy_default(), stream_token{},
-                                stream_token::no_sync()}) {
+        for (auto const ours : {s.zero.token(), stream_token::cuda_legacy_default(),
+                                stream_token::cuda_legacy_default(0), stream_token{}, stream_token::no_sync()}) {
             auto array = make_on(1, theirs, {20, 30});
             auto const got = ferry::to_dlpack(array, {.device = gpu, .stream = ours}, ferry::cuda::system);
             s.zero.finish();
@@ -124,43 +233,95 @@ TEST_CASE("two GPUs R53: copies from one to the other, on streams of either, of 
         }
     auto const whole = make_on(1, s.one.token(), {20, 30});
     s.one.finish();
-    struct row {
-        std::vector<std::int64_t> shape, strides;
-        std::int64_t offset;
-    };
-    for (auto const& r : {row{{20, 10}, {30, 1}, 5}, row{{30, 20}, {1, 30}, 0}, row{{600}, {-1}, 599},
-                          row{{4, 5, 6}, {150, 30, 1}, 0}, row{{10, 10}, {0, 3}, 0}}) {
-        auto part = whole;
-        part.shape = r.shape;
-        part.strides = r.strides;
-        part.offset = r.offset;
-        part.ready_on = ferry::already_ready;
-        auto const near = ferry::to_host(part, ferry::cuda::system);
-        auto const got = ferry::to_dlpack(part, {.device = gpu, .stream = s.zero.token()}, ferry::cuda::system);
-        s.zero.finish();
-        auto const n = static_cast<std::size_t>(near.view().size());
-        auto const* const expected = static_cast<float const*>(near.view().data());
-        CHECK(read(got.view().data(), n) == std::vector<float>(expected, expected + n));
+    auto ready = whole;
+    ready.ready_on = ferry::already_ready;
+    check_layouts(ready, ferry::cuda::system, s.zero);
+}
+
+TEST_CASE("two GPUs R48: streams of another device are refused with the cure, and the tensor is still the caller's") {
+    if (alone()) return;
+    pair_of_streams const s;
+    ferry::cuda::copier copier;
+    auto const array = make_on(1, ferry::already_ready, {100});
+    refuses_streams(array, s, ferry::cuda::system);
+    refuses_streams(array, s, copier);
+    refuses_stream(array, [&](ferry::managed_tensor&& t) {
+        (void)ferry::cuda::copy_async(std::move(t), pinned, copier, s.zero.token());
+    });
+    auto shared = ferry::to_dlpack(array, {.stream = s.one.token()}, copier);
+    shared = ferry::to_dlpack(std::move(shared), {.stream = stream_token::cuda_legacy_default()}, ferry::cuda::system,
+                              s.one.token());
+    CHECK(shared.view().data() == array.first());
+    for (auto const where : {pinned, managed}) {  // streams of every device order it
+        auto const anywhere = make_array(where, s.zero.token(), {100});
+        auto const got = ferry::to_dlpack(anywhere, {.stream = s.one.token()}, ferry::cuda::system);
+        s.one.finish();
+        CHECK(is_iota_on_host(got.view()));
     }
 }
 
-TEST_CASE("two GPUs: a copy on a stream of a third device, or of the wrong one, is right") {
+TEST_CASE("two GPUs: a copy on a stream of a device that takes no part in it is refused, and nothing is written") {
     if (alone()) return;
     pair_of_streams const s;
+    ferry::cuda::copier copier;
     auto const in = make_on(1, ferry::already_ready, {1000}), out = make_on(1, ferry::already_ready, {1000});
     fill(out.first(), poison, 4000);
     auto const plan = ferry::make_copy_plan(ferry::view_of(const_cast<gpu_array&>(out)), ferry::view_of(in));
-    ferry::cuda::system.copy(plan, out.first(), gpu1, in.first(), gpu1, s.zero.token());
-    s.zero.finish();
-    CHECK(is_iota(read(out.first(), 1000)));
     std::vector<float> near(1000);
-    ferry::cuda::system.copy(plan, near.data(), ferry::cpu, in.first(), gpu1, s.zero.token());
+    auto const refuses = [&](auto& b) {
+        auto const cure = {"stream of another device", "is of cuda:0", "the data on cuda:1", "pass a stream of cuda:1"};
+        for (auto const wrong : {s.zero.token(), stream_token::cuda_legacy_default(0)}) {
+            fails(errc::stream, [&] { b.copy(plan, out.first(), gpu1, in.first(), gpu1, wrong); }, cure);
+            fails(errc::stream, [&] { b.copy(plan, near.data(), ferry::cpu, in.first(), gpu1, wrong); }, cure);
+            fails(
+                errc::stream,
+                [&] { ferry::copy(ferry::view_of(const_cast<gpu_array&>(out)), ferry::view_of(in), b, wrong); }, cure);
+        }
+    };
+    refuses(ferry::cuda::system);
+    refuses(copier);
     s.zero.finish();
-    CHECK(is_iota(near));
+    CHECK(read(out.first(), 1000) == read(make_poisoned(gpu, {1000}).first(), 1000));
+    ferry::copy(ferry::view_of(const_cast<gpu_array&>(out)), ferry::view_of(in), copier, s.one.token());
+    CHECK(is_iota(read(out.first(), 1000)));
     fails(errc::device, [&] { ferry::cuda::system.copy(plan, out.first(), gpu1, in.first(), gpu, s.zero.token()); },
           {"cuda:0", "cuda:1"});
     ferry::cuda::memory const theirs{gpu1, 4000, s.zero.token()};
     CHECK(ferry::cuda::where_is(theirs.data()) == gpu1);
+    CHECK(current() == 0);
+}
+
+TEST_CASE("two GPUs R44: a default stream that leaves its device out is that of the tensor's") {
+    if (alone()) return;
+    auto const legacy = stream_token::cuda_legacy_default();
+    on_device const there{1};
+    load_kernels();
+    auto const from = make_poisoned(gpu1, {1000}), to = make_poisoned(gpu1, {1000});
+    ferry::cuda::copier copier;
+    ferry::cuda::reaper reaper;
+    auto tensor = ferry::to_dlpack(from);
+    auto const copy = [&](auto& b) {
+        gate closed{cudaStreamLegacy};
+        iota(from.first(), from.size(), cudaStreamLegacy);
+        must(cudaSetDevice(0));
+        opener const later{closed};
+        ferry::copy(ferry::view_of(const_cast<gpu_array&>(to)), ferry::view_of(from), b, legacy);
+        CHECK(closed.is_open());
+        CHECK(is_iota(read(to.first(), 1000)));
+        must(cudaSetDevice(1));
+    };
+    copy(ferry::cuda::system);
+    fill(to.first(), poison, 4000);
+    copy(copier);
+    gate closed{cudaStreamLegacy};
+    must(cudaSetDevice(0));
+    ferry::cuda::release_after(legacy, reaper, std::move(tensor));
+    CHECK(reaper.poll() == 0);
+    CHECK(!closed.is_open());
+    closed.open();
+    ferry::cuda::wait(stream_token::cuda_legacy_default(1));
+    CHECK(reaper.poll() == 1);
+    must(cudaSetDevice(1));
 }
 
 TEST_CASE("two GPUs: cudaMalloc memory and memory of pools both copy, with and without peer access") {
@@ -209,12 +370,73 @@ TEST_CASE("two GPUs: leave to reach a peer's memory is had of its device, and of
         CHECK(left_no_error());
         CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorPeerAccessAlreadyEnabled);
         static_cast<void>(cudaGetLastError());
-        cudaMemLocation where{};
-        where.type = cudaMemLocationTypeDevice;
-        where.id = 0;
-        cudaMemAccessFlags leave = cudaMemAccessFlagsProtNone;
-        must(cudaMemPoolGetAccess(&leave, pool.get(), &where));
-        CHECK(leave == cudaMemAccessFlagsProtReadWrite);
+        CHECK(is_open_to(0, pool.get()));
     }
     space.deallocate(p, 4096);
+}
+
+TEST_CASE("two GPUs: a thread asks once whether they reach each other, each way") {
+    if (alone()) return;
+    pair_of_streams const s;
+    auto const array = make_on(1, ferry::already_ready, {100});
+    std::thread{[&] {
+        peers_asked = 0;
+        for (int again = 0; again < 3; ++again) {
+            auto const got = ferry::to_dlpack(array, {.device = gpu, .stream = s.zero.token()}, ferry::cuda::system);
+            s.zero.finish();
+            CHECK(is_iota(got.view()));
+            CHECK(peers_asked == 2);
+        }
+    }}.join();
+}
+
+TEST_CASE("two GPUs that do not reach each other: copies are staged, and what needs access says so") {
+    if (alone()) return;
+    pair_of_streams const s;
+    // Memory that neither opens to the other, whatever ran before.
+    ferry::cuda::pool const pools[] = {ferry::cuda::pool{0}, ferry::cuda::pool{1}};
+    auto const close = [](int id) {
+        on_device const reader{id};
+        static_cast<void>(cudaDeviceDisablePeerAccess(1 - id));
+        static_cast<void>(cudaGetLastError());
+    };
+    auto const open = [](int id) {
+        int can = 0;
+        must(cudaDeviceCanAccessPeer(&can, id, 1 - id));
+        on_device const reader{id};
+        if (can != 0) static_cast<void>(cudaDeviceEnablePeerAccess(1 - id, 0));
+        static_cast<void>(cudaGetLastError());
+    };
+    for (int id : {0, 1}) {
+        close(id);
+        must(cudaDeviceSetMemPool(id, pools[id].get()));
+    }
+    peers_are_denied = true;
+    std::thread{[&] {  // which has asked nothing yet
+        ferry::cuda::copier_options packing;
+        packing.pack = ferry::cuda::pack;
+        ferry::cuda::copier plain, packs{packing};
+        auto const whole = make_on(1, ferry::already_ready, {20, 30});
+        check_layouts(whole, ferry::cuda::system, s.zero);
+        check_layouts(whole, plain, s.zero);
+        check_layouts(whole, packs, s.zero);
+        CHECK(!is_open_to(0, pools[1].get()));
+        CHECK(!is_open_to(1, pools[0].get()));
+        auto const out = make_poisoned(gpu, {30, 20});
+        std::int64_t const shape[] = {30, 20}, across[] = {1, 30};
+        auto const plan =
+            ferry::make_copy_plan(ferry::view_of(const_cast<gpu_array&>(out)),
+                                  ferry::tensor_view{const_cast<float const*>(whole.first()), shape, across, gpu1});
+        for (auto const& [on, here, there] :
+             {std::tuple{s.zero.get(), "cuda:0", "cuda:1"}, std::tuple{s.one.get(), "cuda:1", "cuda:0"}})
+            fails(errc::no_peer_access, [&] { ferry::cuda::pack(plan, out.first(), whole.first(), on); },
+                  {here, there, "ferry::copy"});
+        CHECK(left_no_error());
+    }}
+        .join();
+    peers_are_denied = false;
+    for (int id : {0, 1}) {
+        open(id);
+        must(cudaDeviceSetMemPool(id, ferry::cuda::pool::default_of(id).get()));
+    }
 }

@@ -10,6 +10,7 @@
 #include <ferry/cuda/choose.hpp>
 #include <ferry/cuda/copier_memory.hpp>
 #include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/facts.hpp>
 #include <ferry/cuda/fresh_notes.hpp>
@@ -89,9 +90,9 @@ class copier {
     /// made by the host: the call waits until `on` got so far and returns when it is done. It never waits for other
     /// streams.
     ///
-    /// \throws error  errc::foreign_pointer, device, capturing, stream, out_of_memory; what the driver reports;
-    ///                std::bad_alloc, std::system_error where no thread can be had. Then nothing is under way any more,
-    ///                and no slot is lost
+    /// \throws error  errc::foreign_pointer, device, capturing, stream (of another device than both sides, too),
+    ///                out_of_memory; what the driver reports;  std::bad_alloc, std::system_error where no thread can be
+    ///                had. Then nothing is under way any more, and no slot is lost
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)
@@ -100,6 +101,7 @@ class copier {
         if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
+        detail::require_side(t.device_id, to, from, "ferry::cuda::copier");
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_free_default(on, "ferry::cuda::copier");
         detail::beside_captures const quietly{detail::driver()};
@@ -110,7 +112,7 @@ class copier {
             if (to.type == device_type::cpu) t.to = where_is(dst);
             if (from.type == device_type::cpu) t.from = where_is(src);
         }
-        reach_peers(dst, src, t);
+        detail::enable_peers(t.to, dst, t.from, src);
         t.facts = facts_of(plan, dst, t);
         try {
             carry_out(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
@@ -153,14 +155,6 @@ class copier {
     static void finish(task& t) {
         check(cudaStreamSynchronize(t.stream), "cudaStreamSynchronize");
         t.is_dirty = false;
-    }
-    static void reach_peers(void const* dst, void const* src, task const& t) {
-        bool const to_gpu = t.to.type == device_type::cuda, from_gpu = t.from.type == device_type::cuda;
-        if (to_gpu) detail::enable_peer(t.device_id, t.to.id, dst);
-        if (from_gpu) detail::enable_peer(t.device_id, t.from.id, src);
-        if (!to_gpu || !from_gpu) return;
-        detail::enable_peer(t.from.id, t.to.id, dst);
-        detail::enable_peer(t.to.id, t.from.id, src);
     }
 
     [[nodiscard]] copy_facts facts_of(copy_plan const& plan, void const* dst, task const& t) {
@@ -249,9 +243,11 @@ class copier {
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
         auto const buffer = small_.try_take(n);
         if (buffer.data() == nullptr) return false;
+        detail::drain arrival{t.stream};  // before another copy gets the buffer
         check(cudaMemcpyAsync(buffer.data(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
         t.is_dirty = true;
         finish(t);
+        arrival.done();
         std::memcpy(dst, buffer.data(), n);
         return true;
     }
@@ -321,21 +317,26 @@ class copier {
         bool const up = t.to.type == device_type::cuda && t.from.type != device_type::cuda && t.facts.dense_dst;
         if (!down && !up) {
             t.is_dirty = true;
-            detail::transfer(plan, dst, t.to, src, t.from, t.stream);
+            detail::transfer(plan, dst, t.to, src, t.from, t.device_id, t.stream);
             return;
         }
         auto const part = down ? detail::reach(plan, plan.src_offset, plan.src_strides, plan.unit)
                                : detail::reach(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         auto const bytes = static_cast<std::size_t>(part.size);
         buffer<fresh_host_space> const near{bytes};
+        detail::drain travel{t.stream};  // before it goes
         auto* const origin = static_cast<std::byte*>(near.data()) - part.begin;
         t.facts.is_fresh = true;
         if (down) carry(near.data(), cpu, src + part.begin, t.from, bytes, t);
         if (t.is_queued || t.is_dirty) finish(t);  // also what the stream still does with the near side
-        if (down) return copy_on_host(plan, dst, origin);
+        if (down) {
+            travel.done();
+            return copy_on_host(plan, dst, origin);
+        }
         copy_on_host(plan, origin, src);
         carry(dst + part.begin, t.to, near.data(), cpu, bytes, t);
         if (t.is_dirty) finish(t);  // the memory dies here
+        travel.done();
     }
 
     /// For copies that name no stream. They may wait for each other, and for nothing else.

@@ -5,6 +5,7 @@
 #include <ferry/cuda/error.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <source_location>
 #include <utility>
 
@@ -119,6 +120,17 @@ void check_driver(CUresult r, char const* call, Again&& again,
     unsigned long long id = 0;
     if (api.context_current(&now) != CUDA_SUCCESS || now == nullptr || api.context_id(now, &id) != CUDA_SUCCESS)
         return 0;
+    return id;
+}
+
+/// The number of a device's primary context, which is made where there is none; 0 when nobody can tell.
+[[nodiscard]] inline unsigned long long primary_context_id(std::int32_t device_id) {
+    auto const& api = driver();
+    CUcontext primary = nullptr;
+    unsigned long long id = 0;
+    if (api.primary_retain(&primary, device_id) != CUDA_SUCCESS) return 0;
+    if (api.context_id(primary, &id) != CUDA_SUCCESS) id = 0;
+    static_cast<void>(api.primary_release(device_id));
     return id;
 }
 

@@ -1,40 +1,109 @@
 // ferry: GPUs that read each other's memory.
 #pragma once
 
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/facts.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it; told again, nothing happens.
-/// Memory of pools needs leave of its pool, all other memory that of its device. Where it cannot be had, the driver
-/// stages copies.
-inline void enable_peer(std::int32_t reader, std::int32_t owner, void const* p) {
-    int can = 0;
-    if (reader == owner) return;
-    if (cudaError_t const e = cudaDeviceCanAccessPeer(&can, reader, owner); e != cudaSuccess || can == 0)
-        return ignore(e);
-    beside_captures const quietly;
-    {
-        device_guard const on{reader};
-        ignore(cudaDeviceEnablePeerAccess(owner, 0));
+/// The pairs of devices that this thread has dealt with. They go by the numbers of their contexts, which a reset of a
+/// device makes anew, with no peer: a pair is asked once and never taken for one that is gone.
+class peer_pairs {
+   public:
+    struct pair {
+        unsigned long long reader = 0, owner = 0;
+        bool reaches = false;
+    };
+    [[nodiscard]] pair const* find(unsigned long long reader, unsigned long long owner) const noexcept {
+        for (auto const& known : known_)
+            if (known.reader == reader && known.owner == owner) return &known;
+        return nullptr;
     }
+    void add(pair const& p) noexcept { known_[next_++ % known_.size()] = p; }
+
+    [[nodiscard]] FERRY_HIDDEN static peer_pairs& of_this_thread() {
+        thread_local peer_pairs mine;
+        return mine;
+    }
+
+   private:
+    std::array<pair, 64> known_{};  // both ways between the eight GPUs of a host
+    std::size_t next_ = 0;
+};
+
+/// Lets `reader` reach the memory of `owner`, but that of pools, where the machine allows it. Whether it does.
+[[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner) {
+    auto& pairs = peer_pairs::of_this_thread();
+    peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};
+    bool const has_numbers = now.reader != 0 && now.owner != 0;
+    if (has_numbers)
+        if (auto const* known = pairs.find(now.reader, now.owner)) return known->reaches;
+    int can = 0;
+    ignore(cudaDeviceCanAccessPeer(&can, reader, owner));
+    if (can != 0) {
+        device_guard const on{reader};
+        cudaError_t const e = cudaDeviceEnablePeerAccess(owner, 0);
+        ignore(e);
+        now.reaches = e == cudaSuccess || e == cudaErrorPeerAccessAlreadyEnabled;
+    }
+    if (has_numbers) pairs.add(now);
+    return now.reaches;
+}
+
+/// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it, and says whether it does: asked
+/// once for each pair of devices and thread. Memory of pools needs leave of its pool as well, which is looked up each
+/// time: another pool may come to have the address.
+inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p) {
+    if (reader == owner) return true;
+    beside_captures const quietly;
+    if (!enable_devices(reader, owner)) return false;
     cudaMemPool_t const pool = pool_of(p);
-    if (pool == nullptr) return;
+    if (pool == nullptr) return true;
     cudaMemLocation where{};
     where.type = cudaMemLocationTypeDevice;
     where.id = reader;
     cudaMemAccessFlags now = cudaMemAccessFlagsProtNone;
     ignore(cudaMemPoolGetAccess(&now, pool, &where));
-    if (now == cudaMemAccessFlagsProtReadWrite) return;
+    if (now == cudaMemAccessFlagsProtReadWrite) return true;
     cudaMemAccessDesc leave{};
     leave.location = where;
     leave.flags = cudaMemAccessFlagsProtReadWrite;
-    ignore(cudaMemPoolSetAccess(pool, &leave, 1));
+    cudaError_t const e = cudaMemPoolSetAccess(pool, &leave, 1);
+    ignore(e);
+    return e == cudaSuccess;
+}
+
+/// For a copy between two places. Two GPUs reach each other from then on; where they cannot, the driver stages what
+/// names both (cudaMemcpyPeerAsync and its like), and nothing is an error.
+inline void enable_peers(device to, void const* dst, device from, void const* src) {
+    if (to.type != device_type::cuda || from.type != device_type::cuda || to.id == from.id) return;
+    static_cast<void>(enable_peer(from.id, to.id, dst));
+    static_cast<void>(enable_peer(to.id, from.id, src));
+}
+
+/// Refuses memory that no kernel of the current device reaches: one that tried would end the context.
+/// \throws error  errc::no_peer_access
+inline void require_peer(void const* p, char const* api) {
+    int here = 0, owner = 0;
+    check(cudaGetDevice(&here), "cudaGetDevice");
+    if (driver().pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, reinterpret_cast<CUdeviceptr>(p)) !=
+            CUDA_SUCCESS ||
+        owner == here)
+        return;
+    if (where_is(p).type != device_type::cuda || enable_peer(here, owner, p)) return;
+    ferry::detail::fail(
+        errc::no_peer_access, api,
+        message{"cuda:"} << here << " cannot reach the memory of cuda:" << owner
+                         << ": copy by ferry::copy, which stages it, or work on a stream of cuda:" << owner);
 }
 
 }  // namespace ferry::inline v0::cuda::detail

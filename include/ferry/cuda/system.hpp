@@ -40,6 +40,13 @@ inline void require_place(void const* p, device said) {
                                 << ": its producer names the wrong device");
 }
 
+/// Refuses a stream of a GPU that takes no part in a copy. Between host memory any does.
+inline void require_side(std::int32_t stream_id, device to, device from, char const* api) {
+    bool const to_gpu = to.type == device_type::cuda, from_gpu = from.type == device_type::cuda;
+    if ((!to_gpu && !from_gpu) || (to_gpu && to.id == stream_id) || (from_gpu && from.id == stream_id)) return;
+    fail_other_device(stream_id, to_gpu ? to.id : from.id, api);
+}
+
 /// The device on which a copy without a stream runs.
 [[nodiscard]] inline std::int32_t device_for(device to, device from) {
     if (to.type == device_type::cuda) return to.id;
@@ -52,10 +59,11 @@ inline void require_place(void const* p, device said) {
 }  // namespace detail
 
 /// The CUDA back end that owns nothing: every verb is plain calls of the runtime, on the streams that it is given.
-/// Copies between GPUs go from peer to peer where the machine allows it. Never waits for more than one stream. The host
-/// waits for that stream when it copies from or between host memory, or a layout that no few pitched copies can carry,
-/// which goes through the host; without a stream work runs on the per-thread default stream. Stateless but for one
-/// event per thread and device; thread-safe. `copier` is the fast one.
+/// Copies between GPUs go from peer to peer where the machine allows it, and through the host else. Never waits for
+/// another stream of the caller's. The host waits for that stream when it copies from or between host memory, or a
+/// layout that no few pitched copies can carry, which goes through the host; without a stream work runs on the
+/// per-thread default stream. Stateless but for what each thread keeps: one event for each device, and which GPUs reach
+/// each other. Thread-safe. `copier` is the fast one.
 struct system_back_end {
     [[nodiscard]] constexpr bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
@@ -63,8 +71,8 @@ struct system_back_end {
 
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
-    /// \throws error  errc::foreign_pointer, device, capturing, stream; what the driver reports. Then nothing is
-    ///                queued.
+    /// \throws error  errc::foreign_pointer, device, capturing, stream (of another device than both sides, too); what
+    ///                the driver reports. Then nothing is queued.
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)
@@ -76,17 +84,11 @@ struct system_back_end {
         detail::require_place(src, from);
         std::int32_t const where = queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
+        detail::require_side(where, to, from, "ferry::cuda::system");
         device_guard const current{where};
         if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
-        if (to.type == device_type::cuda) {
-            detail::enable_peer(where, to.id, dst);
-            if (from.type == device_type::cuda) detail::enable_peer(from.id, to.id, dst);
-        }
-        if (from.type == device_type::cuda) {
-            detail::enable_peer(where, from.id, src);
-            if (to.type == device_type::cuda) detail::enable_peer(to.id, from.id, src);
-        }
-        detail::transfer(plan, dst, to, src, from, s);
+        detail::enable_peers(to, dst, from, src);
+        detail::transfer(plan, dst, to, src, from, where, s);
         // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
         // pinned.
         if (queued && from.type != device_type::cpu) return false;

@@ -3,14 +3,17 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/pieces.hpp>
+#include <ferry/cuda/stream.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/host_copy.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace ferry::inline v0::cuda::detail {
 
@@ -83,17 +86,29 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
 
 /// Copies by the host what lies on a GPU or two: brings the source, copies there, takes the result back. Slow, right
 /// for every layout, and writes no byte between the destination's elements; only of bytes that elements share with
-/// others (R19) the other bits are written back as they were. Blocks the host until the stream has run, and has
-/// finished when it returns.
-inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, device from, cudaStream_t s) {
+/// others (R19) the other bits are written back as they were. `where` is the device of the stream; memory of another
+/// GPU is carried by that one, on a stream made for the call, so that neither must reach the other's. Blocks the host
+/// until the stream has run, and has finished when it returns.
+inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, device from, std::int32_t where,
+                         cudaStream_t s) {
     bool const dst_far = to.type == device_type::cuda, src_far = from.type == device_type::cuda;
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-    auto const copy_now = [&](void* d, void const* from_here, std::int64_t n) {
-        check(cudaMemcpyAsync(d, from_here, size(n), cudaMemcpyDefault, s), "cudaMemcpyAsync");
+    auto const copy_now = [&](void* d, void const* from_here, std::int64_t n, cudaStream_t on) {
+        check(cudaMemcpyAsync(d, from_here, size(n), cudaMemcpyDefault, on), "cudaMemcpyAsync");
     };
-    auto const finish = [&] {
+    auto const wait_for = [](cudaStream_t on) {
         beside_captures const quietly;
-        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+        check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
+    };
+    std::optional<stream> beside;
+    cudaStream_t dst_on = s, src_on = s;
+    if (dst_far && src_far && to.id != from.id) {
+        wait_for(s);
+        (to.id == where ? src_on : dst_on) = beside.emplace(to.id == where ? from.id : to.id).get();
+    }
+    auto const finish = [&] {
+        wait_for(src_on);
+        if (dst_on != src_on) wait_for(dst_on);
     };
     auto const src_reach = reach(p, p.src_offset, p.src_strides, p.unit);
     auto const dst_reach = reach(p, p.dst_offset, p.dst_strides, p.unit + p.zero_bits);
@@ -109,49 +124,51 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     }
     if (dst_far && !p.counts_bits()) dst_bytes = compact_destination(p);
     buffer<host_space> const near_src{src_far ? size(src_bytes) : 0}, near_dst{dst_far ? size(dst_bytes) : 0};
+    drain from_src{src_on}, to_dst{dst_on};  // before they go
     void* near = dst;
     if (src_far && !whole) {
-        copy_pieces(gathered, p.unit, near_src.data(), src, {}, s);
+        copy_pieces(gathered, p.unit, near_src.data(), src, {}, src_on);
         src = near_src.data();
     } else if (src_far) {
-        copy_now(near_src.data(), static_cast<std::byte const*>(src) + src_reach.begin, src_bytes);
+        copy_now(near_src.data(), static_cast<std::byte const*>(src) + src_reach.begin, src_bytes, src_on);
         src = static_cast<std::byte const*>(near_src.data()) - src_reach.begin;
     }
     void* const shared_bytes = static_cast<std::byte*>(dst) + dst_reach.begin;
     if (dst_far && p.counts_bits()) {
-        copy_now(near_dst.data(), shared_bytes, dst_bytes);
+        copy_now(near_dst.data(), shared_bytes, dst_bytes, dst_on);
         near = static_cast<std::byte*>(near_dst.data()) - dst_reach.begin;
     } else if (dst_far) {
         near = near_dst.data();
     }
     finish();
+    from_src.done();
     copy_on_host(p, near, src);
-    if (!dst_far) return;
-    if (p.counts_bits()) {
-        copy_now(shared_bytes, near_dst.data(), dst_bytes);
-    } else {
-        loop_nest scatter = back;
-        scatter.src_offset = 0;
-        for (int i = 0; i < p.rank; ++i) scatter.src_strides[i] = p.dst_strides[i];
-        copy_pieces(scatter, p.unit, dst, near_dst.data(), {}, s);
+    if (dst_far) {
+        if (p.counts_bits()) {
+            copy_now(shared_bytes, near_dst.data(), dst_bytes, dst_on);
+        } else {
+            loop_nest scatter = back;
+            scatter.src_offset = 0;
+            for (int i = 0; i < p.rank; ++i) scatter.src_strides[i] = p.dst_strides[i];
+            copy_pieces(scatter, p.unit, dst, near_dst.data(), {}, dst_on);
+        }
+        wait_for(dst_on);  // it reads what dies here
     }
-    finish();
+    to_dst.done();
 }
 
-/// Queues a plan on a stream whose device is current, or carries it out. When it throws, nothing of it runs any more.
-inline void transfer(copy_plan const& p, void* dst, device to, void const* src, device from, cudaStream_t s) {
+/// Queues a plan on a stream whose device, `where`, is current, or carries it out. When it throws, nothing of it runs
+/// any more.
+inline void transfer(copy_plan const& p, void* dst, device to, void const* src, device from, std::int32_t where,
+                     cudaStream_t s) {
     auto const is_host = [](device d) { return d.type == device_type::cpu || d.type == device_type::cuda_host; };
     bool const between_gpus = to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id;
     if (p.kind == copy_kind::empty) return;
-    try {
-        // From host to host CUDA copies by the host as well.
-        if ((is_host(to) && is_host(from)) || !is_worth_queueing(p)) copy_by_host(p, dst, to, src, from, s);
-        else copy_pieces(p, p.unit, dst, src, {between_gpus, to.id, from.id}, s);
-    } catch (...) {
-        beside_captures const quietly;
-        ignore(cudaStreamSynchronize(s));
-        throw;
-    }
+    // From host to host CUDA copies by the host as well.
+    if ((is_host(to) && is_host(from)) || !is_worth_queueing(p)) return copy_by_host(p, dst, to, src, from, where, s);
+    drain pieces{s};
+    copy_pieces(p, p.unit, dst, src, {between_gpus, to.id, from.id}, s);
+    pieces.done();
 }
 
 }  // namespace ferry::inline v0::cuda::detail

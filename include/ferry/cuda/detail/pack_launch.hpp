@@ -7,6 +7,7 @@
 #include <ferry/cuda/detail/pack_job.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/piece.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/copy_plan.hpp>
@@ -54,6 +55,8 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
               "cudaMemcpyAsync");
         return;
     }
+    require_peer(dst, api);
+    require_peer(src, api);
     pack_job job;
     make_pack_job(plan, dst, src, job);
     launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
