@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -246,21 +247,145 @@ TEST_CASE("copier: the host rearranges what the stream has written, and lets go 
     CHECK(is_transposed(read(to.first(), 200'000), 2000, 100));
 }
 
-TEST_CASE("copier: when a copy fails, nothing of it is under way any more") {
+TEST_CASE("copier, system: when a copy fails, nothing of it is under way any more") {
     cuda::copier copier;
     test_stream const s;
     constexpr std::size_t step = 1'000'000;
     cuda::memory const from{gpu, 4 * step, {}}, to{pinned, 4 * 100 * 5000, {}};
     std::int64_t const shape[] = {4, 100, 5000}, strides[] = {-static_cast<std::int64_t>(step), 8192, 1};
-    auto const copy = [&] {
-        ferry::data_type const u8{ferry::type_code::uint, 8};
-        ferry::copy(ferry::tensor_view{to.data(), u8, shape, {}, pinned},
-                    ferry::tensor_view{static_cast<unsigned char*>(from.data()) + 3 * step, u8, shape, strides, gpu},
-                    copier, s.token());
+    auto const check = [&](auto& b) {
+        auto const copy = [&] {
+            ferry::data_type const u8{ferry::type_code::uint, 8};
+            ferry::copy(
+                ferry::tensor_view{to.data(), u8, shape, {}, pinned},
+                ferry::tensor_view{static_cast<unsigned char*>(from.data()) + 3 * step, u8, shape, strides, gpu}, b,
+                s.token());
+        };
+        copy();
+        s.finish();
+        waits_when_it_fails(s.get(), copy, [] { return calls::count(calls::of::copy) >= 2; });
     };
-    copy();
+    check(copier);
+    check(cuda::system);
+}
+
+TEST_CASE("cuda: a wait for a stream that fails has waited all the same, whichever call fails") {
+    test_stream const s;
+    waits_when_it_fails(s.get(), [&] { cuda::wait(s.token()); }, [] { return true; });
+}
+
+TEST_CASE("copier: a wait that fails may not have waited, and is made again before a buffer goes") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    cuda::copier copier;
+    test_stream const s;
+    auto const from = make_array(gpu, ferry::already_ready, {1000}), to = make_poisoned(gpu, {2000, 100});
+    auto const host = make_array(pinned, ferry::already_ready, {200'000});
+    std::vector<float> near(1000);
+    auto const check = [&](int least, auto copy) {
+        copy();
+        int seen = 0;
+        bool failed = true;
+        for (int n = 1; failed && n < 200; ++n) {
+            CAPTURE(n);
+            calls::reset();
+            calls::fail_at(n);
+            bool failed_to_wait = false;
+            try {
+                copy();
+            } catch (ferry::error const& e) {
+                failed_to_wait = std::strcmp(e.api(), "cudaStreamSynchronize") == 0;
+            }
+            failed = calls::has_failed();
+            calls::fail_at(0);
+            if (!failed_to_wait) continue;
+            ++seen;
+            CHECK(calls::count(calls::of::synchronize) >= least);
+        }
+        CHECK(!failed);
+        CHECK(seen > 0);
+        CHECK(left_no_error());
+    };
+    // The wait that fails, one before the buffer goes, and one before the copy reports.
+    check(3, [&] {
+        copy_by(copier, floats(near.data(), {1000}, {}, ferry::cpu), floats(from.first(), {1000}, {}, gpu), s.token());
+    });
+    check(2, [&] {
+        copy_by(copier, floats(to.first(), {2000, 100}, {}, gpu), floats(host.first(), {2000, 100}, {1, 2000}, pinned),
+                s.token());
+    });
     s.finish();
-    waits_when_it_fails(s.get(), copy, [] { return calls::count(calls::of::copy) >= 2; });
+}
+
+TEST_CASE("system: the host that copies has waited for what reads its memory, also when a call fails") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    test_stream const s;
+    auto const from = make_array(gpu, ferry::already_ready, {1000}), to = make_poisoned(gpu, {1000});
+    auto const backwards = [&] {
+        auto source = floats(from.first() + 999, {1000}, {-1}, gpu);
+        auto const target = floats(to.first(), {1000}, {}, gpu);
+        cuda::system.copy(ferry::make_copy_plan(target, source), target.data(), gpu, source.data(), gpu, s.token());
+    };
+    calls::reset();
+    backwards();
+    // What comes and what goes: the driver stages pageable memory on most machines, so that only the call shows it.
+    CHECK(calls::count(calls::of::synchronize) == 2);
+    auto const got = read(to.first(), 1000);
+    CHECK(std::equal(got.rbegin(), got.rend(), read(from.first(), 1000).begin()));
+    int seen = 0;
+    bool failed = true;
+    for (int n = 1; failed && n < 200; ++n) {
+        CAPTURE(n);
+        bool threw = false;
+        calls::reset();
+        calls::fail_at(n);
+        try {
+            backwards();
+        } catch (ferry::error const&) {
+            threw = true;
+        }
+        failed = calls::has_failed();
+        calls::fail_at(0);
+        if (!threw || calls::count(calls::of::copy) == 0) continue;
+        ++seen;
+        CHECK(calls::count(calls::of::synchronize) >= 2);
+    }
+    CHECK(!failed);
+    CHECK(seen >= 3);
+    CHECK(left_no_error());
+}
+
+TEST_CASE("copier: memory that lanes fill is theirs once its stream has got so far, whoever's stream it is") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    cuda::copier_options o;
+    o.pack = cuda::pack;
+    cuda::copier copier{o};
+    test_stream const s;
+    std::vector<float> from(3'000'000);
+    std::iota(from.begin(), from.end(), 1.0f);
+    auto const to = make_poisoned(gpu, {1500, 2000});
+    auto const waits = [&](stream_token on) {
+        auto const copy = [&] {
+            copy_by(copier, floats(to.first(), {2000, 1500}, {1, 2000}, gpu),
+                    floats(from.data(), {2000, 1500}, {}, ferry::cpu), on);
+        };
+        copy();  // starts lanes, and a stream of the copier's
+        calls::reset();
+        copy();
+        return calls::count(calls::of::synchronize);
+    };
+    int const queued = waits(s.token());
+    CHECK(queued > 2);
+    CHECK(waits({}) == queued);
+    CHECK(is_transposed(read(to.first(), from.size()), 1500, 2000));
 }
 
 TEST_CASE("lanes: a slot is used when its copy has run, and given back when all have") {
