@@ -76,6 +76,28 @@ TEST_CASE("cuda R43: equal streams cost no call, different ones a record and a w
     CHECK(calls::count() + calls::count(calls::of::query) == 0);
 }
 
+TEST_CASE(
+    "cuda R48: an exchange asks nothing of equal streams, and of different ones which they are and whether captured") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    streams const s;
+    auto const array = make_array(gpu, s.a.token(), {4});
+    s.a.finish();
+    auto const questions = [&](stream_token ours) {
+        static_cast<void>(ferry::to_dlpack(array, {.stream = ours}, ferry::cuda::system));  // asks for their devices
+        calls::reset();
+        static_cast<void>(ferry::to_dlpack(array, {.stream = ours}, ferry::cuda::system));
+        return calls::count(calls::of::query);
+    };
+    CHECK(questions(s.a.token()) == 0);
+    CHECK(calls::count() == 0);
+    CHECK(questions(s.b.token()) == 4);
+    CHECK(calls::count() == 2);
+    s.b.finish();
+}
+
 TEST_CASE("cuda R43: an exchange returns while the producer's stream is closed") {
     streams const s;
     auto const theirs = s.all[2];
