@@ -11,6 +11,7 @@ from dlpack_conformance.dlpack import (
     COUNTING_DELETER, IS_COPIED, KEPT, LEGACY, PADDED, READ_ONLY, USED_VERSIONED, VERSIONED, Versioned, capsule_new, capsule_pointer,
     capsule_rename, delete, name_of, static_name, struct_of, take,
 )  # fmt: skip
+from dlpack_conformance.plugin import Cannot
 from dlpack_conformance.plugins.minitensor_tensors import Minitensor
 from dlpack_conformance.table import TABLE_NAME, Table
 
@@ -696,6 +697,43 @@ class TranslatesErrors(Right):
             raise
         except Exception as error:
             raise RuntimeError("the producer failed") from error
+
+
+# Libraries that make one kind of array, or no exchange at all
+
+
+class OneKind(Right):
+    """A right one whose only arrays are rows of 24 bytes."""
+
+    name = "one-kind"
+    plain, dtypes = ("uint8", (24,)), ["uint8"]
+
+    def make(self, dtype, shape):
+        if (dtype, shape) != self.plain:
+            raise Cannot("it has rows of 24 bytes alone")
+        return super().make(dtype, shape)
+
+
+class OneKindCopyNotFlagged(OneKind):
+    """R12: a copy of its only kind of array does not say so."""
+
+    def change(self, raw, arguments):
+        raw.flags &= ~IS_COPIED
+
+
+class OneKindCopiedWrong(OneKind):
+    """R53: what it copies is not its only kind of array."""
+
+    def change(self, raw, arguments):
+        if arguments["copy"]:
+            ctypes.memset(raw.tensor.data, 9, 24)
+
+
+class NoExchange(Right):
+    """One that has nothing that the rules speak of."""
+
+    name, without = "no-exchange", "its arrays have no __dlpack__"
+    produces = consumes = False
 
 
 # What ends or stops the process

@@ -67,6 +67,24 @@ def test_a_right_library_keeps_every_rule():
     assert sum(r.outcome == "kept" for r in results) > 90
 
 
+def test_a_library_of_one_kind_of_array_is_asked_what_that_kind_can_show():
+    facts, results = run(f"{MUTANTS}:OneKind", list(CASES))
+    assert "error" not in facts
+    assert [(r.case, r.outcome, r.evidence) for r in results if r.outcome not in ("kept", "n/a")] == []
+    by_case = {r.case: r for r in results}
+    for key in ("R1/producer/struct_is_laid_out_as_the_header_says", "R7/producer/data_lives_until_the_deleter_is_called", "R12/producer/copy_is_flagged",
+                "R24/producer/strides_are_not_null_where_the_version_promises_them", "R53/producer/true_copies", "R55/producer/host_is_a_target"):  # fmt: skip
+        assert by_case[key].outcome == "kept" and "uint8 (24,)" in by_case[key].call
+    for key in ("R24/producer/transposed_and_stepped_views_have_their_strides", "R25/producer/no_dimensions_is_one_element", "R23/producer/byte_offset_is_zero"):
+        assert by_case[key].outcome == "n/a" and by_case[key].evidence == "it makes arrays of uint8 (24,) alone"
+
+
+def test_a_column_without_a_word_says_why():
+    text = command("--only", "R12,R23,R44", "--markdown", "--quiet", f"{MUTANTS}:NoExchange", f"{MUTANTS}:Right").stdout
+    assert re.findall(r"^\| (R\d+) \|[^|]*\| (\S*) +\| *(\S*) *\|$", text, re.M) == [("R12", "n/a", "kept"), ("R23", "n/a", "kept"), ("R44", "n/a", "")]
+    assert "No rule applies to no-exchange: its arrays have no __dlpack__." in text and text.count("No rule applies") == 1
+
+
 def test_a_crash_is_reported_and_the_rest_still_runs():
     _, results = run(f"{MUTANTS}:Crashes", of_rule("R23") + of_rule("R24"), timeout=10)
     by_case = {r.case: r for r in results}

@@ -121,9 +121,14 @@ def escaped(text):
 def print_markdown(found, keys):
     heads = [f"{facts['name']} {facts.get('version', '')}".strip() for facts, _ in found.values()]
     print(f"| rule | | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
+    shown = {"broken": "**broken**", "failed": "**failed**"}
+    mute = [bool(results) and {r.outcome for r in results} == {"n/a"} for _, results in found.values()]
     for rule, text, *cells in table(found, keys):
-        shown = {"broken": "**broken**", "n/a": "", "failed": "**failed**"}
-        print(f"| {rule} | {text} | {' | '.join(shown.get(c, c) for c in cells)} |")
+        spoken = ["" if c == "n/a" and not silent else shown.get(c, c) for c, silent in zip(cells, mute)]
+        print(f"| {rule} | {text} | {' | '.join(spoken)} |")
+    for silent, (facts, results) in zip(mute, found.values()):
+        if silent:  # a column that says nothing says why
+            print(f"\nNo rule applies to {facts['name']}: {escaped('; '.join(dict.fromkeys(r.evidence for r in results)))}.")
     for title, outcome in (("Broken", "broken"), ("Departs", "departs"), ("Failed", "failed")):
         rows = findings(found, outcome)
         if rows:

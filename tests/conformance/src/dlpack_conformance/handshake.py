@@ -185,6 +185,6 @@ def what_arrives_on_the_host_is_finished(library):
         except BufferError as error:
             raise Broken(f"it has no way to the host: {told(error)}") from error
         waited = time.monotonic() - start
-        found = elements_of(struct_of(capsule).tensor, "int32")
+        found = elements_of(struct_of(capsule).tensor, library.plain[0])
     expected = library.worked(x)
     require(found == expected, f"after {waited:.3f} s it gave {found!r:.80}, and the array is {expected!r:.80}")

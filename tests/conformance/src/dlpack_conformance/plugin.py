@@ -32,8 +32,12 @@ class Library:
     produces = consumes = True
     host_cases = True  # whether its arrays are where the cases can read; else only what a struct says is looked at, and the handshake
     owns_memory = True  # whether it allocates what `make` returns
+    without = ""  # why, where it has not both halves
     carries = False  # whether it passes on, uninterpreted, tensors of types and devices that it cannot work with
     takes_capsules = False  # whether its from_dlpack documents that it takes a raw capsule
+    # (dtype, shape) of the array that a case gets when any will do. A library that can make one kind of array alone says which here;
+    # every case that asks for another dtype, shape or layout then does not apply, and the others run.
+    plain = ("int32", (4, 6))
     dtypes = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
     said = offered = made = ""
 
@@ -49,8 +53,11 @@ class Library:
         """A fresh, compact, writable array of 0, 1, 2, …; of False, True, False, … for bool."""
         raise Cannot("the plug-in makes no arrays")
 
-    def array(self, dtype="int32", shape=(4, 6), layout="compact"):
-        """An array in one of LAYOUTS, a view where the library has views."""
+    def array(self, dtype=None, shape=None, layout="compact"):
+        """An array in one of LAYOUTS, a view where the library has views; the plain one where nothing is said."""
+        dtype, shape = dtype or self.plain[0], self.plain[1] if shape is None else shape
+        if self.plain != Library.plain and ((dtype, shape) != self.plain or layout != "compact"):
+            raise Cannot(f"it makes arrays of {self.plain[0]} {self.plain[1]} alone")
         self.made = f"{dtype} {shape}{'' if layout == 'compact' else ', ' + layout}"
         return getattr(self, "as_" + layout)(self.make(dtype, shape))
 

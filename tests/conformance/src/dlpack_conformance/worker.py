@@ -26,8 +26,8 @@ OF_THE_STRUCT = {
 def outcome_of(library, key):
     """What a case finds, as (outcome, evidence); whatever the library does short of ending the process."""
     case = CASES[key]
-    if (case.who == "consumer" and not library.consumes) or (case.who in ("producer", "table") and not library.produces):
-        return "n/a", "the plug-in says that the library has no such half"
+    if not (library.consumes if case.who == "consumer" else library.produces):
+        return "n/a", library.without or "the plug-in says that the library has no such half"
     if not library.host_cases and case.who != "handshake" and (case.who != "producer" or case.name not in OF_THE_STRUCT):
         return "n/a", "the case reads memory of the host"
     try:

@@ -1,6 +1,8 @@
 """Libraries whose arrays are on a GPU. Written without one at hand: each refuses by name where there is no device."""
 
 import contextlib
+import ctypes
+import importlib.metadata
 import math
 
 from dlpack_conformance.handshake import driver
@@ -73,11 +75,15 @@ class NumbaCuda(OnCuda):
     """Its arrays have __cuda_array_interface__; where they have no __dlpack__, it is no producer."""
 
     name, module, call = "numba-cuda", "numba.cuda", "numba.cuda.from_dlpack"
+    without = "its arrays have __cuda_array_interface__ and no __dlpack__, and it has no from_dlpack"
 
     def __init__(self):
         super().__init__()
         self.produces = hasattr(type(self.m.device_array(1)), "__dlpack__")
         self.consumes = hasattr(self.m, "from_dlpack")
+
+    def version(self):
+        return importlib.metadata.version("numba-cuda")  # the module is a part of numba's, and says no version
 
     def make(self, dtype, shape):
         import numpy
@@ -86,10 +92,12 @@ class NumbaCuda(OnCuda):
 
 
 class CudaCore(OnCuda):
-    """Its Buffer is one-dimensional bytes; it takes tensors as views, which hand nothing on."""
+    """Its Buffer is a row of bytes, and knows no stream; what it takes are views, which it hands on with the stream unread."""
 
     name, module, call = "cuda-core", "cuda.core", "cuda.core.utils.StridedMemoryView"
     consumes = False
+    without = "it takes tensors as views of a stream that is said, and has no from_dlpack"
+    plain, dtypes = ("int8", (24,)), ["int8"]
 
     def __init__(self):
         super().__init__()
@@ -97,9 +105,11 @@ class CudaCore(OnCuda):
         self.place.set_current()
 
     def make(self, dtype, shape):
-        if dtype not in ("int8", "uint8") or len(shape) != 1:
+        if (dtype, shape) != self.plain:
             raise Cannot("its buffers are bytes in a row")
-        return self.place.allocate(math.prod(shape))
+        made = self.place.allocate(shape[0], stream=self.place.default_stream)
+        assert driver().cuMemcpyHtoD_v2(ctypes.c_uint64(int(made.handle)), bytes(range(shape[0])), ctypes.c_size_t(shape[0])) == 0
+        return made
 
 
 class MinitensorCuda(OnCuda):
