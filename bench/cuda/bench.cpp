@@ -1,6 +1,7 @@
-// CUDA copies against the runtime's own, measured by turns in one run: prints each budget of the design with its ratio.
+// CUDA copies against the runtime's own, measured by turns in one run: sizes by kinds of host memory, layouts and
+// directions, the ways to pack, and each budget of the design with its ratio.
 //
-//   bench [--out FOLDER] [--max BYTES] [--seconds PER_ROW]
+//   bench [--out FOLDER] [--max BYTES] [--seconds PER_GROUP]
 #include <ferry/cuda.hpp>
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
@@ -21,6 +22,11 @@
 #include <utility>
 #include <vector>
 
+#ifdef FERRY_BENCH_COMPILED
+/// The kernels that nvcc compiles into the program: pack.cu.
+void pack_of_the_program(ferry::copy_plan const&, void*, void const*, ferry::cuda::stream_ref);
+#endif
+
 namespace {
 
 namespace cuda = ferry::cuda;
@@ -28,9 +34,10 @@ using ferry::cuda::check;
 using job = std::function<void()>;
 
 constexpr std::size_t kib = 1024, mib = kib * kib, gib = kib * mib;
-constexpr ferry::device gpu{ferry::device_type::cuda}, pinned{ferry::device_type::cuda_host};
+constexpr ferry::device gpu{ferry::device_type::cuda}, pinned{ferry::device_type::cuda_host},
+    managed{ferry::device_type::cuda_managed};
 
-double seconds_per_row = 1.5;
+double seconds_per_group = 0.4;
 bool all_hold = true;
 std::vector<std::string> json;
 
@@ -48,52 +55,146 @@ double time_of(job const& f, int times) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / times;
 }
 
-/// Seconds of each job: medians over rounds in which each has its turn. Short ones are repeated.
-std::vector<double> measure(std::vector<job> const& jobs) {
-    std::vector<std::vector<double>> times(jobs.size());
+double quantile(std::vector<double> v, double at) {
+    auto const i = static_cast<std::ptrdiff_t>(at * static_cast<double>(v.size() - 1) + 0.5);
+    std::nth_element(v.begin(), v.begin() + i, v.end());
+    return v[static_cast<std::size_t>(i)];
+}
+
+/// Seconds of a job, one for each round.
+struct samples {
+    std::vector<double> each;
+    [[nodiscard]] double median() const { return quantile(each, 0.5); }
+};
+
+/// Every job has its turn in each round; short ones are repeated. The first calls, in which kernels are loaded and
+/// memory is pinned, do not count.
+std::vector<samples> measure(std::vector<job> const& jobs) {
+    std::vector<samples> found(jobs.size());
     std::vector<int> repeat(jobs.size(), 1);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-        time_of(jobs[i], 1);
+        if (time_of(jobs[i], 1) > 0.2) continue;
         double const again = time_of(jobs[i], 1);
         if (again < 20e-6) repeat[i] = static_cast<int>(100e-6 / (again + 1e-7)) + 1;
     }
-    auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_per_row);
+    auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_per_group);
     for (int round = 0; round < 3 || (round < 301 && std::chrono::steady_clock::now() < end); ++round)
         for (std::size_t i = 0; i < jobs.size(); ++i) {
             std::size_t const turn = (i + static_cast<std::size_t>(round)) % jobs.size();
-            times[turn].push_back(time_of(jobs[turn], repeat[turn]));
+            found[turn].each.push_back(time_of(jobs[turn], repeat[turn]));
         }
-    std::vector<double> medians;
-    for (auto& t : times) {
-        std::nth_element(t.begin(), t.begin() + static_cast<std::ptrdiff_t>(t.size() / 2), t.end());
-        medians.push_back(t[t.size() / 2]);
-    }
-    return medians;
+    return found;
 }
 
-/// A row: ratio is a speed ratio (peer's time / ours) unless `of_times`, when it is ours / peer's.
-void row(char const* what, std::size_t bytes, double ours, char const* peer_name, double peer, double budget,
+/// What a row is about; `kind`, `layout` and `way` place it in the matrix.
+struct subject {
+    char const* table;
+    std::string what;
+    std::size_t bytes = 0;
+    char const *kind = "", *layout = "", *way = "";
+};
+
+/// A row: ratio is a speed ratio (the peer's time / ours) unless `of_times`, when it is ours / the peer's; its
+/// quartiles are those of the rounds.
+void row(subject const& of, samples const& ours, char const* peer_name, samples const& peer, double budget = 0,
          bool of_times = false) {
-    double const ratio = of_times ? ours / peer : peer / ours;
+    double const mine = ours.median(), theirs = peer.median();
+    double const ratio = of_times ? mine / theirs : theirs / mine;
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < ours.each.size(); ++i)
+        ratios.push_back(of_times ? ours.each[i] / peer.each[i] : peer.each[i] / ours.each[i]);
+    double const low = quantile(ratios, 0.25), high = quantile(ratios, 0.75);
     bool const bound = budget > 0, holds = !bound || (of_times ? ratio <= budget : ratio >= budget);
     if (!holds) all_hold = false;
-    double const rate = static_cast<double>(bytes) / ours * 1e-9;
+    double const rate = static_cast<double>(of.bytes) / mine * 1e-9;
     char budget_text[32] = "";
     if (bound) std::snprintf(budget_text, sizeof budget_text, "%s %.2f", of_times ? "<=" : ">=", budget);
-    std::printf("%-44s %10s %12.2f us %7.2f GB/s   %-28s %7.3f  %-8s %s\n", what,
-                bytes != 0 ? size_name(bytes).c_str() : "", ours * 1e6, rate, peer_name, ratio, budget_text,
-                bound ? (holds ? "yes" : "NO") : "");
+    std::printf("%-52s %8s %12.2f us %7.2f GB/s  %-28s %8.3f (%.3f-%.3f)  %-8s %s\n", of.what.c_str(),
+                of.bytes != 0 ? size_name(of.bytes).c_str() : "", mine * 1e6, rate, peer_name, ratio, low, high,
+                budget_text, bound ? (holds ? "yes" : "NO") : "");
     std::fflush(stdout);
-    char text[512];
+    char text[768];
     std::snprintf(
         text, sizeof text,
-        R"({"what": "%s", "bytes": %zu, "seconds": %.9g, "peer": "%s", "peer_seconds": %.9g, "ratio": %.5g, "budget": %.3g, "of_times": %s, "holds": %s})",
-        what, bytes, ours, peer_name, peer, ratio, budget, of_times ? "true" : "false", holds ? "true" : "false");
+        R"({"table": "%s", "what": "%s", "kind": "%s", "layout": "%s", "way": "%s", "bytes": %zu, "seconds": %.9g, "peer": "%s", "peer_seconds": %.9g, "ratio": %.5g, "low": %.5g, "high": %.5g, "rounds": %zu, "budget": %.3g, "of_times": %s, "holds": %s})",
+        of.table, of.what.c_str(), of.kind, of.layout, of.way, of.bytes, mine, peer_name, theirs, ratio, low, high,
+        ours.each.size(), budget, of_times ? "true" : "false", holds ? "true" : "false");
     json.emplace_back(text);
 }
 
+struct world {
+    cudaStream_t s;
+    ferry::stream_token on;
+    void *device, *pinned_memory, *touched, *managed_memory;
+};
+
+/// A block of bytes, or as many in another order: on the host they are always compact.
+enum class layout { contiguous, transposed, pieces };
+constexpr char const* names[] = {"contiguous", "transposed", "pieces"};
+
+struct arrangement {
+    layout how;
+    std::size_t bytes;
+    std::int64_t shape[2] = {}, strides[2] = {};
+    ferry::data_type type{ferry::type_code::uint, 8};
+    int rank = 2;
+
+    arrangement(layout l, std::size_t n) : how{l}, bytes{n} {
+        auto const size = static_cast<std::int64_t>(n);
+        if (l == layout::contiguous) {
+            rank = 1;
+            shape[0] = size, strides[0] = 1;
+        } else if (l == layout::transposed) {  // floats, as nearly square as powers of two can be
+            type = {ferry::type_code::float_, 32};
+            std::int64_t columns = 1;
+            while (4 * columns * columns < size) columns *= 2;
+            shape[0] = size / 4 / columns, shape[1] = columns;
+            strides[0] = 1, strides[1] = shape[0];
+        } else {  // of 4 KiB where there are many, each followed by a gap of its size
+            std::int64_t const piece = std::min<std::int64_t>(4096, size / 16);
+            shape[0] = size / piece, shape[1] = piece;
+            strides[0] = 2 * piece, strides[1] = 1;
+        }
+    }
+    [[nodiscard]] ferry::tensor_view on_device(void* p) const {
+        return {p, type, ferry::shape_view{shape, rank}, ferry::strides_view{strides, rank}, gpu};
+    }
+    [[nodiscard]] ferry::tensor_view on_host(void* p, ferry::device where) const {
+        return {p, type, ferry::shape_view{shape, rank}, {}, where};
+    }
+};
+
 ferry::tensor_view flat(void* p, std::int64_t const& n, ferry::device where) {
     return {p, ferry::data_type{ferry::type_code::uint, 8}, ferry::shape_view{&n, 1}, {}, where};
+}
+
+/// The plain call that comes nearest: for pieces a pitched copy, else the copy of a block of as many bytes. It waits.
+void plain(world const& w, arrangement const& a, void* host, bool down) {
+    if (a.how == layout::pieces) {
+        auto const width = static_cast<std::size_t>(a.shape[1]), height = static_cast<std::size_t>(a.shape[0]);
+        if (down)
+            check(cudaMemcpy2DAsync(host, width, w.device, 2 * width, width, height, cudaMemcpyDefault, w.s),
+                  "cudaMemcpy2DAsync");
+        else
+            check(cudaMemcpy2DAsync(w.device, 2 * width, host, width, width, height, cudaMemcpyDefault, w.s),
+                  "cudaMemcpy2DAsync");
+    } else if (host == w.pinned_memory || host == w.managed_memory) {
+        check(cudaMemcpyAsync(down ? host : w.device, down ? w.device : host, a.bytes, cudaMemcpyDefault, w.s),
+              "cudaMemcpyAsync");
+    } else {
+        check(cudaMemcpy(down ? host : w.device, down ? w.device : host, a.bytes,
+                         down ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice),
+              "cudaMemcpy");
+        check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
+        return;
+    }
+    check(cudaStreamSynchronize(w.s), "cudaStreamSynchronize");
+}
+
+char const* plain_name(layout l, char const* kind) {
+    if (l == layout::pieces) return std::strcmp(kind, "fresh") == 0 ? "malloc + cudaMemcpy2D" : "cudaMemcpy2D";
+    if (std::strcmp(kind, "pinned") == 0) return "pinned link";
+    return std::strcmp(kind, "fresh") == 0 ? "malloc + cudaMemcpy" : "cudaMemcpy";
 }
 
 void bench_handshake(cudaStream_t a, cudaStream_t b) {
@@ -106,90 +207,140 @@ void bench_handshake(cudaStream_t a, cudaStream_t b) {
                                 check(cudaStreamWaitEvent(b, e, 0), "cudaStreamWaitEvent");
                             },
                             [&] { cuda::order(first, first); }});
-    row("handshake, different streams", 0, t[0], "event record + wait", t[1], 1.2, true);
-    row("handshake, same stream", 0, t[2], "event record + wait", t[1], 0, true);
+    row({"budget", "handshake, different streams"}, t[0], "event record + wait", t[1], 1.2, true);
+    row({"budget", "handshake, same stream"}, t[2], "event record + wait", t[1], 0, true);
     check(cudaStreamSynchronize(b), "cudaStreamSynchronize");
     check(cudaEventDestroy(e), "cudaEventDestroy");
 }
 
-struct world {
-    cudaStream_t s;
-    ferry::stream_token on;
-    void* device;
-    void* pinned_memory;
-    void* touched;
-    std::size_t most;
-};
-
-void link_now(world const& w, void* host, std::size_t n) {
-    check(cudaMemcpyAsync(host, w.device, n, cudaMemcpyDeviceToHost, w.s), "cudaMemcpyAsync");
-    check(cudaStreamSynchronize(w.s), "cudaStreamSynchronize");
-}
-
-void bench_down(world const& w, cuda::copier& copier, std::size_t bytes) {
-    std::int64_t const n = static_cast<std::int64_t>(bytes);
-    auto const src = flat(w.device, n, gpu);
-    auto const link = [&] { link_now(w, w.pinned_memory, bytes); };
-    auto const t =
-        measure({[&] { ferry::copy(flat(w.touched, n, ferry::cpu), src, copier, w.on); },
-                 [&] { check(cudaMemcpy(w.touched, w.device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy"); }, link,
-                 [&] { ferry::copy(flat(w.pinned_memory, n, pinned), src, copier, w.on); },
-                 [&] {
-                     auto const m = copier.allocate(pinned, bytes <= 256 * mib ? bytes : 1, w.on);
-                     if (bytes <= 256 * mib) ferry::copy(flat(m.data(), n, pinned), src, copier, w.on);
-                 }});
-    row("device to host, touched pageable", bytes, t[0], "cudaMemcpy", t[1],
-        bytes <= mib         ? 1.0
-        : bytes >= 256 * mib ? 2.8
-        : bytes >= 16 * mib  ? 1.6
-                             : 0);
-    row("device to host, touched pageable", bytes, t[0], "pinned link", t[2], bytes >= 256 * mib ? 0.88 : 0);
-    row("device to host, pinned", bytes, t[3], "pinned link", t[2], bytes >= 16 * mib ? 0.95 : 0);
-    if (bytes <= 256 * mib)
-        row("device to host, pinned from the copier", bytes, t[4], "pinned link", t[2], bytes >= 16 * mib ? 0.95 : 0);
-}
-
-void bench_fresh(world const& w, cuda::copier& eight, cuda::copier& sixteen, std::size_t bytes) {
-    std::int64_t const n = static_cast<std::int64_t>(bytes);
-    auto const to_host = [&](cuda::copier& copier) {
-        auto const tensor = ferry::to_host(ferry::make_managed(int{}, flat(w.device, n, gpu)), copier, w.on);
-        if (tensor.view().data() == nullptr) std::abort();
+/// To every kind of host memory that is measured at this size; the budgets are those of contiguous copies.
+void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layout l, std::size_t bytes) {
+    arrangement const a{l, bytes};
+    auto const src = a.on_device(w.device);
+    auto const to = [&](void* host, ferry::device where) {
+        return job{[&w, &a, &eight, src, host, where] { ferry::copy(a.on_host(host, where), src, eight, w.on); }};
     };
-    bool const large = bytes >= 256 * mib;
-    auto const t =
-        measure({[&] { to_host(eight); }, [&] { to_host(sixteen); }, [&] { link_now(w, w.pinned_memory, bytes); },
-                 [&] {
-                     if (bytes > gib) return;
-                     void* const p = std::malloc(bytes);
-                     check(cudaMemcpy(p, w.device, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
-                     std::free(p);
-                 }});
-    row("to_host, fresh memory, 8 lanes", bytes, t[0], "pinned link", t[2], large ? 0.5 : 0);
-    row("to_host, fresh memory, 16 lanes", bytes, t[1], "pinned link", t[2],
-        large && std::thread::hardware_concurrency() >= 16 ? 0.65 : 0);
-    if (bytes <= gib) row("to_host, fresh memory, 8 lanes", bytes, t[0], "malloc + cudaMemcpy", t[3], 0);
+    auto const peer = [&](void* host) { return job{[&w, &a, host] { plain(w, a, host, true); }}; };
+    auto const fresh = [&](cuda::copier& copier) {
+        return job{[&w, &copier, src] {
+            auto const tensor = ferry::to_host(ferry::make_managed(int{}, src), copier, w.on);
+            if (tensor.view().data() == nullptr) std::abort();
+        }};
+    };
+    bool const block = l == layout::contiguous, huge = bytes > gib, slow = huge || (bytes > 256 * mib && !block);
+    std::vector<job> jobs{to(w.pinned_memory, pinned), peer(w.pinned_memory), to(w.touched, ferry::cpu),
+                          peer(w.touched)};
+    std::size_t managed_at = 0, fresh_at = 0, own_at = 0;
+    if (!huge) {
+        managed_at = jobs.size();
+        jobs.push_back(to(w.managed_memory, managed));
+        jobs.push_back(peer(w.managed_memory));
+    }
+    if (!slow) {
+        fresh_at = jobs.size();
+        jobs.push_back(fresh(eight));
+        jobs.push_back([&w, &a] {
+            void* const p = std::malloc(a.bytes);
+            plain(w, a, p, true);
+            std::free(p);
+        });
+        if (block) jobs.push_back(fresh(sixteen));
+    }
+    if (block && bytes <= 256 * mib) {
+        own_at = jobs.size();
+        jobs.push_back([&w, &a, &eight, src] {
+            auto const m = eight.allocate(pinned, a.bytes, w.on);
+            ferry::copy(a.on_host(m.data(), pinned), src, eight, w.on);
+        });
+    }
+    std::size_t const link_at = l == layout::pieces ? jobs.size() : 1;
+    if (l == layout::pieces)
+        jobs.push_back([&w, &a] { plain(w, {layout::contiguous, a.bytes}, w.pinned_memory, true); });
+    auto const t = measure(jobs);
+
+    auto const cell = [&](char const* kind, std::size_t at) {
+        std::string const what = std::string{"down, "} + names[static_cast<int>(l)] + ", " + kind;
+        row({"matrix", what, bytes, kind, names[static_cast<int>(l)], "down"}, t[at], plain_name(l, kind), t[at + 1]);
+    };
+    cell("pinned", 0);
+    cell("touched", 2);
+    if (managed_at != 0) cell("managed", managed_at);
+    if (fresh_at != 0) cell("fresh", fresh_at);
+    if (block) {
+        bool const large = bytes >= 256 * mib;
+        row({"budget", "device to host, touched pageable", bytes}, t[2], "cudaMemcpy", t[3],
+            bytes <= mib        ? 1.0
+            : large             ? 2.8
+            : bytes >= 16 * mib ? 1.6
+                                : 0);
+        row({"budget", "device to host, touched pageable", bytes}, t[2], "pinned link", t[1], large ? 0.88 : 0);
+        row({"budget", "device to host, pinned", bytes}, t[0], "pinned link", t[1], bytes >= 16 * mib ? 0.95 : 0);
+        if (own_at != 0)
+            row({"budget", "device to host, pinned from the copier", bytes}, t[own_at], "pinned link", t[1],
+                bytes >= 16 * mib ? 0.95 : 0);
+        if (fresh_at != 0) {
+            row({"budget", "to_host, fresh memory, 8 lanes", bytes}, t[fresh_at], "pinned link", t[1], large ? 0.5 : 0);
+            row({"budget", "to_host, fresh memory, 16 lanes", bytes}, t[fresh_at + 2], "pinned link", t[1],
+                large && std::thread::hardware_concurrency() >= 16 ? 0.65 : 0);
+            row({"budget", "to_host, fresh memory, 8 lanes", bytes}, t[fresh_at], "malloc + cudaMemcpy",
+                t[fresh_at + 1]);
+        }
+    } else if (bytes >= 256 * mib) {
+        std::string const what = std::string{names[static_cast<int>(l)]} + ", device to pinned";
+        row({"budget", what, bytes}, t[0], "contiguous, same bytes", t[link_at], bytes >= gib ? 1.06 : 0, true);
+    }
 }
 
-void bench_up(world const& w, cuda::copier& copier, std::size_t bytes) {
-    std::int64_t const n = static_cast<std::int64_t>(bytes);
-    auto const t = measure({[&] { ferry::copy(flat(w.device, n, gpu), flat(w.touched, n, ferry::cpu), copier, w.on); },
-                            [&] {
-                                check(cudaMemcpy(w.device, w.touched, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-                                check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
-                            }});
-    row("host to device, pageable", bytes, t[0], "cudaMemcpy", t[1], bytes >= 256 * mib ? 4 : 0);
+/// From every kind of host memory but fresh, which nobody has written.
+void bench_up(world const& w, cuda::copier& copier, layout l, std::size_t bytes) {
+    arrangement const a{l, bytes};
+    auto const dst = a.on_device(w.device);
+    auto const from = [&](void* host, ferry::device where) {
+        return job{[&w, &a, &copier, dst, host, where] { ferry::copy(dst, a.on_host(host, where), copier, w.on); }};
+    };
+    auto const peer = [&](void* host) { return job{[&w, &a, host] { plain(w, a, host, false); }}; };
+    std::vector<job> jobs{from(w.pinned_memory, pinned), peer(w.pinned_memory), from(w.touched, ferry::cpu),
+                          peer(w.touched)};
+    if (bytes <= gib) {
+        jobs.push_back(from(w.managed_memory, managed));
+        jobs.push_back(peer(w.managed_memory));
+    }
+    auto const t = measure(jobs);
+    char const* const kinds[] = {"pinned", "touched", "managed"};
+    for (std::size_t i = 0; 2 * i < t.size(); ++i) {
+        std::string const what = std::string{"up, "} + names[static_cast<int>(l)] + ", " + kinds[i];
+        row({"matrix", what, bytes, kinds[i], names[static_cast<int>(l)], "up"}, t[2 * i], plain_name(l, kinds[i]),
+            t[2 * i + 1]);
+    }
+    if (l == layout::contiguous)
+        row({"budget", "host to device, pageable", bytes}, t[2], "cudaMemcpy", t[3], bytes >= 256 * mib ? 4 : 0);
 }
 
-void bench_strided(world const& w, cuda::copier& packing, std::size_t bytes) {
-    auto const side = static_cast<std::int64_t>(bytes / 4 / 16384);
-    std::int64_t const shape[] = {side, 16384}, strides[] = {1, side};
-    ferry::data_type const f32{ferry::type_code::float_, 32};
-    ferry::tensor_view const src{w.device, f32, shape, strides, gpu}, dst{w.pinned_memory, f32, shape, {}, pinned},
-        loose{w.touched, f32, shape, {}, ferry::cpu};
-    auto const t = measure({[&] { ferry::copy(dst, src, packing, w.on); }, [&] { link_now(w, w.pinned_memory, bytes); },
-                            [&] { ferry::copy(loose, src, packing, w.on); }});
-    row("transposed, device to pinned", bytes, t[0], "contiguous, same bytes", t[1], 1.06, true);
-    row("transposed, device to touched pageable", bytes, t[2], "contiguous, same bytes", t[1], 0, true);
+/// The ways in which a copier can put a strided tensor in order: by kernels that travel as PTX, by the same compiled
+/// in, and by what is left to a program that has neither, pitched copies and loops on the host.
+void bench_ways(world const& w, cuda::copier_options options, layout l, std::size_t bytes) {
+    arrangement const a{l, bytes};
+    auto const src = a.on_device(w.device);
+    options.pack = nullptr;
+    cuda::copier without{options};
+    options.pack = cuda::pack;
+    cuda::copier ptx{options};
+    std::vector<cuda::copier*> copiers{&without, &ptx};
+#ifdef FERRY_BENCH_COMPILED
+    options.pack = pack_of_the_program;
+    cuda::copier compiled{options};
+    copiers.push_back(&compiled);
+#endif
+    char const* const ways[] = {"without kernels", "kernels as PTX", "kernels compiled in"};
+    std::vector<job> jobs{[&] { plain(w, {layout::contiguous, bytes}, w.pinned_memory, true); }};
+    for (auto* const copier : copiers)
+        jobs.push_back([&, copier] { ferry::copy(a.on_host(w.pinned_memory, pinned), src, *copier, w.on); });
+    auto const t = measure(jobs);
+    for (std::size_t i = 0; i < copiers.size(); ++i) {
+        std::string const what = std::string{"device to pinned, "} + names[static_cast<int>(l)] + ", " + ways[i];
+        row({"ways", what, bytes, "pinned", names[static_cast<int>(l)], ways[i]}, t[i + 1], "contiguous, same bytes",
+            t[0], 0, true);
+    }
 }
 
 void bench_pieces(world const& w, cuda::copier& copier) {
@@ -222,9 +373,9 @@ void bench_pieces(world const& w, cuda::copier& copier) {
                          check(cudaMemcpyAsync(p.dst, p.src, p.bytes, cudaMemcpyDeviceToHost, w.s), "cudaMemcpyAsync");
                      wait();
                  }});
-    row("1000 x 4 KiB, evenly spaced", count * size, t[0], "one pitched copy", t[1], 1.3, true);
-    row("1000 x 4 KiB, scattered, by a kernel", count * size, t[3], "a loop of cudaMemcpyAsync", t[4], 3.5);
-    row("1000 x 4 KiB, scattered, one batch", count * size, t[2], "a loop of cudaMemcpyAsync", t[4], 0);
+    row({"budget", "1000 x 4 KiB, evenly spaced", count * size}, t[0], "one pitched copy", t[1], 1.3, true);
+    row({"budget", "1000 x 4 KiB, scattered, by a kernel", count * size}, t[3], "a loop of cudaMemcpyAsync", t[4], 3.5);
+    row({"budget", "1000 x 4 KiB, scattered, one batch", count * size}, t[2], "a loop of cudaMemcpyAsync", t[4]);
 }
 
 void bench_peers(world const& w, cuda::copier& copier, std::size_t bytes) {
@@ -244,20 +395,25 @@ void bench_peers(world const& w, cuda::copier& copier, std::size_t bytes) {
                      check(cudaMemcpyPeerAsync(there.data(), 1, w.device, 0, bytes, w.s), "cudaMemcpyPeerAsync");
                      check(cudaStreamSynchronize(w.s), "cudaStreamSynchronize");
                  }});
-    row("peer copy", bytes, t[0], "cudaMemcpyPeer, enabled", t[1], 0.95);
+    row({"budget", "peer copy", bytes}, t[0], "cudaMemcpyPeer, enabled", t[1], 0.95);
 }
 
-void write_json(std::string const& folder) {
-    auto const path = folder + "/cuda.json";
+void write_json(std::string const& folder, int devices) {
+    auto const path = folder + "/bench.json";
     auto* const file = std::fopen(path.c_str(), "w");
     if (file == nullptr) {
         std::perror(path.c_str());
         std::exit(2);
     }
-    std::fputs("[\n", file);
+    cudaDeviceProp of{};
+    int runtime = 0;
+    check(cudaGetDeviceProperties(&of, 0), "cudaGetDeviceProperties");
+    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+    std::fprintf(file, "{\"gpu\": \"%s\", \"gpus\": %d, \"cuda\": \"%d.%d\", \"cores\": %u, \"rows\": [\n", of.name,
+                 devices, runtime / 1000, runtime % 1000 / 10, std::thread::hardware_concurrency());
     for (std::size_t i = 0; i < json.size(); ++i)
         std::fprintf(file, "  %s%s\n", json[i].c_str(), i + 1 < json.size() ? "," : "");
-    std::fputs("]\n", file);
+    std::fputs("]}\n", file);
     std::fclose(file);
 }
 
@@ -269,7 +425,7 @@ int main(int argc, char** argv) {
     for (int i = 1; i + 1 < argc; i += 2) {
         if (std::strcmp(argv[i], "--out") == 0) out = argv[i + 1];
         else if (std::strcmp(argv[i], "--max") == 0) most = std::strtoull(argv[i + 1], nullptr, 10);
-        else if (std::strcmp(argv[i], "--seconds") == 0) seconds_per_row = std::strtod(argv[i + 1], nullptr);
+        else if (std::strcmp(argv[i], "--seconds") == 0) seconds_per_group = std::strtod(argv[i + 1], nullptr);
     }
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
@@ -279,45 +435,46 @@ int main(int argc, char** argv) {
     if (most < 32 * mib) most = 32 * mib;
     try {
         cuda::stream const first{0}, second{0};
-        world w{first.get(), first, nullptr, nullptr, nullptr, most};
-        cuda::memory const device{gpu, most, {}}, locked{pinned, most, {}};
-        w.device = device.data();
-        w.pinned_memory = locked.data();
-        w.touched = std::aligned_alloc(4096, most);
+        std::size_t const spread = std::min(most, gib);  // the largest whose layouts are all measured
+        cuda::memory const device{gpu, std::max(most, 2 * spread), {}}, locked{pinned, most, {}},
+            both{managed, spread, {}};
+        world w{first.get(), first, device.data(), locked.data(), std::aligned_alloc(4096, most), both.data()};
         if (w.touched == nullptr) return 2;
         std::memset(w.touched, 1, most);  // small pages, as a program's own memory has
         std::memset(w.pinned_memory, 1, most);
-        check(cudaMemset(w.device, 1, most), "cudaMemset");
+        std::memset(w.managed_memory, 1, spread);
+        check(cudaMemset(w.device, 1, std::max(most, 2 * spread)), "cudaMemset");
         check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
 
         cuda::copier_options options;
         options.lanes = 8;
         options.most_kept = 512 * mib;
+        options.pack = cuda::pack;
         cuda::copier eight{options};
         options.lanes = 16;
         cuda::copier sixteen{options};
         options.lanes = 8;
-        options.pack = cuda::pack;
-        cuda::copier packing{options};
 
-        std::printf("%-44s %10s %15s %12s   %-28s %7s  %-8s %s\n", "what", "bytes", "time", "rate", "against", "ratio",
-                    "budget", "holds");
+        std::printf("%-52s %8s %15s %12s  %-28s %8s (quartiles)  %-8s %s\n", "what", "bytes", "time", "rate", "against",
+                    "ratio", "budget", "holds");
         bench_handshake(first.get(), second.get());
-        for (auto const n : {4 * kib, 64 * kib, mib, 4 * mib, 16 * mib, 64 * mib, 256 * mib, gib, 4 * gib})
-            if (n <= most) bench_down(w, eight, n);
-        for (auto const n : {4 * mib, 64 * mib, 256 * mib, gib})
-            if (n <= most) bench_fresh(w, eight, sixteen, n);
-        for (auto const n : {64 * kib, mib, 16 * mib, 256 * mib, gib})
-            if (n <= most) bench_up(w, eight, n);
-        bench_strided(w, packing, std::min(most, gib));
+        for (auto const l : {layout::contiguous, layout::transposed, layout::pieces})
+            for (auto const n : {4 * kib, 64 * kib, mib, 16 * mib, 256 * mib, gib, 4 * gib}) {
+                if (n > most || (n > gib && l != layout::contiguous)) continue;
+                bench_down(w, eight, sixteen, l, n);
+                bench_up(w, eight, l, n);
+            }
+        for (auto const l : {layout::transposed, layout::pieces})
+            for (auto const n : {mib, 16 * mib, 64 * mib})
+                if (n <= most) bench_ways(w, options, l, n);
         bench_pieces(w, eight);
-        bench_peers(w, eight, std::min(most, gib));
+        bench_peers(w, eight, spread);
+        if (!out.empty()) write_json(out, devices);
         std::free(w.touched);
     } catch (ferry::error const& e) {
         std::fprintf(stderr, "%s\n", e.what());
         return 2;
     }
-    if (!out.empty()) write_json(out);
     std::printf(all_hold ? "all budgets hold\n" : "SOME BUDGETS DO NOT HOLD\n");
     return all_hold ? 0 : 1;
 }
