@@ -1,111 +1,138 @@
-"""to_host against what a Python user would call, in the sizes that bench has measured, and a picture of it.
+"""to_host against what a Python user would call, by turns in one process: sizes from 4 KiB to 1 GiB, contiguous and transposed.
 
-usage: peers.py FOLDER        # holds cuda.json of bench, from the same machine just before; peers.json and cuda.png are added
+usage: peers.py LIBRARY FOLDER [--seconds PER_GROUP]      # LIBRARY: to_host.cpp, compiled; FOLDER gets peers.json
 
-Exits 1 when the budget against torch does not hold. Libraries that are missing are left out, loudly.
+Everybody brings the same floats to memory of the host that is fresh each time, and lets it go again. Exits 1 when the budget against
+torch does not hold. Libraries that are missing are left out, loudly.
 """
 
+import argparse
+import ctypes
 import json
 import pathlib
 import statistics
 import sys
 import time
 
-OURS = "to_host, fresh memory, 8 lanes"
-SIZES = [4 << 20, 64 << 20, 256 << 20, 1 << 30]
-BUDGET_FROM, BUDGET = 256 << 20, 20
+SIZES = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30]
+LAYOUTS = ("contiguous", "transposed")
+BUDGET_FROM, BUDGET, LANES = 256 << 20, 20, 8
 
 
-def seconds(call, finish, limit=4.0, rounds=7):
-    call()
-    finish()
-    times, start = [], time.perf_counter()
-    while len(times) < 3 or (len(times) < rounds and time.perf_counter() - start < limit):
-        begin = time.perf_counter()
-        result = call()
-        times.append(time.perf_counter() - begin)
-        del result
-    return statistics.median(times)
+def by_turns(calls, limit, clock=time.perf_counter):
+    """Seconds of each call, one for each round; short ones are repeated. The first calls do not count."""
+    repeat = {}
+    for name, call in calls.items():
+        for _ in range(2):
+            began = clock()
+            call()
+            took = clock() - began
+            if took > 0.2:
+                break
+        repeat[name] = 1 if took >= 20e-6 else int(100e-6 / (took + 1e-7)) + 1
+    times, names, start = {name: [] for name in calls}, list(calls), clock()
+    for turn in range(301):
+        if turn >= 3 and clock() - start > limit:
+            break
+        for i in range(len(names)):
+            name = names[(i + turn) % len(names)]
+            call, count = calls[name], repeat[name]
+            began = clock()
+            for _ in range(count):
+                call()
+            times[name].append((clock() - began) / count)
+    return times
 
 
-def peers():
-    """Name, a function that makes an array of n bytes, one that takes it to the host, one that waits for the device's work."""
+def rows_of(times, size, layout):
+    """A row for each peer: its time over ours."""
+    ours = times["ferry"]
+    for name, theirs in times.items():
+        if name == "ferry":
+            continue
+        each = sorted(b / a for a, b in zip(ours, theirs))
+        ratio = statistics.median(theirs) / statistics.median(ours)
+        bound = name == "torch .cpu()" and layout == "contiguous" and size >= BUDGET_FROM
+        yield {"table": "peers", "what": f"to_host, fresh memory, {LANES} lanes, {layout}", "kind": "fresh", "layout": layout, "way": "down", "bytes": size,
+               "seconds": statistics.median(ours), "peer": name, "peer_seconds": statistics.median(theirs), "ratio": ratio, "low": each[len(each) // 4],
+               "high": each[-1 - len(each) // 4], "rounds": len(ours), "budget": BUDGET if bound else 0, "of_times": False,
+               "holds": not bound or ratio >= BUDGET}  # fmt: skip
+
+
+def ferry_of(library):
+    own = ctypes.CDLL(library)
+    own.bench_copier.restype = ctypes.c_void_p
+    own.bench_to_host.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+    copier = own.bench_copier(LANES)
+
+    def call_for(address, shape, strides):
+        rank = len(shape)
+        kept = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
+
+        def call():
+            if own.bench_to_host(copier, address, rank, *kept):
+                sys.exit("ferry::to_host failed")
+
+        return call
+
+    return call_for
+
+
+def measured(ferry, limit):
+    """Rows, size by size. The memory is PyTorch's or CuPy's, whichever is there; the others look at the same."""
     try:
         import torch
-
-        make = lambda n: torch.ones(n, dtype=torch.uint8, device="cuda")
-        yield "torch .cpu()", make, lambda x: x.cpu(), torch.cuda.synchronize
     except ImportError as e:
-        print(f"torch is left out: {e}")
+        torch = print(f"torch is left out: {e}")
     try:
         import cupy
         import numpy
-
-        make = lambda n: cupy.ones(n, dtype=cupy.uint8)
-        finish = cupy.cuda.get_current_stream().synchronize
-        yield "CuPy .get()", make, lambda x: x.get(), finish
-        yield 'np.from_dlpack(CuPy, device="cpu")', make, lambda x: numpy.from_dlpack(x, device="cpu", copy=True), finish
     except ImportError as e:
-        print(f"CuPy is left out: {e}")
-
-
-def draw(folder, rows, measured):
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        print("no matplotlib: no picture")
+        cupy = print(f"CuPy is left out: {e}")
+    if torch is None and cupy is None:
         return
-    curves = {}
-    for row in rows:
-        if "device to host, touched" in row["what"] and row["peer"] == "pinned link":
-            curves.setdefault("ferry, touched memory", []).append((row["bytes"], row["seconds"]))
-            curves.setdefault("pinned link", []).append((row["bytes"], row["peer_seconds"]))
-        if "device to host, touched" in row["what"] and row["peer"] == "cudaMemcpy":
-            curves.setdefault("cudaMemcpy, touched memory", []).append((row["bytes"], row["peer_seconds"]))
-        if row["what"] == OURS and row["peer"] == "pinned link":
-            curves.setdefault("ferry::to_host, fresh memory", []).append((row["bytes"], row["seconds"]))
-    for row in measured:
-        curves.setdefault(row["peer"], []).append((row["bytes"], row["peer_seconds"]))
-    plt.figure(figsize=(8, 5))
-    for name, points in curves.items():
-        points.sort()
-        plt.plot([n / 2**20 for n, _ in points], [n / t * 1e-9 for n, t in points], marker="o", label=name)
-    plt.xscale("log", base=2)
-    plt.xlabel("MiB")
-    plt.ylabel("GB/s, device to host")
-    plt.grid(alpha=0.3)
-    plt.legend()
-    plt.tight_layout()
-    plt.savefig(folder / "cuda.png", dpi=150)
-    print(f"{folder / 'cuda.png'} drawn")
+    for size in SIZES:
+        columns = 1 << ((size // 4).bit_length() - 1) // 2
+        shape = (size // 4 // columns, columns)
+        if torch is not None:
+            whole = torch.ones(shape, dtype=torch.float32, device="cuda")
+            torch.cuda.synchronize()
+        else:
+            whole = cupy.ones(shape, dtype=cupy.float32)
+            cupy.cuda.Device().synchronize()
+        address = whole.data_ptr() if torch is not None else whole.data.ptr
+        for layout in LAYOUTS:
+            x = whole if layout == "contiguous" else whole.T
+            strides = (columns, 1) if layout == "contiguous" else (1, columns)
+            calls = {"ferry": ferry(address, tuple(x.shape), strides)}
+            if torch is not None:
+                # all of them make a transposed tensor compact, on the device, before it travels, as ferry does
+                calls["torch .cpu()"] = lambda x=x: x.contiguous().cpu()
+            if cupy is not None:
+                y = cupy.from_dlpack(x) if torch is not None else x
+                calls["CuPy .get()"] = lambda y=y: y.get(order="C")
+                calls['np.from_dlpack(CuPy, device="cpu")'] = lambda y=y: numpy.from_dlpack(cupy.ascontiguousarray(y), device="cpu", copy=True)
+            yield from rows_of(by_turns(calls, limit), size, layout)
+            del x, calls
+        whole = None
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    rows = json.loads((folder / "cuda.json").read_text())
-    ours = {row["bytes"]: row["seconds"] for row in rows if row["what"] == OURS}
-    measured, all_hold = [], True
-    for name, make, fetch, finish in peers():
-        for n in SIZES:
-            if n not in ours:
-                continue
-            array = make(n)
-            finish()
-            took = seconds(lambda: fetch(array), finish)
-            ratio = took / ours[n]
-            bound = name.startswith("torch") and n >= BUDGET_FROM
-            holds = not bound or ratio >= BUDGET
-            all_hold &= holds
-            verdict = f">= {BUDGET}  {'yes' if holds else 'NO'}" if bound else ""
-            print(f"to_host, fresh memory {n >> 20:>6} MiB  {n / ours[n] * 1e-9:6.2f} GB/s   {name:<36} {n / took * 1e-9:6.2f} GB/s  {ratio:7.2f}  {verdict}")
-            measured.append({"peer": name, "bytes": n, "seconds": ours[n], "peer_seconds": took, "ratio": ratio, "holds": holds})
-            del array
-    (folder / "peers.json").write_text(json.dumps(measured, indent=1))
-    draw(folder, rows, measured)
-    sys.exit(not all_hold)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=0.4)
+    asked = parser.parse_args()
+    rows = []
+    for row in measured(ferry_of(str(asked.library.resolve())), asked.seconds):
+        rate, verdict = row["bytes"] / row["seconds"] * 1e-9, ""
+        if row["budget"]:
+            verdict = f">= {row['budget']}  {'yes' if row['holds'] else 'NO'}"
+        print(f"{row['what']:<52} {row['bytes'] >> 10:>8} KiB {rate:7.2f} GB/s  {row['peer']:<36} {row['bytes'] / row['peer_seconds'] * 1e-9:7.2f} GB/s"
+              f"  {row['ratio']:8.2f} ({row['low']:.2f}-{row['high']:.2f})  {verdict}", flush=True)  # fmt: skip
+        rows.append(row)
+    (asked.folder / "peers.json").write_text(json.dumps(rows, indent=1))
+    sys.exit(not all(row["holds"] for row in rows))
 
 
 if __name__ == "__main__":

@@ -184,9 +184,9 @@ def ratios():
 
 def rates():
     """Device to host over sizes, from cuda.json."""
-    rows = json.loads((DOCS / "cuda.json").read_text(encoding="utf-8"))
-    lines = {}
-    for row in rows:
+    measured = json.loads((DOCS / "cuda.json").read_text(encoding="utf-8"))
+    facts, lines = measured["facts"], {}
+    for row in measured["rows"]:
         if row["bytes"] and row["peer"] in ("cudaMemcpy", "pinned link") and row["what"] == "device to host, touched pageable":
             lines.setdefault("ferry, touched pageable", {})[row["bytes"]] = row["bytes"] / row["seconds"] / 1e9
             name = {"cudaMemcpy": "cudaMemcpy, touched pageable", "pinned link": "the pinned link"}[row["peer"]]
@@ -217,7 +217,7 @@ def rates():
         y = max(points[-1][1], ends[-1] + 18 if ends else 0)
         ends.append(y)
         d.add(f'<text x="{left + wide + 12}" y="{y + 4:.1f}" style="fill: var({colours[name]})">{name}</text>')
-    d.text(left, 392, "One NVIDIA H200, PCIe 5; docs/cuda.json, written by bench/cuda/run.", "soft")
+    d.text(left, 392, f"{facts['gpu']}, driver {facts['driver']}, {facts['date']}; docs/cuda.json, written by bench/cuda/run.", "soft")
     return d.svg()
 
 

@@ -1,0 +1,34 @@
+// ferry::to_host as a library for peers.py, so that it takes its turns in the process of those that it is measured
+// against.
+#include <ferry/cuda.hpp>
+#include <ferry/cuda/copier.hpp>
+#include <ferry/cuda/pack.hpp>
+
+#include <cstdint>
+#include <cstdio>
+
+namespace cuda = ferry::cuda;
+
+/// A copier that is never destroyed: the process ends with it.
+extern "C" void* bench_copier(int lanes) {
+    cuda::copier_options options;
+    options.lanes = lanes;
+    options.pack = cuda::pack;
+    return new cuda::copier{options};
+}
+
+/// Brings floats of the first GPU, ready on its legacy default stream, to fresh memory of the host, which is released
+/// again. 0, or 1 when it failed.
+extern "C" int bench_to_host(void* copier, void* data, int rank, std::int64_t const* shape,
+                             std::int64_t const* strides) {
+    try {
+        ferry::tensor_view const view{data, ferry::dtype_of<float>, ferry::shape_view{shape, rank},
+                                      ferry::strides_view{strides, rank}, ferry::device{ferry::device_type::cuda}};
+        auto const there = ferry::to_host(ferry::make_managed(int{}, view), *static_cast<cuda::copier*>(copier),
+                                          ferry::stream_token::cuda_legacy_default());
+        return there.view().data() == nullptr;
+    } catch (std::exception const& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return 1;
+    }
+}
