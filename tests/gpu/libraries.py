@@ -40,7 +40,7 @@ class Library:
     orders = True  # its exports make the consumer's stream wait
     has_current_stream = True  # it waits, as a consumer, on a stream that it was given; else on whatever stream the tensor says
     is_immutable = False  # its arrays come in read-only
-    read_only = "ignored"  # what it makes of a read-only tensor: refused, flagged, or ignored
+    read_only = "ignored"  # what it makes of a read-only tensor: copied, flagged, or ignored
     no_views = ()  # the layouts that it has no views for
     refuses = ()  # the layouts that it does not take
     small_floats = ()
@@ -129,11 +129,11 @@ class Torch(Library):
 
 class Jax(Library):
     """It lets nobody choose a stream: it waits and works on streams of its own. Work of it is held back by what it works on, a tensor
-    that is ready on the stream of `on`. Its arrays are immutable; it asks for the legacy struct, in which read-only data does not travel."""
+    that is ready on the stream of `on`. Its arrays are immutable; it asks for the legacy struct, in which read-only data travels as a copy alone (R15)."""
 
     name = "jax"
     is_immutable = True
-    read_only = "refused"
+    read_only = "copied"
     refuses = ("stepped", "reversed", "offset")  # what is not compact in some order
     small_floats = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
@@ -157,9 +157,6 @@ class Jax(Library):
             yield
         finally:
             self.ready_on = before
-
-    def copies(self, t):
-        return self.take(t, copy=True)
 
     def host(self, t):
         return self.take(t, device=self.m.devices("cpu")[0])

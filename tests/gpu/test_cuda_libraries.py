@@ -22,9 +22,8 @@ def test_dtypes_both_ways(library, dtype):
     t = mt.from_dlpack(x)
     assert (t.dtype, t.device, t.data_ptr, t.copied) == (dtype, (2, 0), library.pointer(x), False) and t.tolist() == expected
     assert t.readonly == library.is_immutable
-    if library.read_only != "refused":
-        back = library.take(t)
-        assert library.pointer(back) == library.pointer(x) and library.values(back) == expected
+    back = library.take(t)
+    assert (library.pointer(back) != library.pointer(x)) == library.is_immutable and library.values(back) == expected
     ours = mt.asarray(expected, dtype, "cuda")
     there = library.take(ours)
     assert library.pointer(there) == ours.data_ptr and library.values(there) == expected
@@ -41,7 +40,7 @@ def test_small_floats_both_ways(library, dtype):
         x = library.make(dtype)
         there = library.take(ours)
         x.__dlpack__(stream=1)
-    except (BufferError, TypeError, NotImplementedError, RuntimeError) as e:
+    except (BufferError, TypeError, ValueError, RuntimeError) as e:
         pytest.skip(f"{library.name} does not exchange {dtype}: {type(e).__name__}: {e}")
     assert library.pointer(there) == ours.data_ptr and library.values(there) == ours.tolist()
     t = mt.from_dlpack(x)
@@ -233,11 +232,8 @@ def test_R11_what_a_library_makes_of_read_only(library):
     t = mt.asarray(VALUES, "float32", "cuda").as_readonly()
     if hasattr(t, "__cuda_array_interface__"):
         assert t.__cuda_array_interface__["data"] == (t.data_ptr, True)
-    try:
-        x = library.take(t)
-        did = "flagged" if library.is_read_only(x) else "ignored"
-    except BufferError:
-        did = "refused"
+    x = library.take(t)
+    did = "flagged" if library.is_read_only(x) else "ignored" if library.pointer(x) == t.data_ptr else "copied"
     assert did == library.read_only
     if did == "flagged":
         assert mt.from_dlpack(x).readonly and mt.from_dlpack(x).data_ptr == t.data_ptr
