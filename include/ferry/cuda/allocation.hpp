@@ -43,6 +43,26 @@ namespace detail {
     return get(&base, &bytes, at);
 }
 
+/// The same, by whichever of its words the driver says it; false: by none.
+[[nodiscard]] inline bool find_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
+    auto const ask = [&](auto& out, CUpointer_attribute what) {
+        return driver().pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;
+    };
+    return range_around(at, base, bytes) == CUDA_SUCCESS ||
+           (ask(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) && ask(bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
+}
+
+/// The bytes from `p` to the end of what is mapped there. `said`: what is believed when the driver knows no range
+/// around `p`, as it need not of another process's pool.
+template <class Find = decltype(&find_range)>
+[[nodiscard]] std::uint64_t mapped_from(void const* p, std::uint64_t said, Find find = find_range) {
+    auto const at = reinterpret_cast<CUdeviceptr>(p);
+    CUdeviceptr base = 0;
+    std::size_t bytes = 0;
+    if (!find(at, base, bytes) || at < base || at - base >= bytes) return said;
+    return bytes - (at - base);
+}
+
 }  // namespace detail
 
 /// What the driver knows of the allocation around `p`. Does not synchronise.
@@ -70,10 +90,7 @@ namespace detail {
     unsigned long long legacy = 0, managed = 0;  // whatever width the driver gives a boolean
     unsigned long long handle_types = 0;
     CUmemoryPool pool = nullptr;
-    bool const has_range =
-        detail::range_around(at, base, bytes) == CUDA_SUCCESS ||
-        (ask(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) && ask(bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
-    if (!has_range || bytes == 0)
+    if (!detail::find_range(at, base, bytes) || bytes == 0)
         ferry::detail::fail(errc::driver, "cuPointerGetAttribute",
                             message{"the driver does not say where the allocation begins and ends"}, where);
     static_cast<void>(ask(id, CU_POINTER_ATTRIBUTE_BUFFER_ID));  // another process's memory has none on some drivers

@@ -57,6 +57,29 @@ namespace detail {
     return out;
 }
 
+/// An allocation of another process: this one's own mapping of it, or one that others use as well.
+using any_mapping = std::variant<ipc_memory, pool_memories::use>;
+
+/// What `ask` says of the mapping, whoever it belongs to.
+template <class Ask>
+[[nodiscard]] auto of_mapping(any_mapping const& mapping, Ask ask) {
+    return std::visit(
+        [&](auto const& m) {
+            if constexpr (requires { *m; }) return ask(*m);
+            else return ask(m);
+        },
+        mapping);
+}
+
+/// The description is another process's word, and `mapped` the bytes that are there.
+/// \throws error  errc::out_of_range
+inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
+    if (m.offset > mapped || m.length > mapped - m.offset)
+        ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
+                            message{"the descriptor speaks of "} << m.length << " bytes behind " << m.offset
+                                                                 << " others, of an allocation of " << mapped);
+}
+
 /// Makes a stream of any device wait for an event that processes share. Does not block.
 inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
     require_stream(on, api);
@@ -140,17 +163,17 @@ class exported_allocation {
 class opened_allocation {
    public:
     /// `event_device`: the exporter's, where its events are and this process's are made, wherever the memory is open.
-    opened_allocation(std::variant<ipc_memory, detail::pool_memories::use> mapping, std::int32_t event_device,
-                      std::size_t offset, std::shared_ptr<detail::ipc_events> events)
+    opened_allocation(detail::any_mapping mapping, std::int32_t event_device, std::size_t offset,
+                      std::shared_ptr<detail::ipc_events> events)
         : mapping_{std::move(mapping)}, event_device_{event_device}, offset_{offset}, events_{std::move(events)} {}
     opened_allocation(opened_allocation&&) noexcept = default;
     opened_allocation& operator=(opened_allocation&&) = delete;
 
-    [[nodiscard]] std::byte* data() const noexcept { return base() + offset_; }
+    [[nodiscard]] std::byte* data() const noexcept {
+        return detail::of_mapping(mapping_, [](auto const& m) { return m.data(); }) + offset_;
+    }
     [[nodiscard]] ferry::device device() const noexcept {
-        auto const* const plain = std::get_if<ipc_memory>(&mapping_);
-        return {device_type::cuda,
-                plain != nullptr ? plain->device_id() : std::get<detail::pool_memories::use>(mapping_)->device_id()};
+        return {device_type::cuda, detail::of_mapping(mapping_, [](auto const& m) { return m.device_id(); })};
     }
 
     /// \throws error  errc::stale_handle, stream, capturing; what the driver reports
@@ -180,12 +203,7 @@ class opened_allocation {
     }
 
    private:
-    [[nodiscard]] std::byte* base() const noexcept {
-        auto const* const plain = std::get_if<ipc_memory>(&mapping_);
-        return plain != nullptr ? plain->data() : std::get<detail::pool_memories::use>(mapping_)->data();
-    }
-
-    std::variant<ipc_memory, detail::pool_memories::use> mapping_;
+    detail::any_mapping mapping_;
     std::int32_t event_device_;
     std::size_t offset_;
     std::shared_ptr<detail::ipc_events> events_;
@@ -277,7 +295,7 @@ class shareable {
     [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
         std::int32_t const theirs = device_with(m.device), where = how.where ? how.where->id : theirs;
         auto const handle = detail::to_handle(m.handle, "memory's handle");
-        auto mapping = [&]() -> std::variant<ipc_memory, detail::pool_memories::use> {
+        auto mapping = [&]() -> detail::any_mapping {
             if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, where};
             if (how.file < 0)
                 ferry::detail::fail(
@@ -287,23 +305,15 @@ class shareable {
             return pools_.open(detail::key_of_pool_memory(m, where),
                                [&] { return imported_memory{imported_pool{how.file, where}, handle}; });
         }();
-        if (m.kind == wire::memory_kind::cuda_legacy) require_inside(m, std::get<ipc_memory>(mapping));
+        void const* const base = detail::of_mapping(mapping, [](auto const& open) { return open.data(); });
+        // What the driver does not know the size of is believed of a pool alone.
+        detail::require_inside(m, detail::mapped_from(base, m.kind == wire::memory_kind::cuda_pool ? m.allocation : 0));
         return {std::move(mapping), theirs, static_cast<std::size_t>(m.offset), events_};
     }
 
    private:
     [[nodiscard]] bool is_shared_by_pool(allocation const& a) const noexcept {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
-    }
-
-    /// The description is another process's word, and the mapping what there is. Of a pool's memory the driver tells
-    /// nothing here.
-    static void require_inside(wire::memory const& m, ipc_memory const& mapping) {
-        auto const mapped = allocation_of(mapping.data()).bytes;
-        if (m.offset > mapped || m.length > mapped - m.offset)
-            ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
-                                message{"the descriptor speaks of bytes up to "}
-                                    << m.offset + m.length << " of an allocation of " << std::uint64_t{mapped});
     }
 
     /// An event after all that is queued on a stream now; none when there is nothing to wait for, or the host has

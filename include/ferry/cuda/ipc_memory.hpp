@@ -23,7 +23,10 @@ namespace detail {
 /// Why an allocation has no handle of cudaMalloc's kind; null when it has one.
 [[nodiscard]] constexpr char const* why_not_exportable(allocation const& a) noexcept {
     if (a.is_managed) return "it is managed memory, which no other process can open";
-    if (a.is_of_pool) return "it is stream-ordered memory: share it by its pool, or copy it";
+    if (a.is_of_pool && a.handle_types != 0 && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) == 0)
+        return "its pool gives out other handles than a file descriptor, which nothing here carries: make the pool with "
+               "cudaMemHandleTypePosixFileDescriptor as well, or copy it";
+    if (a.is_of_pool) return "it is stream-ordered memory: share it by its pool (sharing_options::pools), or copy it";
     if (!a.has_legacy_handle)
         return "it is mapped by virtual memory calls, for which cudaIpcGetMemHandle has no handle";
     return nullptr;

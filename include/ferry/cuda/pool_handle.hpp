@@ -104,11 +104,16 @@ class imported_memory {
         std::memcpy(&data, handle.data(), sizeof data);
         device_guard const on{pool_.device_id()};
         detail::check_ipc(cudaMemPoolImportPointer(&p_, pool_.get(), &data), "cudaMemPoolImportPointer", where);
+        if (detail::driver().pointer_get_attribute(&device_id_, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                                   reinterpret_cast<CUdeviceptr>(p_)) != CUDA_SUCCESS)
+            device_id_ = pool_.device_id();
     }
-    imported_memory(imported_memory&& other) noexcept : pool_{other.pool_}, p_{std::exchange(other.p_, nullptr)} {}
+    imported_memory(imported_memory&& other) noexcept
+        : pool_{other.pool_}, p_{std::exchange(other.p_, nullptr)}, device_id_{other.device_id_} {}
     imported_memory& operator=(imported_memory&& other) noexcept {
         std::swap(pool_, other.pool_);
         std::swap(p_, other.p_);
+        std::swap(device_id_, other.device_id_);
         return *this;
     }
     ~imported_memory() {
@@ -122,11 +127,13 @@ class imported_memory {
     }
 
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
-    [[nodiscard]] std::int32_t device_id() const noexcept { return pool_.device_id(); }
+    /// Where the driver says that it is: the exporter decides. The device that it was opened for has access to it.
+    [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
     imported_pool pool_;
     void* p_ = nullptr;
+    std::int32_t device_id_ = 0;
 };
 
 namespace detail {
@@ -134,15 +141,15 @@ namespace detail {
 /// Imported twice, memory of a pool would be unmapped for all by the first free: all mappings of one back end share it.
 using pool_memories = opened_once<imported_memory>;
 
-/// Which memory it is, and where it is open. Ids are the exporter's, whom the control segment's name names.
+/// Which memory it is, and where it is open. Ids are the exporter's, whom the control segment's name names; several
+/// allocations in one block of its pool may have one id, and differ by their handles.
 [[nodiscard]] inline std::string key_of_pool_memory(wire::memory const& m, std::int32_t device_id) {
     std::string key = std::to_string(device_id);
     if (auto const name = ipc::parse_segment_name(m.name))
         key += ':' + std::to_string(name->pid) + ':' + std::to_string(name->start_time) + ':' +
                std::to_string(name->pid_namespace);
     key += ':' + std::to_string(m.id) + ':';
-    if (m.id == 0) key.append(reinterpret_cast<char const*>(m.handle.data()), m.handle.size());
-    return key;
+    return key.append(reinterpret_cast<char const*>(m.handle.data()), m.handle.size());
 }
 
 }  // namespace detail

@@ -25,7 +25,8 @@ struct attach_options {
     /// it when the tensor is dropped. Without one the host waits, and nothing may be pending when the tensor is
     /// dropped.
     stream_token stream{};
-    /// Where to open memory of a device; nothing: on the one that it is on.
+    /// Where to open memory of a device; nothing: on the one that it is on. Memory of a CUDA pool stays where it is,
+    /// and the device named here can use it.
     std::optional<ferry::device> device{};
     /// Open files that came beside the descriptor, one for each of its memories, -1 where none is needed. Borrowed.
     std::span<int const> files{};
@@ -34,12 +35,13 @@ struct attach_options {
 /// Attaches a tensor that another process of this user shares, without a copy. A managed_tensor like any other:
 /// dropping it lets go of the memory, on any thread.
 ///
-/// Every bound of the descriptor is checked against the memory that is really there: it may come from anywhere. (Of
-/// memory of a CUDA pool the driver does not tell an importer how large it is.) But its exporter is trusted to leave
-/// the memory as large as it is: only processes of this user can be one. Read-only tensors of the host are mapped so
-/// that writing faults. What this process shared by the same session is an alias that keeps the exporter's memory. Does
-/// not block, but for the wait of `attach_options::stream`, and to unmap memory of a device that nobody can attach any
-/// more, while work queued here still uses it. Dropping the last tensor of such memory waits likewise.
+/// Every bound of the descriptor is checked against the memory that is really there: it may come from anywhere. (What
+/// the driver does not tell an importer of memory of a CUDA pool, its size above all, is the exporter's word.) But its
+/// exporter is trusted to leave the memory as large as it is: only processes of this user can be one. Read-only tensors
+/// of the host are mapped so that writing faults. What this process shared by the same session is an alias that keeps
+/// the exporter's memory. Does not block, but for the wait of `attach_options::stream`, and to unmap memory of a device
+/// that nobody can attach any more, while work queued here still uses it. Dropping the last tensor of such memory waits
+/// likewise.
 ///
 /// \throws error  errc::bad_descriptor; exporter_gone: closed, or its process has ended; permission: another user's;
 ///                stale_handle; same_process: memory of a device, shared here by another session; no_backend; argument

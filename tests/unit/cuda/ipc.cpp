@@ -27,10 +27,62 @@ TEST_CASE("memory without a handle is refused with the reason: managed, of a poo
     a.has_legacy_handle = false;
     CHECK(std::strstr(cuda::detail::why_not_exportable(a), "virtual memory") != nullptr);
     a.is_of_pool = true;
-    CHECK(std::strstr(cuda::detail::why_not_exportable(a), "pool") != nullptr);
+    CHECK(std::strstr(cuda::detail::why_not_exportable(a), "sharing_options::pools") != nullptr);
+    a.handle_types = cudaMemHandleTypePosixFileDescriptor | cudaMemHandleTypeFabric;
+    CHECK(std::strstr(cuda::detail::why_not_exportable(a), "sharing_options::pools") != nullptr);
+    a.handle_types = cudaMemHandleTypeFabric;
+    CHECK(std::strstr(cuda::detail::why_not_exportable(a), "cudaMemHandleTypePosixFileDescriptor") != nullptr);
     a.is_managed = true;
     CHECK(std::strstr(cuda::detail::why_not_exportable(a), "managed") != nullptr);
     support::fails(ferry::errc::not_exportable, [&] { static_cast<void>(cuda::handle_of_allocation(a)); });
+}
+
+TEST_CASE("what is mapped is what the driver says, where it says so of this very place, and else what was said") {
+    auto const* const p = reinterpret_cast<void const*>(std::uintptr_t{0x5000});
+    auto const mapped = [&](bool found, CUdeviceptr base, std::size_t bytes) {
+        return cuda::detail::mapped_from(p, 7, [=](CUdeviceptr at, CUdeviceptr& b, std::size_t& n) {
+            CHECK(at == 0x5000);
+            b = base;
+            n = bytes;
+            return found;
+        });
+    };
+    CHECK(mapped(true, 0x5000, 0x100) == 0x100);
+    CHECK(mapped(true, 0x4000, 0x1100) == 0x100);  // from there to the end
+    CHECK(mapped(false, 0x5000, 0x100) == 7);
+    CHECK(mapped(true, 0x4000, 0x1000) == 7);  // of its neighbour
+    CHECK(mapped(true, 0x6000, 0x1000) == 7);
+    CHECK(mapped(true, 0, 0) == 7);
+}
+
+TEST_CASE("a description that reaches beyond what is mapped is out of range") {
+    constexpr auto most = ~std::uint64_t{0};
+    struct {
+        std::uint64_t offset, length, mapped;
+        bool fits;
+    } const all[] = {{0, 10, 10, true},    {4, 6, 10, true},      {10, 0, 10, true},  {0, 0, 0, true},
+                     {0, 11, 10, false},   {4, 7, 10, false},     {11, 0, 10, false}, {most, 2, 10, false},
+                     {2, most, 10, false}, {most, 1, most, false}};
+    for (auto const& one : all) {
+        ferry::wire::memory m;
+        m.offset = one.offset;
+        m.length = one.length;
+        auto const check = [&] { cuda::detail::require_inside(m, one.mapped); };
+        if (one.fits) CHECK_NOTHROW(check());
+        else support::fails(ferry::errc::out_of_range, check);
+    }
+}
+
+TEST_CASE("a use of memory that several have open is seen through like memory of one's own") {
+    struct place {
+        std::byte* at;
+        [[nodiscard]] std::byte* data() const { return at; }
+    };
+    std::byte some{};
+    cuda::detail::opened_once<place> all;
+    auto const use = all.open("memory", [&] { return place{&some}; });
+    CHECK((*use).data() == &some);
+    CHECK(use->data() == &some);
 }
 
 TEST_CASE("a handle has 64 bytes; anything else is a bad descriptor") {

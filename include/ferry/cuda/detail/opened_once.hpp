@@ -37,6 +37,7 @@ class opened_once {
             std::lock_guard const lock{state_->mutex};
             if (--at_->users == 0) state_->entries.erase(at_);
         }
+        [[nodiscard]] Opened const& operator*() const noexcept { return at_->opened; }
         [[nodiscard]] Opened const* operator->() const noexcept { return &at_->opened; }
 
        private:
