@@ -264,12 +264,12 @@ TEST_CASE("copier: waits for its own stream and for no other") {
     copy_to(to, open.token());
     CHECK(to == numbered(32 * mib));
     ferry::copy(flat(to.data(), n, ferry::cpu), flat(source.data(), n, gpu), copier);
-    CHECK(!g.is_open());
+    CHECK_GATED(!g.is_open());
     CHECK(waits.wait_for(std::chrono::milliseconds{50}) == std::future_status::timeout);
     g.open();
     waits.get();
     CHECK(later == numbered(32 * mib));
-    CHECK(!g.was_forced());
+    CHECK_GATED(!g.was_forced());
 }
 
 TEST_CASE("copier: what a closed stream will write is what the host gets") {
@@ -288,9 +288,9 @@ TEST_CASE("copier: what a closed stream will write is what the host gets") {
         opener const later{g};
         ferry::copy(ferry::tensor_view{to.data(), source.shape},
                     ferry::tensor_view{source.first(), source.shape, {}, gpu}, copier, s.token());
-        CHECK(g.is_open());
+        CHECK_GATED(g.is_open());
         CHECK(is_iota(to));
-        CHECK(!g.was_forced());
+        CHECK_GATED(!g.was_forced());
     }
 }
 
@@ -372,11 +372,11 @@ TEST_CASE("pending: a copy to pinned or managed memory blocks nobody, and comes 
             gate g{s.get()};
             iota(first, count, s.get());
             auto pending = cuda::copy_async(ferry::to_dlpack(std::move(source)), where, copier, s.token());
-            CHECK(!g.is_open());
-            CHECK(!pending.is_ready());
+            CHECK_GATED(!g.is_open());
+            CHECK_GATED(!pending.is_ready());
             CHECK(pending.token() == s.token());
             g.open();
-            CHECK(!g.was_forced());
+            CHECK_GATED(!g.was_forced());
             return pending;
         }();
         auto const got = copy.get();
@@ -405,7 +405,7 @@ TEST_CASE("reaper: drops a tensor on the thread that asks, once its stream has g
     {
         gate g{s.get()};
         cuda::release_after(s.token(), reaper, std::move(tensor));
-        CHECK(reaper.poll() == 0);
+        CHECK_GATED(reaper.poll() == 0);
         CHECK(!alive.expired());
         CHECK(reaper.size() == 1);
         g.open();

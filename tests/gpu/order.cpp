@@ -44,10 +44,10 @@ TEST_CASE("cuda R43: order makes each kind of stream wait for each other, and do
             closed_array producer{gpu, from};
             ferry::cuda::order(from, to);
             add(result.first(), producer.array.first(), 0, 1000, handle(to));
-            CHECK(!producer.closed.is_open());
+            CHECK_GATED(!producer.closed.is_open());
             producer.closed.open();
             must(cudaStreamSynchronize(handle(to)));
-            CHECK(!producer.closed.was_forced());
+            CHECK_GATED(!producer.closed.was_forced());
             CHECK(is_iota(read(result.first(), 1000)));
             CHECK(left_no_error());
         }
@@ -108,12 +108,12 @@ TEST_CASE("cuda R43: an exchange returns while the producer's stream is closed")
             auto result = make_poisoned(gpu, {1000});
             closed_array producer{where, theirs};
             auto const got = ferry::from_dlpack<taken>(producer.array, {.stream = ours}, ferry::cuda::system);
-            CHECK(!producer.closed.is_open());
+            CHECK_GATED(!producer.closed.is_open());
             CHECK(got.tensor.device().type == where.type);
             add(result.first(), static_cast<float const*>(got.tensor.view().data()), 0, 1000, handle(ours));
             producer.closed.open();
             must(cudaStreamSynchronize(handle(ours)));
-            CHECK(!producer.closed.was_forced());
+            CHECK_GATED(!producer.closed.was_forced());
             CHECK(is_iota(read(result.first(), 1000)));
         }
 }
@@ -126,11 +126,11 @@ TEST_CASE("cuda R43: a copy on another stream waits for the producer, and the ho
         closed_array producer{gpu, theirs};
         auto const got =
             ferry::to_dlpack(producer.array, {.copy = copy_policy::always, .stream = ours}, ferry::cuda::system);
-        CHECK(!producer.closed.is_open());
+        CHECK_GATED(!producer.closed.is_open());
         CHECK(got.is_copied());
         producer.closed.open();
         must(cudaStreamSynchronize(handle(ours)));
-        CHECK(!producer.closed.was_forced());
+        CHECK_GATED(!producer.closed.was_forced());
         CHECK(is_iota(got.view()));
     }
 }
@@ -140,7 +140,7 @@ TEST_CASE("cuda R44: None is the legacy default stream") {
     auto result = make_poisoned(gpu, {1000});
     closed_array producer{gpu, s.all[2]};
     auto const got = ferry::to_dlpack(producer.array, {}, ferry::cuda::system);
-    CHECK(!producer.closed.is_open());
+    CHECK_GATED(!producer.closed.is_open());
     add(result.first(), static_cast<float const*>(got.view().data()), 0, 1000, cudaStreamLegacy);
     producer.closed.open();
     must(cudaStreamSynchronize(cudaStreamLegacy));
@@ -189,8 +189,8 @@ TEST_CASE("cuda R48: for the host the data is there on return, whatever stream p
             closed_array producer{where, theirs};
             opener const later{producer.closed};
             auto const got = ferry::to_host(producer.array, ferry::cuda::system);
-            CHECK(producer.closed.is_open());
-            CHECK(!producer.closed.was_forced());
+            CHECK_GATED(producer.closed.is_open());
+            CHECK_GATED(!producer.closed.was_forced());
             CHECK(got.device().type == ferry::device_type::cpu);
             CHECK(is_iota_on_host(got.view()));
             CHECK(got.is_copied() == (where.type == ferry::device_type::cuda));
@@ -203,8 +203,8 @@ TEST_CASE("cuda R49: without a stream, pinned and managed memory is finished by 
         closed_array producer{where, s.all[2]};
         opener const later{producer.closed};
         auto const got = ferry::to_dlpack(producer.array, {}, ferry::cuda::system);
-        CHECK(producer.closed.is_open());
-        CHECK(!producer.closed.was_forced());
+        CHECK_GATED(producer.closed.is_open());
+        CHECK_GATED(!producer.closed.was_forced());
         CHECK(is_iota_on_host(got.view()));
     }
 }

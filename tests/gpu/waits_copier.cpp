@@ -179,7 +179,7 @@ TEST_CASE("copier: host memory that was copied from may be overwritten at once, 
         gate closed{s.get()};
         opener const later{closed};
         copy();
-        CHECK(closed.is_open());
+        CHECK_GATED(closed.is_open());
         std::memset(from.first(), 0, from.size() * sizeof(float));
         s.finish();
         CHECK(is_iota(read(to.first(), from.size())));
@@ -202,7 +202,7 @@ TEST_CASE("copier: lanes begin when the stream got so far, and small copies leav
         iota(from.first(), from.size(), s.get());
         opener const later{closed};
         copy();
-        CHECK(closed.is_open());
+        CHECK_GATED(closed.is_open());
         CHECK(is_iota(to));
     }
 }
@@ -239,7 +239,7 @@ TEST_CASE("copier: the host rearranges what the stream has written, and lets go 
     opener const later{closed};
     calls::reset();
     copy();
-    CHECK(closed.is_open());
+    CHECK_GATED(closed.is_open());
     // The driver stages pageable memory on most machines and reads it late on others: only the call shows that it is
     // waited for.
     if (calls::are_seen()) CHECK(calls::count(calls::of::synchronize) >= 2);
@@ -401,7 +401,7 @@ TEST_CASE("lanes: a slot is used when its copy has run, and given back when all 
         opener const later{closed};
         if (drains) link.drain();
         else link.wait(1);
-        CHECK(closed.is_open());
+        CHECK_GATED(closed.is_open());
         auto const* const got = reinterpret_cast<float const*>(link.slot(1));
         CHECK(is_iota(std::vector<float>(got, got + 1000)));
     }
@@ -438,12 +438,12 @@ TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and 
     gate closed{cudaStreamLegacy};
     iota(from.first(), from.size(), cudaStreamLegacy);
     cuda::copy_batch(all, on);
-    CHECK(!closed.is_open());
+    CHECK_GATED(!closed.is_open());
     for (std::size_t i = 0; i < pieces; ++i)
         add(result.first() + i * tail, to.first() + (i + 1) * each - tail, 0, tail, cudaStreamLegacy);
     closed.open();
     must(cudaStreamSynchronize(cudaStreamLegacy));
-    CHECK(!closed.was_forced());
+    CHECK_GATED(!closed.was_forced());
     auto const got = read(result.first(), result.size());
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < got.size(); ++i)

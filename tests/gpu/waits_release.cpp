@@ -81,10 +81,10 @@ void is_given_back_behind(cudaStream_t on, Use use) {
         add(result.first(), static_cast<float const*>(p), 0, many, on);
     });
     grabber const others{pool.get(), blocks};
-    CHECK(!closed->is_open());
+    CHECK_GATED(!closed->is_open());
     closed->open();
     must(cudaStreamSynchronize(on));
-    CHECK(!closed->was_forced());
+    CHECK_GATED(!closed->was_forced());
     CHECK(is_iota(read(result.first(), many)));
 }
 
@@ -110,10 +110,10 @@ void is_given_out_for_its_stream(Make make) {
             must(cudaMemsetAsync(m->data(), poison, many * sizeof(float), s.get()));
         }
         s.finish();
-        CHECK(!closed.is_open());
+        CHECK_GATED(!closed.is_open());
         closed.open();
         must(cudaStreamSynchronize(cudaStreamPerThread));
-        CHECK(!closed.was_forced());
+        CHECK_GATED(!closed.was_forced());
     }
     CHECK(is_iota(read(result.first(), many)));
 }
@@ -145,21 +145,21 @@ struct closed_copy {
 TEST_CASE("pending R50: dropped before its work has run, it waits, and its source stays until then") {
     closed_copy c;
     std::optional copy{c.start({})};
-    CHECK(!c.closed->is_open());
+    CHECK_GATED(!c.closed->is_open());
     CHECK(!c.alive.expired());
     opener const later{*c.closed};
     copy.reset();
-    CHECK(c.closed->is_open());
+    CHECK_GATED(c.closed->is_open());
     CHECK(c.alive.expired());
 }
 
 TEST_CASE("pending R48: what it hands over is there") {
     closed_copy c;
     auto copy = c.start({});
-    CHECK(!copy.is_ready());
+    CHECK_GATED(!copy.is_ready());
     opener const later{*c.closed};
     auto const got = copy.get();
-    CHECK(c.closed->is_open());
+    CHECK_GATED(c.closed->is_open());
     CHECK(is_iota_on_host(got.view()));
     CHECK(c.alive.expired());
 }
@@ -168,11 +168,11 @@ TEST_CASE("copy_async R43: the copy waits for the stream on which its source is 
     closed_copy c;
     auto copy = c.start(c.ours.token());
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
-    CHECK(!c.closed->is_open());
-    CHECK(!c.ours.is_idle());
+    CHECK_GATED(!c.closed->is_open());
+    CHECK_GATED(!c.ours.is_idle());
     c.closed->open();
     auto const got = copy.get();
-    CHECK(!c.closed->was_forced());
+    CHECK_GATED(!c.closed->was_forced());
     CHECK(is_iota_on_host(got.view()));
 }
 
@@ -226,12 +226,12 @@ TEST_CASE("reaper R50: keeps a tensor while its stream is closed, and waits for 
     std::weak_ptr<cuda::memory> const alive = watched.memory;
     gate closed{s.get()};
     cuda::release_after(s.token(), *reaper, ferry::to_dlpack(std::move(watched)));
-    CHECK(reaper->poll() == 0);
+    CHECK_GATED(reaper->poll() == 0);
     CHECK(!alive.expired());
-    CHECK(!closed.is_open());
+    CHECK_GATED(!closed.is_open());
     opener const later{closed};
     reaper.reset();
-    CHECK(closed.is_open());
+    CHECK_GATED(closed.is_open());
     CHECK(alive.expired());
 }
 
@@ -269,7 +269,7 @@ TEST_CASE("cuda: memory that is asked for without a stream is there for any") {
     gate closed{cudaStreamPerThread};
     opener const later{closed};
     cuda::memory const m{gpu, many * sizeof(float), {}};
-    CHECK(closed.is_open());
+    CHECK_GATED(closed.is_open());
 }
 
 TEST_CASE("cuda R66: memory is free once the legacy stream got past its release") {
