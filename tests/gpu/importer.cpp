@@ -3,23 +3,64 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
 #include <ferry/ipc/attach.hpp>
+#include <ferry/ipc/client.hpp>
+#include <ferry/ipc/share.hpp>
+#include <ferry/ipc/unique_fd.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/gate.hpp>
 #include <gpu/importer.hpp>
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
+
+namespace {
+
+std::atomic<std::int64_t> memories_opened = 0, memories_closed = 0, events_opened = 0;
+
+template <class Function>
+Function* next_of(char const* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+extern "C" cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void** p, cudaIpcMemHandle_t handle, unsigned flags) {
+    static auto* const next = next_of<decltype(cudaIpcOpenMemHandle)>("cudaIpcOpenMemHandle");
+    cudaError_t const e = next(p, handle, flags);
+    if (e == cudaSuccess) ++memories_opened;
+    return e;
+}
+extern "C" cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void* p) {
+    static auto* const next = next_of<decltype(cudaIpcCloseMemHandle)>("cudaIpcCloseMemHandle");
+    cudaError_t const e = next(p);
+    if (e == cudaSuccess) ++memories_closed;
+    return e;
+}
+extern "C" cudaError_t CUDARTAPI cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+    static auto* const next = next_of<decltype(cudaIpcOpenEventHandle)>("cudaIpcOpenEventHandle");
+    cudaError_t const e = next(event, handle);
+    if (e == cudaSuccess) ++events_opened;
+    return e;
+}
 
 namespace support {
 namespace {
@@ -139,8 +180,52 @@ class aside {
         ferry::cuda::system, ferry::already_ready);
 }
 
+template <class... Numbers>
+[[nodiscard]] std::vector<std::byte> as_bytes(Numbers... n) {
+    std::array<std::int64_t, sizeof...(n)> const all{static_cast<std::int64_t>(n)...};
+    auto const* const p = reinterpret_cast<std::byte const*>(all.data());
+    return {p, p + sizeof all};
+}
+[[nodiscard]] std::int64_t number_at(std::span<std::byte const> payload, std::size_t which) {
+    std::int64_t n = 0;
+    std::memcpy(&n, payload.subspan(which * sizeof n, sizeof n).data(), sizeof n);
+    return n;
+}
+
+[[nodiscard]] std::int64_t entries_of(char const* folder) {
+    auto const all = std::filesystem::directory_iterator{folder};
+    return std::distance(begin(all), end(all));
+}
+[[nodiscard]] std::int64_t lines_of(char const* file) {
+    std::ifstream in{file};
+    return std::count(std::istreambuf_iterator<char>{in}, {}, '\n');
+}
+
+/// Whether the next order has come.
+[[nodiscard]] bool is_told(int socket) {
+    pollfd p{socket, POLLIN, 0};
+    return ::poll(&p, 1, 0) != 0;
+}
+
+/// What an order says of where to open, and the description.
+struct opening {
+    std::int32_t device = -1, file = -1;
+    ferry::wire::descriptor descriptor;
+
+    explicit opening(std::span<std::byte const> payload) {
+        std::memcpy(&device, payload.data(), sizeof device);
+        std::memcpy(&file, payload.data() + sizeof device, sizeof file);
+        descriptor = ferry::wire::from_bytes(payload.subspan(sizeof device + sizeof file));
+    }
+    [[nodiscard]] std::optional<ferry::device> where() const {
+        if (device < 0) return {};
+        return ferry::device{ferry::device_type::cuda, device};
+    }
+};
+
 /// What the importer has open.
 struct state {
+    int socket;
     ferry::cuda::shareable<> back_end;
     ferry::wire::memory description;
     std::optional<ferry::cuda::opened_allocation> memory, again;
@@ -149,12 +234,22 @@ struct state {
     std::byte* pinned = nullptr;  // not pinned when it is needed: that may wait for what a gate holds
     std::size_t brought = 0;
     int file = -1;
+    std::int32_t own_device = -1;
+    ferry::ipc::opening how{};
     ferry::ipc::session session;
-    ferry::managed_tensor tensor;
-    aside later;  // last: it uses the others
+    std::optional<ferry::ipc::client> client{};
+    std::vector<ferry::ipc::unique_fd> kept{};  // what came beside the frame
+    std::vector<int> files{};
+    std::uint64_t lease = 0;
+    ferry::managed_tensor tensor{};
+    ferry::ipc::shared shared{};
+    aside later{};  // last: it uses the others
 
+    explicit state(int told_by) : socket{told_by} {}
     void start(std::int32_t device) {
+        if (device == own_device) return;
         must(cudaSetDevice(device));
+        own_device = device;
         own.emplace(device);
         load_kernels();
         if (pinned == nullptr) must(cudaMallocHost(reinterpret_cast<void**>(&pinned), std::size_t{8} << 20));
@@ -172,20 +267,41 @@ struct state {
         return {mark.begin(), mark.end()};
     }
 
+    void attach_as(opening const& o, std::span<int const> with) {
+        start(std::max(o.device, 0));
+        tensor = ferry::ipc::attach(
+            o.descriptor, {.session = &session, .stream = on(), .device = o.where(), .files = with}, back_end);
+    }
+    void attach_as(opening const& o) {
+        int const with[] = {o.file < 0 ? -1 : file};
+        attach_as(o, with);
+    }
+
+    /// A MiB of one byte, which is queued on its stream.
+    [[nodiscard]] ferry::managed_tensor fresh(std::byte value) {
+        using owner = ferry::buffer<ferry::cuda::device_space>;
+        static constexpr std::int64_t shape[] = {1 << 20};
+        owner made{std::size_t{1} << 20, ferry::cuda::device_space{0}};
+        must(cudaMemsetAsync(made.data(), static_cast<int>(value), std::size_t{1} << 20, own->get()));
+        return ferry::make_managed(std::move(made), [](owner& o) {
+            return ferry::tensor_view{
+                o.data(), ferry::dtype_of<std::uint8_t>, shape, {}, {ferry::device_type::cuda, 0}};
+        });
+    }
+    [[nodiscard]] std::vector<std::byte> share_it(ferry::managed_tensor t) {
+        shared = ferry::ipc::share(std::move(t), {.session = &session, .ready_on = on()}, back_end);
+        return ferry::wire::to_bytes(shared.descriptor());
+    }
+
     std::vector<std::byte> carry_out(order_of_work what, std::span<std::byte const> payload) {
         using enum order_of_work;
         switch (what) {
             case open: {
-                std::int32_t where = -1, with_file = -1;
-                std::memcpy(&where, payload.data(), sizeof where);
-                std::memcpy(&with_file, payload.data() + sizeof where, sizeof with_file);
-                auto const d = ferry::wire::from_bytes(payload.subspan(2 * sizeof where));
-                description = d.memories.at(0);
-                ferry::ipc::opening how{};
-                if (where >= 0) how.where = ferry::device{ferry::device_type::cuda, where};
-                if (with_file >= 0) how.file = file;
+                opening const o{payload};
+                description = o.descriptor.memories.at(0);
+                how = {o.where(), o.file < 0 ? -1 : file};
                 memory.emplace(back_end.open_memory(description, how));
-                start(memory->device().id);
+                start(o.device < 0 ? memory->device().id : o.device);
                 auto const address = reinterpret_cast<std::uintptr_t>(memory->data());
                 auto const* const p = reinterpret_cast<std::byte const*>(&address);
                 return {p, p + sizeof address};
@@ -205,17 +321,30 @@ struct state {
                 ferry::cuda::stream const idle{memory->device().id};
                 return mark(idle);
             }
-            case open_again: again.emplace(back_end.open_memory(description, {})); return {};
+            case open_again: again.emplace(back_end.open_memory(description, how)); return {};
+            case keep_again:
+                memory.emplace(std::move(*again));
+                again.reset();
+                return {};
+            case place: {
+                auto const* const begin = memory->data() - description.offset;
+                auto const told = ferry::cuda::detail::mapped_from(begin, 0);
+                return as_bytes(memory->device().id, told == 0 ? std::int64_t{-1} : static_cast<std::int64_t>(told));
+            }
+            case peek: {
+                std::vector<std::byte> found(static_cast<std::size_t>(number_at(payload, 1)));
+                ferry::cuda::check(cudaMemcpy(found.data(), memory->data() + number_at(payload, 0), found.size(),
+                                              cudaMemcpyDeviceToHost),
+                                   "cudaMemcpy");
+                return found;
+            }
             case let_go: memory.reset(); return {};
             case let_go_later: later.start([this] { memory.reset(); }); return {};
-            case attach:
-                if (!own) start(0);
-                tensor = ferry::ipc::attach(ferry::wire::from_bytes(payload), {.session = &session, .stream = on()},
-                                            back_end);
-                return {std::byte{tensor.view().is_read_only()}};
+            case attach: attach_as(opening{payload}); return {std::byte{tensor.view().is_read_only()}};
             case elements:
-                return bytes_of(ferry::to_dlpack(ferry::managed_tensor{std::move(tensor)},
-                                                 {.device = ferry::cpu, .stream = {}}, back_end, on()));
+                own->wait();
+                return bytes_of(
+                    ferry::to_host(ferry::managed_tensor{std::move(tensor)}, back_end, ferry::already_ready));
             case copy_later: bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes())); return {};
             case drop: tensor = {}; return {};
             case drop_later: later.start([this] { tensor = {}; }); return {};
@@ -230,6 +359,61 @@ struct state {
                 std::memcpy(&step, payload.data() + sizeof handle + 2 * sizeof offset, sizeof step);
                 return bytes_of(floats_at(handle, offset, count, step));
             }
+            case subscribe:
+                client.emplace(std::string{reinterpret_cast<char const*>(payload.data()), payload.size()});
+                return {};
+            case next: {
+                auto grant = client->attach("frame", {.after = static_cast<std::uint64_t>(number_at(payload, 0)),
+                                                      .patience = std::chrono::seconds{10}});
+                if (!grant) throw std::logic_error{"no frame came"};
+                lease = grant->lease;
+                if (grant->fresh) {
+                    kept = std::move(grant->fds);
+                    files.clear();
+                    for (auto const& f : kept) files.push_back(f.get());
+                }
+                auto const device = static_cast<std::int32_t>(number_at(payload, 1));
+                std::vector<std::byte> told(2 * sizeof device);
+                std::memcpy(told.data(), &device, sizeof device);
+                told.insert(told.end(), grant->descriptor.begin(), grant->descriptor.end());
+                attach_as(opening{told}, files);
+                return as_bytes(grant->generation);
+            }
+            case acknowledge:
+                tensor = {};
+                client->acknowledge(lease);
+                return {};
+            case rounds: {
+                opening const o{payload};
+                std::int64_t n = 0;
+                for (; !is_told(socket); ++n) {
+                    attach_as(o);
+                    bring(tensor.view().data(), static_cast<std::size_t>(tensor.view().nbytes()));
+                    tensor = {};
+                }
+                return as_bytes(n);
+            }
+            case usage: {
+                session.trim();
+                auto const now = usage_here();
+                auto const* const p = reinterpret_cast<std::byte const*>(&now);
+                return {p, p + sizeof now};
+            }
+            case share: start(0); return share_it(fresh(payload[0]));
+            case share_held: {
+                start(0);
+                auto made = fresh(payload[0]);
+                own->wait();
+                closed.emplace(own->get());
+                return share_it(std::move(made));
+            }
+            case close_share: shared = {}; return {};
+            case share_rounds: {
+                std::int64_t n = 0;
+                start(0);
+                for (; !is_told(socket); ++n) static_cast<void>(share_it(fresh(std::byte{1})));
+                return as_bytes(n);
+            }
         }
         throw std::logic_error{"an unknown order"};
     }
@@ -237,8 +421,17 @@ struct state {
 
 }  // namespace
 
+ipc_usage usage_here() {
+    return {entries_of("/proc/self/fd"),
+            lines_of("/proc/self/maps"),
+            entries_of("/proc/self/task"),
+            memories_opened,
+            memories_closed,
+            events_opened};
+}
+
 int serve_as_importer(int socket) {
-    state s;
+    state s{socket};
     std::uint32_t what = 0;
     std::vector<std::byte> payload;
     while (receive_message(socket, what, payload)) {
@@ -288,14 +481,21 @@ int look_at(char const* handle, char const* offset, char const* count, char cons
     return 0;
 }
 
-importer::importer() {
+importer::importer(char const* visible) {
     int both[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, both) != 0) throw std::runtime_error{"socketpair"};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) != 0) throw std::runtime_error{"socketpair"};
     auto const number = std::to_string(both[1]);
+    std::string const said = std::string{"CUDA_VISIBLE_DEVICES="} + (visible == nullptr ? "" : visible);
+    std::vector<char const*> environment;
+    for (char** at = environ; *at != nullptr; ++at)
+        if (visible == nullptr || std::strncmp(*at, said.data(), said.find('=') + 1) != 0) environment.push_back(*at);
+    if (visible != nullptr) environment.push_back(said.c_str());
+    environment.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
-        ::close(both[0]);
-        ::execl("/proc/self/exe", "gpu", "--importer", number.c_str(), nullptr);
+        ::fcntl(both[1], F_SETFD, 0);
+        ::execle("/proc/self/exe", "gpu", "--importer", number.c_str(), nullptr,
+                 const_cast<char* const*>(environment.data()));
         ::_exit(127);
     }
     ::close(both[1]);
@@ -312,6 +512,8 @@ void importer::kill() {
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, -1), &status_, 0);
 }
+
+void importer::signal(int which) { ::kill(pid_, which); }
 
 bool importer::wait() {
     for (int i = 0; i < 500; ++i) {
@@ -330,21 +532,41 @@ std::string importer::ending() {
     return "exit status " + std::to_string(WEXITSTATUS(status_));
 }
 
-answer importer::tell(order_of_work what, std::span<std::byte const> payload) {
+void importer::begin(order_of_work what, std::span<std::byte const> payload) {
+    if (!send_message(socket_, static_cast<std::uint32_t>(what), payload))
+        throw std::runtime_error{"the importer is gone: " + ending()};
+}
+answer importer::hear() {
     std::uint32_t code = 0;
     answer a;
-    if (!send_message(socket_, static_cast<std::uint32_t>(what), payload) || !receive_message(socket_, code, a.bytes))
-        throw std::runtime_error{"the importer is gone: " + ending()};
+    if (!receive_message(socket_, code, a.bytes)) throw std::runtime_error{"the importer is gone: " + ending()};
     a.code = static_cast<ferry::errc>(code);
     return a;
 }
+answer importer::tell(order_of_work what, std::span<std::byte const> payload) {
+    begin(what, payload);
+    return hear();
+}
+
+ipc_usage importer::usage() {
+    auto const a = tell(order_of_work::usage);
+    ipc_usage u{};
+    std::memcpy(&u, a.bytes.data(), std::min(sizeof u, a.bytes.size()));
+    return u;
+}
 
 answer importer::open(std::span<std::byte const> descriptor, std::int32_t device, int file) {
+    return tell_where(order_of_work::open, descriptor, device, file);
+}
+answer importer::attach(std::span<std::byte const> descriptor, std::int32_t device, int file) {
+    return tell_where(order_of_work::attach, descriptor, device, file);
+}
+answer importer::tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file) {
     std::vector<std::byte> payload(2 * sizeof device + descriptor.size());
     std::memcpy(payload.data(), &device, sizeof device);
     std::memcpy(payload.data() + sizeof device, &file, sizeof file);
     std::memcpy(payload.data() + 2 * sizeof device, descriptor.data(), descriptor.size());
-    return tell(order_of_work::open, payload);
+    return tell(what, payload);
 }
 
 bool importer::passes(int file) {

@@ -26,14 +26,32 @@ enum class order_of_work : std::uint32_t {
     open_again,    ///< opens the same memory once more, and keeps that open
     let_go,        ///< closes the mapping
     let_go_later,  ///< closes the mapping on another thread, and comes back
-    attach,        ///< payload: a descriptor's bytes; attaches the tensor on a stream of its own, through a session
+    keep_again,    ///< goes on with what was opened once more
+    place,         ///< answers the device's number here, and the bytes that the driver knows there (int64; -1: none)
+    peek,          ///< payload: a distance from the opened range, a count (int64); answers the bytes there
+    attach,        ///< payload: as of `open`; attaches the tensor on a stream of its own, through a session
     elements,      ///< answers the elements of the tensor, compact
     copy_later,  ///< queues a copy of the tensor's memory to the host, and comes back; `finish` answers what it brought
     drop,        ///< drops the tensor
     drop_later,  ///< drops the tensor on another thread, and comes back
     is_gone,     ///< whether that thread has ended: one byte
     look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
+    subscribe,   ///< payload: a path; to the server there
+    next,  ///< payload: a generation, a device or -1 (int64); attaches the newer one of `frame`; answers which it is
+    acknowledge,   ///< drops the tensor, and says so
+    rounds,        ///< payload: as of `open`; attaches, reads and drops until it hears the next order
+    usage,         ///< drops what no tensor uses; answers its `ipc_usage`
+    share,         ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
+    share_held,    ///< the same, behind a gate
+    close_share,   ///< closes that share
+    share_rounds,  ///< shares and closes until it hears the next order
 };
+
+/// What a process has, and what it has done to memory and events of others since it began.
+struct ipc_usage {
+    std::int64_t files, mappings, threads, opened, closed, events_opened;
+};
+[[nodiscard]] ipc_usage usage_here();
 
 struct answer {
     ferry::errc code = ferry::errc::ok;
@@ -43,18 +61,26 @@ struct answer {
 /// Starts the process, and ends it when it dies, with SIGKILL if need be.
 class importer {
    public:
-    importer();
+    /// `visible`: its CUDA_VISIBLE_DEVICES; null: as here.
+    explicit importer(char const* visible = nullptr);
     importer(importer const&) = delete;
     importer& operator=(importer const&) = delete;
     ~importer();
 
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    /// Tells it, and does not wait for the answer.
+    void begin(order_of_work what, std::span<std::byte const> payload = {});
+    answer hear();
+    ipc_usage usage();
     void kill();
+    void signal(int which);
     /// Gives it a file of this process; it knows it by the number that `open` then takes.
     [[nodiscard]] bool passes(int file);
 
    private:
+    answer tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file);
     bool wait();           ///< whether it has ended after five seconds
     std::string ending();  ///< how it ended
 

@@ -109,7 +109,7 @@ TEST_CASE("ipc: what the importer writes is there for the exporter once its done
     CHECK_GATED(!exported.is_done(done_event));
     CHECK(exported.order_after(done_event, s.token()));  // queued, and nothing blocks
     std::vector<std::byte> host(2 * mib);
-    pinned_for_now const pinned{host};
+    pinned_for_now const while_here{host};
     must(cudaMemcpyAsync(host.data(), memory.data(), host.size(), cudaMemcpyDeviceToHost, s.get()));
     CHECK_GATED(!s.is_idle());
     REQUIRE(other.tell(release).code == errc::ok);
@@ -129,7 +129,7 @@ TEST_CASE("ipc: the last mark stands for the work of every stream that was marke
     importer other;
     auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, s.token());
     std::vector<std::byte> host(2 * mib);
-    pinned_for_now const pinned{host};
+    pinned_for_now const while_here{host};
     REQUIRE(other.open(described(exported.description())).code == errc::ok);
     REQUIRE(other.tell(hold).code == errc::ok);
     std::byte const nine[] = {std::byte{9}};
@@ -469,7 +469,7 @@ TEST_CASE("ipc: another GPU opens it too") {
     // Its work there is done for a stream here: the event is of this GPU.
     load_kernels();
     std::vector<std::byte> host(mib);
-    pinned_for_now const pinned{host};
+    pinned_for_now const while_here{host};
     REQUIRE(other.tell(hold).code == errc::ok);
     std::byte const nine[] = {std::byte{9}};
     REQUIRE(other.tell(overwrite, nine).code == errc::ok);

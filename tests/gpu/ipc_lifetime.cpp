@@ -1,0 +1,249 @@
+// Memory of a GPU between processes that are killed or stopped at every step: nobody hangs, the next one is served, and
+// nothing is used again that somebody may read.
+#include <ferry/cuda/ipc.hpp>
+#include <ferry/ipc/attach.hpp>
+#include <ferry/ipc/server.hpp>
+#include <ferry/ipc/share.hpp>
+#include <ferry/wire/binary.hpp>
+#include <gpu/importer.hpp>
+#include <gpu/plain_array.hpp>
+#include <gpu/world.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::errc;
+using enum support::order_of_work;
+namespace cuda = ferry::cuda;
+namespace ipc = ferry::ipc;
+using clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::int64_t length = 65536;
+
+/// Whether the importer's copy is what counts up.
+bool counts_up(answer const& a) {
+    auto const got = numbers(a);
+    for (std::size_t i = 0; i < got.size(); ++i)
+        if (got[i] != static_cast<int>(i & 255)) return false;
+    return got.size() == static_cast<std::size_t>(length);
+}
+
+/// Asks until it is so, for ten seconds.
+template <class F>
+[[nodiscard]] bool comes_true(F is_so) {
+    for (auto const until = clock::now() + seconds{10}; !is_so();) {
+        if (clock::now() > until) return false;
+        ::usleep(1000);
+    }
+    return true;
+}
+
+/// What an importer does until it is killed.
+struct step {
+    char const* name;
+    std::function<void(importer&, std::vector<std::byte> const&)> reach;
+};
+
+}  // namespace
+
+TEST_CASE("ipc: an importer killed at any step gives everything back, and the next one attaches") {
+    load_kernels();
+    cuda::shareable back_end;
+    ipc::session session;
+    importer next_one;
+    auto const attaches = [](importer& i, std::vector<std::byte> const& d) { REQUIRE(i.attach(d).code == errc::ok); };
+    auto const copies_later = [&](importer& i, std::vector<std::byte> const& d) {
+        attaches(i, d);
+        REQUIRE(i.tell(hold).code == errc::ok);
+        REQUIRE(i.tell(copy_later).code == errc::ok);
+    };
+    auto const after = [&attaches](int microseconds) {
+        return [=](importer& i, std::vector<std::byte> const& d) {
+            attaches(i, d);                                      // what takes long is done
+            std::vector<std::byte> payload(8, std::byte{0xff});  // this GPU, no file
+            payload.insert(payload.end(), d.begin(), d.end());
+            i.begin(rounds, payload);
+            ::usleep(static_cast<useconds_t>(microseconds));
+        };
+    };
+    step const steps[] = {
+        {"started", [](importer& i, auto const&) { REQUIRE(i.tell(usage).code == errc::ok); }},
+        {"attached", attaches},
+        {"work is queued", copies_later},
+        {"dropped while work is queued",
+         [&](importer& i, auto const& d) {
+             copies_later(i, d);
+             REQUIRE(i.tell(drop_later).code == errc::ok);
+         }},
+        {"dropped",
+         [&](importer& i, auto const& d) {
+             attaches(i, d);
+             REQUIRE(i.tell(copy_later).code == errc::ok);
+             REQUIRE(i.tell(finish).code == errc::ok);
+             REQUIRE(i.tell(drop).code == errc::ok);
+         }},
+        {"soon in rounds", after(1357)},
+        {"somewhere in rounds", after(29'753)},
+    };
+    for (auto const& one : steps) {
+        CAPTURE(one.name);
+        test_stream const s;
+        auto a = make_plain({length});
+        count_up(a);
+        std::weak_ptr<void> const alive = a.memory;
+        auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
+        auto const described = text(shared);
+        importer other;
+        one.reach(other, described);
+        other.kill();
+        auto const killed = clock::now();
+        CHECK(comes_true([&] { return shared.readers() == 0; }));
+        CHECK(shared.wait_for_readers(seconds{5}, s.token()));
+        s.finish();  // nothing that the dead had queued holds it up
+        CHECK(clock::now() - killed < seconds{8});
+        REQUIRE(next_one.attach(described).code == errc::ok);
+        REQUIRE(next_one.tell(copy_later).code == errc::ok);
+        CHECK(counts_up(next_one.tell(finish)));
+        REQUIRE(next_one.tell(drop).code == errc::ok);
+        shared = {};
+        static_cast<void>(next_one.usage());  // which unmaps it
+        CHECK(session.collect(seconds{5}) == 0);
+        CHECK(alive.expired());
+    }
+}
+
+TEST_CASE("ipc: an exporter killed at any step is told as gone, and its successor's memory is attached") {
+    ipc::session session;
+    cuda::shareable back_end;
+    std::byte const seven[] = {std::byte{7}};
+    auto const attach_here = [&](std::vector<std::byte> const& d) {
+        return ipc::attach(ferry::wire::from_bytes(d), {.session = &session}, back_end);
+    };
+    auto const is_gone = [&](std::vector<std::byte> const& d) {
+        auto const begun = clock::now();
+        fails(errc::exporter_gone, [&] { static_cast<void>(attach_here(d)); });
+        CHECK(clock::now() - begun < seconds{5});
+    };
+    auto const exporter = std::make_unique<importer>();
+    SUBCASE("shared") {
+        auto const d = exporter->tell(share, seven).bytes;
+        exporter->kill();
+        is_gone(d);
+    }
+    SUBCASE("shared behind work that is never done") {
+        auto const d = exporter->tell(share_held, seven).bytes;
+        exporter->kill();
+        is_gone(d);
+    }
+    SUBCASE("attached here") {
+        auto const d = exporter->tell(share, seven).bytes;
+        auto mine = attach_here(d);
+        exporter->kill();
+        is_gone(d);
+        mine = {};  // can be dropped
+    }
+    SUBCASE("attached here, and closed") {
+        auto const d = exporter->tell(share, seven).bytes;
+        auto mine = attach_here(d);
+        REQUIRE(exporter->tell(close_share).code == errc::ok);
+        fails(errc::exporter_gone, [&] { static_cast<void>(attach_here(d)); });
+        exporter->kill();
+        mine = {};
+        is_gone(d);
+    }
+    SUBCASE("somewhere in rounds") {
+        REQUIRE(exporter->tell(share, seven).code == errc::ok);
+        exporter->begin(share_rounds);
+        ::usleep(23'456);
+        exporter->kill();
+    }
+    session.trim();
+    CHECK(left_no_error());
+    importer successor;
+    auto const described = successor.tell(share, seven);
+    REQUIRE_MESSAGE(described.code == errc::ok, text_of(described));
+    auto const host = ferry::to_host(attach_here(described.bytes), back_end, ferry::already_ready);
+    auto const* const p = static_cast<std::byte const*>(host.view().data());
+    CHECK(std::all_of(p, p + host.view().nbytes(), [](std::byte b) { return b == std::byte{7}; }));
+}
+
+TEST_CASE("ipc: memory of an importer that is stopped past its lease is condemned, and neither freed nor used again") {
+    std::string folder = "/tmp/ferry-gpu-XXXXXX";
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    bool goes_on = false;
+    SUBCASE("until it goes on and acknowledges") { goes_on = true; }
+    SUBCASE("until it is killed") {}
+    {
+        auto const path = folder + "/socket";
+        ipc::server_options options;
+        options.limits.lease = 50;
+        ipc::server server{path, options};
+        server.start();
+        cuda::shareable back_end;
+        ipc::session session;
+        auto a = make_plain({length});
+        count_up(a);
+        std::weak_ptr<void> const alive = a.memory;
+        auto const* const at = a.memory.get();
+        auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
+        server.publish("frame", 1, text(shared));
+        importer other;
+        std::vector<std::byte> const where(reinterpret_cast<std::byte const*>(path.data()),
+                                           reinterpret_cast<std::byte const*>(path.data() + path.size()));
+        REQUIRE(other.tell(subscribe, where).code == errc::ok);
+        auto const got = other.tell(order_of_work::next, as_payload({0, -1}));
+        REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
+        other.signal(SIGSTOP);
+        server.withdraw("frame");
+        auto const begun = clock::now();
+        shared.close();
+        shared = {};
+        CHECK(clock::now() - begun < seconds{2});
+        bool condemned = false;
+        CHECK(comes_true([&] {
+            for (auto const& e : server.poll(milliseconds{10})) condemned |= e.kind == ipc::event::what::condemned;
+            return condemned;
+        }));
+        CHECK(!server.is_reusable(1));
+        CHECK(session.collect(milliseconds{200}) == 1);
+        CHECK(!alive.expired());
+        // As much memory again, twice over, is somewhere else.
+        for (int i = 0; i < 2; ++i) {
+            auto const more = make_plain({length});
+            fill(more.memory.get(), 0xEE, plain_array::bytes);
+            CHECK((more.memory.get() + plain_array::bytes <= at || at + plain_array::bytes <= more.memory.get()));
+        }
+        if (goes_on) {
+            other.signal(SIGCONT);
+            CHECK(counts_up(other.tell(elements)));
+            REQUIRE(other.tell(acknowledge).code == errc::ok);
+            CHECK(comes_true([&] { return server.is_reusable(1); }));
+            CHECK(!server.is_freeable(1));
+            static_cast<void>(other.usage());  // unmaps it
+            CHECK(session.collect(seconds{5}) == 0);
+            other.kill();
+        } else {
+            other.kill();
+            CHECK(session.collect(seconds{5}) == 0);
+        }
+        CHECK(alive.expired());
+        CHECK(comes_true([&] { return server.is_freeable(1); }));
+        CHECK(server.close());
+    }
+    ::rmdir(folder.c_str());
+}

@@ -1,0 +1,241 @@
+// Memory of stream-ordered pools shared with another process: by the pool's file descriptor, beside a descriptor or
+// with a server's frames.
+#include <ferry/cuda/ipc.hpp>
+#include <ferry/cuda/pool.hpp>
+#include <ferry/ipc/server.hpp>
+#include <ferry/ipc/share.hpp>
+#include <ferry/ipc/unique_fd.hpp>
+#include <gpu/importer.hpp>
+#include <gpu/plain_array.hpp>
+#include <gpu/world.hpp>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace support;
+using ferry::copy_policy;
+using ferry::errc;
+using enum support::order_of_work;
+namespace cuda = ferry::cuda;
+namespace ipc = ferry::ipc;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A pool that can be shared, and what shares it. Its memory is freed on a stream that outlives it.
+struct shared_pool {
+    cuda::stream on{0};
+    cuda::pool pool{0, cuda::pool::sharing::posix_fd};
+    ipc::unique_fd file{cuda::descriptor_of_pool(pool.get())};
+    cuda::shareable<> back_end{cuda::system, {.pools = true}};
+    ipc::session session{};
+
+    ~shared_pool() {
+        session.collect(seconds{5});
+        on.wait();
+    }
+    [[nodiscard]] plain_array make(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {},
+                                   std::int64_t offset = 0) {
+        auto a = make_plain_in(cuda::pool_space{pool, on}, std::move(shape), std::move(strides), offset);
+        on.wait();  // it is there for every stream
+        count_up(a);
+        return a;
+    }
+    [[nodiscard]] ipc::shared share(plain_array const& a) {
+        auto shared = ipc::share(a, {.session = &session, .copy = copy_policy::never}, back_end);
+        REQUIRE(!shared.copied());
+        CHECK(shared.descriptor().memories[0].kind == ferry::wire::memory_kind::cuda_pool);
+        return shared;
+    }
+};
+
+/// None where the machine makes no such pools.
+std::unique_ptr<shared_pool> make_shared_pool() try {
+    return std::make_unique<shared_pool>();
+} catch (ferry::error const& e) {
+    MESSAGE("SKIPPED: this machine makes no exportable pools: ", shown(e.what()));
+    return nullptr;
+}
+
+std::vector<int> counted(int from, int n) {
+    std::vector<int> out;
+    for (int i = 0; i < n; ++i) out.push_back((from + i) % 256);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("ipc pool: slices, strides and turned round views are attached by the pool's file, on every GPU") {
+    auto const p = make_shared_pool();
+    if (p == nullptr) return;
+    for (auto const device : devices_to_open_on()) {
+        CAPTURE(device);
+        importer other;
+        REQUIRE(other.passes(p->file.get()));
+        for (auto const& l : arrangements()) {
+            for (bool const read_only : {false, true}) {
+                auto a = p->make(l.shape, l.strides, l.offset);
+                a.read_only = read_only;
+                bool const is_empty = l.expected.empty();
+                auto const shared = is_empty ? ipc::share(a, {.session = &p->session}, p->back_end) : p->share(a);
+                if (!is_empty) CHECK(other.attach(text(shared), device).code == errc::permission);
+                auto const attached = other.attach(text(shared), device, 1);
+                REQUIRE_MESSAGE(attached.code == errc::ok, text_of(attached));
+                CHECK(numbers(attached) == std::vector<int>{read_only});
+                CHECK(numbers(other.tell(elements)) == l.expected);
+            }
+        }
+    }
+    CHECK(p->session.collect(seconds{5}) == 0);
+}
+
+TEST_CASE("ipc pool: two allocations of a pool, and one of them twice, are what they are until the last is dropped") {
+    auto const p = make_shared_pool();
+    if (p == nullptr) return;
+    auto const one = p->make({64}), two = p->make({64}, {}, 100);
+    auto const first = p->share(one), again = p->share(one), second = p->share(two);
+    importer other;
+    REQUIRE(other.passes(p->file.get()));
+    auto const opened = other.open(text(first), -1, 1);
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    REQUIRE(other.tell(open_again).code == errc::ok);
+    REQUIRE(other.attach(text(again), -1, 1).code == errc::ok);
+    CHECK(numbers(other.tell(elements)) == counted(0, 64));
+    REQUIRE(other.attach(text(second), -1, 1).code == errc::ok);
+    CHECK(numbers(other.tell(elements)) == counted(100, 64));
+    CHECK(other.tell(let_go).code == errc::ok);  // the other uses have it still
+    CHECK(other.tell(keep_again).code == errc::ok);
+    CHECK(other.tell(receive).code == errc::ok);
+    CHECK(numbers(other.tell(finish)) == counted(0, 64));
+    CHECK(other.tell(let_go).code == errc::ok);
+    REQUIRE(other.attach(text(again), -1, 1).code == errc::ok);
+    CHECK(numbers(other.tell(elements)) == counted(0, 64));
+}
+
+TEST_CASE("ipc pool: bytes beyond the memory are refused, whatever the descriptor says of it") {
+    auto const p = make_shared_pool();
+    if (p == nullptr) return;
+    auto const a = p->make({64});
+    auto const shared = p->share(a);
+    importer other;
+    REQUIRE(other.passes(p->file.get()));
+    auto const opened = other.open(text(shared), -1, 1);
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    auto const told = words(other.tell(place)).at(1);
+    auto forged = shared.descriptor();
+    forged.memories[0].allocation = std::uint64_t{1} << 40;
+    forged.memories[0].offset = std::uint64_t{1} << 39;
+    if (told > 0) {
+        CHECK(static_cast<std::size_t>(told) >= plain_array::bytes);
+        CHECK(other.open(ferry::wire::to_bytes(forged), -1, 1).code == errc::out_of_range);
+        CHECK(other.attach(ferry::wire::to_bytes(forged), -1, 1).code == errc::out_of_range);
+    } else {
+        MESSAGE("the driver does not say how large another process's pool memory is: its exporter is believed");
+    }
+    CHECK(other.open(text(shared), -1, 1).code == errc::ok);  // it has survived all that
+}
+
+TEST_CASE("ipc pool: memory that its exporter drops early is kept for who has it, and attached by nobody else") {
+    auto const p = make_shared_pool();
+    if (p == nullptr) return;
+    importer other, late;
+    REQUIRE(other.passes(p->file.get()));
+    REQUIRE(late.passes(p->file.get()));
+    auto a = p->make({64});
+    std::weak_ptr<void> const alive = a.memory;
+    auto shared = p->share(a);
+    a.memory.reset();
+    auto const described = text(shared);
+    REQUIRE(other.attach(described, -1, 1).code == errc::ok);
+    shared = {};
+    CHECK(late.attach(described, -1, 1).code == errc::exporter_gone);
+    CHECK(p->session.collect() == 1);
+    CHECK(!alive.expired());
+    {
+        auto const next = p->make({64}, {}, 50);  // not where the other one reads
+        CHECK(numbers(other.tell(elements)) == counted(0, 64));
+    }
+    CHECK(p->session.collect(seconds{5}) == 0);
+    CHECK(alive.expired());
+}
+
+TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every GPU") {
+    auto const p = make_shared_pool();
+    if (p == nullptr) return;
+    std::string folder = "/tmp/ferry-gpu-XXXXXX";
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    {
+        auto const path = folder + "/socket";
+        ipc::server server{path};
+        server.start();
+        auto const one = p->make({64}), two = p->make({64}, {}, 7);
+        auto const first = p->share(one), second = p->share(two);
+        int const file = p->file.get();
+        for (auto const device : devices_to_open_on()) {
+            CAPTURE(device);
+            importer other;
+            std::vector<std::byte> const where(reinterpret_cast<std::byte const*>(path.data()),
+                                               reinterpret_cast<std::byte const*>(path.data() + path.size()));
+            REQUIRE(other.tell(subscribe, where).code == errc::ok);
+            std::int64_t seen = 0;
+            for (int i = 0; i < 6; ++i) {
+                bool const is_first = i % 2 == 0;
+                auto const n =
+                    server.publish("frame", is_first ? 1 : 2, text(is_first ? first : second), std::span{&file, 1});
+                auto const got = other.tell(order_of_work::next, as_payload({seen, device}));
+                REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
+                seen = words(got).at(0);
+                CHECK(seen == static_cast<std::int64_t>(n));
+                CHECK(numbers(other.tell(elements)) == counted(is_first ? 0 : 7, 64));
+                REQUIRE(other.tell(acknowledge).code == errc::ok);
+                // The other one may be written when nobody reads it.
+                for (int wait = 0; wait < 1000 && !server.is_reusable(is_first ? 2 : 1); ++wait)
+                    server.poll(milliseconds{5});
+            }
+        }
+        CHECK(server.close());
+    }
+    ::rmdir(folder.c_str());
+}
+
+TEST_CASE("ipc pool: a pool that has fabric handles alone is refused by name, or copied") {
+    cudaMemPoolProps props{};
+    props.allocType = cudaMemAllocationTypePinned;
+    props.handleTypes = cudaMemHandleTypeFabric;
+    props.location = {cudaMemLocationTypeDevice, 0};
+    cudaMemPool_t fabric = nullptr;
+    void* made = nullptr;
+    test_stream const s;
+    if (cudaMemPoolCreate(&fabric, &props) != cudaSuccess ||
+        cudaMallocFromPoolAsync(&made, plain_array::bytes, fabric, s.get()) != cudaSuccess) {
+        MESSAGE("SKIPPED: this machine makes no pools with fabric handles");
+        if (fabric != nullptr) static_cast<void>(cudaMemPoolDestroy(fabric));
+        static_cast<void>(cudaGetLastError());
+        return;
+    }
+    s.finish();
+    {
+        plain_array a;
+        a.memory = {static_cast<std::byte*>(made), [&s](void* q) { static_cast<void>(cudaFreeAsync(q, s.get())); }};
+        a.shape = {64};
+        count_up(a);
+        cuda::shareable back_end{cuda::system, {.pools = true}};
+        fails(errc::not_exportable, [&] { static_cast<void>(ipc::share(a, {.copy = copy_policy::never}, back_end)); },
+              {"cudaMemHandleTypePosixFileDescriptor"});
+        fails(errc::not_exportable, [&] { ::close(cuda::descriptor_of_pool(fabric)); }, {"posix_fd"});
+        auto const shared = ipc::share(a, back_end);
+        CHECK(shared.copied());
+        importer other;
+        REQUIRE(other.attach(text(shared)).code == errc::ok);
+        CHECK(numbers(other.tell(elements)) == counted(0, 64));
+    }
+    s.finish();
+    CHECK(cudaMemPoolDestroy(fabric) == cudaSuccess);
+}
