@@ -29,11 +29,9 @@ __global__ void write_sum(float* to, float const* from, float more, unsigned lon
         to[i] = from[i] + more;
 }
 
-constexpr double usual_patience = 8;
-
 double patience() {
     char const* const said = std::getenv("FERRY_GATE_SECONDS");
-    return said != nullptr ? std::atof(said) : usual_patience;
+    return said != nullptr ? std::atof(said) : 8;
 }
 
 template <class Kernel>
@@ -87,7 +85,7 @@ gate::~gate() {
     static_cast<void>(cudaGetLastError());
 }
 
-bool gates_hold() { return patience() >= usual_patience; }
+bool gates_hold() { return patience() >= 1; }
 
 void gate::open() noexcept { flags_[0] = 1; }
 bool gate::is_open() const noexcept { return flags_[0] != 0 || flags_[1] != 0; }

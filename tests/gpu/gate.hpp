@@ -34,8 +34,8 @@ class gate {
     int device_ = 0;
 };
 
-/// Whether gates stay closed until somebody opens them. Not when they are told to open after less than their 8 seconds:
-/// where launches block, as under compute-sanitizer, nothing else would go on.
+/// Whether gates stay closed until somebody opens them. Not when they are told to open in less than a second: where
+/// launches block, as under compute-sanitizer, nothing else would go on.
 [[nodiscard]] bool gates_hold();
 
 /// A check of what only a gate that holds can show.
