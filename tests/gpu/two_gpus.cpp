@@ -14,6 +14,8 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -248,6 +250,9 @@ TEST_CASE("two GPUs R48: streams of another device are refused with the cure, an
     refuses_stream(array, [&](ferry::managed_tensor&& t) {
         (void)ferry::cuda::copy_async(std::move(t), pinned, copier, s.zero.token());
     });
+    refuses_stream(array, [&](ferry::managed_tensor&& t) {
+        (void)ferry::cuda::copy_async(std::move(t), pinned, copier, s.zero.token(), s.one.token());
+    });
     auto shared = ferry::to_dlpack(array, {.stream = s.one.token()}, copier);
     shared = ferry::to_dlpack(std::move(shared), {.stream = stream_token::cuda_legacy_default()}, ferry::cuda::system,
                               s.one.token());
@@ -388,6 +393,38 @@ TEST_CASE("two GPUs: a thread asks once whether they reach each other, each way"
             CHECK(peers_asked == 2);
         }
     }}.join();
+}
+
+TEST_CASE("alone: two GPUs, one of which is reset" * doctest::skip()) {
+    auto const moves = [] {
+        pair_of_streams const s;
+        auto const array = make_on(1, s.one.token(), {100});
+        auto const got = ferry::to_dlpack(array, {.device = gpu, .stream = s.zero.token()}, ferry::cuda::system);
+        s.zero.finish();
+        CHECK(is_iota(got.view()));
+        int can = 0;
+        must(cudaDeviceCanAccessPeer(&can, 0, 1));
+        if (can != 0) CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorPeerAccessAlreadyEnabled);
+        static_cast<void>(cudaGetLastError());
+    };
+    moves();
+    {
+        on_device const there{1};
+        must(cudaDeviceReset());
+    }
+    moves();
+}
+
+TEST_CASE("two GPUs: after a reset of one they reach each other again") {
+    if (alone()) return;
+    pid_t const child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "gpu", "--test-case=alone: two GPUs*", "--no-skip", static_cast<char*>(nullptr));
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
 TEST_CASE("two GPUs that do not reach each other: copies are staged, and what needs access says so") {

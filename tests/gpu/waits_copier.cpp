@@ -360,7 +360,7 @@ TEST_CASE("system: the host that copies has waited for what reads its memory, al
     CHECK(left_no_error());
 }
 
-TEST_CASE("copier: memory that lanes fill is theirs once its stream has got so far, whoever's stream it is") {
+TEST_CASE("copier: memory that lanes fill is theirs once the stream has got so far, the caller's or the copier's own") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
