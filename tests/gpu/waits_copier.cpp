@@ -326,11 +326,10 @@ TEST_CASE("system: the host that copies has waited for what reads its memory, al
     }
     test_stream const s;
     auto const from = make_array(gpu, ferry::already_ready, {1000}), to = make_poisoned(gpu, {1000});
-    auto const backwards = [&] {
-        auto source = floats(from.first() + 999, {1000}, {-1}, gpu);
-        auto const target = floats(to.first(), {1000}, {}, gpu);
-        cuda::system.copy(ferry::make_copy_plan(target, source), target.data(), gpu, source.data(), gpu, s.token());
-    };
+    std::vector<std::int64_t> const shape{1000}, step{-1};
+    auto const source = floats(from.first() + 999, shape, step, gpu), target = floats(to.first(), shape, {}, gpu);
+    auto const plan = ferry::make_copy_plan(target, source);
+    auto const backwards = [&] { cuda::system.copy(plan, target.data(), gpu, source.data(), gpu, s.token()); };
     calls::reset();
     backwards();
     // What comes and what goes: the driver stages pageable memory on most machines, so that only the call shows it.
