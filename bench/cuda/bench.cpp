@@ -94,16 +94,15 @@ struct subject {
     char const *kind = "", *layout = "", *way = "";
 };
 
-/// A row: ratio is a speed ratio (the peer's time / ours) unless `of_times`, when it is ours / the peer's; its
-/// quartiles are those of the rounds.
+/// A row: ratio is a speed ratio (the peer's time / ours) unless `of_times`, when it is ours / the peer's; median and
+/// quartiles over the rounds, in which both had their turn.
 void row(subject const& of, samples const& ours, char const* peer_name, samples const& peer, double budget = 0,
          bool of_times = false) {
     double const mine = ours.median(), theirs = peer.median();
-    double const ratio = of_times ? mine / theirs : theirs / mine;
     std::vector<double> ratios;
     for (std::size_t i = 0; i < ours.each.size(); ++i)
         ratios.push_back(of_times ? ours.each[i] / peer.each[i] : peer.each[i] / ours.each[i]);
-    double const low = quantile(ratios, 0.25), high = quantile(ratios, 0.75);
+    double const ratio = quantile(ratios, 0.5), low = quantile(ratios, 0.25), high = quantile(ratios, 0.75);
     bool const bound = budget > 0, holds = !bound || (of_times ? ratio <= budget : ratio >= budget);
     if (!holds) all_hold = false;
     double const rate = static_cast<double>(of.bytes) / mine * 1e-9;

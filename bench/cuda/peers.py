@@ -51,7 +51,7 @@ def rows_of(times, size, layout):
         if name == "ferry":
             continue
         each = sorted(b / a for a, b in zip(ours, theirs))
-        ratio = statistics.median(theirs) / statistics.median(ours)
+        ratio = statistics.median(each)
         bound = name == "torch .cpu()" and layout == "contiguous" and size >= BUDGET_FROM
         yield {"table": "peers", "what": f"to_host, fresh memory, {LANES} lanes, {layout}", "kind": "fresh", "layout": layout, "way": "down", "bytes": size,
                "seconds": statistics.median(ours), "peer": name, "peer_seconds": statistics.median(theirs), "ratio": ratio, "low": each[len(each) // 4],

@@ -55,10 +55,14 @@ def table(head, rows):
 
 
 def budgets(rows):
+    """Every row with a budget, and what has none anywhere; smaller sizes and other peers of the rest are in the matrix."""
+    bound = {r["what"] for r in rows if r["budget"]}
     for r in rows:
-        bound = f"{'≤' if r['of_times'] else '≥'} {r['budget']:g}" if r["budget"] else ""
+        if not r["budget"] and r["what"] in bound:
+            continue
+        limit = f"{'≤' if r['of_times'] else '≥'} {r['budget']:g}" if r["budget"] else ""
         against = r["peer"] + (", time" if r["of_times"] else "")
-        yield [r["what"], size_of(r["bytes"]), rate_of(r), against, ratio_of(r), bound, ("yes" if r["holds"] else "**no**") if bound else ""]
+        yield [r["what"], size_of(r["bytes"]), rate_of(r), against, ratio_of(r), limit, ("yes" if r["holds"] else "**no**") if limit else ""]
 
 
 def matrix(rows, way):
@@ -236,6 +240,7 @@ def self_test():
             "; 3 do not hold.",
         ):
             assert said in text, f"{said}\n\n{text}"
+        assert "| device to host, touched pageable | 4 KiB |" not in text and "| to_host, fresh memory, 16 lanes | 4 KiB |" in text
         assert text.count("| fresh, pieces |") == 1 and text.count("| managed, pieces |") == 2
         assert not re.search(r"^\|[^\n]*[^|\n]$", text, re.M)
         for line, after in re.findall(r"^(\|[^\n]*\|)\n(?=(\|[^\n]*\|)\n)", text, re.M):
