@@ -53,21 +53,22 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
 /// that and invalidate the capture. For calls that no graph is meant to see.
 class beside_captures {
    public:
-    beside_captures() noexcept { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+    beside_captures() noexcept { exchange_by_runtime(); }
     /// The same at a fraction of the cost, for where CUDA has not ended: not in deleters.
     explicit beside_captures(driver_api const& by) noexcept : exchange_{by.exchange_capture_mode} {
         if (exchange() == CUDA_SUCCESS) return;
         exchange_ = nullptr;  // nothing of CUDA has run yet: the runtime begins
-        static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+        exchange_by_runtime();
     }
     beside_captures(beside_captures const&) = delete;
     beside_captures& operator=(beside_captures const&) = delete;
     ~beside_captures() {
         if (exchange_ != nullptr) static_cast<void>(exchange());
-        else static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_));
+        else if (is_changed_) exchange_by_runtime();
     }
 
    private:
+    void exchange_by_runtime() noexcept { is_changed_ = cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess; }
     [[nodiscard]] CUresult exchange() noexcept {
         auto mode = static_cast<CUstreamCaptureMode>(mode_);
         CUresult const r = exchange_(&mode);
@@ -77,6 +78,7 @@ class beside_captures {
 
     CUresult (*exchange_)(CUstreamCaptureMode*) = nullptr;
     cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+    bool is_changed_ = false;  // else the thread would keep the mode that it was never given
 };
 
 /// Clears a failure that nobody is told of, so that no later call finds it.
