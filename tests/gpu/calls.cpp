@@ -15,7 +15,8 @@ namespace {
 
 std::array<std::atomic<int>, static_cast<std::size_t>(of::count)> counts{};
 std::atomic<int> countdown = 0;
-std::atomic<bool> failed = false;
+std::atomic<failure> now = failure::invalid;
+std::atomic<of> failed = of::count;
 
 template <class Function>
 Function* real(char const* name) {
@@ -27,13 +28,42 @@ Function* real(char const* name) {
     return reinterpret_cast<Function*>(found);
 }
 
-/// Counts a call; whether it is to fail.
-bool pass(of kind) {
+bool can_fail(of kind, failure how) {
+    switch (kind) {
+        case of::free:
+        case of::unload:
+        case of::close:
+        case of::destroy_event:
+        case of::destroy_stream:
+        case of::destroy_pool: return false;
+        case of::current: return how == failure::current;
+        case of::advice: return how == failure::advice;
+        case of::record:
+        case of::wait_event:
+        case of::synchronize:
+        case of::copy:
+        case of::launch: return how == failure::invalid || how == failure::lost;
+        case of::allocate:
+        case of::create_event:
+        case of::create_stream:
+        case of::create_pool:
+        case of::load: return how == failure::invalid || how == failure::out_of_memory;
+        default: return how == failure::invalid;
+    }
+}
+
+/// Counts a call; what it is to fail with.
+cudaError_t pass(of kind) {
     ++counts[static_cast<std::size_t>(kind)];
-    if (kind == of::free || kind == of::current || countdown == 0) return false;
-    if (--countdown != 0) return false;
-    failed = true;
-    return true;
+    failure const how = now;
+    if (countdown == 0 || !can_fail(kind, how) || --countdown != 0) return cudaSuccess;
+    failed = kind;
+    switch (how) {
+        case failure::out_of_memory: return cudaErrorMemoryAllocation;
+        case failure::lost: return cudaErrorLaunchFailure;
+        case failure::current: return cudaErrorInvalidDevice;
+        default: return cudaErrorInvalidValue;
+    }
 }
 
 }  // namespace
@@ -54,11 +84,13 @@ int count() {
 void reset() {
     for (auto& c : counts) c = 0;
 }
-void fail_at(int n) {
-    failed = false;
+void fail_at(int n, failure how) {
+    if (n != 0) failed = of::count;
+    now = how;
     countdown = n;
 }
-bool has_failed() { return failed; }
+bool has_failed() { return failed != of::count; }
+bool has_failed(of which) { return failed == which; }
 
 }  // namespace support::calls
 
@@ -69,28 +101,28 @@ using support::calls::of;
 #define TEXT(name) TEXT_OF(name)
 
 // Weak, so that another interposer in the same program wins; are_seen() then says that nothing is counted here.
-#define COUNTED(kind, name, parameters, arguments)                                  \
-    extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {        \
-        static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
-        if (support::calls::pass(kind)) return cudaErrorInvalidValue;               \
-        return next arguments;                                                      \
+#define COUNTED(kind, name, parameters, arguments)                                              \
+    extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {                    \
+        static auto* const next = support::calls::real<decltype(name)>(TEXT(name));             \
+        if (auto const code = support::calls::pass(of::kind); code != cudaSuccess) return code; \
+        return next arguments;                                                                  \
     }
 #define COUNTED_WAIT(name, parameters, arguments)                                   \
     extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {        \
         static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
-        bool const fails = support::calls::pass(of::synchronize);                   \
+        cudaError_t const code = support::calls::pass(of::synchronize);             \
         cudaError_t const result = next arguments;                                  \
-        return fails ? cudaErrorInvalidValue : result;                              \
+        return code != cudaSuccess ? code : result;                                 \
     }
 
 // Functions of the driver that are looked up. They are handed out as wrappers, under the names that are asked for.
-#define COUNTED_DRIVER(kind, name, parameters, arguments)                \
-    namespace {                                                          \
-    CUresult(CUDAAPI* next_##name) parameters = nullptr;                 \
-    CUresult CUDAAPI counted_##name parameters {                         \
-        if (support::calls::pass(kind)) return CUDA_ERROR_INVALID_VALUE; \
-        return next_##name arguments;                                    \
-    }                                                                    \
+#define COUNTED_DRIVER(kind, name, parameters, arguments)                                                              \
+    namespace {                                                                                                        \
+    CUresult(CUDAAPI* next_##name) parameters = nullptr;                                                               \
+    CUresult CUDAAPI counted_##name parameters {                                                                       \
+        if (auto const code = support::calls::pass(of::kind); code != cudaSuccess) return static_cast<CUresult>(code); \
+        return next_##name arguments;                                                                                  \
+    }                                                                                                                  \
     }
 #define HAND_OUT(name)                                                 \
     if (std::strcmp(symbol, #name) == 0) {                             \
@@ -98,17 +130,27 @@ using support::calls::of;
         *entry = reinterpret_cast<void*>(&counted_##name);             \
     }
 
-COUNTED_DRIVER(of::record, cuEventRecord, (CUevent e, CUstream s), (e, s))
-COUNTED_DRIVER(of::wait_event, cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), (s, e, flags))
-COUNTED_DRIVER(of::query, cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus* status), (s, status))
-COUNTED_DRIVER(of::query, cuStreamGetDevice, (CUstream s, CUdevice* id), (s, id))
-COUNTED_DRIVER(of::query, cuStreamGetId, (CUstream s, unsigned long long* id), (s, id))
+COUNTED_DRIVER(record, cuEventRecord, (CUevent e, CUstream s), (e, s))
+COUNTED_DRIVER(wait_event, cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), (s, e, flags))
+COUNTED_DRIVER(query, cuStreamIsCapturing, (CUstream s, CUstreamCaptureStatus* status), (s, status))
+COUNTED_DRIVER(query, cuStreamGetDevice, (CUstream s, CUdevice* id), (s, id))
+COUNTED_DRIVER(query, cuStreamGetId, (CUstream s, unsigned long long* id), (s, id))
+COUNTED_DRIVER(query, cuMemGetAddressRange, (CUdeviceptr * base, std::size_t* n, CUdeviceptr p), (base, n, p))
+COUNTED_DRIVER(advice, cuPointerGetAttribute, (void* out, CUpointer_attribute what, CUdeviceptr p), (out, what, p))
+COUNTED_DRIVER(advice, cuDevicePrimaryCtxGetState, (CUdevice id, unsigned* flags, int* active), (id, flags, active))
+COUNTED_DRIVER(advice, cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice id), (c, id))
+COUNTED_DRIVER(close, cuDevicePrimaryCtxRelease, (CUdevice id), (id))
+COUNTED_DRIVER(advice, cuCtxGetCurrent, (CUcontext * c), (c))
+COUNTED_DRIVER(advice, cuCtxSetCurrent, (CUcontext c), (c))
+COUNTED_DRIVER(advice, cuCtxGetId, (CUcontext c, unsigned long long* id), (c, id))
+COUNTED_DRIVER(advice, cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode), (mode))
 
 extern "C" __attribute__((weak)) cudaError_t CUDARTAPI
 cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned version, unsigned long long flags,
                                  cudaDriverEntryPointQueryResult* found) {
     static auto* const next =
         support::calls::real<decltype(cudaGetDriverEntryPointByVersion)>(TEXT(cudaGetDriverEntryPointByVersion));
+    if (auto const code = support::calls::pass(of::load); code != cudaSuccess) return code;
     cudaError_t const result = next(symbol, entry, version, flags, found);
     if (result != cudaSuccess || *entry == nullptr) return result;
     HAND_OUT(cuEventRecord)
@@ -116,37 +158,100 @@ cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned vers
     HAND_OUT(cuStreamIsCapturing)
     HAND_OUT(cuStreamGetDevice)
     HAND_OUT(cuStreamGetId)
+    HAND_OUT(cuMemGetAddressRange)
+    HAND_OUT(cuPointerGetAttribute)
+    HAND_OUT(cuDevicePrimaryCtxGetState)
+    HAND_OUT(cuDevicePrimaryCtxRetain)
+    HAND_OUT(cuDevicePrimaryCtxRelease)
+    HAND_OUT(cuCtxGetCurrent)
+    HAND_OUT(cuCtxSetCurrent)
+    HAND_OUT(cuCtxGetId)
+    HAND_OUT(cuThreadExchangeStreamCaptureMode)
     return result;
 }
 
-COUNTED(of::record, cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s))
-COUNTED(of::wait_event, cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags))
+COUNTED(record, cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s))
+COUNTED(wait_event, cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags))
 COUNTED_WAIT(cudaStreamSynchronize, (cudaStream_t s), (s))
 COUNTED_WAIT(cudaEventSynchronize, (cudaEvent_t e), (e))
-COUNTED(of::device_synchronize, cudaDeviceSynchronize, (), ())
-COUNTED(of::create_event, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned flags), (e, flags))
-COUNTED(of::copy, cudaMemcpyAsync, (void* d, void const* f, std::size_t n, cudaMemcpyKind k, cudaStream_t s),
+COUNTED(device_synchronize, cudaDeviceSynchronize, (), ())
+COUNTED(create_event, cudaEventCreateWithFlags, (cudaEvent_t * e, unsigned flags), (e, flags))
+COUNTED(destroy_event, cudaEventDestroy, (cudaEvent_t e), (e))
+COUNTED(query, cudaEventQuery, (cudaEvent_t e), (e))
+COUNTED(create_stream, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned flags), (s, flags))
+COUNTED(destroy_stream, cudaStreamDestroy, (cudaStream_t s), (s))
+
+COUNTED(copy, cudaMemcpyAsync, (void* d, void const* f, std::size_t n, cudaMemcpyKind k, cudaStream_t s),
         (d, f, n, k, s))
-COUNTED(of::copy, cudaMemcpy2DAsync,
+COUNTED(copy, cudaMemcpy2DAsync,
         (void* d, std::size_t dp, void const* f, std::size_t fp, std::size_t w, std::size_t h, cudaMemcpyKind k,
          cudaStream_t s),
         (d, dp, f, fp, w, h, k, s))
-COUNTED(of::copy, cudaMemcpy3DAsync, (cudaMemcpy3DParms const* p, cudaStream_t s), (p, s))
-COUNTED(of::copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s),
+COUNTED(copy, cudaMemcpy3DAsync, (cudaMemcpy3DParms const* p, cudaStream_t s), (p, s))
+COUNTED(copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s),
         (d, to, f, from, n, s))
-COUNTED(of::copy, cudaMemcpy3DPeerAsync, (cudaMemcpy3DPeerParms const* p, cudaStream_t s), (p, s))
-COUNTED(of::launch, cudaLaunchKernel,
+COUNTED(copy, cudaMemcpy3DPeerAsync, (cudaMemcpy3DPeerParms const* p, cudaStream_t s), (p, s))
+COUNTED(copy, cudaMemcpyBatchAsync,
+        (void* const* d, void const* const* f, std::size_t const* n, std::size_t count, cudaMemcpyAttributes* how,
+         std::size_t* first, std::size_t hows, cudaStream_t s),
+        (d, f, n, count, how, first, hows, s))
+COUNTED(launch, cudaLaunchKernel,
         (void const* f, dim3 blocks, dim3 threads, void** parameters, std::size_t shared, cudaStream_t s),
         (f, blocks, threads, parameters, shared, s))
-COUNTED(of::allocate, cudaMallocFromPoolAsync, (void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s),
+COUNTED(load, cudaLibraryLoadData,
+        (cudaLibrary_t * l, void const* data, cudaJitOption* o, void** values, unsigned n, cudaLibraryOption* lo,
+         void** lvalues, unsigned ln),
+        (l, data, o, values, n, lo, lvalues, ln))
+COUNTED(load, cudaLibraryGetKernel, (cudaKernel_t * k, cudaLibrary_t l, char const* name), (k, l, name))
+COUNTED(unload, cudaLibraryUnload, (cudaLibrary_t l), (l))
+
+COUNTED(allocate, cudaMallocFromPoolAsync, (void** p, std::size_t n, cudaMemPool_t pool, cudaStream_t s),
         (p, n, pool, s))
-COUNTED(of::allocate, cudaMalloc, (void** p, std::size_t n), (p, n))
-COUNTED(of::allocate, cudaHostAlloc, (void** p, std::size_t n, unsigned flags), (p, n, flags))
-COUNTED(of::allocate, cudaMallocManaged, (void** p, std::size_t n, unsigned flags), (p, n, flags))
-COUNTED(of::free, cudaFreeAsync, (void* p, cudaStream_t s), (p, s))
-COUNTED(of::free, cudaFree, (void* p), (p))
-COUNTED(of::free, cudaFreeHost, (void* p), (p))
-COUNTED(of::current, cudaGetDevice, (int* id), (id))
-COUNTED(of::query, cudaStreamGetDevice, (cudaStream_t s, int* id), (s, id))
-COUNTED(of::query, cudaPointerGetAttributes, (cudaPointerAttributes * a, void const* p), (a, p))
-COUNTED(of::query, cudaDeviceGetMemPool, (cudaMemPool_t * p, int id), (p, id))
+COUNTED(allocate, cudaMalloc, (void** p, std::size_t n), (p, n))
+COUNTED(allocate, cudaHostAlloc, (void** p, std::size_t n, unsigned flags), (p, n, flags))
+COUNTED(allocate, cudaMallocManaged, (void** p, std::size_t n, unsigned flags), (p, n, flags))
+COUNTED(free, cudaFreeAsync, (void* p, cudaStream_t s), (p, s))
+COUNTED(free, cudaFree, (void* p), (p))
+COUNTED(free, cudaFreeHost, (void* p), (p))
+COUNTED(create_pool, cudaMemPoolCreate, (cudaMemPool_t * p, cudaMemPoolProps const* props), (p, props))
+COUNTED(destroy_pool, cudaMemPoolDestroy, (cudaMemPool_t p), (p))
+COUNTED(query, cudaMemPoolSetAttribute, (cudaMemPool_t p, cudaMemPoolAttr what, void* value), (p, what, value))
+COUNTED(query, cudaDeviceGetMemPool, (cudaMemPool_t * p, int id), (p, id))
+COUNTED(query, cudaDeviceGetDefaultMemPool, (cudaMemPool_t * p, int id), (p, id))
+
+COUNTED(current, cudaGetDevice, (int* id), (id))
+COUNTED(current, cudaSetDevice, (int id), (id))
+COUNTED(current, cudaStreamIsCapturing, (cudaStream_t s, cudaStreamCaptureStatus* status), (s, status))
+COUNTED(query, cudaStreamGetDevice, (cudaStream_t s, int* id), (s, id))
+COUNTED(query, cudaStreamGetId, (cudaStream_t s, unsigned long long* id), (s, id))
+COUNTED(query, cudaPointerGetAttributes, (cudaPointerAttributes * a, void const* p), (a, p))
+COUNTED(query, cudaGetDeviceCount, (int* n), (n))
+COUNTED(query, cudaGetDeviceProperties, (cudaDeviceProp * facts, int id), (facts, id))
+
+COUNTED(graph, cudaStreamGetCaptureInfo,
+        (cudaStream_t s, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+         cudaGraphNode_t const** nodes, cudaGraphEdgeData const** edges, std::size_t* n),
+        (s, status, id, graph, nodes, edges, n))
+COUNTED(graph, cudaStreamUpdateCaptureDependencies,
+        (cudaStream_t s, cudaGraphNode_t* nodes, cudaGraphEdgeData const* edges, std::size_t n, unsigned flags),
+        (s, nodes, edges, n, flags))
+COUNTED(advice, cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode * mode), (mode))
+
+COUNTED(advice, cudaDeviceCanAccessPeer, (int* can, int id, int peer), (can, id, peer))
+COUNTED(advice, cudaDeviceEnablePeerAccess, (int peer, unsigned flags), (peer, flags))
+COUNTED(advice, cudaMemPoolGetAccess, (cudaMemAccessFlags * now, cudaMemPool_t p, cudaMemLocation* where),
+        (now, p, where))
+COUNTED(advice, cudaMemPoolSetAccess, (cudaMemPool_t p, cudaMemAccessDesc const* to, std::size_t n), (p, to, n))
+
+COUNTED(share, cudaIpcGetMemHandle, (cudaIpcMemHandle_t * h, void* p), (h, p))
+COUNTED(share, cudaIpcOpenMemHandle, (void** p, cudaIpcMemHandle_t h, unsigned flags), (p, h, flags))
+COUNTED(close, cudaIpcCloseMemHandle, (void* p), (p))
+COUNTED(share, cudaIpcGetEventHandle, (cudaIpcEventHandle_t * h, cudaEvent_t e), (h, e))
+COUNTED(share, cudaIpcOpenEventHandle, (cudaEvent_t * e, cudaIpcEventHandle_t h), (e, h))
+COUNTED(share, cudaMemPoolExportToShareableHandle,
+        (void* h, cudaMemPool_t p, cudaMemAllocationHandleType type, unsigned flags), (h, p, type, flags))
+COUNTED(share, cudaMemPoolImportFromShareableHandle,
+        (cudaMemPool_t * p, void* h, cudaMemAllocationHandleType type, unsigned flags), (p, h, type, flags))
+COUNTED(share, cudaMemPoolExportPointer, (cudaMemPoolPtrExportData * data, void* p), (data, p))
+COUNTED(share, cudaMemPoolImportPointer, (void** p, cudaMemPool_t pool, cudaMemPoolPtrExportData* data),
+        (p, pool, data))
