@@ -1,8 +1,14 @@
 // Memory of every CUDA kind: where it is, how it comes, and how it goes on any thread.
+#include <ferry/cuda/copier.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 
+#include <algorithm>
+#include <memory_resource>
+#include <new>
+#include <numeric>
 #include <optional>
+#include <vector>
 
 namespace {
 
@@ -30,6 +36,30 @@ void behaves(Space space) {
     CHECK(empty.data() == nullptr);
     static_assert(ferry::memory_space<Space>);
 }
+
+/// Pinned memory as the standard library takes it.
+class pinned_resource final : public std::pmr::memory_resource {
+   public:
+    explicit pinned_resource(ferry::cuda::pinned_pool pool) : pool_{std::move(pool)} {}
+
+   private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+        try {
+            return pool_.allocate(bytes, alignment);
+        } catch (ferry::error const& e) {
+            if (e.code() == errc::out_of_memory) throw std::bad_alloc{};
+            throw;
+        }
+    }
+    void do_deallocate(void* p, std::size_t bytes, std::size_t alignment) override {
+        pool_.deallocate(p, bytes, alignment);
+    }
+    [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+        return this == &other;
+    }
+
+    ferry::cuda::pinned_pool pool_;
+};
 
 }  // namespace
 
@@ -63,6 +93,50 @@ TEST_CASE("cuda: a pinned pool gives the same memory again, keeps a bounded amou
     auto const other = *pool;
     pool.reset();
     CHECK(other.kept() == 8192);
+}
+
+TEST_CASE("cuda: a vector of std::pmr lives in pinned memory, is copied from and to it, and dies on any thread") {
+    test_stream const s;
+    ferry::cuda::pinned_pool const pool;
+    pinned_resource resource{pool};
+    std::pmr::vector<float> source(1000, &resource), back(1000, &resource);
+    std::iota(source.begin(), source.end(), 1.0f);
+    cudaPointerAttributes facts{};
+    must(cudaPointerGetAttributes(&facts, source.data()));
+    CHECK(facts.type == cudaMemoryTypeHost);
+    std::int64_t const shape[] = {1000};
+    auto const round_trip = [&](auto& back_end) {
+        auto there = make_poisoned(gpu, {1000});
+        std::fill(back.begin(), back.end(), -1.0f);
+        ferry::copy(ferry::view_of(there), {source.data(), shape, {}, pinned}, back_end, s.token());
+        CHECK(is_iota(ferry::view_of(there)));
+        ferry::copy({back.data(), shape, {}, pinned}, ferry::view_of(there), back_end, s.token());
+        CHECK(back == source);
+    };
+    round_trip(ferry::cuda::system);
+    ferry::cuda::copier copier;
+    round_trip(copier);
+    CHECK_THROWS_AS(source.reserve(std::size_t{1} << 44), std::bad_alloc);
+    CHECK(source.size() == 1000);
+    CHECK(left_no_error());
+    auto const kept = pool.kept();
+    std::thread{[dies = std::move(back)]() mutable { auto const dead = std::move(dies); }}.join();
+    CHECK(pool.kept() == kept + 4096);
+}
+
+TEST_CASE("cuda: resources of std::pmr over pinned memory are spaces of it, and what is made there stays in them") {
+    test_stream const theirs;
+    auto const array = make_array(gpu, theirs.token(), {100});
+    pinned_resource resource{ferry::cuda::pinned_pool{}};
+    std::pmr::monotonic_buffer_resource arena{4096, &resource};
+    ferry::resource_space const space{static_cast<std::pmr::memory_resource&>(arena), pinned};
+    auto const got = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{space, ferry::cuda::system});
+    CHECK(got.device() == pinned);
+    CHECK(ferry::cuda::where_is(got.view().data()).type == device_type::cuda_host);
+    CHECK(is_iota_on_host(got.view()));
+    ferry::cuda::copier copier;
+    auto const again = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{space, copier});
+    CHECK(is_iota_on_host(again.view()));
 }
 
 TEST_CASE("cuda R66: memory is released on any thread without a wait, once the legacy stream gets there") {
