@@ -5,6 +5,7 @@
 
 #include <ferry/space/back_end.hpp>
 #include <support/sim_stream.hpp>
+#include <support/verb.hpp>
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -119,8 +120,6 @@ class sim_memory {
     std::shared_ptr<sim_block> block_;
     std::atomic<std::int64_t>* live_ = nullptr;
 };
-
-enum class verb : std::size_t { allocate, copy, order, wait };
 
 /// Simulated devices and their back end. Tests queue work on streams (`write`, `close`), ferry calls the verbs; what an
 /// exchange must not have done is counted: `calls`, `races`, `reads_after_release`.

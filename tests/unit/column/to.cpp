@@ -6,6 +6,10 @@
 #include <support/random_columns.hpp>
 #include <support/sim_column.hpp>
 #include <support/sim_space.hpp>
+#include <support/sim_world.hpp>
+
+#define WORLDS support::sim_world
+#include <support/column_suite.hpp>
 
 #include <doctest/doctest.h>
 
@@ -20,6 +24,9 @@ using ferry::column;
 using ferry::column_buffer;
 using ferry::device;
 using ferry::device_type;
+using column_suite::every_format;
+using column_suite::number_texts;
+using column_suite::numbers;
 using ferry::errc;
 using support::column_maker;
 using support::fails;
@@ -35,53 +42,12 @@ struct world {
     ferry::stream_token stream = sim.make_stream(device_type::cuda);
 };
 
-std::vector<std::string> every_format() {
-    std::vector<std::string> all(std::begin(column_maker::leaves), std::end(column_maker::leaves));
-    all.insert(all.end(), std::begin(column_maker::nested), std::end(column_maker::nested));
-    return all;
-}
-
 column frame(std::int64_t rows, unsigned seed = 3) {
     column_maker maker{seed};
     return maker.make("+s", rows, 3);
 }
 
-column numbers() {
-    auto owner = std::make_shared<std::vector<std::int32_t>>(std::vector<std::int32_t>{1, 2, 3, 4});
-    column_buffer const buffers[] = {{}, {owner->data(), 16}};
-    return ferry::make_column({.format = "i", .length = 4, .buffers = buffers}, owner);
-}
-std::vector<std::string> const number_texts{"01000000", "02000000", "03000000", "04000000"};
-
 }  // namespace
-
-TEST_CASE("every column arrives on a device by one copy, and comes back by one") {
-    unsigned seed = 300'000;
-    for (auto const& format : every_format())
-        for (int turn = 0; turn < 6; ++turn) {
-            world w;
-            column_maker maker{++seed};
-            INFO(format, " seed ", seed);
-            auto const whole = maker.make(format, maker.below(60), 3);
-            auto const begin = maker.below(whole.length() + 1);
-            auto const c = whole.slice(begin, maker.below(whole.length() - begin + 1));
-            auto const there = c.to(gpu, w.sim, w.stream);
-            CHECK(there.device() == gpu);
-            CHECK(there.offset() == 0);
-            CHECK(w.sim.calls(verb::copy) <= 1);
-            CHECK(w.sim.calls(verb::wait) == 0);
-            auto const back = there.to(ferry::cpu, w.sim, w.stream);
-            CHECK(w.sim.calls(verb::copy) <= 2);
-            CHECK(support::shown(back.view()) == support::shown(c.view()));
-            ferry::validate(back.view());
-            // A part of it, which is not the whole allocation any more.
-            auto const from = maker.below(there.length() + 1), length = maker.below(there.length() - from + 1);
-            auto const part = there.slice(from, length).to(ferry::cpu, w.sim, w.stream);
-            CHECK(support::shown(part.view()) == support::shown(c.view().slice(from, length)));
-            CHECK(part.offset() == 0);
-            CHECK(w.sim.races() == 0);
-        }
-}
 
 TEST_CASE("columns of others on a device come to the host compacted") {
     unsigned seed = 400'000;
@@ -122,19 +88,6 @@ TEST_CASE("a frame of a hundred columns costs one copy up, one wait for each dep
     auto const before = w.sim.calls(verb::wait);
     static_cast<void>(foreign.to(ferry::cpu, w.sim, w.stream));
     CHECK(w.sim.calls(verb::wait) - before == 1);  // the struct itself has no buffer
-}
-
-TEST_CASE("what is there already is the same column") {
-    world w;
-    auto const c = numbers();
-    auto const same = c.slice(1, 2).to(ferry::cpu);
-    CHECK(same.view().buffers()[1].data == c.view().buffers()[1].data);
-    CHECK(same.offset() == 1);
-    auto const there = c.to(gpu, w.sim, w.stream);
-    auto const calls = w.sim.calls();
-    auto const again = there.to(gpu, w.sim, w.stream);
-    CHECK(again.view().buffers()[1].data == there.view().buffers()[1].data);
-    CHECK(w.sim.calls() == calls);
 }
 
 TEST_CASE("on the host the data is there on return; on a device nothing blocks") {
@@ -206,46 +159,6 @@ TEST_CASE("a column that a queued copy still reads lives on in the new one") {
     CHECK(support::shown(back.view()) == number_texts);
     CHECK(w.sim.reads_after_release() == 0);
     CHECK(w.sim.calls(verb::copy) == 3);
-}
-
-TEST_CASE("memory comes from a space of the caller's") {
-    struct counting {
-        int* live;
-        [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) const {
-            return ++*live, ferry::host_space{}.allocate(bytes, alignment);
-        }
-        void deallocate(void* p, std::size_t bytes, std::size_t alignment) const noexcept {
-            --*live, ferry::host_space{}.deallocate(p, bytes, alignment);
-        }
-        [[nodiscard]] static ferry::device device() noexcept { return ferry::cpu; }
-    };
-    static_assert(ferry::memory_space<counting>);
-    world w;
-    int live = 0;
-    {
-        auto const back = numbers().to(gpu, w.sim, w.stream).to(counting{&live}, w.sim, w.stream);
-        CHECK(live == 1);
-        CHECK(support::shown(back.view()) == number_texts);
-    }
-    CHECK(live == 0);
-}
-
-TEST_CASE("where no back end reaches, and what streams cannot be") {
-    world w;
-    fails(errc::no_backend, [&] { static_cast<void>(numbers().to(gpu)); }, {"ferry/cuda.hpp"});
-    auto const there = numbers().to(gpu, w.sim);
-    fails(errc::no_backend, [&] { static_cast<void>(there.to(ferry::cpu)); });
-    fails(errc::stream,
-          [&] { static_cast<void>(there.to(ferry::cpu, w.sim, ferry::stream_token::from_cuda_handle(0))); });
-    auto const back = there.to(ferry::cpu, w.sim);
-    CHECK(support::shown(back.view()) == number_texts);
-}
-
-TEST_CASE("an empty column needs no memory and keeps its device") {
-    world w;
-    auto const there = column{}.to(gpu, w.sim, w.stream);
-    CHECK(there.device() == gpu);
-    CHECK(w.sim.calls() == 0);
 }
 
 TEST_CASE("offsets that lie on a device end in an error, and everything is released") {

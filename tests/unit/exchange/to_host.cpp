@@ -33,49 +33,6 @@ struct counting_resource {
 
 }  // namespace
 
-TEST_CASE("R48: to_host gives finished data of every kind of memory, whatever stream produced it") {
-    for (auto const type :
-         {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
-        CAPTURE(ferry::name(type));
-        sim_system sim{type};
-        auto const stream = sim.make_stream(type);
-        auto const gate = sim.close(stream);
-        auto const array = make_array(sim, type, stream, {2, 3});
-        opener const other_thread{sim, gate};
-        auto const got = ferry::to_host(array, sim);
-        CHECK(got.as<float const, 2>()(1, 2) == 6.0f);
-        CHECK(got.device() == ferry::cpu);
-        CHECK(got.is_copied() == !ferry::is_host_accessible(type));  // R39
-        CHECK(sim.calls(verb::wait) == 1);
-        CHECK(sim.races() == 0);
-    }
-}
-
-TEST_CASE("R48: a bare tensor comes to the host by the stream on which it is ready, and gives its memory back") {
-    for (auto const type : {device_type::cuda, device_type::cuda_managed, device_type::ext_dev}) {
-        sim_system sim{type};
-        auto const stream = sim.make_stream(type);
-        auto const gate = sim.close(stream);
-        auto bare = ferry::to_dlpack(make_array(sim, type, stream, {4}), {.stream = stream}, sim);
-        opener const other_thread{sim, gate};
-        auto const got = ferry::to_host(std::move(bare), sim, stream);
-        CHECK(got.as<float, 1>()(3) == 4.0f);
-        CHECK(!bare);
-        CHECK(sim.live_bytes() == 16);
-    }
-}
-
-TEST_CASE("R48: a bare tensor on which nothing is pending needs no wait for a stream") {
-    sim_system sim{device_type::cuda};
-    auto const stream = sim.make_stream(device_type::cuda);
-    auto bare = ferry::to_dlpack(make_array(sim, device_type::cuda, stream, {4}), {.stream = stream}, sim);
-    sim.finish(stream);
-    auto const got = ferry::to_host(std::move(bare), sim, ferry::already_ready);
-    CHECK(got.as<float, 1>()(3) == 4.0f);
-    CHECK(sim.calls(verb::wait) + sim.calls(verb::order) == 0);
-    CHECK(sim.races() == 0);
-}
-
 TEST_CASE("R39: what is on the host is handed on untouched") {
     float data[] = {1, 2};
     counting_producer p{data, float32, {2}};

@@ -1,0 +1,585 @@
+// What holds of exchanges on every device, simulated or real: who waits for whom, proven by gates that hold the
+// producer's stream closed while the exchange runs; what is shared, and what is copied.
+//
+// Before it is included WORLDS lists the worlds that it runs in. A world is made for a kind of memory, and has
+//   back_end                  which exchanges are given
+//   theirs, ours              streams of that memory's devices; ours_of(device): one of that device
+//   closed(where, stream)     an array of 1, 2, 3, … that the stream writes once the gate is open, and that gate
+//   open_later(gate)          a scope in which somebody else opens it, once the host waits or soon
+//   finish(stream)            waits on the test's behalf
+//   value(view, i)            an element as its device has it
+//   probe(f)                  f(simulation), where there is one: what a real device does not tell
+#pragma once
+
+#include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/order.hpp>
+#include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/exchange/to_host.hpp>
+#include <support/fails.hpp>
+#include <support/verb.hpp>
+
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <utility>
+
+namespace exchange_suite {
+
+using ferry::copy_policy;
+using ferry::errc;
+using ferry::managed_tensor;
+using ferry::request;
+using ferry::stream_token;
+using support::fails;
+using support::verb;
+
+/// A producer behind a protocol of its own that remembers what it was asked, and honours none of it.
+template <class Array>
+struct stubborn {
+    Array array;
+    request asked{};
+    int times = 0;
+
+    managed_tensor ferry_export(request const& wish) {
+        asked = wish;
+        ++times;
+        ferry::tensor_view const v = ferry::view_of(array);
+        return ferry::make_managed(Array{array}, [](Array& a) { return ferry::view_of(a); }, v.flags());
+    }
+};
+template <class Array>
+stubborn(Array) -> stubborn<Array>;
+
+/// A consumer that only takes over, and one that works on a stream of its own.
+struct taker {
+    managed_tensor tensor;
+};
+struct streaming {
+    static inline stream_token current{};
+    managed_tensor tensor;
+};
+
+}  // namespace exchange_suite
+
+template <>
+struct ferry::array_traits<exchange_suite::taker> {
+    static exchange_suite::taker adopt(managed_tensor m) { return {std::move(m)}; }
+};
+template <>
+struct ferry::array_traits<exchange_suite::streaming> {
+    static exchange_suite::streaming adopt(managed_tensor m) { return {std::move(m)}; }
+    static stream_token current_stream(device) { return exchange_suite::streaming::current; }
+};
+
+namespace exchange_suite {
+
+TEST_CASE_TEMPLATE("R43: the consumer's stream is ordered after the producer's, and nothing blocks", World, WORLDS) {
+    for (auto const where : World::everywhere) {
+        CAPTURE(ferry::name(where.type));
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        auto const got = ferry::to_dlpack(theirs.array, {.stream = w.ours}, w.back_end);  // returns: the gate is closed
+        CHECK(!theirs.gate.is_open());
+        w.probe([&](auto& sim) {
+            CHECK(sim.is_ordered(w.theirs, w.ours));
+            CHECK(sim.calls(verb::order) == 1);
+            CHECK(sim.calls() == 1);
+        });
+        theirs.gate.open();
+        w.finish(w.ours);
+        CHECK(w.value(got.view(), 5) == 6.0f);
+    }
+}
+
+TEST_CASE_TEMPLATE("R43: equal streams cost no call of the driver", World, WORLDS) {
+    for (auto const where : World::everywhere) {
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        auto const got = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
+        w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
+        CHECK(!theirs.gate.is_open());
+        CHECK(got.device() == where);
+        theirs.gate.open();
+    }
+}
+
+TEST_CASE_TEMPLATE("R44: None is the legacy default stream, and it is ordered", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    auto const legacy = stream_token::cuda_legacy_default(), thread = stream_token::cuda_per_thread_default();
+    auto const got = ferry::to_dlpack(theirs.array, {}, w.back_end);
+    w.probe([&](auto& sim) {
+        CHECK(sim.is_ordered(w.theirs, legacy));
+        CHECK(sim.calls(verb::order) == 1);
+    });
+    auto const again = ferry::to_dlpack(theirs.array, {.stream = thread}, w.back_end);
+    w.probe([&](auto& sim) { CHECK(sim.is_ordered(w.theirs, thread)); });
+    CHECK(!theirs.gate.is_open());
+    theirs.gate.open();
+    w.finish(legacy);
+    CHECK(w.value(got.view(), 5) == 6.0f);
+    w.finish(thread);
+    CHECK(w.value(again.view(), 5) == 6.0f);
+}
+
+TEST_CASE_TEMPLATE("R44: -1 wants no synchronisation, and an array that is ready needs none", World, WORLDS) {
+    for (auto const where : World::everywhere) {
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        auto const unsynchronised = ferry::to_dlpack(theirs.array, {.stream = stream_token::no_sync()}, w.back_end);
+        theirs.array.ready_on = ferry::already_ready;
+        auto const ready = ferry::to_dlpack(theirs.array, {.stream = w.ours}, w.back_end);
+        w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
+        w.finish(w.ours);  // returns: it waits for nothing
+        CHECK(!theirs.gate.is_open());
+        theirs.gate.open();
+    }
+}
+
+TEST_CASE_TEMPLATE("R48: pinned and managed memory goes to the CPU without a copy, finished when the call returns",
+                   World, WORLDS) {
+    for (auto const where : {World::pinned, World::managed}) {
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        auto const other_thread = w.open_later(theirs.gate);
+        auto const got = ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end);
+        auto const values = got.template as<float, 2>();
+        CHECK(values(1, 2) == 6.0f);
+        CHECK(got.device() == ferry::cpu);
+        CHECK(got.view().data() == theirs.array.first());
+        CHECK(!got.is_copied());
+        w.probe([](auto& sim) {
+            CHECK(sim.calls(verb::wait) == 1);
+            CHECK(sim.calls(verb::copy) == 0);
+        });
+    }
+}
+
+TEST_CASE_TEMPLATE("R49: pinned and managed memory without a stream is finished when the call returns", World, WORLDS) {
+    for (auto const where : {World::pinned, World::managed}) {
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        auto const other_thread = w.open_later(theirs.gate);
+        auto const got = ferry::to_dlpack(theirs.array, {}, w.back_end);
+        CHECK(got.template as<float>()(0, 0) == 1.0f);
+        CHECK(got.device() == where);
+    }
+}
+
+TEST_CASE_TEMPLATE("R48: device memory is copied to the CPU, finished when the call returns", World, WORLDS) {
+    for (auto const where : World::far) {
+        // R48: -1 is tolerated, and changes nothing.
+        for (auto const stream : {stream_token{}, stream_token::no_sync()}) {
+            World w{where};
+            auto theirs = w.closed(where, w.theirs);
+            auto const other_thread = w.open_later(theirs.gate);
+            auto const got = ferry::to_dlpack(theirs.array, {.device = ferry::cpu, .stream = stream}, w.back_end);
+            CHECK(got.template as<float>()(1, 2) == 6.0f);
+            CHECK(got.is_copied());
+            w.probe([](auto& sim) {
+                CHECK(sim.calls(verb::wait) == 1);
+                CHECK(sim.calls(verb::order) == 0);
+                CHECK(sim.races() == 0);
+            });
+        }
+    }
+}
+
+TEST_CASE_TEMPLATE("R43: a copy on the consumer's stream is queued behind the producer's work, and nothing blocks",
+                   World, WORLDS) {
+    for (bool const there : {false, true}) {
+        if (there && !World::has_other_gpu()) continue;
+        World w{World::gpu};
+        auto theirs = w.closed(World::gpu, w.theirs);
+        auto const to = there ? World::other_gpu : World::gpu;
+        auto const ours = w.ours_of(to);
+        auto const got =
+            ferry::to_dlpack(theirs.array, {.device = to, .copy = copy_policy::always, .stream = ours}, w.back_end);
+        CHECK(!theirs.gate.is_open());
+        CHECK(got.is_copied());
+        CHECK(got.device() == to);
+        w.probe([&](auto& sim) {
+            CHECK(sim.is_ordered(w.theirs, ours));
+            CHECK(sim.races() == 0);
+            CHECK(w.value(got.view(), 5) != 6.0f);
+        });
+        theirs.gate.open();
+        w.finish(ours);
+        CHECK(w.value(got.view(), 5) == 6.0f);
+    }
+}
+
+TEST_CASE_TEMPLATE("R43: a copy on the producer's own stream needs no order", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    auto const got = ferry::to_dlpack(theirs.array, {.copy = copy_policy::always, .stream = w.theirs}, w.back_end);
+    w.probe([](auto& sim) {
+        CHECK(sim.calls(verb::order) == 0);
+        CHECK(sim.calls(verb::copy) == 1);
+        CHECK(sim.races() == 0);
+    });
+    CHECK(!theirs.gate.is_open());
+    theirs.gate.open();
+    w.finish(w.theirs);
+    CHECK(w.value(got.view(), 0) == 1.0f);
+}
+
+TEST_CASE_TEMPLATE(
+    "R48: with a target of pinned or managed memory and a stream, the copy is asynchronous on that stream", World,
+    WORLDS) {
+    for (auto const target : {World::pinned, World::managed}) {
+        World w{World::gpu};
+        auto theirs = w.closed(World::gpu, w.theirs);
+        [[maybe_unused]] auto const other_thread = w.open_later_for_memory(theirs.gate);
+        auto const got = ferry::to_dlpack(theirs.array, {.device = target, .stream = w.ours}, w.back_end);
+        w.probe([&](auto& sim) {
+            CHECK(!theirs.gate.is_open());
+            CHECK(sim.calls(verb::wait) == 0);
+        });
+        theirs.gate.open();
+        w.finish(w.ours);
+        CHECK(got.template as<float>()(1, 1) == 5.0f);
+        w.probe([](auto& sim) { CHECK(sim.races() == 0); });
+    }
+}
+
+TEST_CASE_TEMPLATE("R49: without a stream, a copy to pinned memory is finished when the call returns", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    auto const other_thread = w.open_later(theirs.gate);
+    auto const got = ferry::to_dlpack(theirs.array, {.device = World::pinned}, w.back_end);
+    CHECK(got.template as<float>()(1, 1) == 5.0f);
+}
+
+TEST_CASE_TEMPLATE("R44: with -1, a copy is queued on the producer's stream", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    auto const got =
+        ferry::to_dlpack(theirs.array, {.copy = copy_policy::always, .stream = stream_token::no_sync()}, w.back_end);
+    w.probe([](auto& sim) {
+        CHECK(sim.calls(verb::order) + sim.calls(verb::wait) == 0);
+        CHECK(sim.races() == 0);
+    });
+    CHECK(!theirs.gate.is_open());
+    theirs.gate.open();
+    w.finish(w.theirs);
+    CHECK(w.value(got.view(), 3) == 4.0f);
+}
+
+TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive, whoever owned it", World, WORLDS) {
+    for (int how = 0; how < 3; ++how) {
+        CAPTURE(how);
+        World w{World::gpu};
+        auto theirs = w.closed(World::gpu, w.theirs);
+        auto const to = World::has_other_gpu() ? World::other_gpu : World::gpu;
+        auto const ours = w.ours_of(to);
+        request const wish{.device = to, .copy = copy_policy::always, .stream = ours};
+        managed_tensor got;
+        if (how == 0) got = ferry::to_dlpack(std::move(theirs.array), wish, w.back_end);
+        if (how == 1) got = ferry::to_dlpack(theirs.array, wish, w.back_end);
+        if (how == 2)
+            got = ferry::to_dlpack(ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end), wish, w.back_end,
+                                   w.theirs);
+        theirs.array = {};  // the last handle that the caller has
+        w.probe([](auto& sim) { CHECK(sim.live_bytes() == 2 * 6 * 4); });
+        CHECK(!theirs.gate.is_open());
+        theirs.gate.open();
+        w.finish(ours);
+        w.probe([](auto& sim) { CHECK(sim.reads_after_release() == 0); });
+        CHECK(w.value(got.view(), 5) == 6.0f);
+        got = {};
+        w.probe([](auto& sim) { CHECK(sim.live_bytes() == 0); });
+    }
+}
+
+TEST_CASE_TEMPLATE("R50: a finished copy gives its source back at once", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    theirs.gate.open();
+    std::weak_ptr<void> const source = theirs.array.memory;
+    auto tensor = ferry::to_dlpack(std::move(theirs.array), {.stream = w.theirs}, w.back_end);
+    auto const got = ferry::to_dlpack(std::move(tensor), {.device = ferry::cpu}, w.back_end, w.theirs);
+    CHECK(!tensor);
+    CHECK(source.expired());
+    CHECK(got.template as<float>()(0, 0) == 1.0f);
+    w.probe([](auto& sim) { CHECK(sim.live_bytes() == 6 * 4); });  // the copy's, which the simulation also counts
+}
+
+TEST_CASE_TEMPLATE("R44: a copy from one GPU to another is ordered between their default streams, which are two", World,
+                   WORLDS) {
+    if (!World::has_other_gpu()) return;
+    World w{World::gpu};
+    auto const first = stream_token::cuda_legacy_default(0), second = stream_token::cuda_legacy_default(1);
+    auto theirs = w.closed(World::gpu, first);
+    auto const got = ferry::to_dlpack(theirs.array, {.device = World::other_gpu}, w.back_end);
+    w.probe([&](auto& sim) {
+        CHECK(sim.is_ordered(first, second));
+        CHECK(sim.races() == 0);
+    });
+    theirs.gate.open();
+    w.finish(second);
+    CHECK(w.value(got.view(), 3) == 4.0f);
+}
+
+TEST_CASE_TEMPLATE("R43: a wait for a stream that nobody named is refused with the cure", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    theirs.array.ready_on = {};
+    fails(errc::stream, [&] { (void)ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end); },
+          {"nobody said on which stream the data is ready", "array_traits::ready_on", "already_ready"});
+    w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
+    theirs.gate.open();
+}
+
+TEST_CASE_TEMPLATE("R43: streams of another family are refused, on either side", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    auto const foreign = w.foreign_stream();
+    fails(errc::stream, [&] { (void)ferry::to_dlpack(theirs.array, {.stream = foreign}, w.back_end); },
+          {"another kind of device"});
+    theirs.array.ready_on = foreign;
+    fails(errc::stream, [&] { (void)ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end); },
+          {"another kind of device"});
+    w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
+    theirs.gate.open();
+}
+
+TEST_CASE_TEMPLATE("R40: without a back end, waits and copies off the host name the header to include", World, WORLDS) {
+    for (auto const where : World::far) {
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        char const* const cure = where == World::gpu ? "<ferry/cuda.hpp>" : "pass a back end";
+        fails(errc::no_backend, [&] { (void)ferry::to_dlpack(theirs.array, {.device = ferry::cpu}); },
+              {where == World::gpu ? "cuda:0" : "ext_dev:0", cure});
+        fails(errc::no_backend, [&] { (void)ferry::to_dlpack(theirs.array, {.stream = w.ours}); }, {cure});
+        CHECK(ferry::to_dlpack(theirs.array, {.stream = w.theirs}).device() == where);  // nothing to do, nothing needed
+        theirs.gate.open();
+    }
+}
+
+TEST_CASE_TEMPLATE("R43: order() of a stream with itself, or with nothing, is no call", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    ferry::order(w.theirs, w.theirs, w.back_end);
+    ferry::order(ferry::already_ready, w.ours, w.back_end);
+    ferry::order(w.theirs, {}, w.back_end);
+    w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
+    w.finish(w.ours);  // returns: it waits for nothing
+    ferry::order(w.theirs, w.ours, w.back_end);
+    w.probe([&](auto& sim) { CHECK(sim.is_ordered(w.theirs, w.ours)); });
+    CHECK(!theirs.gate.is_open());
+    theirs.gate.open();
+}
+
+TEST_CASE_TEMPLATE("R39: the host cannot touch device memory, and the type says so before it faults", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs);
+    auto const got = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
+    fails(errc::not_accessible, [&] { (void)got.template as<float>(); });
+    theirs.gate.open();
+}
+
+TEST_CASE_TEMPLATE("R48: to_host gives finished data of every kind of memory, whatever stream produced it", World,
+                   WORLDS) {
+    for (auto const where : World::everywhere) {
+        CAPTURE(ferry::name(where.type));
+        World w{where};
+        auto theirs = w.closed(where, w.theirs);
+        auto const other_thread = w.open_later(theirs.gate);
+        auto const got = ferry::to_host(theirs.array, w.back_end);
+        CHECK(got.template as<float const, 2>()(1, 2) == 6.0f);
+        CHECK(got.device() == ferry::cpu);
+        CHECK(got.is_copied() == !ferry::is_host_accessible(where));  // R39
+        w.probe([](auto& sim) {
+            CHECK(sim.calls(verb::wait) == 1);
+            CHECK(sim.races() == 0);
+        });
+    }
+}
+
+TEST_CASE_TEMPLATE("R48: a bare tensor comes to the host by the stream on which it is ready, and gives its memory back",
+                   World, WORLDS) {
+    for (auto const where : World::everywhere) {
+        World w{where};
+        auto theirs = w.closed(where, w.theirs, {4});
+        std::weak_ptr<void> const source = theirs.array.memory;
+        auto bare = ferry::to_dlpack(std::move(theirs.array), {.stream = w.theirs}, w.back_end);
+        auto const other_thread = w.open_later(theirs.gate);
+        auto const got = ferry::to_host(std::move(bare), w.back_end, w.theirs);
+        CHECK(got.template as<float, 1>()(3) == 4.0f);
+        CHECK(!bare);
+        CHECK(source.expired() == !ferry::is_host_accessible(where));
+        w.probe([](auto& sim) { CHECK(sim.live_bytes() == 16); });
+    }
+}
+
+TEST_CASE_TEMPLATE("R48: a bare tensor on which nothing is pending needs no wait for a stream", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs, {4});
+    auto bare = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
+    theirs.gate.open();
+    w.finish(w.theirs);
+    auto const later = w.closed(World::gpu, w.theirs, {4});
+    auto const got = ferry::to_host(std::move(bare), w.back_end, ferry::already_ready);
+    CHECK(!later.gate.is_open());
+    CHECK(got.template as<float, 1>()(3) == 4.0f);
+    w.probe([](auto& sim) {
+        CHECK(sim.calls(verb::wait) + sim.calls(verb::order) == 0);
+        CHECK(sim.races() == 0);
+    });
+    later.gate.open();
+}
+
+TEST_CASE_TEMPLATE("R12: pinned and managed memory relabelled as the CPU's keeps its flags, and no more than one owner",
+                   World, WORLDS) {
+    for (auto const where : {World::pinned, World::managed}) {
+        World w{where};
+        {
+            auto const theirs = w.closed(where, w.ours, {4});
+            theirs.gate.open();
+            auto copied = ferry::to_dlpack(theirs.array, {.copy = copy_policy::always, .stream = w.ours}, w.back_end);
+            auto const host = ferry::to_dlpack(std::move(copied), {.device = ferry::cpu}, w.back_end, w.ours);
+            CHECK(host.is_copied());
+            CHECK(host.device() == ferry::cpu);
+            CHECK(host.template as<float, 1>()(3) == 4.0f);
+            auto const shared = ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end);
+            CHECK(shared.is_read_only());
+            CHECK(!shared.is_copied());
+        }
+        w.probe([](auto& sim) { CHECK(sim.live_bytes() == 0); });
+    }
+}
+
+TEST_CASE_TEMPLATE("R53: a strided array on a device is copied compactly, by one call", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs, {3, 4});
+    theirs.gate.open();
+    theirs.array.shape = {4, 3};
+    theirs.array.strides = {1, 4};
+    auto const got = ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end);
+    w.probe([](auto& sim) { CHECK(sim.calls(verb::copy) == 1); });
+    auto const values = got.template as<float, 2, ferry::access::host, ferry::layout::contiguous>();
+    for (int i = 0; i < 4; ++i)
+        for (int k = 0; k < 3; ++k) CHECK(values(i, k) == static_cast<float>(1 + 4 * k + i));
+}
+
+TEST_CASE_TEMPLATE("R26: an empty tensor changes device without a copy of bytes", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs, {3});
+    theirs.array.shape = {0, 3};
+    auto const got = ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end);
+    CHECK(!theirs.gate.is_open());
+    CHECK(got.is_copied());
+    CHECK(got.view().data() == nullptr);
+    w.probe([](auto& sim) { CHECK(sim.calls(verb::copy) + sim.calls(verb::wait) == 0); });
+    theirs.gate.open();
+}
+
+TEST_CASE_TEMPLATE(
+    "R56: the producer is asked for what the request says, and what it ignores the consumer makes up for", World,
+    WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, stream_token::cuda_legacy_default(), {4});
+    stubborn p{theirs.array};
+    auto const other_thread = w.open_later(theirs.gate);
+    auto const got = ferry::from_dlpack<taker>(p, {.device = ferry::cpu, .copy = copy_policy::always}, w.back_end);
+    CHECK(p.times == 1);
+    CHECK(p.asked.device == ferry::cpu);
+    CHECK(p.asked.copy == copy_policy::always);
+    CHECK(got.tensor.is_copied());
+    CHECK(got.tensor.template as<float, 1>()(3) == 4.0f);
+    w.probe([](auto& sim) { CHECK(sim.races() == 0); });
+}
+
+TEST_CASE_TEMPLATE("R58: copy=False is the consumer's debt too: it never copies", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs, {4});
+    stubborn p{std::move(theirs.array)};
+    fails(errc::copy_needed,
+          [&] { (void)ferry::from_dlpack<taker>(p, {.device = ferry::cpu, .copy = copy_policy::never}, w.back_end); });
+    CHECK(p.array.memory.use_count() == 1);
+    theirs.gate.open();
+    w.finish(w.theirs);
+    p = {};
+    w.probe([](auto& sim) { CHECK(sim.live_bytes() == 0); });
+}
+
+TEST_CASE_TEMPLATE("R12: a producer that copied as asked is not copied again", World, WORLDS) {
+    World w{World::gpu};
+    auto const theirs = w.closed(World::gpu, w.theirs, {4});
+    struct obliging {
+        typename World::array_type const& array;
+        World& w;
+        void const* gave = nullptr;
+        managed_tensor ferry_export(request const& wish) {
+            auto made = ferry::to_dlpack(array, wish, w.back_end);
+            gave = made.view().data();
+            return made;
+        }
+    } p{theirs.array, w};
+    auto const got = ferry::from_dlpack<taker>(p, {.copy = copy_policy::always, .stream = w.theirs}, w.back_end);
+    CHECK(got.tensor.is_copied());
+    CHECK(got.tensor.view().data() == p.gave);
+    w.probe([](auto& sim) { CHECK(sim.calls(verb::copy) == 1); });
+    theirs.gate.open();
+}
+
+TEST_CASE_TEMPLATE("R48: -1 beside device=cpu does not tell a producer to hand out unfinished data", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, stream_token::cuda_legacy_default(), {4});
+    stubborn p{theirs.array};
+    auto const other_thread = w.open_later(theirs.gate);
+    auto const got =
+        ferry::from_dlpack<taker>(p, {.device = ferry::cpu, .stream = stream_token::no_sync()}, w.back_end);
+    CHECK(p.asked.stream.is_none());
+    CHECK(got.tensor.template as<float, 1>()(0) == 1.0f);
+    w.probe([](auto& sim) {
+        CHECK(sim.calls(verb::wait) == 1);
+        CHECK(sim.races() == 0);
+    });
+}
+
+TEST_CASE_TEMPLATE("R43: a consumer with a current stream asks for it, and the import is ordered on it", World,
+                   WORLDS) {
+    World w{World::gpu};
+    streaming::current = w.ours;
+    auto theirs = w.closed(World::gpu, w.theirs, {4});
+    auto const got = ferry::from_dlpack<streaming>(theirs.array, request{}, w.back_end);
+    w.probe([&](auto& sim) {
+        CHECK(sim.is_ordered(w.theirs, w.ours));
+        CHECK(sim.calls() == 1);
+    });
+    CHECK(!theirs.gate.is_open());
+    theirs.gate.open();
+    w.finish(w.ours);
+    CHECK(w.value(got.tensor.view(), 3) == 4.0f);
+}
+
+TEST_CASE_TEMPLATE("R43: a bare device tensor must say where it is ready", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, w.theirs, {4});
+    auto bare = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
+    fails(errc::stream, [&] { (void)ferry::from_dlpack<taker>(std::move(bare), {.device = ferry::cpu}, w.back_end); },
+          {"nobody said"});
+    CHECK(static_cast<bool>(bare));
+    auto const other_thread = w.open_later(theirs.gate);
+    auto const got = ferry::from_dlpack<taker>(std::move(bare), {.device = ferry::cpu}, w.back_end, w.theirs);
+    CHECK(got.tensor.template as<float, 1>()(2) == 3.0f);
+    CHECK(!bare);
+}
+
+TEST_CASE_TEMPLATE("R53: an array is imported by whatever it can: an lvalue shares, an rvalue moves", World, WORLDS) {
+    World w{World::gpu};
+    auto theirs = w.closed(World::gpu, stream_token::cuda_legacy_default(), {4});
+    {
+        auto const shared = ferry::from_dlpack<managed_tensor>(theirs.array);
+        CHECK(shared.view().data() == theirs.array.first());
+        CHECK(theirs.array.memory.use_count() == 2);
+    }
+    auto const moved = ferry::from_dlpack<managed_tensor>(std::move(theirs.array));
+    CHECK(theirs.array.memory == nullptr);
+    CHECK(moved.device() == World::gpu);
+    theirs.gate.open();
+}
+
+}  // namespace exchange_suite

@@ -1,0 +1,10 @@
+// What is asked of a back end.
+#pragma once
+
+#include <cstddef>
+
+namespace support {
+
+enum class verb : std::size_t { allocate, copy, order, wait };
+
+}  // namespace support
