@@ -404,6 +404,8 @@ struct state {
                 start(0);
                 auto made = fresh(payload[0]);
                 own->wait();
+                shared = {};  // to free memory waits for the gate
+                session.collect();
                 closed.emplace(own->get());
                 return share_it(std::move(made));
             }

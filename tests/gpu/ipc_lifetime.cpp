@@ -131,55 +131,60 @@ TEST_CASE("ipc: an exporter killed at any step is told as gone, and its successo
     ipc::session session;
     cuda::shareable back_end;
     std::byte const seven[] = {std::byte{7}};
-    auto const attach_here = [&](std::vector<std::byte> const& d) {
+    using bytes = std::vector<std::byte>;
+    auto const attach_here = [&](bytes const& d) {
         return ipc::attach(ferry::wire::from_bytes(d), {.session = &session}, back_end);
     };
-    auto const is_gone = [&](std::vector<std::byte> const& d) {
-        auto const begun = clock::now();
-        fails(errc::exporter_gone, [&] { static_cast<void>(attach_here(d)); });
-        CHECK(clock::now() - begun < seconds{5});
+    auto const shares = [&](importer& e, order_of_work how = share) {
+        auto described = e.tell(how, seven);
+        REQUIRE_MESSAGE(described.code == errc::ok, text_of(described));
+        return std::move(described.bytes);
     };
-    auto const exporter = std::make_unique<importer>();
-    SUBCASE("shared") {
-        auto const d = exporter->tell(share, seven).bytes;
+    ferry::managed_tensor mine;
+    struct {
+        char const* name;
+        std::function<bytes(importer&)> reach;  // answers what cannot be attached any more
+    } const steps[] = {
+        {"shared", [&](importer& e) { return shares(e); }},
+        {"shared behind work that is never done", [&](importer& e) { return shares(e, share_held); }},
+        {"attached here",
+         [&](importer& e) {
+             auto d = shares(e);
+             mine = attach_here(d);
+             return d;
+         }},
+        {"attached here, and closed",
+         [&](importer& e) {
+             auto d = shares(e);
+             mine = attach_here(d);
+             REQUIRE(e.tell(close_share).code == errc::ok);
+             fails(errc::exporter_gone, [&] { static_cast<void>(attach_here(d)); });
+             return d;
+         }},
+        {"somewhere in rounds",
+         [&](importer& e) {
+             auto d = shares(e);
+             e.begin(share_rounds);
+             ::usleep(23'456);
+             return d;
+         }},
+    };
+    auto exporter = std::make_unique<importer>();
+    for (auto const& one : steps) {
+        CAPTURE(one.name);
+        auto const gone = one.reach(*exporter);
         exporter->kill();
-        is_gone(d);
+        auto const killed = clock::now();
+        fails(errc::exporter_gone, [&] { static_cast<void>(attach_here(gone)); });
+        mine = {};  // what was attached can be dropped
+        session.trim();
+        CHECK(clock::now() - killed < seconds{5});
+        CHECK(left_no_error());
+        exporter = std::make_unique<importer>();
+        auto const host = ferry::to_host(attach_here(shares(*exporter)), back_end, ferry::already_ready);
+        auto const* const p = static_cast<std::byte const*>(host.view().data());
+        CHECK(std::all_of(p, p + host.view().nbytes(), [](std::byte b) { return b == std::byte{7}; }));
     }
-    SUBCASE("shared behind work that is never done") {
-        auto const d = exporter->tell(share_held, seven).bytes;
-        exporter->kill();
-        is_gone(d);
-    }
-    SUBCASE("attached here") {
-        auto const d = exporter->tell(share, seven).bytes;
-        auto mine = attach_here(d);
-        exporter->kill();
-        is_gone(d);
-        mine = {};  // can be dropped
-    }
-    SUBCASE("attached here, and closed") {
-        auto const d = exporter->tell(share, seven).bytes;
-        auto mine = attach_here(d);
-        REQUIRE(exporter->tell(close_share).code == errc::ok);
-        fails(errc::exporter_gone, [&] { static_cast<void>(attach_here(d)); });
-        exporter->kill();
-        mine = {};
-        is_gone(d);
-    }
-    SUBCASE("somewhere in rounds") {
-        REQUIRE(exporter->tell(share, seven).code == errc::ok);
-        exporter->begin(share_rounds);
-        ::usleep(23'456);
-        exporter->kill();
-    }
-    session.trim();
-    CHECK(left_no_error());
-    importer successor;
-    auto const described = successor.tell(share, seven);
-    REQUIRE_MESSAGE(described.code == errc::ok, text_of(described));
-    auto const host = ferry::to_host(attach_here(described.bytes), back_end, ferry::already_ready);
-    auto const* const p = static_cast<std::byte const*>(host.view().data());
-    CHECK(std::all_of(p, p + host.view().nbytes(), [](std::byte b) { return b == std::byte{7}; }));
 }
 
 TEST_CASE("ipc: memory of an importer that is stopped past its lease is condemned, and neither freed nor used again") {

@@ -37,7 +37,8 @@ struct sharing_options {
     /// Copy first what may lie in one block of 2 MiB with other allocations, which a handle would open as well.
     bool isolate = false;
     /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
-    /// description, over a socket. Otherwise such memory is copied.
+    /// description, over a socket. Otherwise such memory is copied, and always that of pools without a file descriptor
+    /// (fabric handles alone).
     bool pools = false;
     /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
     /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host

@@ -105,7 +105,8 @@ class imported_memory {
         device_guard const on{pool_.device_id()};
         detail::check_ipc(cudaMemPoolImportPointer(&p_, pool_.get(), &data), "cudaMemPoolImportPointer", where);
         if (detail::driver().pointer_get_attribute(&device_id_, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                                   reinterpret_cast<CUdeviceptr>(p_)) != CUDA_SUCCESS)
+                                                   reinterpret_cast<CUdeviceptr>(p_)) != CUDA_SUCCESS ||
+            device_id_ < 0)
             device_id_ = pool_.device_id();
     }
     imported_memory(imported_memory&& other) noexcept
