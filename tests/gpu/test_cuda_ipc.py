@@ -137,6 +137,22 @@ def test_other_devices_are_refused_or_used():
             assert elsewhere(code, shared.descriptor.hex()) == "(2, 1) [0, 1, 2, 3, 4]"
 
 
+def test_a_gpu_is_found_by_its_uuid_where_it_has_another_number():
+    if mt.device_count() < 2 or "CUDA_VISIBLE_DEVICES" in os.environ:
+        pytest.skip("needs two GPUs under their usual numbers")
+    code = """try:
+    t = mt.ipc_attach(read())
+    print(t.device, t.tolist())
+except ValueError as e:
+    print("CUDA_VISIBLE_DEVICES" in str(e))"""
+    with mt.ipc_share(mt.arange(5, "int32", "cuda")) as shared:
+        for visible, expected in {"1,0": "(2, 1) [0, 1, 2, 3, 4]", "1": "True"}.items():
+            reader = Process(code, env={**os.environ, "CUDA_VISIBLE_DEVICES": visible})
+            reader.tell(shared.descriptor.hex())
+            assert reader.hear() == expected
+            reader.end()
+
+
 # Readers that know nothing of ferry
 
 
