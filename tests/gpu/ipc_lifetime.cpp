@@ -101,7 +101,7 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
         {"somewhere in rounds", after(29'753)},
     };
     for (auto const& one : steps) {
-        CAPTURE(one.name);
+        CAPTURE(shown(one.name));
         test_stream const s;
         auto a = make_plain({length});
         count_up(a);
@@ -171,7 +171,7 @@ TEST_CASE("ipc: an exporter killed at any step is told as gone, and its successo
     };
     auto exporter = std::make_unique<importer>();
     for (auto const& one : steps) {
-        CAPTURE(one.name);
+        CAPTURE(shown(one.name));
         auto const gone = one.reach(*exporter);
         exporter->kill();
         auto const killed = clock::now();

@@ -287,7 +287,7 @@ TEST_CASE("ipc share: two thousand rounds leave no event, mapping, file, thread 
         s.finish();  // an event is lent again when it rests
     }
     auto const left = usage_here(), left_there = other.usage();
-    CHECK(free_bytes() + (std::size_t{8} << 20) >= free_then);
+    if (!is_short()) CHECK(free_bytes() + (std::size_t{8} << 20) >= free_then);  // else others use the GPU, too
     CHECK(left.files == here.files);
     CHECK(left.mappings <= here.mappings + 8);
     CHECK(left.threads == here.threads);
