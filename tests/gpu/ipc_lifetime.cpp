@@ -2,7 +2,6 @@
 // nothing is used again that somebody may read.
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/ipc/attach.hpp>
-#include <ferry/ipc/server.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/wire/binary.hpp>
 #include <gpu/importer.hpp>
@@ -65,6 +64,8 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
     load_kernels();
     cuda::shareable back_end;
     ipc::session session;
+    own_server here;
+    auto& server = here.server;
     importer next_one;
     auto const attaches = [](importer& i, std::vector<std::byte> const& d) { REQUIRE(i.attach(d).code == errc::ok); };
     auto const copies_later = [&](importer& i, std::vector<std::byte> const& d) {
@@ -80,6 +81,11 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
             i.begin(rounds, payload);
             ::usleep(static_cast<useconds_t>(microseconds));
         };
+    };
+    auto const is_granted = [&](importer& i, std::vector<std::byte> const&) {
+        here.let_in(i);
+        auto const got = i.tell(order_of_work::next, as_payload({0, -1}));
+        REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
     };
     step const steps[] = {
         {"started", [](importer& i, auto const&) { REQUIRE(i.tell(usage).code == errc::ok); }},
@@ -97,9 +103,17 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
              REQUIRE(i.tell(finish).code == errc::ok);
              REQUIRE(i.tell(drop).code == errc::ok);
          }},
+        {"let in by the server", [&](importer& i, auto const&) { here.let_in(i); }},
+        {"granted a frame", is_granted},
+        {"acknowledged it",
+         [&](importer& i, auto const& d) {
+             is_granted(i, d);
+             REQUIRE(i.tell(acknowledge).code == errc::ok);
+         }},
         {"soon in rounds", after(1357)},
         {"somewhere in rounds", after(29'753)},
     };
+    std::uint64_t frame = 0;
     for (auto const& one : steps) {
         CAPTURE(shown(one.name));
         test_stream const s;
@@ -108,13 +122,16 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
         std::weak_ptr<void> const alive = a.memory;
         auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
         auto const described = text(shared);
+        server.publish("frame", ++frame, described);
         importer other;
         one.reach(other, described);
+        server.withdraw("frame");
         other.kill();
         auto const killed = clock::now();
         CHECK(comes_true([&] { return shared.readers() == 0; }));
         CHECK(shared.wait_for_readers(seconds{5}, s.token()));
         s.finish();  // nothing that the dead had queued holds it up
+        CHECK(comes_true([&] { return server.is_freeable(frame); }));
         CHECK(clock::now() - killed < seconds{8});
         REQUIRE(next_one.attach(described).code == errc::ok);
         REQUIRE(next_one.tell(copy_later).code == errc::ok);
@@ -188,67 +205,59 @@ TEST_CASE("ipc: an exporter killed at any step is told as gone, and its successo
 }
 
 TEST_CASE("ipc: memory of an importer that is stopped past its lease is condemned, and neither freed nor used again") {
-    std::string folder = "/tmp/ferry-gpu-XXXXXX";
-    REQUIRE(::mkdtemp(folder.data()) != nullptr);
     bool goes_on = false;
     SUBCASE("until it goes on and acknowledges") { goes_on = true; }
     SUBCASE("until it is killed") {}
-    {
-        auto const path = folder + "/socket";
-        ipc::server_options options;
-        options.limits.lease = 50;
-        ipc::server server{path, options};
-        server.start();
-        cuda::shareable back_end;
-        ipc::session session;
-        auto a = make_plain({length});
-        count_up(a);
-        std::weak_ptr<void> const alive = a.memory;
-        auto const* const at = a.memory.get();
-        auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
-        server.publish("frame", 1, text(shared));
-        importer other;
-        std::vector<std::byte> const where(reinterpret_cast<std::byte const*>(path.data()),
-                                           reinterpret_cast<std::byte const*>(path.data() + path.size()));
-        REQUIRE(other.tell(subscribe, where).code == errc::ok);
-        auto const got = other.tell(order_of_work::next, as_payload({0, -1}));
-        REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
-        other.signal(SIGSTOP);
-        server.withdraw("frame");
-        auto const begun = clock::now();
-        shared.close();
-        shared = {};
-        CHECK(clock::now() - begun < seconds{2});
-        bool condemned = false;
-        CHECK(comes_true([&] {
-            for (auto const& e : server.poll(milliseconds{10})) condemned |= e.kind == ipc::event::what::condemned;
-            return condemned;
-        }));
-        CHECK(!server.is_reusable(1));
-        CHECK(session.collect(milliseconds{200}) == 1);
-        CHECK(!alive.expired());
-        // As much memory again, twice over, is somewhere else.
-        for (int i = 0; i < 2; ++i) {
-            auto const more = make_plain({length});
-            fill(more.memory.get(), 0xEE, plain_array::bytes);
-            CHECK((more.memory.get() + plain_array::bytes <= at || at + plain_array::bytes <= more.memory.get()));
-        }
-        if (goes_on) {
-            other.signal(SIGCONT);
-            CHECK(counts_up(other.tell(elements)));
-            REQUIRE(other.tell(acknowledge).code == errc::ok);
-            CHECK(comes_true([&] { return server.is_reusable(1); }));
-            CHECK(!server.is_freeable(1));
-            static_cast<void>(other.usage());  // unmaps it
-            CHECK(session.collect(seconds{5}) == 0);
-            other.kill();
-        } else {
-            other.kill();
-            CHECK(session.collect(seconds{5}) == 0);
-        }
-        CHECK(alive.expired());
-        CHECK(comes_true([&] { return server.is_freeable(1); }));
-        CHECK(server.close());
+    ipc::server_options options;
+    options.limits.lease = 50;
+    own_server here{options};
+    auto& server = here.server;
+    cuda::shareable back_end;
+    ipc::session session;
+    auto a = make_plain({length});
+    count_up(a);
+    std::weak_ptr<void> const alive = a.memory;
+    auto const* const at = a.memory.get();
+    auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
+    server.publish("frame", 1, text(shared));
+    importer other;
+    here.let_in(other);
+    auto const got = other.tell(order_of_work::next, as_payload({0, -1}));
+    REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
+    other.signal(SIGSTOP);
+    server.withdraw("frame");
+    auto const begun = clock::now();
+    shared.close();
+    shared = {};
+    CHECK(clock::now() - begun < seconds{2});
+    bool condemned = false;
+    CHECK(comes_true([&] {
+        for (auto const& e : server.poll(milliseconds{10})) condemned |= e.kind == ipc::event::what::condemned;
+        return condemned;
+    }));
+    CHECK(!server.is_reusable(1));
+    CHECK(session.collect(milliseconds{200}) == 1);
+    CHECK(!alive.expired());
+    // As much memory again, twice over, is somewhere else.
+    for (int i = 0; i < 2; ++i) {
+        auto const more = make_plain({length});
+        fill(more.memory.get(), 0xEE, plain_array::bytes);
+        CHECK((more.memory.get() + plain_array::bytes <= at || at + plain_array::bytes <= more.memory.get()));
     }
-    ::rmdir(folder.c_str());
+    if (goes_on) {
+        other.signal(SIGCONT);
+        CHECK(counts_up(other.tell(elements)));
+        REQUIRE(other.tell(acknowledge).code == errc::ok);
+        CHECK(comes_true([&] { return server.is_reusable(1); }));
+        CHECK(!server.is_freeable(1));
+        static_cast<void>(other.usage());  // unmaps it
+        CHECK(session.collect(seconds{5}) == 0);
+        other.kill();
+    } else {
+        other.kill();
+        CHECK(session.collect(seconds{5}) == 0);
+    }
+    CHECK(alive.expired());
+    CHECK(comes_true([&] { return server.is_freeable(1); }));
+    CHECK(server.close());
 }

@@ -2,7 +2,6 @@
 // with a server's frames.
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pool.hpp>
-#include <ferry/ipc/server.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 #include <gpu/importer.hpp>
@@ -12,10 +11,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace {
@@ -169,40 +166,32 @@ TEST_CASE("ipc pool: memory that its exporter drops early is kept for who has it
 TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every GPU") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
-    std::string folder = "/tmp/ferry-gpu-XXXXXX";
-    REQUIRE(::mkdtemp(folder.data()) != nullptr);
-    {
-        auto const path = folder + "/socket";
-        ipc::server server{path};
-        server.start();
-        auto const one = p->make({64}), two = p->make({64}, {}, 7);
-        auto const first = p->share(one), second = p->share(two);
-        int const file = p->file.get();
-        for (auto const device : devices_to_open_on()) {
-            CAPTURE(device);
-            importer other;
-            std::vector<std::byte> const where(reinterpret_cast<std::byte const*>(path.data()),
-                                               reinterpret_cast<std::byte const*>(path.data() + path.size()));
-            REQUIRE(other.tell(subscribe, where).code == errc::ok);
-            std::int64_t seen = 0;
-            for (int i = 0; i < 6; ++i) {
-                bool const is_first = i % 2 == 0;
-                auto const n =
-                    server.publish("frame", is_first ? 1 : 2, text(is_first ? first : second), std::span{&file, 1});
-                auto const got = other.tell(order_of_work::next, as_payload({seen, device}));
-                REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
-                seen = words(got).at(0);
-                CHECK(seen == static_cast<std::int64_t>(n));
-                CHECK(numbers(other.tell(elements)) == counted(is_first ? 0 : 7, 64));
-                REQUIRE(other.tell(acknowledge).code == errc::ok);
-                // The other one may be written when nobody reads it.
-                for (int wait = 0; wait < 1000 && !server.is_reusable(is_first ? 2 : 1); ++wait)
-                    server.poll(milliseconds{5});
-            }
+    own_server here;
+    auto& server = here.server;
+    auto const one = p->make({64}), two = p->make({64}, {}, 7);
+    auto const first = p->share(one), second = p->share(two);
+    int const file = p->file.get();
+    for (auto const device : devices_to_open_on()) {
+        CAPTURE(device);
+        importer other;
+        here.let_in(other);
+        std::int64_t seen = 0;
+        for (int i = 0; i < 6; ++i) {
+            bool const is_first = i % 2 == 0;
+            auto const n =
+                server.publish("frame", is_first ? 1 : 2, text(is_first ? first : second), std::span{&file, 1});
+            auto const got = other.tell(order_of_work::next, as_payload({seen, device}));
+            REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
+            seen = words(got).at(0);
+            CHECK(seen == static_cast<std::int64_t>(n));
+            CHECK(numbers(other.tell(elements)) == counted(is_first ? 0 : 7, 64));
+            REQUIRE(other.tell(acknowledge).code == errc::ok);
+            // The other one may be written when nobody reads it.
+            for (int wait = 0; wait < 1000 && !server.is_reusable(is_first ? 2 : 1); ++wait)
+                server.poll(milliseconds{5});
         }
-        CHECK(server.close());
     }
-    ::rmdir(folder.c_str());
+    CHECK(server.close());
 }
 
 TEST_CASE("ipc pool: a pool that has fabric handles alone is refused by name, or copied") {
