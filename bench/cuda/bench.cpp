@@ -6,6 +6,9 @@
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
+#include <ferry/ipc/attach.hpp>
+
+#include "exporter.hpp"
 
 #include <sys/mman.h>
 
@@ -17,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -397,6 +401,34 @@ void bench_peers(world const& w, cuda::copier& copier, std::size_t bytes) {
     row({"budget", "peer copy", bytes}, t[0], "cudaMemcpyPeer, enabled", t[1], 0.95);
 }
 
+/// Attaching what another process shares: against the driver's own calls, and 2 us where the mapping is found again.
+void bench_attach(bench::exporter const& other) {
+    auto const from = other.descriptor();
+    cuda::shareable back_end;
+    auto const attached = [&](ferry::ipc::session& session) {
+        auto const tensor = ferry::ipc::attach(from, {.session = &session}, back_end);
+        if (tensor.view().data() == nullptr) std::abort();
+    };
+    ferry::ipc::session forgets{{.unused_mappings = 0}}, keeps;
+    cudaIpcMemHandle_t handle;
+    if (from.memories.empty() || from.memories[0].handle.size() != sizeof handle) throw std::runtime_error{"no handle"};
+    std::memcpy(&handle, from.memories[0].handle.data(), sizeof handle);
+    auto const t =
+        measure({[&] { attached(forgets); },
+                 [&] {
+                     void* p = nullptr;
+                     check(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle");
+                     check(cudaIpcCloseMemHandle(p), "cudaIpcCloseMemHandle");
+                 }});
+    samples limit = t[1];
+    for (auto& seconds : limit.each) seconds += 20e-6;
+    row({"budget", "attach and drop, mapped by its session"}, t[0], "open and close + 20 us", limit, 1, true);
+    row({"budget", "attach and drop, mapped by its session"}, t[0], "cudaIpcOpenMemHandle, Close", t[1], 0, true);
+    auto const again = measure({[&] { attached(keeps); }});
+    row({"budget", "attach and drop, found in its session"}, again[0], "2 us",
+        {std::vector<double>(again[0].each.size(), 2e-6)}, 1, true);
+}
+
 void write_json(std::string const& folder, int devices) {
     auto const path = folder + "/bench.json";
     auto* const file = std::fopen(path.c_str(), "w");
@@ -426,6 +458,7 @@ int main(int argc, char** argv) {
         else if (std::strcmp(argv[i], "--max") == 0) most = std::strtoull(argv[i + 1], nullptr, 10);
         else if (std::strcmp(argv[i], "--seconds") == 0) seconds_per_group = std::strtod(argv[i + 1], nullptr);
     }
+    bench::exporter const other;
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
         std::printf("SKIPPED: no CUDA device here\n");
@@ -468,6 +501,11 @@ int main(int argc, char** argv) {
                 if (n <= most) bench_ways(w, options, l, n);
         bench_pieces(w, eight);
         bench_peers(w, eight, spread);
+        try {
+            bench_attach(other);
+        } catch (std::exception const& e) {
+            std::printf("attach: left out: %s\n", e.what());
+        }
         if (!out.empty()) write_json(out, devices);
         std::free(w.touched);
     } catch (ferry::error const& e) {
