@@ -8,6 +8,7 @@
 #include <support/counting_producer.hpp>
 
 #include <atomic>
+#include <exception>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -110,6 +111,19 @@ void check_layouts(gpu_array const& whole, BackEnd& b, test_stream const& s) {
         CHECK(read(got.view().data(), n) == std::vector<float>(expected, expected + n));
         CHECK(left_no_error());
     }
+}
+
+/// Runs something on a thread that has not asked yet which GPUs reach each other.
+template <class F>
+void on_fresh_thread(F f) {
+    std::thread run{[&] {
+        try {
+            f();
+        } catch (std::exception const& e) {
+            FAIL_CHECK(shown(e.what()));
+        }
+    }};
+    run.join();
 }
 
 /// A tensor of the second GPU, whose deleter counts: `act` takes it over, and is refused for its stream.
@@ -384,7 +398,7 @@ TEST_CASE("two GPUs: a thread asks once whether they reach each other, each way"
     if (alone()) return;
     pair_of_streams const s;
     auto const array = make_on(1, ferry::already_ready, {100});
-    std::thread{[&] {
+    on_fresh_thread([&] {
         peers_asked = 0;
         for (int again = 0; again < 3; ++again) {
             auto const got = ferry::to_dlpack(array, {.device = gpu, .stream = s.zero.token()}, ferry::cuda::system);
@@ -392,7 +406,7 @@ TEST_CASE("two GPUs: a thread asks once whether they reach each other, each way"
             CHECK(is_iota(got.view()));
             CHECK(peers_asked == 2);
         }
-    }}.join();
+    });
 }
 
 TEST_CASE("alone: two GPUs, one of which is reset" * doctest::skip()) {
@@ -449,7 +463,7 @@ TEST_CASE("two GPUs that do not reach each other: copies are staged, and what ne
         must(cudaDeviceSetMemPool(id, pools[id].get()));
     }
     peers_are_denied = true;
-    std::thread{[&] {  // which has asked nothing yet
+    on_fresh_thread([&] {
         ferry::cuda::copier_options packing;
         packing.pack = ferry::cuda::pack;
         ferry::cuda::copier plain, packs{packing};
@@ -469,8 +483,7 @@ TEST_CASE("two GPUs that do not reach each other: copies are staged, and what ne
             fails(errc::no_peer_access, [&] { ferry::cuda::pack(plan, out.first(), whole.first(), on); },
                   {here, there, "ferry::copy"});
         CHECK(left_no_error());
-    }}
-        .join();
+    });
     peers_are_denied = false;
     for (int id : {0, 1}) {
         open(id);
