@@ -22,7 +22,8 @@ namespace ferry::inline v0::cuda {
 /// then, or ordered before it (R50). After the end of CUDA nothing is released any more (R66). Move-only.
 class memory {
    public:
-    /// Memory for work queued on `on`, which may belong to another device; for any work when `on` names none.
+    /// Memory for work queued on `on`, which may belong to another device; for any work when `on` names none: memory of
+    /// a GPU then waits for the per-thread default stream.
     /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver;  std::bad_alloc
     memory(ferry::device where, std::size_t bytes, stream_token on) : where_{where}, bytes_{bytes} {
         if (bytes == 0) return;
