@@ -27,8 +27,8 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <sys/wait.h>
@@ -215,13 +215,16 @@ ferry::cuda::copier_options small_copier(bool packs = false) {
     return o;
 }
 
-/// Two streams under one capture, which ends in any case: CUDA may have spoilt it when a call failed.
+/// Two streams under one capture, which ends in any case: CUDA may have spoilt it when a call failed. Streams of its
+/// own, for who knows what else has.
 class captured_pair {
    public:
-    captured_pair(test_stream const& a, test_stream const& b) : a_{a.get()} {
+    /// The first of them writes to `p` in the graph, which is never launched.
+    explicit captured_pair(void* p) {
         must(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
-        if (cudaStreamBeginCapture(a_, cudaStreamCaptureModeThreadLocal) == cudaSuccess &&
-            cudaEventRecord(fork_, a_) == cudaSuccess && cudaStreamWaitEvent(b.get(), fork_, 0) == cudaSuccess)
+        if (cudaStreamBeginCapture(a.get(), cudaStreamCaptureModeThreadLocal) == cudaSuccess &&
+            cudaMemsetAsync(p, 0, 4, a.get()) == cudaSuccess && cudaEventRecord(fork_, a.get()) == cudaSuccess &&
+            cudaStreamWaitEvent(b.get(), fork_, 0) == cudaSuccess && cudaMemsetAsync(p, 0, 4, a.get()) == cudaSuccess)
             return;
         end();
         throw std::runtime_error{"no capture"};
@@ -230,15 +233,16 @@ class captured_pair {
     captured_pair& operator=(captured_pair const&) = delete;
     ~captured_pair() { end(); }
 
+    test_stream const a, b;
+
    private:
     void end() noexcept {
         cudaGraph_t graph = nullptr;
-        if (cudaStreamEndCapture(a_, &graph) == cudaSuccess) static_cast<void>(cudaGraphDestroy(graph));
+        if (cudaStreamEndCapture(a.get(), &graph) == cudaSuccess) static_cast<void>(cudaGraphDestroy(graph));
         static_cast<void>(cudaEventDestroy(fork_));
         static_cast<void>(cudaGetLastError());
     }
 
-    cudaStream_t a_;
     cudaEvent_t fork_ = nullptr;
 };
 
@@ -283,8 +287,7 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
     auto by_columns = make_poisoned(gpu, {3'000'000}), on_host = make_poisoned(ferry::cpu, {100});
     by_columns.shape = wide.shape, by_columns.strides = wide.strides;
     auto rows_on_host = large_host, rows_pinned = make_array(pinned, theirs.token(), {3'000'000});
-    auto large_rows = large;
-    rows_on_host.shape = rows_pinned.shape = large_rows.shape = wide.shape;
+    rows_on_host.shape = rows_pinned.shape = wide.shape;
     ferry::buffer<ferry::cuda::device_space> const shareable_memory{std::size_t{2} << 20};
     ferry::cuda::pool const shareable_pool{0, ferry::cuda::pool::sharing::posix_fd};
     ferry::buffer<ferry::cuda::pool_space> const of_shareable_pool{
@@ -330,9 +333,9 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
             ferry::to_dlpack(take(raw), {.device = other_gpu, .stream = elsewhere->token()}, back_end, theirs.token()));
         elsewhere->finish();
     };
-    auto const up_by_columns = [&](gpu_array const& from, bool packs) {
-        return [&, packs](DLManagedTensorVersioned*) {
-            ferry::cuda::copier copier{small_copier(packs)};
+    auto const up_by_columns = [&](gpu_array const& from) {
+        return [&](DLManagedTensorVersioned*) {
+            ferry::cuda::copier copier{small_copier(true)};
             ferry::copy(ferry::view_of(by_columns), ferry::view_of(from), copier, ours.token());
             CHECK(copier.slots().first == copier.slots().second);
         };
@@ -414,10 +417,20 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
         {"copy into a destination", nullptr,
          [&](auto*) { ferry::copy(ferry::view_of(on_host), ferry::view_of(source), s, theirs.token()); }},
         {"copy into a destination on the device", nullptr,
-         [&](auto*) { ferry::copy(ferry::view_of(by_columns), ferry::view_of(large_rows), s, theirs.token()); }},
-        {"copier: ordinary memory, unpacked", nullptr, up_by_columns(rows_on_host, true), false},
-        {"copier: pinned memory, unpacked", nullptr, up_by_columns(rows_pinned, true), false},
-        {"copier: ordinary memory into columns, by the host", nullptr, up_by_columns(rows_on_host, false), false},
+         [&](auto*) {
+             std::int64_t const shape[] = {50, 40}, turned[] = {1, 50};
+             ferry::copy({by_columns.first(), shape, turned, gpu}, ferry::tensor_view{large.first(), shape, {}, gpu}, s,
+                         theirs.token());
+         }},
+        {"copier: ordinary memory, unpacked", nullptr, up_by_columns(rows_on_host), false},
+        {"copier: pinned memory, unpacked", nullptr, up_by_columns(rows_pinned), false},
+        {"copier: ordinary memory into columns, by the host", nullptr,
+         [&](auto*) {
+             ferry::cuda::copier copier{small_copier()};
+             ferry::copy({by_columns.first(), tall.shape, tall.strides, gpu},
+                         ferry::tensor_view{large_host.first(), tall.shape}, copier, ours.token());
+         },
+         false},
         {"to_vector", nullptr,
          [&](auto*) {
              auto const got =
@@ -503,9 +516,9 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
         {"order", nullptr, [&](auto*) { ferry::cuda::order(theirs.token(), ours.token()); }},
         {"order, inside a capture", nullptr,
          [&](auto*) {
-             captured_pair const both{theirs, ours};
-             ferry::cuda::order(theirs.token(), ours.token());
-             ferry::cuda::order(ours.token(), theirs.token());
+             captured_pair const both{by_columns.first()};
+             ferry::cuda::order(both.a.token(), both.b.token());
+             ferry::cuda::order(both.b.token(), both.a.token());
          }},
         {"wait", nullptr, [&](auto*) { ferry::cuda::wait(theirs.token()); }},
         {"memory on a stream", nullptr, [&](auto*) { ferry::cuda::memory const m(gpu, 4096, ours.token()); }},
