@@ -30,6 +30,22 @@ TEST_CASE("cuda: an error that is not the end is cleared, and the next call work
     CHECK(is_iota(ferry::view_of(array)));
 }
 
+TEST_CASE("cuda capture: a thread whose mode could not be relaxed keeps its own") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    calls::fail_at(1, calls::failure::advice);
+    {
+        ferry::cuda::detail::beside_captures const quietly;
+    }
+    CHECK(calls::has_failed());
+    calls::fail_at(0);
+    auto mode = cudaStreamCaptureModeGlobal;
+    must(cudaThreadExchangeStreamCaptureMode(&mode));
+    CHECK(mode == cudaStreamCaptureModeGlobal);
+}
+
 namespace {
 
 /// Runs one test case of this program, which is skipped otherwise, in a process of its own. Its exit status; −1: a

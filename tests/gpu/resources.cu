@@ -10,6 +10,7 @@
 
 #include <cuda/memory_resource>
 #include <cuda/stream_ref>
+#include <thrust/mr/new.h>
 #include <thrust/system/cuda/memory_resource.h>
 
 #include <atomic>
@@ -61,7 +62,11 @@ class device_memory_resource {
     void deallocate(void* p, std::size_t n, stream_view s = stream_view{cudaStreamPerThread}) {
         do_deallocate(p, n, s);
     }
-    void* allocate(std::size_t n, std::size_t) { return do_allocate(n, cudaStreamPerThread); }
+    void* allocate(std::size_t n, std::size_t) {
+        void* const p = do_allocate(n, cudaStreamPerThread);
+        support::must(cudaStreamSynchronize(cudaStreamPerThread));  // for every stream
+        return p;
+    }
     void deallocate(void* p, std::size_t n, std::size_t) { do_deallocate(p, n, cudaStreamPerThread); }
     void* allocate_async(std::size_t n, std::size_t, stream_view s) { return do_allocate(n, s); }
     void* allocate_async(std::size_t n, stream_view s) { return do_allocate(n, s); }
@@ -211,6 +216,12 @@ TEST_CASE("cuda: Thrust's resources of every kind serve an exchange, and say whe
     serves_without_streams(anywhere, managed);
     thrust::system::cuda::universal_host_pinned_memory_resource locked;
     serves_without_streams(locked, pinned);
+    thrust::mr::new_delete_resource on_host;
+    test_stream const s;
+    auto const array = make_array(gpu, s.token(), {100});
+    auto const host =
+        ferry::to_host(array, ferry::allocating_from{ferry::resource_space{on_host}, ferry::cuda::system});
+    CHECK(is_iota_on_host(host.view()));
 }
 
 TEST_CASE("cuda R50: memory of RMM's resources, of any of their shapes, goes in the order of its stream") {
