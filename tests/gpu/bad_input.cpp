@@ -64,11 +64,10 @@ void refuses_all(BackEnd& b) {
     said(array.first(), no_such_gpu,
          [&](auto& p) { refused(errc::device, p, to_host(ferry::already_ready), {"device"}); });
     INFO("a GPU that there is not");
-    for (auto const on : {stream_token{}, s.token()})
-        said(host, ferry::cpu, [&](auto& p) {
-            refused(errc::device, p, exchange({.device = no_such_gpu, .stream = on}, {}),
-                    {"there is no such CUDA device in this process"});
-        });
+    said(host, ferry::cpu, [&](auto& p) {
+        refused(errc::device, p, exchange({.device = no_such_gpu}, {}),
+                {"there is no such CUDA device in this process"});
+    });
     INFO("memory of the host, and what is nobody's, under the name of a GPU");
     for (void* const p : {static_cast<void*>(host), reinterpret_cast<void*>(std::uintptr_t{0x7000'0000'1000})}) {
         said(p, gpu, [&](auto& q) { refused(errc::foreign_pointer, q, to_host(ferry::already_ready), wrong_place); });

@@ -42,8 +42,12 @@ struct cuda_world {
     BackEnd back_end{};
 
     explicit cuda_world(ferry::device = gpu) {
-        // What it pins, it pins now: CUDA may wait for the device then, which a gate would hold up.
+        // What it pins it pins now, and peers meet now: CUDA may wait for the device then, which a gate would hold up.
         static_cast<void>(ferry::to_host(make_array(gpu, ours, {4}), back_end));
+        if (!has_other_gpu()) return;
+        auto const there = ours_of(other_gpu);
+        auto const met = ferry::to_dlpack(make_array(gpu, ours, {4}), {.device = other_gpu, .stream = there}, back_end);
+        ferry::cuda::wait(there);
     }
     ~cuda_world() { CHECK(left_no_error()); }
 
