@@ -20,13 +20,13 @@
 #include <thread>
 #include <vector>
 
+using column_suite::every_format;
+using column_suite::number_texts;
+using column_suite::numbers;
 using ferry::column;
 using ferry::column_buffer;
 using ferry::device;
 using ferry::device_type;
-using column_suite::every_format;
-using column_suite::number_texts;
-using column_suite::numbers;
 using ferry::errc;
 using support::column_maker;
 using support::fails;

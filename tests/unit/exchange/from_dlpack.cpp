@@ -335,4 +335,3 @@ TEST_CASE("R68: whichever verb of the back end fails, an exporter's tensor is re
         CHECK(sim.live_bytes() == 16);
     }
 }
-
