@@ -56,10 +56,14 @@ class stream_resource_space {
         else return resource_->allocate(bytes, on_.get());
     }
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
-        if constexpr (detail::stream_first_resource<Resource>) resource_->deallocate(on_.get(), p, bytes, alignment);
-        else if constexpr (detail::async_resource<Resource>)
-            resource_->deallocate_async(p, bytes, alignment, on_.get());
-        else resource_->deallocate(p, bytes, on_.get());
+        try {
+            if constexpr (detail::stream_first_resource<Resource>)
+                resource_->deallocate(on_.get(), p, bytes, alignment);
+            else if constexpr (detail::async_resource<Resource>)
+                resource_->deallocate_async(p, bytes, alignment, on_.get());
+            else resource_->deallocate(p, bytes, on_.get());
+        } catch (...) {  // CUDA is gone, or the stream: nobody is left to be told (R66)
+        }
     }
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, device_id_}; }
 

@@ -80,10 +80,13 @@ class resource_space {
         else return resource_->allocate_sync(bytes, alignment);
     }
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
-        if constexpr (detail::plain_resource<Resource>) resource_->deallocate(p, bytes, alignment);
-        else if constexpr (detail::fancy_resource<Resource>)
-            resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);
-        else resource_->deallocate_sync(p, bytes, alignment);
+        try {
+            if constexpr (detail::plain_resource<Resource>) resource_->deallocate(p, bytes, alignment);
+            else if constexpr (detail::fancy_resource<Resource>)
+                resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);
+            else resource_->deallocate_sync(p, bytes, alignment);
+        } catch (...) {  // as Thrust's at the end of a program, when CUDA is gone: nobody is left to be told (R66)
+        }
     }
     [[nodiscard]] constexpr ferry::device device() const noexcept { return where_; }
 

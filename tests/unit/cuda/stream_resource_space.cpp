@@ -43,6 +43,15 @@ struct stream_last : counted {
     void deallocate(void* p, std::size_t n, stream_view s) noexcept { give(p, n, s); }
 };
 
+/// Takes its memory back, and throws: what Thrust's do at the end of a program.
+struct sour : counted {
+    void* allocate(std::size_t n, stream_view s) { return take(n, s); }
+    void deallocate(void* p, std::size_t n, stream_view s) {
+        give(p, n, s);
+        throw given;
+    }
+};
+
 template <class Resource>
 void is_a_space() {
     static_assert(cuda::stream_ordered_resource<Resource>);
@@ -67,6 +76,7 @@ TEST_CASE("stream-ordered resources of every shape are spaces, on the stream tha
     is_a_space<stream_first>();
     is_a_space<async_by_name>();
     is_a_space<stream_last>();
+    is_a_space<sour>();  // R66
     static_assert(!cuda::stream_ordered_resource<ferry::host_space>);
     static_assert(!cuda::stream_ordered_resource<counted>);
 }

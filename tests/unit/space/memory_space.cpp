@@ -80,6 +80,21 @@ struct of_two_names : counted {
     void deallocate(fancy_pointer, void*, std::size_t, std::size_t) {}
 };
 
+/// Takes its memory back, and throws: what Thrust's do at the end of a program.
+struct sour {
+    int taken = 0, given = 0;
+    std::size_t bytes = 0;
+    void* allocate(std::size_t n, std::size_t alignment) {
+        ++taken, bytes = n;
+        return ferry::host_space{}.allocate(n, alignment);
+    }
+    void deallocate(void* p, std::size_t n, std::size_t alignment) {
+        ++given;
+        ferry::host_space{}.deallocate(p, n, alignment);
+        throw given;
+    }
+};
+
 template <class Resource>
 void lends_and_takes_back() {
     static_assert(ferry::memory_resource_like<Resource>);
@@ -100,4 +115,8 @@ void lends_and_takes_back() {
 TEST_CASE("D9: resources with pointers of their own, and those whose plain allocate wants a stream, are spaces too") {
     lends_and_takes_back<of_fancy_pointers>();
     lends_and_takes_back<of_two_names>();
+}
+
+TEST_CASE("R66: what a resource throws when its memory comes back stops at the deleter") {
+    lends_and_takes_back<sour>();
 }
