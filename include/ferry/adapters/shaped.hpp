@@ -93,17 +93,24 @@ class shaped {
     int rank_ = 0;
 };
 
+namespace detail {
+
+template <class Owner>
+struct readiness_of_shaped {};
+template <class Owner>
+    requires requires(Owner const& a) { shaped_traits<Owner>::ready_on(a); }
+struct readiness_of_shaped<Owner> {
+    static stream_token ready_on(shaped<Owner> const& a) { return shaped_traits<Owner>::ready_on(a.get()); }
+};
+
+}  // namespace detail
+
 /// A second handle, where the library's copies are handles.
 template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> {
+struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
-    static stream_token ready_on(shaped<Owner> const& a)
-        requires requires { shaped_traits<Owner>::ready_on(a.get()); }
-    {
-        return shaped_traits<Owner>::ready_on(a.get());
-    }
 };
 
 /// And both ways, where the library can keep a foreign owner.

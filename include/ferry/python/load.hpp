@@ -99,19 +99,22 @@ template <class Options>
         return import();
     } else {
         may_copy = may_copy && Options::copy != copy_policy::never;
-        auto const needs_copy = [&](device place) {
-            return Options::moves && !ferry::detail::is_reachable_as(place, Options::where);
-        };
-        auto const copy_from = [&](device place) {
-            if (!may_copy) return refuse([&] { return elsewhere(place, Options::where); });
-            out.reset();
-            wish.device = Options::where;
-            return import();
-        };
-        if constexpr (Options::moves)
-            if (auto const given = peek(x); given && needs_copy(given->device())) return copy_from(given->device());
-        import();
-        if (auto const place = out->device(); needs_copy(place)) return copy_from(place);
+        if constexpr (Options::moves) {
+            auto const is_elsewhere = [](device place) {
+                return !ferry::detail::is_reachable_as(place, Options::where);
+            };
+            auto const copy_from = [&](device place) {
+                if (!may_copy) return refuse([&] { return elsewhere(place, Options::where); });
+                out.reset();
+                wish.device = Options::where;
+                return import();
+            };
+            if (auto const given = peek(x); given && is_elsewhere(given->device())) return copy_from(given->device());
+            import();
+            if (auto const place = out->device(); is_elsewhere(place)) return copy_from(place);
+        } else {
+            import();
+        }
         if (!may_copy && out->is_copied() && PyCapsule_CheckExact(x) == 0)
             return refuse([] { return message{"its producer copied, and a copy is not wanted here"}; });
         return true;
@@ -135,7 +138,7 @@ class loader {
             } else {
                 request wish{.copy =
                                  may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
-                if (Options::moves) wish.device = Options::where;
+                if constexpr (Options::moves) wish.device = Options::where;
                 value.emplace(from_python<T>(x, wish, b));
             }
             return value.has_value();
