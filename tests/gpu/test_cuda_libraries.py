@@ -62,7 +62,9 @@ def test_imports(library, layout, how):
     expected = LAYOUTS[layout](np.asarray(VALUES, "float32")).tolist()
     t = mt.from_dlpack(x, **how)
     moved = bool(how.get("copy")) or "device" in how
-    assert t.tolist() == expected and t.shape == tuple(x.shape) and t.copied == moved
+    # JAX makes the copy for the host itself, and hands out the legacy struct, which has no flag for that (R12).
+    flagged = moved and (library.name, how.get("device")) != ("jax", "cpu")
+    assert t.tolist() == expected and t.shape == tuple(x.shape) and t.copied == flagged
     assert t.device[0] == {"cpu": 1, "cuda_host": 3, "cuda_managed": 13}.get(how.get("device"), 2)
     if t.size:
         assert (t.data_ptr != library.pointer(x)) == moved

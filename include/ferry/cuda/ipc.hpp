@@ -303,8 +303,7 @@ class shareable {
                     errc::permission, "ferry::ipc::attach",
                     message{
                         "memory of a pool needs the pool's descriptor, which travels over a socket beside this text"});
-            return pools_.open(detail::key_of_pool_memory(m, where),
-                               [&] { return imported_memory{imported_pool{how.file, where}, handle}; });
+            return pools_.open([&] { return imported_memory{imported_pool{how.file, where}, handle}; });
         }();
         void const* const base = detail::of_mapping(mapping, [](auto const& open) { return open.data(); });
         // What the driver does not know the size of is believed of a pool alone.

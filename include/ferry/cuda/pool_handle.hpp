@@ -10,15 +10,12 @@
 #include <ferry/cuda/ipc_memory.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/stream.hpp>
-#include <ferry/ipc/names.hpp>
-#include <ferry/wire/descriptor.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <source_location>
-#include <string>  // a key
 #include <utility>
 
 #include <unistd.h>
@@ -128,6 +125,11 @@ class imported_memory {
     }
 
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
+    /// Whether both are one memory: imported again it has the same address, whatever the handle and the device were,
+    /// and the first free unmaps it for all.
+    [[nodiscard]] bool is_same(imported_memory const& other) const noexcept { return p_ == other.p_; }
+    /// Gives it up without a free: another object has it.
+    void leave() noexcept { p_ = nullptr; }
     /// Where the driver says that it is: the exporter decides. The device that it was opened for has access to it.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
@@ -139,19 +141,8 @@ class imported_memory {
 
 namespace detail {
 
-/// Imported twice, memory of a pool would be unmapped for all by the first free: all mappings of one back end share it.
+/// All mappings of one back end share what they import.
 using pool_memories = opened_once<imported_memory>;
-
-/// Which memory it is, and where it is open. Ids are the exporter's, whom the control segment's name names; several
-/// allocations in one block of its pool may have one id, and differ by their handles.
-[[nodiscard]] inline std::string key_of_pool_memory(wire::memory const& m, std::int32_t device_id) {
-    std::string key = std::to_string(device_id);
-    if (auto const name = ipc::parse_segment_name(m.name))
-        key += ':' + std::to_string(name->pid) + ':' + std::to_string(name->start_time) + ':' +
-               std::to_string(name->pid_namespace);
-    key += ':' + std::to_string(m.id) + ':';
-    return key.append(reinterpret_cast<char const*>(m.handle.data()), m.handle.size());
-}
 
 }  // namespace detail
 

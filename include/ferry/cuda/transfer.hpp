@@ -3,6 +3,7 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/pieces.hpp>
@@ -93,18 +94,26 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
                          cudaStream_t s) {
     bool const dst_far = to.type == device_type::cuda, src_far = from.type == device_type::cuda;
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
+    std::int32_t const other = to.id == where ? from.id : to.id;
+    std::optional<stream> beside;
+    // The runtime looks at the current device to judge an address, whatever the stream.
+    auto const device_of_stream = [&](cudaStream_t on) { return beside && on == beside->get() ? other : where; };
     auto const copy_now = [&](void* d, void const* from_here, std::int64_t n, cudaStream_t on) {
+        device_guard const current{device_of_stream(on)};
         check(cudaMemcpyAsync(d, from_here, size(n), cudaMemcpyDefault, on), "cudaMemcpyAsync");
+    };
+    auto const copy_all = [&](loop_nest const& nest, void* d, void const* from_here, cudaStream_t on) {
+        device_guard const current{device_of_stream(on)};
+        copy_pieces(nest, p.unit, d, from_here, {}, on);
     };
     auto const wait_for = [](cudaStream_t on) {
         beside_captures const quietly;
         check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
     };
-    std::optional<stream> beside;
     cudaStream_t dst_on = s, src_on = s;
     if (dst_far && src_far && to.id != from.id) {
         wait_for(s);
-        (to.id == where ? src_on : dst_on) = beside.emplace(to.id == where ? from.id : to.id).get();
+        (to.id == where ? src_on : dst_on) = beside.emplace(other).get();
     }
     auto const finish = [&] {
         wait_for(src_on);
@@ -127,7 +136,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     drain from_src{src_on}, to_dst{dst_on};  // before they go
     void* near = dst;
     if (src_far && !whole) {
-        copy_pieces(gathered, p.unit, near_src.data(), src, {}, src_on);
+        copy_all(gathered, near_src.data(), src, src_on);
         src = near_src.data();
     } else if (src_far) {
         copy_now(near_src.data(), static_cast<std::byte const*>(src) + src_reach.begin, src_bytes, src_on);
@@ -150,7 +159,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
             loop_nest scatter = back;
             scatter.src_offset = 0;
             for (int i = 0; i < p.rank; ++i) scatter.src_strides[i] = p.dst_strides[i];
-            copy_pieces(scatter, p.unit, dst, near_dst.data(), {}, dst_on);
+            copy_all(scatter, dst, near_dst.data(), dst_on);
         }
         wait_for(dst_on);  // it reads what dies here
     }

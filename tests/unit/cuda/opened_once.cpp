@@ -5,28 +5,31 @@
 #include <atomic>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
 
 /// As memory of a pool: one mapping for the process, which whoever closes it takes from all.
 struct mapping {
-    static inline std::atomic<int> open{0}, opened{0}, wrong{0};
+    static inline std::atomic<int> open[2]{}, opened{0}, wrong{0};
 
-    mapping() {
-        if (open.exchange(1) != 0) ++wrong;
+    explicit mapping(int n) : number{n} {
+        open[n] = 1;
         ++opened;
     }
-    mapping(mapping&& other) noexcept { other.is_mine = false; }
+    mapping(mapping&& other) noexcept : number{other.number}, is_mine{std::exchange(other.is_mine, false)} {}
     mapping& operator=(mapping&&) = delete;
     ~mapping() {
-        if (is_mine && open.exchange(0) != 1) ++wrong;
+        if (is_mine && open[number].exchange(0) != 1) ++wrong;
     }
-    [[nodiscard]] bool is_there() const { return open == 1; }
+    [[nodiscard]] bool is_there() const { return open[number] == 1; }
+    [[nodiscard]] bool is_same(mapping const& other) const { return number == other.number; }
+    void leave() noexcept { is_mine = false; }
 
    private:
+    int number;
     bool is_mine = true;
 };
 
@@ -35,14 +38,14 @@ using ferry::cuda::detail::opened_once;
 }  // namespace
 
 TEST_CASE("what is open once stays open until its last use is gone, whoever opened it") {
-    mapping::opened = 0;
     std::optional<opened_once<mapping>> all{std::in_place};
-    auto const make = [] { return mapping{}; };
-    std::optional one{all->open("memory", make)};
-    std::optional two{all->open("memory", make)};
+    auto const make = [] { return mapping{0}; };
+    std::optional one{all->open(make)};
+    std::optional two{all->open(make)};
+    auto const other = all->open([] { return mapping{1}; });
+    CHECK(mapping::opened == 3);  // nothing tells before
     auto moved = std::move(*one);
     one.reset();
-    CHECK(mapping::opened == 1);
     two.reset();
     CHECK(moved->is_there());
     all.reset();
@@ -50,15 +53,16 @@ TEST_CASE("what is open once stays open until its last use is gone, whoever open
     {
         auto const last = std::move(moved);
     }
-    CHECK(mapping::open == 0);
+    CHECK(mapping::open[0] == 0);
+    CHECK(other->is_there());
     CHECK(mapping::wrong == 0);
 }
 
 TEST_CASE("what could not be opened is nobody's, and is tried again") {
     opened_once<mapping> all;
-    CHECK_THROWS_AS(static_cast<void>(all.open("memory", []() -> mapping { throw std::runtime_error{"closed"}; })),
+    CHECK_THROWS_AS(static_cast<void>(all.open([]() -> mapping { throw std::runtime_error{"closed"}; })),
                     std::runtime_error);
-    auto const now = all.open("memory", [] { return mapping{}; });
+    auto const now = all.open([] { return mapping{0}; });
     CHECK(now->is_there());
 }
 
@@ -69,12 +73,12 @@ TEST_CASE("nobody opens it while somebody closes it") {
     for (int t = 0; t < 4; ++t)
         threads.emplace_back([&] {
             for (int i = 0; i < 5000; ++i) {
-                auto const use = all.open("memory", [] { return mapping{}; });
+                auto const use = all.open([] { return mapping{0}; });
                 if (!use->is_there()) ++gone;
             }
         });
     for (auto& t : threads) t.join();
     CHECK(gone == 0);
     CHECK(mapping::wrong == 0);
-    CHECK(mapping::open == 0);
+    CHECK(mapping::open[0] == 0);
 }

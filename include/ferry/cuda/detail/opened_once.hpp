@@ -7,17 +7,16 @@
 #include <list>
 #include <memory>  // uses outlive who opened
 #include <mutex>   // and end on any thread
-#include <string>
 #include <utility>
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Things by a key: the first use opens one, the last one closes it, and nobody opens it again while it closes.
+/// Things of which a process has one, however often they are opened: the last use closes it, and nobody opens it again
+/// while it closes. `a.is_same(b)` tells whether two are the same thing; `a.leave()` gives one up without closing it.
 /// Thread-safe; what is open may outlive it.
 template <class Opened>
 class opened_once {
     struct entry {
-        std::string key;
         Opened opened;
         std::size_t users;
     };
@@ -49,16 +48,18 @@ class opened_once {
         typename std::list<entry>::iterator at_;
     };
 
-    /// `make()` opens what nobody has open. \throws  what it throws;  std::bad_alloc
+    /// `make()` opens it, again perhaps. \throws  what it throws;  std::bad_alloc
     template <class Make>
-    [[nodiscard]] use open(std::string key, Make make) {
+    [[nodiscard]] use open(Make make) {
         std::lock_guard const lock{state_->mutex};
+        Opened made = make();
         for (auto at = state_->entries.begin(); at != state_->entries.end(); ++at)
-            if (at->key == key) {
+            if (at->opened.is_same(made)) {
+                made.leave();
                 ++at->users;
                 return use{state_, at};
             }
-        state_->entries.push_front({std::move(key), make(), 1});
+        state_->entries.push_front({std::move(made), 1});
         return use{state_, state_->entries.begin()};
     }
 
