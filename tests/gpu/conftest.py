@@ -15,6 +15,10 @@ import minitensor as mt
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: needs the GPUs to itself, under their usual numbers")
+
+
 def pytest_report_header():
     if not mt.cuda_available():
         return "NO CUDA DEVICE: all of tests/gpu is skipped, nothing here has been tested"

@@ -108,6 +108,7 @@ def test_a_killed_exporter_is_an_error_for_the_next_and_what_was_attached_can_be
         mt.ipc_attach(descriptor)
 
 
+@pytest.mark.alone
 def test_many_rounds_leave_no_file_no_mapping_no_memory_and_no_thread():
     """What is taken of the device is everybody's: nothing else may use it meanwhile."""
     rounds = int(os.environ.get("FERRY_IPC_ROUNDS", "100000"))
@@ -137,6 +138,7 @@ def test_other_devices_are_refused_or_used():
             assert elsewhere(code, shared.descriptor.hex()) == "(2, 1) [0, 1, 2, 3, 4]"
 
 
+@pytest.mark.alone
 def test_a_gpu_is_found_by_its_uuid_where_it_has_another_number():
     if mt.device_count() < 2 or "CUDA_VISIBLE_DEVICES" in os.environ:
         pytest.skip("needs two GPUs under their usual numbers")
