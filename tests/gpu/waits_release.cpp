@@ -237,12 +237,12 @@ TEST_CASE("reaper R50: keeps a tensor while its stream is closed, and waits for 
 
 TEST_CASE("cuda: temporary memory is there for its stream, and free behind the work that uses it") {
     test_stream const s;
-    is_given_back_behind(s.get(), [&](cuda::pool const&, auto work) {
-        cuda::detail::temporary const t{0, many * sizeof(float), s.get()};
+    is_given_back_behind(s.get(), [&](cuda::pool const& pool, auto work) {
+        cuda::detail::temporary const t{pool, many * sizeof(float), s.get()};
         work(t.data());
     });
-    is_given_out_for_its_stream([](cuda::pool const&, test_stream const& on) {
-        return std::make_unique<cuda::detail::temporary const>(0, many * sizeof(float), on.get());
+    is_given_out_for_its_stream([](cuda::pool const& pool, test_stream const& on) {
+        return std::make_unique<cuda::detail::temporary const>(pool, many * sizeof(float), on.get());
     });
 }
 

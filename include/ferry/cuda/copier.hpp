@@ -18,6 +18,7 @@
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/pieces.hpp>
+#include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/slab_line.hpp>
 #include <ferry/cuda/small_buffers.hpp>
 #include <ferry/cuda/stream.hpp>
@@ -52,7 +53,8 @@ struct copier_options {
     pack_function pack = nullptr;   ///< kernels for strided copies, where the program has them
     std::size_t most_small = std::size_t{4}
                              << 20;  ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
-    std::size_t slab_bytes = detail::slab;  ///< of a strided copy that the device rearranges at once, twice
+    std::size_t slab_bytes = detail::slab;  ///< of a strided copy that the device rearranges at once, twice; as much
+                                            ///< device memory stays for the next one
 };
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and
@@ -267,11 +269,11 @@ class copier {
             rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
         };
         if (cut.count == 1) {
-            detail::temporary const compact{t.device_id, cut.size(0), t.stream};
+            detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
             pack(0, compact.data());
             return carry(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
         }
-        detail::slab_line line{t.device_id, cut.size(0), t.stream};
+        detail::slab_line line{scratch(t.device_id), cut.size(0), t.stream};
         if (t.to.type == device_type::cpu)
             return line.down_by_lanes(team_, cut.count, pack,
                                       [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
@@ -291,11 +293,11 @@ class copier {
         };
         t.is_dirty = true;  // the memory is there for work on the stream only
         if (cut.count == 1) {
-            detail::temporary const compact{t.device_id, cut.size(0), t.stream};
+            detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
             carry(compact.data(), here, src + cut.begin(0), t.from, cut.size(0), t);
             return unpack(0, compact.data());
         }
-        detail::slab_line line{t.device_id, cut.size(0), t.stream};
+        detail::slab_line line{scratch(t.device_id), cut.size(0), t.stream};
         if (t.from.type == device_type::cpu)
             return line.up_by_lanes(
                 team_, cut.count,
@@ -346,6 +348,14 @@ class copier {
             if (id == device_id) return s.get();
         return streams_.emplace_back(device_id, stream{device_id}).second.get();
     }
+    /// What is rearranged lies there meanwhile. The default pool would give its memory back at each wait, and to get it
+    /// again costs more than a small copy.
+    [[nodiscard]] pool const& scratch(std::int32_t device_id) {
+        std::lock_guard const lock{mutex_};
+        for (auto const& p : scratch_)
+            if (p.device_id() == device_id) return p;
+        return scratch_.emplace_back(device_id, pool::sharing::none, 2 * static_cast<std::uint64_t>(slab_bytes_));
+    }
 
     pack_function pack_;
     int lanes_;
@@ -353,6 +363,7 @@ class copier {
     std::int64_t slab_bytes_;
     std::mutex mutex_;
     std::list<std::pair<std::int32_t, stream>> streams_;
+    std::list<pool> scratch_;
     detail::fresh_notes fresh_;
     detail::lane_team team_;
     pinned_pool pinned_;

@@ -16,14 +16,17 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A pool of its own: memory stays with it between uses. Exportable pools can be shared with other processes. Owned by
-/// the handles to it, spaces and memory included. Thread-safe.
+/// A pool of its own: memory stays with it between uses, as much as it is told. Exportable pools can be shared with
+/// other processes. Owned by the handles to it, spaces and memory included. Thread-safe.
 class pool {
    public:
     enum class sharing : std::uint8_t { none, posix_fd };
 
+    /// `most_kept`: bytes that may stay with it, unused, when the host waits for the device; the rest goes back.
     /// \throws error  errc::device, driver, no_driver
-    explicit pool(std::int32_t device_id = 0, sharing how = sharing::none) : device_id_{device_id} {
+    explicit pool(std::int32_t device_id = 0, sharing how = sharing::none,
+                  std::uint64_t most_kept = std::numeric_limits<std::uint64_t>::max())
+        : device_id_{device_id} {
         cudaMemPoolProps props{};
         props.allocType = cudaMemAllocationTypePinned;
         props.handleTypes = how == sharing::posix_fd ? cudaMemHandleTypePosixFileDescriptor : cudaMemHandleTypeNone;
@@ -33,8 +36,7 @@ class pool {
         check(cudaMemPoolCreate(&made, &props), "cudaMemPoolCreate");
         handle_ = {made, [](cudaMemPool_t p) { detail::ignore(cudaMemPoolDestroy(p)); }};
         // Until the pool dies, not until the next synchronisation.
-        auto keep = std::numeric_limits<std::uint64_t>::max();
-        check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+        check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &most_kept), "cudaMemPoolSetAttribute");
     }
     /// The device's default pool, which nobody owns.
     [[nodiscard]] static pool default_of(std::int32_t device_id) {

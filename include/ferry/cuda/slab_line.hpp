@@ -5,6 +5,7 @@
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/lanes.hpp>
+#include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/staged.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/temporary.hpp>
@@ -24,8 +25,8 @@ namespace ferry::inline v0::cuda::detail {
 /// what that waits for: when a call throws, nothing of it travels any more once the object is gone.
 class slab_line {
    public:
-    slab_line(std::int32_t device_id, std::size_t slab_bytes, cudaStream_t on)
-        : on_{on}, first_{device_id, slab_bytes, on}, second_{device_id, slab_bytes, on}, road_{device_id} {}
+    slab_line(pool const& from, std::size_t slab_bytes, cudaStream_t on)
+        : on_{on}, first_{from, slab_bytes, on}, second_{from, slab_bytes, on}, road_{from.device_id()} {}
     slab_line(slab_line const&) = delete;
     slab_line& operator=(slab_line const&) = delete;
     ~slab_line() {

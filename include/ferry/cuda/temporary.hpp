@@ -2,23 +2,20 @@
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
-#include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/pool.hpp>
 
 #include <cstddef>
-#include <cstdint>
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Memory of the current device, there for work queued on a stream from now, and given back after what is queued there
-/// by the end of the scope. Never blocks.
+/// Memory of a pool of the current device, there for work queued on a stream from now, and given back after what is
+/// queued there by the end of the scope. Never blocks.
 class temporary {
    public:
-    /// From the current pool of device `id`, which is the current one. \throws error  errc::out_of_memory
-    temporary(std::int32_t id, std::size_t bytes, cudaStream_t s) : stream_{s} {
-        cudaMemPool_t from = nullptr;
-        check_device(cudaDeviceGetMemPool(&from, id), "cudaDeviceGetMemPool");
-        check(cudaMallocFromPoolAsync(&p_, bytes, from, s), "cudaMallocFromPoolAsync");
+    /// \throws error  errc::out_of_memory
+    temporary(pool const& from, std::size_t bytes, cudaStream_t s) : stream_{s} {
+        check(cudaMallocFromPoolAsync(&p_, bytes, from.get(), s), "cudaMallocFromPoolAsync");
     }
     temporary(temporary const&) = delete;
     temporary& operator=(temporary const&) = delete;
