@@ -2,6 +2,7 @@
 #include "lifetime.hpp"
 
 #include <support/allocation_failure.hpp>
+#include <support/ipc.hpp>
 
 #include <atomic>
 #include <optional>
@@ -442,6 +443,20 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     std::uint64_t acknowledged = 0;
     for (auto const& e : s.poll(milliseconds{0})) acknowledged += e.kind == event::what::acknowledged;
     CHECK(acknowledged == rounds - 1);  // the last one ended with its reader
+    CHECK(s.close());
+}
+
+TEST_CASE_FIXTURE(a_server, "IPC: a publication that is refused keeps no file open, and leaves the buffer as it was") {
+    auto const open = support::open_files();
+    int const fd = frame.fd.get();
+    std::byte const text[8] = {};
+    for (std::uint64_t buffer = 2; buffer < 20; ++buffer)
+        CHECK(code_of([&] { s.publish("", buffer, text, std::span{&fd, 1}); }) == errc::argument);
+    CHECK(support::open_files() == open);
+    publish(s, 2, frame);
+    s.withdraw("frame");
+    CHECK(code_of([&] { s.publish("", 2, text); }) == errc::argument);
+    publish(s, 2, frame);  // with its file
     CHECK(s.close());
 }
 

@@ -114,7 +114,7 @@ class sim_event {
 };
 
 /// What a back end may get wrong, so that a test can show that it would notice.
-enum class sim_fault { none, marks_last_stream_alone, closes_while_used };
+enum class sim_fault { none, marks_last_stream_alone, closes_while_used, is_captured };
 
 /// The back end of a simulated device that shares its memory. Borrows the system.
 class sim_shareable {
@@ -179,6 +179,8 @@ class sim_shareable {
         }
         [[nodiscard]] bool record_done(ferry::stream_token on, ferry::ipc::event_handle& out) {
             if (!on.names_stream()) return false;
+            if (fault_ == sim_fault::is_captured)
+                throw ferry::error{ferry::errc::capturing, "sim", ferry::message{"the stream is being captured"}};
             if (done_ == nullptr) {
                 joined_ = sim_->make_stream(device().type);
                 done_ = std::make_shared<sim_event>();

@@ -38,7 +38,8 @@ struct sharing_options {
     bool isolate = false;
     /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
     /// description, over a socket. Otherwise such memory is copied, and always that of pools without a file descriptor
-    /// (fabric handles alone).
+    /// (fabric handles alone). A process that attaches such memory does so through one `shareable`: CUDA has one
+    /// mapping of it for all, which would end when the first of two closed it.
     bool pools = false;
     /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
     /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host

@@ -23,7 +23,8 @@ struct attach_options {
     ipc::session* session = nullptr;
     /// Where the data will be used: it waits for the exporter's work, and the exporter can wait for what is queued on
     /// it when the tensor is dropped. Without one the host waits, and nothing may be pending when the tensor is
-    /// dropped.
+    /// dropped. A tensor that is dropped while its stream is captured counts as read until this process ends: nobody
+    /// can be told when its work is done.
     stream_token stream{};
     /// Where to open memory of a device; nothing: on the one that it is on. Memory of a CUDA pool stays where it is,
     /// and the device named here can use it.

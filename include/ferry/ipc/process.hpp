@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -70,7 +71,8 @@ struct process_stat {
 [[nodiscard]] inline bool has_ended(std::uint32_t pid, std::uint64_t start_time) noexcept {
     char path[32], text[1024];
     if (pid == 0 || !detail::stat_path(pid, path)) return true;
-    if (detail::read_small(path, text) < 0) return errno == ENOENT || errno == ESRCH;
+    if (detail::read_small(path, text) < 0)  // which the mount option hidepid hides, too
+        return (errno == ENOENT || errno == ESRCH) && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     detail::process_stat found;
     if (!detail::parse_stat(text, found)) return false;
     return found.start_time != start_time || ((found.state == 'Z' || found.state == 'X') && found.threads <= 1);

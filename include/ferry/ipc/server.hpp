@@ -82,17 +82,25 @@ class server {
         // close.
         auto const known = fds_.find(buffer);
         bool const kept = known != fds_.end() && known->second.size() == fds.size() && machine_.is_held(buffer);
-        if (!kept && !machine_.is_published(buffer) && !machine_.is_read(buffer)) {
-            std::vector<unique_fd> own;
-            own.reserve(fds.size());
+        bool const is_changed = !kept && !machine_.is_published(buffer) && !machine_.is_read(buffer);
+        std::vector<unique_fd> other;
+        if (is_changed) {
+            other.reserve(fds.size());
             for (int const fd : fds) {
-                own.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-                if (!own.back()) fail_system(api, "duplicating a file descriptor");
+                other.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+                if (!other.back()) fail_system(api, "duplicating a file descriptor");
             }
-            fds_.insert_or_assign(buffer, std::move(own));
+            fds_[buffer].swap(other);
         }
-        auto const generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
-                                                 static_cast<std::uint8_t>(fds.size()), now());
+        std::uint64_t generation = 0;
+        try {
+            generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
+                                          static_cast<std::uint8_t>(fds.size()), now());
+        } catch (...) {  // as it was
+            if (is_changed && known == fds_.end()) fds_.erase(buffer);
+            else if (is_changed) fds_[buffer].swap(other);
+            throw;
+        }
         carry_out();
         return generation;
     }

@@ -268,6 +268,30 @@ TEST_CASE("memory is in use until the work that was queued on it has run; closin
     CHECK_FALSE(memory_stays_while_it_is_used(sim_fault::closes_while_used));
 }
 
+TEST_CASE("work that cannot be marked, since its stream is captured, keeps the memory until its process ends") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu};
+        sim_shareable b{sim, sim_fault::is_captured};
+        session own;
+        auto a = attach(parent.receive(), {.session = &own, .stream = sim.make_stream(device_type::cuda)}, b);
+        a = {};
+        parent.tell('d');
+        parent.hear('e');
+        return 0;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+    child.talk().send(s.descriptor());
+    child.talk().hear('d');
+    CHECK(s.readers() == 1);
+    CHECK_FALSE(s.wait_for_readers(std::chrono::milliseconds{5}, stream));
+    child.talk().tell('e');
+    CHECK(child.finish() == 0);
+    CHECK(s.wait_for_readers(std::chrono::seconds{5}, stream));
+}
+
 TEST_CASE("default streams are those of the device that the memory is on, on both sides") {
     auto const default_stream = stream_token::cuda_legacy_default(), there = default_stream.on_device(other_gpu);
     importer child{[=](line const& parent) {

@@ -33,7 +33,7 @@ class attachment {
     ~attachment() {
         if (session_ == nullptr) return;
         if (mapping_->pid == ::getpid()) {
-            announce_done();
+            if (!announce_done()) return;  // it stays read, and mapped, until this process ends
             mapping_->control().drop_reader(mapping_->place);
         }
         session_->imports().release(mapping_);
@@ -42,16 +42,20 @@ class attachment {
     [[nodiscard]] stream_token stream() const noexcept { return on_; }
 
    private:
-    /// Before the reader is counted off: who sees none sees the event.
-    void announce_done() noexcept {
-        if (mapping_->foreign == nullptr || !on_.names_stream()) return;
+    /// Before the reader is counted off: who sees none sees the event. False: there is work of which nobody can say
+    /// when it is done.
+    [[nodiscard]] bool announce_done() noexcept {
+        if (mapping_->foreign == nullptr || !on_.names_stream()) return true;
         try {
             std::lock_guard const lock{mapping_->recording};
             event_handle done;
             auto const on = on_.on_device(mapping_->foreign->device());  // every device has default streams of its own
             if (mapping_->foreign->record_done(on, done)) mapping_->control().announce(mapping_->place, done);
+        } catch (error const& e) {
+            return e.code() != errc::capturing;
         } catch (...) {  // a device that is lost runs nothing any more
         }
+        return true;
     }
 
     std::shared_ptr<session_state> session_;  // null when moved from
