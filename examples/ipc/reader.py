@@ -33,7 +33,10 @@ def main(add):
     elif memory["kind"] == "cuda_legacy":
         cuda = ctypes.CDLL("libcudart.so.13")
         handle = type("handle", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_ubyte * 64)]})
-        base = ctypes.c_void_p()
+        base, event = ctypes.c_void_p(), ctypes.c_void_p()
+        if memory.get("ready"):  # what was queued before the share has to run first
+            check(cuda.cudaIpcOpenEventHandle(ctypes.byref(event), handle.from_buffer_copy(bytes.fromhex(memory["ready"]))))
+            check(cuda.cudaEventSynchronize(event))
         # The handle names the whole allocation: the offset says where the shared range begins.
         check(cuda.cudaIpcOpenMemHandle(ctypes.byref(base), handle.from_buffer_copy(bytes.fromhex(memory["handle"])), 1))
         data = np.empty(length, np.uint8)
@@ -41,8 +44,7 @@ def main(add):
         check(cuda.cudaMemcpy(data.ctypes.data_as(ctypes.c_void_p), there, ctypes.c_size_t(length), 2))
     else:
         raise ValueError(f"{memory['kind']} memory does not travel as text")
-    kind, bits = CODES[tensor["dtype"]["code"]], tensor["dtype"]["bits"]
-    dtype = np.dtype(f"{kind}{bits // 8}")
+    dtype = np.dtype(f"{CODES[tensor['dtype']['code']]}{tensor['dtype']['bits'] // 8}")
     strides = tensor.get("strides")  # in elements; none: compact
     steps = None if strides is None else [int(s) * dtype.itemsize for s in strides]
     view = np.ndarray([int(n) for n in tensor["shape"]], dtype, data, int(tensor["byte_offset"]), steps)
