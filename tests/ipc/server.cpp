@@ -1,6 +1,8 @@
 // The lifetime protocol between real processes: frames, deaths and stops on either side, and how it ends.
 #include "lifetime.hpp"
 
+#include <ferry/wire/binary.hpp>
+
 #include <support/allocation_failure.hpp>
 #include <support/ipc.hpp>
 
@@ -121,6 +123,34 @@ TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it m
     CHECK(s.held().empty());
     MESSAGE(frames, " frames, read ", s.counts().grants, " times");
     CHECK(s.counts().grants > frames / 20);
+}
+
+TEST_CASE("IPC: a tensor without a name comes with its file, and nothing is left of it when its exporter is killed") {
+    place here;
+    process exporter{[&](talk with) {
+        ferry::ipc::session own{{.segments = ferry::ipc::segment_kind::anonymous}};
+        auto const s = ferry::ipc::share(support::tensor({1000}), {.session = &own});
+        int const file = s.file();
+        server serving{here.path()};
+        serving.publish("numbers", 1, ferry::wire::to_bytes(s.descriptor()), {&file, 1});
+        with.say('p');
+        for (;;) serving.poll(milliseconds{10});
+        return 0;
+    }};
+    REQUIRE(exporter.hear() == 'p');
+    client c{here.path()};
+    auto const g = c.attach("numbers", {.patience = milliseconds{10'000}});
+    REQUIRE(g);
+    REQUIRE(g->fds.size() == 1);
+    auto const d = ferry::wire::from_bytes(g->descriptor);
+    int const file = g->fds[0].get();
+    auto const a = ferry::ipc::attach(d, {.files = {&file, 1}});
+    CHECK(support::values(a)[999] == 999);
+    exporter.kill(SIGKILL);
+    CHECK(exporter.wait() == -SIGKILL);
+    CHECK(support::segments(exporter.pid()).empty());
+    CHECK(support::values(a)[999] == 999);
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(ferry::ipc::attach(d, {.files = {&file, 1}})); });
 }
 
 TEST_CASE("IPC: an importer killed at any step gives everything back, and the next one is served") {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -238,6 +239,7 @@ class sim_shareable {
         return m.kind == ferry::wire::memory_kind::cuda_legacy;
     }
     [[nodiscard]] opened open_memory(ferry::wire::memory const& m, ferry::ipc::opening const& how) const {
+        if (before_open) before_open();
         auto const handle = sim_handle::from(m.handle.data());
         int const file = handle.open();
         if (file < 0)
@@ -254,6 +256,8 @@ class sim_shareable {
     /// Memory that begins here has no handle.
     void const* pooled = nullptr;
     mutable int opens_made = 0;
+    /// Called by each open, which may fail.
+    std::function<void()> before_open{};
 
    private:
     sim_system* sim_;

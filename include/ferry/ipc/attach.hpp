@@ -29,7 +29,8 @@ struct attach_options {
     /// Where to open memory of a device; nothing: on the one that it is on. Memory of a CUDA pool stays where it is,
     /// and the device named here can use it.
     std::optional<ferry::device> device{};
-    /// Open files that came beside the descriptor, one for each of its memories, -1 where none is needed. Borrowed.
+    /// Open files that came beside the descriptor, one for each of its memories, -1 where none is needed: of a CUDA
+    /// pool its descriptor, of an anonymous segment `shared::file`. Borrowed.
     std::span<int const> files{};
 };
 
@@ -38,15 +39,16 @@ struct attach_options {
 ///
 /// Every bound of the descriptor is checked against the memory that is really there: it may come from anywhere. (What
 /// the driver does not tell an importer of memory of a CUDA pool, its size above all, is the exporter's word.) But its
-/// exporter is trusted to leave the memory as large as it is: only processes of this user can be one. Read-only tensors
-/// of the host are mapped so that writing faults. What this process shared by the same session is an alias that keeps
-/// the exporter's memory. Does not block, but for the wait of `attach_options::stream`, and to unmap memory of a device
-/// that nobody can attach any more, while work queued here still uses it. Dropping the last tensor of such memory waits
-/// likewise.
+/// exporter is trusted to leave the memory as large as it is, unless that is an anonymous segment, whose size is
+/// sealed: only processes of this user can be one. Read-only tensors of the host are mapped so that writing faults.
+/// What this process shared by the same session is an alias that keeps the exporter's memory. Does not block, but for
+/// the wait of `attach_options::stream`, and to unmap memory of a device that nobody can attach any more, while work
+/// queued here still uses it. Dropping the last tensor of such memory waits likewise.
 ///
-/// \throws error  errc::bad_descriptor; exporter_gone: closed, or its process has ended; permission: another user's;
-///                stale_handle; same_process: memory of a device, shared here by another session; no_backend; argument
-///                (a descriptor of a column); out_of_memory; what the back end reports;  std::bad_alloc
+/// \throws error  errc::bad_descriptor; exporter_gone: closed, or its process has ended; permission: another user's, or
+///                a file that must come along did not; stale_handle; same_process: memory of a device, shared here by
+///                another session; no_backend; argument (a descriptor of a column); out_of_memory; what the back end
+///                reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},

@@ -24,7 +24,7 @@ using event_handle = std::array<std::byte, event_handle_bytes>;
 struct opening {
     /// The device to open it on; nothing: the one with the description's UUID.
     std::optional<ferry::device> where{};
-    /// An open file that came beside the descriptor: a pool's, or -1. Borrowed for the call.
+    /// An open file that came beside the descriptor: a pool's, an anonymous segment's, or -1. Borrowed for the call.
     int file = -1;
 };
 

@@ -17,6 +17,11 @@ struct session_access;
 struct session_options {
     /// Mappings that nobody uses are kept for the next attach, the last used ones; 0: none.
     std::size_t unused_mappings = 64;
+    /// What memory of the host is put into that the session copies, or that `shared_space` allocates. Anonymous: not
+    /// bounded by the size of /dev/shm, which is 64 MiB in many containers; nothing is left of it when a process is
+    /// killed; and no importer has to trust the exporter with its size. But the descriptor alone opens nothing:
+    /// `shared::file` has to travel with it, over a socket.
+    segment_kind segments = segment_kind::named;
 };
 
 /// What sessions count.
@@ -37,7 +42,7 @@ struct session_counts {
 class session {
    public:
     explicit session(session_options const& options = {})
-        : state_{std::make_shared<detail::session_state>(options.unused_mappings)} {}
+        : state_{std::make_shared<detail::session_state>(options.unused_mappings, options.segments)} {}
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 

@@ -33,10 +33,11 @@ struct share_options {
 /// Shares a tensor with other processes of this user.
 ///
 /// Memory of the host is shared where it lies when it came from `shared_space` of the session, from an attach or from a
-/// share that is open; else it is copied into a segment of its own (mode 0600 in /dev/shm), broadcasts as what they
-/// repeat. Memory of devices is shared by the handles of a back end (`ferry::cuda::shareable`), which copies what has
-/// none. Read-only stays so: importers of host memory map it PROT_READ; on CUDA it is advisory. Anybody of this user
-/// can attach until it is closed.
+/// share that is open; else it is copied into a segment of its own (`session_options::segments`: of mode 0600 in
+/// /dev/shm, unless it is anonymous), broadcasts as what they repeat. Memory of devices is shared by the handles of a
+/// back end (`ferry::cuda::shareable`), which copies what has none. Read-only stays so: importers of host memory map it
+/// PROT_READ; on CUDA it is advisory. Anybody of this user can attach until it is closed; anonymous memory: who has its
+/// file.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's. Finished copies on return. Nothing else synchronises,
 /// but that the host waits for `ready_on` where the back end has no event for it: none is free, or the stream is of

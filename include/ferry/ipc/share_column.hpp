@@ -62,10 +62,10 @@ template <class BackEnd>
 /// different validity are copied for each, for those of nulls are zero.
 ///
 /// A column that came whole from `compact`, `to`, `attach_column` or a share is shared where it lies when its memory
-/// can be; any other is copied, compacted on the way: on the host straight into a segment (mode 0600 in /dev/shm), on a
-/// device into memory that has a handle, by way of the host (see `column::to`). Importers of host memory map it
-/// PROT_READ; on CUDA read-only is advisory. Options as for tensors: `copy_policy::never` refuses what needs a copy.
-/// Anybody of this user can attach until it is closed.
+/// can be; any other is copied, compacted on the way: on the host straight into a segment (as a tensor's), on a device
+/// into memory that has a handle, by way of the host (see `column::to`). Importers of host memory map it PROT_READ; on
+/// CUDA read-only is advisory. Options as for tensors: `copy_policy::never` refuses what needs a copy. Anybody of this
+/// user can attach until it is closed.
 ///
 /// The column stays the caller's; the share keeps what it names. Copies of host memory are finished on return;
 /// importers wait for those on a device by themselves, when `ready_on` is a stream.

@@ -41,11 +41,17 @@ class shared {
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
 
     /// What another process needs: bytes or JSON by ferry::wire. Plain text carries every kind but cuda_pool, whose
-    /// pool must come over a socket. Valid as long as this object; not for an empty one.
+    /// pool must come over a socket, and anonymous segments, whose `file` must. Valid as long as this object; not for
+    /// an empty one.
     [[nodiscard]] wire::descriptor const& descriptor() const& noexcept { return state_->description; }
     // clang-format off
     wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor dies with the share: keep the share in a variable");
     // clang-format on
+
+    /// Of memory in an anonymous segment (`session_options::segments`): the file descriptor that travels beside the
+    /// descriptor, over a Unix socket, and that the importer passes as `attach_options::files`. Borrowed: closed with
+    /// the memory. −1 when none is needed.
+    [[nodiscard]] int file() const noexcept { return state_ != nullptr ? state_->where->memory.file() : -1; }
 
     /// The shared memory itself, as the exporter sees it; not for an empty one.
     [[nodiscard]] tensor_view view() const& noexcept { return state_->view(); }

@@ -23,6 +23,11 @@
 
 namespace ferry::inline v0::ipc {
 
+/// Removes a name, which an anonymous segment does not have. What is mapped stays mapped.
+inline void remove_name(std::string const& name) noexcept {
+    if (!detail::is_anonymous(name)) ::unlink(detail::path_of(name).c_str());
+}
+
 /// How a segment is mapped: writing into one that is mapped read-only faults.
 enum class access_mode : std::uint8_t { read_only, read_write };
 
@@ -44,15 +49,21 @@ namespace detail {
             case ENFILE:
             case EFBIG:
             case EDQUOT: return errc::out_of_memory;
+            case EBADF: return errc::argument;
             default: return errc::unsupported_platform;
         }
     }();
     message text{call};
-    text << " of " << shared_memory_folder.data() << name.c_str() << ": " << std::strerror(number);
+    bool const is_file = !is_anonymous(name);
+    text << " of " << (is_file ? shared_memory_folder.data() : "") << name.c_str() << ": " << std::strerror(number);
     if (number == ENOENT) text << ": its exporter has closed it, or is gone";
-    if (number == ENOSPC) text << ": make room there, or mount it larger";
+    if (number == ENOSPC && is_file)
+        text << ": make room there, mount it larger, or share anonymous segments (session_options::segments)";
     fail(code, api, text, where);
 }
+
+/// An anonymous segment is sealed like this: nobody can take its pages away under those who map it.
+inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
 /// What the control page takes: whole pages, so that the data begins one.
 [[nodiscard]] inline std::size_t page_bytes() noexcept {
@@ -77,7 +88,7 @@ class segment {
     }
 
     /// A new one under a name that nobody has, of mode 0600, with `bytes` of zeroed data, of which every page is there:
-    /// a full /dev/shm is an error here and not a SIGBUS later.
+    /// a full /dev/shm is an error here and not a SIGBUS later. An anonymous one, by its name, cannot change its size.
     ///
     /// \throws error  errc::out_of_memory, permission, unsupported_platform
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
@@ -89,11 +100,13 @@ class segment {
             __builtin_add_overflow(total, std::size_t{0}, &end))
             detail::fail(errc::overflow, api, message{"a segment of "} << bytes << " bytes is more than can be counted",
                          where);
-        message const path = detail::path_of(name);
-        unique_fd const f{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+        bool const is_anonymous = detail::is_anonymous(name);
+        unique_fd f{is_anonymous ? ::memfd_create(name.c_str() + 1, MFD_CLOEXEC | MFD_ALLOW_SEALING)
+                                 : ::open(detail::path_of(name).c_str(),
+                                          O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
         if (!f) {
             int const number = errno == ENOENT ? ENOSYS : errno;  // no such folder
-            detail::fail_system(number, "open", name, api, where);
+            detail::fail_system(number, is_anonymous ? "memfd_create" : "open", name, api, where);
         }
         segment made;
         try {
@@ -103,7 +116,7 @@ class segment {
             // that a signal now and then does not keep a long allocation from ever ending.
             constexpr off_t piece = off_t{64} << 20;
             struct statvfs room = {};
-            if (::fstatvfs(f.get(), &room) == 0 && total / room.f_bsize > room.f_bavail)
+            if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && total / room.f_bsize > room.f_bavail)
                 detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
             for (off_t done = 0; done < end;) {
                 auto const n = std::min(piece, end - done);
@@ -111,32 +124,45 @@ class segment {
                 if (number == 0) done += n;
                 else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
             }
+            if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size | F_SEAL_SEAL) != 0)
+                detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
             made.map(f, total, access_mode::read_write, name, api, where);
             // The pages are there; the first write to each would still stop to find it. All at once costs a third of
             // that. Not before Linux 5.14, and then no harm is done.
             constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
             static_cast<void>(::madvise(made.base_, total, populate_write));
         } catch (...) {
-            ::unlink(path.c_str());
+            remove_name(name);
             throw;
         }
+        if (is_anonymous) made.file_ = std::move(f);
         made.control().begin(id);
         return made;
     }
 
     /// Somebody's, of this user. `bytes` of data must be there. The control page is always writable; the data only when
-    /// asked.
+    /// asked. `file`: of an anonymous one; borrowed.
     ///
-    /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others),
-    ///                bad_descriptor (it is smaller), stale_handle (it holds another allocation), out_of_memory
+    /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others; an anonymous
+    ///                one without its file, or whose size may change), bad_descriptor (it is smaller), stale_handle (it
+    ///                holds another allocation), out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
-                                      std::source_location where = std::source_location::current()) {
+                                      int file = -1, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
         if (!parse_segment_name(name))
             detail::fail(errc::bad_descriptor, api, message{"`"} << name.c_str() << "` is not the name of a segment",
                          where);
-        unique_fd const f{::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-        if (!f) detail::fail_system(errno, "open", name, api, where);
+        bool const is_anonymous = detail::is_anonymous(name);
+        if (is_anonymous && file < 0)
+            detail::fail(errc::permission, api,
+                         message{"the segment "}
+                             << name.c_str()
+                             << " is no file: its file descriptor, which travels over a socket beside "
+                                "this text, is needed",
+                         where);
+        unique_fd f{is_anonymous ? ::fcntl(file, F_DUPFD_CLOEXEC, 0)
+                                 : ::open(detail::path_of(name).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+        if (!f) detail::fail_system(errno, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
@@ -144,6 +170,12 @@ class segment {
                          message{"the segment "}
                              << name.c_str() << " is another user's, or open to others: its owner is " << facts.st_uid
                              << ", its mode " << facts.st_mode << "; share and attach as one user",
+                         where);
+        if (is_anonymous && (::fcntl(f.get(), F_GET_SEALS) & detail::fixed_size) != detail::fixed_size)
+            detail::fail(errc::permission, api,
+                         message{"the file of "} << name.c_str()
+                                                 << " is no memfd that is sealed against another size: whoever has it "
+                                                    "could take the memory away under its readers",
                          where);
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
@@ -162,6 +194,7 @@ class segment {
                              << " holds another allocation than the descriptor says: ask its exporter "
                                 "for a new descriptor",
                          where);
+        if (is_anonymous) opened.file_ = std::move(f);
         return opened;
     }
 
@@ -171,9 +204,13 @@ class segment {
     /// Of the data, without the control page.
     [[nodiscard]] std::size_t size() const noexcept { return bytes_ - detail::page_bytes(); }
 
+    /// Of an anonymous segment: what another process needs to open it. −1 of others.
+    [[nodiscard]] int file() const noexcept { return file_.get(); }
+
     /// Gives the segment a second name, under which it lives on when the first is removed. `old` must be a name of this
-    /// segment; false when it is none any more.
+    /// segment; false when it is none any more. An anonymous segment may have any anonymous name.
     [[nodiscard]] bool link(std::string const& old, std::string const& name) const noexcept {
+        if (file_) return true;
         message const to = detail::path_of(name);
         struct stat facts = {};
         if (::link(detail::path_of(old).c_str(), to.c_str()) != 0) return false;
@@ -188,6 +225,7 @@ class segment {
         std::swap(bytes_, other.bytes_);
         std::swap(device_, other.device_);
         std::swap(inode_, other.inode_);
+        std::swap(file_, other.file_);
     }
     void map(unique_fd const& f, std::size_t total, access_mode mode, std::string const& name, char const* api,
              std::source_location where) {
@@ -207,9 +245,7 @@ class segment {
     std::size_t bytes_ = 0;
     dev_t device_ = 0;
     ino_t inode_ = 0;
+    unique_fd file_{};
 };
-
-/// Removes a name. What is mapped stays mapped.
-inline void remove_name(std::string const& name) noexcept { ::unlink(detail::path_of(name).c_str()); }
 
 }  // namespace ferry::inline v0::ipc

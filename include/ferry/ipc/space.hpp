@@ -32,7 +32,7 @@ class shared_space {
         auto const me = state_->me(where);
         state_->sweep_once(me);
         auto const id = detail::fresh_id(api, where);
-        auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, me.start_time, id});
+        auto const name = to_string({::geteuid(), me.pid_namespace, me.pid, me.start_time, id, state_->segments()});
         auto fresh = segment::create(name, bytes != 0 ? bytes : 1, id, where);
         try {
             auto const made = std::make_shared<detail::region>(std::move(fresh), id, access_mode::read_write);

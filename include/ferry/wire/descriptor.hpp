@@ -19,7 +19,8 @@ namespace ferry::inline v0::wire {
 /// How an allocation is opened. An alias is none of these but a way to attach: the origin is oneself.
 enum class memory_kind : std::uint8_t {
     none,         ///< nothing to open: the size is 0
-    host_shared,  ///< a named segment of POSIX shared memory: the name is all that is needed
+    host_shared,  ///< a segment of POSIX shared memory: the name is all that is needed. That of a memfd says so: its
+                  ///< file must have come over a socket
     cuda_legacy,  ///< a handle of cudaIpcGetMemHandle: travels as plain data
     cuda_pool,    ///< a pointer exported from a pool; the pool itself must have come over a socket
 };

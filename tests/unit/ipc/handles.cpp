@@ -521,6 +521,45 @@ TEST_CASE("slices travel as offsets into their allocation, and each device is op
     CHECK(child.finish() == 0);
 }
 
+TEST_CASE("a mapping that nobody uses gives way where it is in the way of another") {
+    importer child{[](line const& parent) {
+        sim_system sim{gpu, other_gpu};
+        sim_shareable b{sim};
+        session own;
+        auto const d = parent.receive();
+        int tries = 0;
+        bool is_in_the_way = true;
+        b.before_open = [&] {
+            ++tries;
+            if (is_in_the_way || own.counts().unused != 0)
+                throw ferry::error{errc::already_mapped, "sim", ferry::message{"it is open on another device"}};
+        };
+        auto const is_refused = [&] {
+            try {
+                static_cast<void>(attach(d, {.session = &own, .device = other_gpu}, b));
+            } catch (ferry::error const& e) {
+                return e.code() == errc::already_mapped;
+            }
+            return false;
+        };
+        if (!is_refused() || tries != 1) return 1;  // nothing can give way
+        is_in_the_way = false;
+        static_cast<void>(attach(d, {.session = &own}, b));
+        if (own.counts().unused != 1) return 2;
+        auto const there = attach(d, {.session = &own, .device = other_gpu}, b);
+        if (tries != 4 || there.device() != other_gpu || own.counts().mappings != 1) return 3;
+        is_in_the_way = true;
+        static_cast<void>(attach(d, {.session = &own, .device = other_gpu}, b));  // it is there
+        return tries == 4 ? 0 : 4;
+    }};
+    sim_system sim{gpu};
+    sim_shareable b{sim};
+    auto s = share(written(sim, sim.make_stream(device_type::cuda), {1, 2}), b);
+    child.talk().send(s.descriptor());
+    CHECK(child.finish() == 0);
+    CHECK(s.readers() == 0);
+}
+
 TEST_CASE("an exporter that is killed is seen by those who attach") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};

@@ -22,14 +22,35 @@ TEST_CASE("a name says whose segment it is, and is read back") {
     segment_name const most{UINT64_MAX, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX};
     CHECK(parse_segment_name(to_string(most)) == most);
     CHECK(to_string(most).size() < 255);
+    segment_name const without{1000, 4026531836, 4242, 123456789, 7, ferry::ipc::segment_kind::anonymous};
+    CHECK(to_string(without) == "/ferry-memfd-1000-4026531836-4242-123456789-7");
+    CHECK(parse_segment_name(to_string(without)) == without);
 }
 
 TEST_CASE("nothing else is a name: no path leads out of the folder") {
-    for (auto const* text :
-         {"", "/", "ferry-1-2-3-4-5", "/ferry-", "/ferry-1-2-3-4", "/ferry-1-2-3-4-", "/ferry-1-2-3-4-5-6",
-          "/ferry-1-2-3-4-5/", "/ferry-01-2-3-4-5", "/ferry-1-2-3-4-5\n", "/ferry-1-2-3--4-5", "/ferry-1-2-3-4-+5",
-          "/ferry-1-2-3-4- 5", "/ferry-1-2-3-4-0x5", "/../ferry-1-2-3-4-5", "/ferry-1-2-3-4-../5",
-          "/ferry-1-2-4294967296-4-5", "/ferry-1-2-3-4-18446744073709551616", "/ferry-1-2-3-4-99999999999999999999"})
+    for (auto const* text : {"",
+                             "/",
+                             "ferry-1-2-3-4-5",
+                             "/ferry-",
+                             "/ferry-1-2-3-4",
+                             "/ferry-1-2-3-4-",
+                             "/ferry-1-2-3-4-5-6",
+                             "/ferry-1-2-3-4-5/",
+                             "/ferry-01-2-3-4-5",
+                             "/ferry-1-2-3-4-5\n",
+                             "/ferry-1-2-3--4-5",
+                             "/ferry-1-2-3-4-+5",
+                             "/ferry-1-2-3-4- 5",
+                             "/ferry-1-2-3-4-0x5",
+                             "/ferry-memfd-",
+                             "/ferry-memfd-1-2-3-4",
+                             "/ferry-memfd1-2-3-4-5",
+                             "/ferry-memfd-memfd-1-2-3-4-5",
+                             "/../ferry-1-2-3-4-5",
+                             "/ferry-1-2-3-4-../5",
+                             "/ferry-1-2-4294967296-4-5",
+                             "/ferry-1-2-3-4-18446744073709551616",
+                             "/ferry-1-2-3-4-99999999999999999999"})
         CHECK_MESSAGE(!parse_segment_name(text), text);
     CHECK_FALSE(parse_segment_name(std::string_view{"/ferry-1-2-3-4-5\0", 17}));
 }

@@ -69,10 +69,11 @@ void copy_compact(void* to, ferry::device device, wire::tensor const& t, std::ve
         tensor_view{static_cast<void*>(nullptr), t.dtype, unique, {}, cpu, t.flags & flags::subbyte_padded}.nbytes());
 }
 
-/// A new segment under the name of the share; its control page alone when `bytes` is 0.
-inline void make_segment(share_state& s, segment_name const& name, std::uint64_t allocation, std::size_t bytes,
+/// A new segment under the name of the share; its control page alone, which always has a name, when `bytes` is 0.
+inline void make_segment(share_state& s, segment_name name, std::uint64_t allocation, std::size_t bytes,
                          std::source_location where) {
     auto& m = s.description.memories[0];
+    if (bytes != 0) name.kind = s.session->segments();
     m.name = to_string(name);
     auto fresh = segment::create(m.name, bytes, allocation, where);
     try {
@@ -84,13 +85,15 @@ inline void make_segment(share_state& s, segment_name const& name, std::uint64_t
     }
 }
 
-/// Memory of the host where it lies, when it lies in a segment whose name still leads there.
-[[nodiscard]] inline bool share_found(share_state& s, segment_name const& name, tensor_view const& v) {
+/// Memory of the host where it lies, when it lies in a segment whose name still leads there, or that has its file.
+[[nodiscard]] inline bool share_found(share_state& s, segment_name name, tensor_view const& v) {
     auto const range = range_of(v);
     auto found = s.session->regions().find(range);
+    if (found == nullptr) return false;
     auto& m = s.description.memories[0];
+    if (found->memory.file() >= 0) name.kind = segment_kind::anonymous;
     m.name = to_string(name);
-    if (found == nullptr || !s.session->regions().link(*found, m.name)) return false;
+    if (!s.session->regions().link(*found, m.name)) return false;
     s.where = std::move(found);
     m.kind = wire::memory_kind::host_shared;
     m.id = s.where->id;

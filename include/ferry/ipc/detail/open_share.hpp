@@ -108,6 +108,19 @@ inline segment_name check_origin(wire::descriptor const& d, wire::memory const& 
                         is_read_only ? flags::read_only : flags::none, version::current, where);
 }
 
+/// Once more where only a mapping that nobody uses may have been in the way, or have taken the room.
+template <class Open>
+[[nodiscard]] auto open_again(session_state& session, Open open) {
+    try {
+        return open();
+    } catch (error const& e) {
+        bool const may_help = e.code() == errc::already_mapped || e.code() == errc::out_of_memory;
+        if (!may_help || session.imports().unused() == 0) throw;
+    }
+    session.trim();
+    return open();
+}
+
 /// Maps, or opens, what the descriptor names.
 template <class BackEnd>
 void open_import(mapping_entry& made, session_state& session, wire::descriptor const& d, segment_name const& name,
@@ -116,8 +129,8 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
     bool const is_host = m.kind == wire::memory_kind::host_shared;
     made.share = name.id;
     made.pid = static_cast<pid_t>(me.pid);
-    made.where =
-        std::make_shared<region>(segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, where), m.id, mode);
+    made.where = std::make_shared<region>(
+        segment::open(m.name, is_host ? m.allocation : 0, m.id, mode, how.file, where), m.id, mode);
     session.regions().add(made.where, m.name);
     made.description = m;
     if (d.from.pid_namespace == me.pid_namespace && !(d.from == me)) made.exporter = session.watch(d.from);
@@ -126,7 +139,7 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
     if (is_host || m.kind == wire::memory_kind::none) return;
     if constexpr (handle_back_end<BackEnd>) {
         if (b.opens(m)) {
-            auto opened = b.open_memory(m, how);
+            auto opened = open_again(session, [&] { return b.open_memory(m, how); });
             made.foreign = std::make_unique<opened_by<decltype(opened)>>(std::move(opened));
             return;
         }
@@ -155,7 +168,7 @@ template <class BackEnd>
     if (d.from == me) {
         if (auto const own = session->find(name.id)) return alias(own, d, on, where);
         if (m.kind != wire::memory_kind::host_shared && m.kind != wire::memory_kind::none) {
-            auto const control = segment::open(m.name, 0, m.id, access_mode::read_write, where);
+            auto const control = segment::open(m.name, 0, m.id, access_mode::read_write, -1, where);
             if (!control.control().is_open(name.id)) fail_gone(m, "this process has closed it", where);
             fail(
                 errc::same_process, attach_api,

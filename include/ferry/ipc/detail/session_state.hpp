@@ -29,7 +29,8 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
 
 class session_state : public std::enable_shared_from_this<session_state> {
    public:
-    explicit session_state(std::size_t unused_mappings) noexcept : imports_{unused_mappings} {}
+    explicit session_state(std::size_t unused_mappings, segment_kind segments = segment_kind::named) noexcept
+        : segments_{segments}, imports_{unused_mappings} {}
 
     /// This process; after a fork the child's, which has shared nothing.
     [[nodiscard]] wire::origin me(std::source_location where) {
@@ -142,6 +143,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
         return watching;
     }
 
+    /// What data of the host is put into.
+    [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
     void trim() noexcept { imports_.trim(); }
@@ -184,6 +187,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         return left;
     }
 
+    segment_kind segments_;
     mutable std::mutex mutex_;
     wire::origin me_{};
     bool is_swept_ = false;

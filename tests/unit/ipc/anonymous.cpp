@@ -1,0 +1,170 @@
+// Segments that no name leads to: their file has to come along.
+#include <ferry/column.hpp>
+#include <ferry/ipc.hpp>
+#include <ferry/wire/json.hpp>
+
+#include <support/fails.hpp>
+#include <support/ipc.hpp>
+#include <support/random_columns.hpp>
+#include <support/sim_space.hpp>
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+using ferry::errc;
+using ferry::flags;
+using ferry::ipc::attach;
+using ferry::ipc::segment_kind;
+using ferry::ipc::session;
+using ferry::ipc::share;
+using ferry::ipc::shared;
+using ferry::ipc::unique_fd;
+using support::tensor;
+using support::values;
+
+namespace {
+
+constexpr ferry::ipc::session_options anonymous{.segments = segment_kind::anonymous};
+
+ferry::managed_tensor attach_by(int file, ferry::wire::descriptor const& d, session* in = nullptr) {
+    return attach(d, {.session = in, .files = {&file, 1}});
+}
+
+}  // namespace
+
+TEST_CASE("memory without a name is attached by its file, and by nothing else") {
+    auto const named = support::segments(::getpid());
+    session exporter{anonymous};
+    shared s = share(tensor({3}), {.session = &exporter});
+    CHECK(support::segments(::getpid()) == named);
+    REQUIRE(s.file() >= 0);
+    CHECK((::fcntl(s.file(), F_GETFD) & FD_CLOEXEC) != 0);
+    auto const d = ferry::wire::from_json(ferry::wire::to_json(s.descriptor()));
+    CHECK(d.memories[0].name.starts_with("/ferry-memfd-"));
+
+    auto const a = attach_by(s.file(), d);
+    CHECK(values(a) == std::vector<float>{0, 1, 2});
+    *static_cast<float*>(a.view().data()) = 9;
+    CHECK(values(s.tensor()) == std::vector<float>{9, 1, 2});
+    CHECK(s.readers() == 1);
+    support::fails(errc::permission, [&] { static_cast<void>(attach(d)); });
+    auto const alias = attach(d, {.session = &exporter});  // needs none
+    CHECK(alias.view().data() == s.view().data());
+
+    int const file = ::fcntl(s.file(), F_DUPFD_CLOEXEC, 0);
+    unique_fd const kept{file};
+    s.close();
+    support::fails(errc::exporter_gone, [&] { static_cast<void>(attach_by(file, d)); });
+    CHECK(values(a) == std::vector<float>{9, 1, 2});
+
+    shared const with_name = share(tensor({3}));
+    CHECK(with_name.file() == -1);
+    CHECK(values(attach_by(file, with_name.descriptor())) == std::vector<float>{0, 1, 2});  // which it does not need
+}
+
+TEST_CASE("memory without a name has the size that it began with, and files that could change theirs are refused") {
+    session exporter{anonymous};
+    shared const s = share(tensor({3000}), {.session = &exporter}),
+                 other = share(tensor({3000}), {.session = &exporter});
+    CHECK(::ftruncate(s.file(), 0) != 0);
+    CHECK(::ftruncate(s.file(), 1 << 20) != 0);
+    auto const refused = [&](errc code, int file) {
+        CAPTURE(file);
+        support::fails(code, [&] { static_cast<void>(attach_by(file, s.descriptor())); });
+    };
+    refused(errc::stale_handle, other.file());
+    unique_fd const null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+    refused(errc::permission, null.get());
+    unique_fd const unsealed{::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    REQUIRE(::fchmod(unsealed.get(), 0600) == 0);
+    REQUIRE(::ftruncate(unsealed.get(), 1 << 20) == 0);
+    refused(errc::permission, unsealed.get());
+    REQUIRE(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    refused(errc::permission, unsealed.get());
+    REQUIRE(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_GROW) == 0);
+    refused(errc::stale_handle, unsealed.get());  // there is no control page in it
+    unique_fd const small{::memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    REQUIRE(::fchmod(small.get(), 0600) == 0);
+    REQUIRE(::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    refused(errc::bad_descriptor, small.get());
+    unique_fd const open_to_others{::memfd_create("open to others", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    REQUIRE(::fchmod(open_to_others.get(), 0644) == 0);
+    refused(errc::permission, open_to_others.get());
+    refused(errc::argument, 1 << 20);  // no open file
+}
+
+TEST_CASE("memory without a name is shared again where it lies, by who has made it and by who has attached it") {
+    session exporter{anonymous}, importer;
+    ferry::ipc::shared_space const space{exporter};
+    ferry::buffer<ferry::ipc::shared_space> memory{3 * sizeof(float), space};
+    auto* const begin = reinterpret_cast<float*>(memory.data());
+    begin[0] = 7;
+    struct owner {
+        ferry::buffer<ferry::ipc::shared_space> memory;
+        [[nodiscard]] ferry::tensor_view view() {
+            static constexpr std::int64_t shape[] = {3};
+            return {reinterpret_cast<float*>(memory.data()), shape};
+        }
+    };
+    auto made = ferry::make_managed(owner{std::move(memory)}, [](owner& o) { return o.view(); });
+    shared first = share(std::move(made), {.session = &exporter, .copy = ferry::copy_policy::never});
+    CHECK(first.view().data() == begin);
+    CHECK_FALSE(first.copied());
+
+    auto a = attach_by(first.file(), first.descriptor(), &importer);
+    shared second = share(std::move(a), {.session = &importer, .copy = ferry::copy_policy::never});
+    first = {};
+    CHECK(second.file() >= 0);
+    session third;
+    auto const b = attach_by(second.file(), second.descriptor(), &third);
+    CHECK(values(b)[0] == 7);
+    CHECK(values(attach(second.descriptor(), {.session = &third}))[0] == 7);  // mapped already: no file is needed
+}
+
+TEST_CASE("read-only memory without a name is mapped so, and a column is shared like a tensor") {
+    session exporter{anonymous};
+    shared const s = share(tensor({3}, flags::read_only), {.session = &exporter});
+    auto const a = attach_by(s.file(), s.descriptor());
+    CHECK(support::faults([&] { *static_cast<float volatile*>(a.view().data()) = 1; }));
+
+    auto const numbers = std::make_shared<std::vector<float> const>(std::vector<float>{1, 2, 3});
+    ferry::column_buffer const buffers[] = {{}, {numbers->data(), 12}};
+    shared const c =
+        share(ferry::make_column({.format = "f", .length = 3, .buffers = buffers}, numbers), {.session = &exporter});
+    REQUIRE(c.file() >= 0);
+    int const file = c.file();
+    auto const again = ferry::ipc::attach_column(c.descriptor(), {.files = {&file, 1}});
+    CHECK(support::shown(again) == support::shown(c.column()));
+}
+
+TEST_CASE("memory without a name leaves no file and no mapping") {
+    auto const files = support::open_files(), named = support::segments().size();
+    auto const mapped = [] {
+        std::ifstream maps{"/proc/self/maps"};
+        std::size_t n = 0;
+        for (std::string line; std::getline(maps, line);) n += line.find("ferry-memfd-") != line.npos;
+        return n;
+    };
+    {
+        session exporter{anonymous}, importer{{.unused_mappings = 0}};
+        for (int i = 0; i < 1000; ++i) {
+            shared const s = share(tensor({3}), {.session = &exporter});
+            auto const a = attach_by(s.file(), s.descriptor(), &importer);
+            CHECK(mapped() == 2 + (s.file() < 0));  // two mappings of it: here and there
+        }
+    }
+    CHECK(support::open_files() == files);
+    CHECK(mapped() == 0);
+    CHECK(support::segments().size() == named);
+}
