@@ -87,6 +87,7 @@ void queue_on(batch& b, stream_token on, Beside beside) {
 /// and no kernel takes part. `pack_pieces` of pack.hpp is faster yet for many small ones.
 /// Queues on `on` and does not block; sources and destinations stay until it got there. Copies on the legacy default
 /// stream run beside it, on a stream made for the call: give a stream of your own. On failure nothing is queued.
+/// Enables no access between GPUs: where pieces lie on another one than the stream's, the driver does what it can.
 ///
 /// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {
