@@ -69,7 +69,7 @@ class mutator {
             case 2: return -edge + near;
             case 3: return std::to_string(std::numeric_limits<std::int64_t>::max() + std::min<std::int64_t>(near, 0));
             case 4: return std::numeric_limits<std::uint64_t>::max() - below(3);
-            default: return below(300);
+            default: return below(below(2) == 0 ? 20 : 300);  // codes of DLPack, and what fits into a byte
         }
     }
 

@@ -6,8 +6,11 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/allocation.hpp>
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/device_uuid.hpp>
 #include <ferry/cuda/done_mark.hpp>
+#include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/ipc_event.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
 #include <ferry/cuda/order.hpp>
@@ -38,8 +41,9 @@ struct sharing_options {
     bool isolate = false;
     /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
     /// description, over a socket. Otherwise such memory is copied, and always that of pools without a file descriptor
-    /// (fabric handles alone). A process that attaches such memory does so through one `shareable`: CUDA has one
-    /// mapping of it for all, which would end when the first of two closed it.
+    /// (fabric handles alone). A process that attaches such memory does so through one `shareable`, or through copies
+    /// of it, which know of each other: CUDA has one mapping of it for all, which would end when the first of two
+    /// closed it.
     bool pools = false;
     /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
     /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host
@@ -82,6 +86,23 @@ inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
                                                                  << " others, of an allocation of " << mapped);
 }
 
+/// A stream for what no capture is to see. It may be dropped while work is queued on it.
+[[nodiscard]] inline stream make_quiet_stream(std::int32_t device_id) {
+    beside_captures const quietly;
+    return stream{device_id};
+}
+
+/// Finished on return.
+inline void clear(std::int32_t device_id, void* p, std::size_t n) {
+    auto const on = make_quiet_stream(device_id);
+    device_guard const current{device_id};
+    beside_captures const quietly;
+    drain work{on.get()};
+    check(cudaMemsetAsync(p, 0, n, on.get()), "cudaMemsetAsync");
+    on.wait();
+    work.done();
+}
+
 /// Makes a stream of any device wait for an event that processes share. Does not block.
 inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
     require_stream(on, api);
@@ -92,7 +113,7 @@ inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
         return e.make_wait(handle_of(on));
     }
     // It is waited for on its own device; an event of this process carries it over.
-    stream const between{e.device_id()};
+    auto const between = make_quiet_stream(e.device_id());
     {
         device_guard const current{e.device_id()};
         e.make_wait(between.get());
@@ -213,7 +234,8 @@ class opened_allocation {
 };
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`): everything else is
-/// done by the back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe.
+/// done by the back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe. A copy has
+/// the same events, and the same memory of pools open.
 ///
 /// Memory of cudaMalloc is shared as it is: interior pointers and slices name their allocation, and the description
 /// says where in it they lie. Stream-ordered and virtual memory has no such handle: it is copied into memory that has
@@ -251,10 +273,15 @@ class shareable {
         return nullptr;
     }
 
-    /// cudaMalloc'ed in whole blocks of 2 MiB, so that its handle opens nothing else.
+    /// cudaMalloc'ed in whole blocks of 2 MiB, so that its handle opens nothing else; what lies behind the bytes that
+    /// were asked for is zero. The host waits for that. \throws error  errc::out_of_memory, device; what the driver
+    /// reports
     [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token) const {
         std::size_t const blocks = bytes / allocation::block + (bytes % allocation::block != 0 || bytes == 0);
-        return buffer<device_space>{blocks * allocation::block, device_space{d.id}};
+        buffer<device_space> made{blocks * allocation::block, device_space{d.id}};
+        if (bytes != made.size())
+            detail::clear(d.id, static_cast<std::byte*>(made.data()) + bytes, made.size() - bytes);
+        return made;
     }
 
     /// \throws error  errc::not_exportable, out_of_range, stream; what the driver reports
@@ -322,16 +349,23 @@ class shareable {
     [[nodiscard]] std::optional<ipc_event> mark_ready(std::int32_t device_id, stream_token on) const {
         if (!on.names_stream()) return std::nullopt;
         detail::require_stream(on, "ferry::ipc::share");
-        auto ready =
-            detail::device_of(on, "ferry::ipc::share") == device_id ? events_->of(device_id).take() : std::nullopt;
+        bool const is_there = detail::device_of(on, "ferry::ipc::share") == device_id;
+        auto ready = events_->of(device_id).take();
         if (!ready) {
             cuda::wait(on);
             return std::nullopt;
         }
         try {
-            device_guard const current{device_id};
-            detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
-            ready->record(detail::handle_of(on));
+            if (is_there) {
+                device_guard const current{device_id};
+                detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
+                ready->record(detail::handle_of(on));
+            } else {  // an event of this process carries it to the device that the others look for it on
+                auto const between = detail::make_quiet_stream(device_id);
+                cuda::order(on, between);
+                device_guard const current{device_id};
+                ready->record(between.get());
+            }
         } catch (...) {
             events_->of(device_id).put(std::move(*ready));
             throw;

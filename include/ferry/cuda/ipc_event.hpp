@@ -41,6 +41,7 @@ class ipc_event {
         static_assert(sizeof handle == sizeof from);
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
+        detail::beside_captures const quietly;
         detail::check_ipc(cudaIpcOpenEventHandle(&handle_, handle), "cudaIpcOpenEventHandle", where);
     }
     ipc_event(ipc_event&& other) noexcept

@@ -3,6 +3,7 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/cuda/allocation.hpp>
+#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/error.hpp>
 
@@ -66,6 +67,7 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
         ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation",
                             message{why} << " (copy_policy::if_needed does)", where);
     device_guard const on{a.device_id};
+    detail::beside_captures const quietly;
     cudaIpcMemHandle_t handle;
     check(cudaIpcGetMemHandle(&handle, a.base), "cudaIpcGetMemHandle", where);
     ipc_handle out;
@@ -87,6 +89,7 @@ class ipc_memory {
         cudaIpcMemHandle_t handle;
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
+        detail::beside_captures const quietly;
         void* p = nullptr;
         detail::check_ipc(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
                           where);
@@ -103,7 +106,8 @@ class ipc_memory {
         if (base_ == nullptr) return;
         try {
             device_guard const on{device_id_};
-            if (cudaIpcCloseMemHandle(base_) != cudaSuccess) static_cast<void>(cudaGetLastError());
+            detail::beside_captures const quietly;
+            detail::ignore(cudaIpcCloseMemHandle(base_));
         } catch (...) {  // CUDA is gone, and the mapping with it
         }
     }

@@ -69,6 +69,7 @@ class imported_pool {
     imported_pool(int descriptor, std::int32_t device_id, std::source_location where = std::source_location::current())
         : device_id_{device_id} {
         device_guard const on{device_id};
+        detail::beside_captures const quietly;
         cudaMemPool_t made = nullptr;
         detail::check_ipc(
             cudaMemPoolImportFromShareableHandle(&made, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
@@ -99,10 +100,12 @@ class imported_memory {
         : pool_{std::move(from)} {
         cudaMemPoolPtrExportData data;
         std::memcpy(&data, handle.data(), sizeof data);
+        auto const& ask = detail::driver();  // may throw: nothing is open yet
         device_guard const on{pool_.device_id()};
+        detail::beside_captures const quietly;
         detail::check_ipc(cudaMemPoolImportPointer(&p_, pool_.get(), &data), "cudaMemPoolImportPointer", where);
-        if (detail::driver().pointer_get_attribute(&device_id_, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                                   reinterpret_cast<CUdeviceptr>(p_)) != CUDA_SUCCESS ||
+        if (ask.pointer_get_attribute(&device_id_, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      reinterpret_cast<CUdeviceptr>(p_)) != CUDA_SUCCESS ||
             device_id_ < 0)
             device_id_ = pool_.device_id();
     }
