@@ -29,6 +29,7 @@ Function* real(char const* name) {
 }
 
 bool can_fail(of kind, failure how) {
+    if (how == failure::unwaited) return kind == of::synchronize;
     switch (kind) {
         case of::free:
         case of::unload:
@@ -65,6 +66,8 @@ cudaError_t pass(of kind) {
         default: return cudaErrorInvalidValue;
     }
 }
+
+bool leaves_at_once() { return now == failure::unwaited; }
 
 }  // namespace
 
@@ -111,6 +114,7 @@ using support::calls::of;
     extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {        \
         static auto* const next = support::calls::real<decltype(name)>(TEXT(name)); \
         cudaError_t const code = support::calls::pass(of::synchronize);             \
+        if (code != cudaSuccess && support::calls::leaves_at_once()) return code;   \
         cudaError_t const result = next arguments;                                  \
         return code != cudaSuccess ? code : result;                                 \
     }

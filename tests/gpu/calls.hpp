@@ -41,6 +41,7 @@ enum class failure : std::uint8_t {
     lost,           ///< cudaErrorLaunchFailure, as of a kernel that failed before: waits, events, copies and launches
     advice,         ///< cudaErrorInvalidValue: `advice`
     current,        ///< cudaErrorInvalidDevice: `current`
+    unwaited,       ///< cudaErrorInvalidValue: waits, which then have not waited
 };
 
 /// Whether calls pass here at all.
@@ -52,7 +53,7 @@ enum class failure : std::uint8_t {
 void reset();
 
 /// The n-th of the calls that can fail so fails from now on (1: the next; 0: none, and what has failed stays known).
-/// Waits that fail have waited all the same, so that no memory is freed under a copy.
+/// Waits that fail have waited all the same, but for `unwaited`, so that no memory is freed under a copy.
 void fail_at(int n, failure how = failure::invalid);
 /// Whether it has failed.
 [[nodiscard]] bool has_failed();

@@ -4,10 +4,12 @@
 #include <ferry/cuda/pending.hpp>
 #include <ferry/cuda/pool.hpp>
 #include <ferry/cuda/reaper.hpp>
+#include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 #include <support/counting_producer.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <thread>
 #include <tuple>
@@ -341,6 +343,26 @@ TEST_CASE("two GPUs R44: a default stream that leaves its device out is that of 
     ferry::cuda::wait(stream_token::cuda_legacy_default(1));
     CHECK(reaper.poll() == 1);
     must(cudaSetDevice(1));
+}
+
+TEST_CASE(
+    "two GPUs: a wait for a default stream that fails without having waited is made again on the stream's own GPU") {
+    if (alone()) return;
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    on_device const there{1};
+    load_kernels();
+    gate closed{cudaStreamLegacy};
+    must(cudaSetDevice(0));
+    opener const later{closed, std::chrono::milliseconds{50}};
+    calls::fail_at(1, calls::failure::unwaited);
+    fails(errc::driver, [] { ferry::cuda::wait(stream_token::cuda_legacy_default(1)); });
+    calls::fail_at(0);
+    CHECK(closed.is_open());
+    must(cudaSetDevice(1));
+    CHECK(left_no_error());
 }
 
 TEST_CASE("two GPUs: cudaMalloc memory and memory of pools both copy, with and without peer access") {

@@ -62,8 +62,9 @@ ferry::tensor_view floats(void* p, std::vector<std::int64_t> const& shape, std::
 }
 
 /// A back end's copy by itself: `ferry::copy` waits for its stream behind it, and would hide what the copier waits for.
-void copy_by(cuda::copier& copier, ferry::tensor_view const& to, ferry::tensor_view const& from, stream_token on = {}) {
-    copier.copy(ferry::make_copy_plan(to, from), to.data(), to.device(), from.data(), from.device(), on);
+template <class BackEnd>
+void copy_by(BackEnd& b, ferry::tensor_view const& to, ferry::tensor_view const& from, stream_token on = {}) {
+    b.copy(ferry::make_copy_plan(to, from), to.data(), to.device(), from.data(), from.device(), on);
 }
 
 /// Whether `values` are 1, 2, 3, … of the columns, row by row.
@@ -274,7 +275,7 @@ TEST_CASE("cuda: a wait for a stream that fails has waited all the same, whichev
     waits_when_it_fails(s.get(), [&] { cuda::wait(s.token()); }, [] { return true; });
 }
 
-TEST_CASE("copier: a wait that fails may not have waited, and is made again before a buffer goes") {
+TEST_CASE("copier, system: a wait that fails may not have waited, and is made again before memory goes") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -308,6 +309,11 @@ TEST_CASE("copier: a wait that fails may not have waited, and is made again befo
         CHECK(seen > 0);
         CHECK(left_no_error());
     };
+    // The wait that fails, and one before the caller may free what the copy reads or writes.
+    check(2, [&] {
+        copy_by(cuda::system, floats(from.first(), {1000}, {}, gpu), floats(host.first(), {1000}, {}, ferry::cpu),
+                s.token());
+    });
     // The wait that fails, one before the buffer goes, and one before the copy reports.
     check(3, [&] {
         copy_by(copier, floats(near.data(), {1000}, {}, ferry::cpu), floats(from.first(), {1000}, {}, gpu), s.token());

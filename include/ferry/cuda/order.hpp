@@ -44,6 +44,17 @@ inline void require_same_capture(unsigned long long from, unsigned long long to)
                     "the capture, or between streams of it"});
 }
 
+/// The second wait for a stream, when the first has failed. Says nothing.
+inline void wait_again(stream_token on) noexcept {
+    try {
+        on_device_of(on, [](cudaStream_t s) {
+            beside_captures const quietly;
+            ignore(cudaStreamSynchronize(s));
+        });
+    } catch (...) {  // CUDA is gone, or the device
+    }
+}
+
 }  // namespace detail
 
 /// Makes work queued on `to` later run after all that is queued on `from` now: an event recorded and waited for. Equal
@@ -79,10 +90,7 @@ inline void wait(stream_token on) {
             check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
         });
     } catch (error const& e) {  // what a copy would have written may be freed: nothing queued there may run any more
-        if (e.code() != errc::capturing) {
-            detail::beside_captures const quietly;
-            detail::ignore(cudaStreamSynchronize(detail::handle_of(on)));
-        }
+        if (e.code() != errc::capturing) detail::wait_again(on);
         throw;
     }
 }

@@ -6,6 +6,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/facts.hpp>
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
@@ -92,7 +93,9 @@ struct system_back_end {
         // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
         // pinned.
         if (queued && from.type != device_type::cpu) return false;
+        detail::drain reading{s};  // also when the wait fails: the caller frees its memory then
         check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+        reading.done();
         return true;
     }
 
