@@ -27,6 +27,7 @@ namespace detail {
         case cudaErrorContextIsDestroyed:
         case cudaErrorExternalDevice:
         case cudaErrorTensorMemoryLeak:
+        case cudaErrorContained:
         case cudaErrorCudartUnloading: return true;
         default: return false;
     }
@@ -71,6 +72,7 @@ namespace detail {
             return ": there is no CUDA driver or device here that this program can use; stay on the CPU";
         case errc::device: return ": there is no such CUDA device in this process";
         case errc::no_peer_access: return ": copy through the host";
+        case errc::no_context: return ": initialise the device before";
         case errc::stream: return ": the stream or event is destroyed, or of another device";
         case errc::capturing: return ": a stream is being captured; exchange before or after the capture";
         default: return "";
@@ -89,8 +91,8 @@ namespace detail {
 
 /// Throws unless a CUDA call succeeded.
 ///
-/// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, stream, capturing, or context_lost,
-///                after which nothing works any more
+/// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, no_context, stream, capturing, or
+///                context_lost, after which nothing works any more
 inline void check(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
     if (e != cudaSuccess) [[unlikely]]
         detail::fail(e, call, where);

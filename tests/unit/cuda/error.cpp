@@ -25,7 +25,7 @@ TEST_CASE("cuda: an error's code says what can be done about it") {
                          cudaErrorCapturedEvent, cudaErrorStreamCaptureWrongThread})
         CHECK(code_of(e) == errc::capturing);
     for (auto const e : {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorAssert, cudaErrorMisalignedAddress,
-                         cudaErrorMpsClientTerminated, cudaErrorCudartUnloading}) {
+                         cudaErrorMpsClientTerminated, cudaErrorContained, cudaErrorCudartUnloading}) {
         CHECK(is_sticky(e));
         CHECK(code_of(e) == errc::context_lost);
     }
@@ -45,7 +45,7 @@ TEST_CASE("cuda: a failure names the call, CUDA's own words, and a cure") {
     }
     CHECK_NOTHROW(ferry::cuda::check(cudaSuccess, "cudaMalloc"));
     for (auto const code : {errc::context_lost, errc::out_of_memory, errc::no_driver, errc::device,
-                            errc::no_peer_access, errc::stream, errc::capturing})
+                            errc::no_peer_access, errc::no_context, errc::stream, errc::capturing})
         CHECK(std::strlen(cure_of(code)) > 10);
 }
 #endif
