@@ -1,4 +1,5 @@
 // What the driver says of a pointer, whatever a struct says.
+#include <ferry/cuda/copier.hpp>
 #include <gpu/world.hpp>
 
 #include <vector>
@@ -59,6 +60,10 @@ TEST_CASE("cuda: memory that is not where its struct says is refused before it i
     void* const freed = ferry::cuda::device_space{}.allocate(std::size_t{64} << 20);
     ferry::cuda::device_space{}.deallocate(freed, 0);
     fails(errc::foreign_pointer, [&] { copy(out, ferry::cpu, freed, gpu); }, {"freed"});
+    ferry::cuda::copier copier;
+    std::int64_t const shape[] = {4};
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{out, shape}, ferry::tensor_view{out, shape});
+    fails(errc::foreign_pointer, [&] { copier.copy(plan, out, ferry::cpu, near, gpu, {}); }, {"ferry::cuda::copier"});
     CHECK(left_no_error());
 }
 

@@ -107,8 +107,8 @@ class copier {
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_free_default(on, "ferry::cuda::copier");
         detail::beside_captures const quietly{detail::driver()};
-        detail::require_place(dst, to);
-        detail::require_place(src, from);
+        detail::require_place(dst, to, "ferry::cuda::copier");
+        detail::require_place(src, from, "ferry::cuda::copier");
         // Pinned memory often passes for cpu (R38)
         if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {
             if (to.type == device_type::cpu) t.to = where_is(dst);

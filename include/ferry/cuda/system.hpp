@@ -23,19 +23,19 @@ namespace detail {
 
 /// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be
 /// pinned or managed (R38).
-inline void require_place(void const* p, device said) {
+inline void require_place(void const* p, device said, char const* api) {
     if (p == nullptr) return;
     device const is = where_is(p);
     bool const fits = is.type == said.type ||
                       (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
                       (said.type == device_type::cpu && is_host_accessible(is));
     if (!fits)
-        ferry::detail::fail(errc::foreign_pointer, "ferry::cuda::system",
+        ferry::detail::fail(errc::foreign_pointer, api,
                             message{"the tensor says that its data is on "}
                                 << name(said.type) << ", the driver that it is on " << name(is.type)
                                 << ": its producer names the wrong device, or has freed it");
     if (said.type == device_type::cuda && is.type == device_type::cuda && is.id != said.id)
-        ferry::detail::fail(errc::device, "ferry::cuda::system",
+        ferry::detail::fail(errc::device, api,
                             message{"the tensor says that its data is on cuda:"}
                                 << said.id << ", the driver that it is on cuda:" << is.id
                                 << ": its producer names the wrong device");
@@ -61,10 +61,10 @@ inline void require_side(std::int32_t stream_id, device to, device from, char co
 
 /// The CUDA back end that owns nothing: every verb is plain calls of the runtime, on the streams that it is given.
 /// Copies between GPUs go from peer to peer where the machine allows it, and through the host else. Never waits for
-/// another stream of the caller's. The host waits for that stream when it copies from or between host memory, or a
-/// layout that no few pitched copies can carry, which goes through the host; without a stream work runs on the
-/// per-thread default stream. Stateless but for what each thread keeps: one event for each device, and which GPUs reach
-/// each other. Thread-safe. `copier` is the fast one.
+/// another stream of the caller's, but as CUDA's default streams wait for each other. The host waits for that stream
+/// when it copies from or between host memory, or a layout that no few pitched copies can carry, which goes through the
+/// host; without a stream work runs on the per-thread default stream. Stateless but for what each thread keeps: one
+/// event for each device, and which GPUs reach each other. Thread-safe. `copier` is the fast one.
 struct system_back_end {
     [[nodiscard]] constexpr bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
@@ -81,8 +81,8 @@ struct system_back_end {
         bool const queued = on.names_stream();
         if (queued) detail::require_stream(on, "ferry::cuda::system");
         detail::beside_captures const quietly{detail::driver()};
-        detail::require_place(dst, to);
-        detail::require_place(src, from);
+        detail::require_place(dst, to, "ferry::cuda::system");
+        detail::require_place(src, from, "ferry::cuda::system");
         std::int32_t const where = queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
         detail::require_side(where, to, from, "ferry::cuda::system");
