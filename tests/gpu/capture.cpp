@@ -1,4 +1,5 @@
 // Exchanges beside and within the capture of a graph: what cannot be captured is refused, and no capture is spoilt.
+#include <ferry/cuda/copier.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 
@@ -183,6 +184,26 @@ TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
         CHECK(c.ends_well());  // before the test waits: a capture of this mode refuses its thread's own waits
         ours.finish();
         CHECK(is_iota(copied.view()));
+    }
+}
+
+TEST_CASE("cuda capture: copies of a copier go on beside a capture, its first ones too") {
+    test_stream const ours;
+    auto const array = make_array(gpu, ferry::already_ready, {2'000'000});
+    auto const small = make_array(gpu, ferry::already_ready, {100});
+    for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+        CAPTURE(flags);
+        ferry::cuda::copier copier;
+        capture c{flags};
+        auto const by_lanes = ferry::to_host(array, copier);
+        auto const bounced = ferry::to_host(small, copier);
+        auto const pinned_copy = ferry::to_dlpack(small, {.device = pinned, .stream = ours.token()}, copier);
+        CHECK(is_iota_on_host(by_lanes.view()));
+        CHECK(is_iota_on_host(bounced.view()));
+        CHECK(c.ends_well());
+        ours.finish();
+        CHECK(is_iota_on_host(pinned_copy.view()));
+        CHECK(left_no_error());
     }
 }
 

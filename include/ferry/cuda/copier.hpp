@@ -104,9 +104,9 @@ class copier {
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
         detail::require_side(t.device_id, to, from, "ferry::cuda::copier");
+        detail::beside_captures const quietly{detail::driver()};  // before a stream is made
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_free_default(on, "ferry::cuda::copier");
-        detail::beside_captures const quietly{detail::driver()};
         detail::require_place(dst, to, "ferry::cuda::copier");
         detail::require_place(src, from, "ferry::cuda::copier");
         // Pinned memory often passes for cpu (R38)
