@@ -23,6 +23,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -393,6 +394,39 @@ struct state {
                 }
                 return as_bytes(n);
             }
+            case attach_in_capture: {
+                opening const o{payload};
+                start(std::max(o.device, 0));
+                ferry::ipc::session brief{{.unused_mappings = 0}};
+                ferry::cuda::stream const captured{own_device}, mine{own_device};
+                int const with[] = {o.file < 0 ? -1 : file};
+                std::exception_ptr failed;
+                must(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal));
+                try {
+                    static_cast<void>(ferry::ipc::attach(
+                        o.descriptor, {.session = &brief, .stream = mine, .device = o.where(), .files = with},
+                        back_end));
+                } catch (...) {
+                    failed = std::current_exception();
+                }
+                cudaGraph_t graph = nullptr;
+                bool const ended_well = cudaStreamEndCapture(captured.get(), &graph) == cudaSuccess && graph != nullptr;
+                static_cast<void>(cudaGetLastError());
+                if (graph != nullptr) must(cudaGraphDestroy(graph));
+                if (failed != nullptr) std::rethrow_exception(failed);
+                return {std::byte{ended_well}};
+            }
+            case open_and_close: {
+                auto const n = number_at(payload, 0);
+                opening const o{payload.subspan(sizeof n)};
+                start(0);
+                ferry::ipc::session brief{{.unused_mappings = 0}};
+                int const with[] = {o.file < 0 ? -1 : file};
+                for (std::int64_t i = 0; i < n; ++i)
+                    static_cast<void>(
+                        ferry::ipc::attach(o.descriptor, {.session = &brief, .stream = on(), .files = with}, back_end));
+                return {};
+            }
             case usage: {
                 session.trim();
                 auto const now = usage_here();
@@ -562,6 +596,18 @@ answer importer::open(std::span<std::byte const> descriptor, std::int32_t device
 }
 answer importer::attach(std::span<std::byte const> descriptor, std::int32_t device, int file) {
     return tell_where(order_of_work::attach, descriptor, device, file);
+}
+answer importer::attach_in_capture(std::span<std::byte const> descriptor, std::int32_t device, int file) {
+    return tell_where(order_of_work::attach_in_capture, descriptor, device, file);
+}
+answer importer::open_and_close(std::int64_t rounds, std::span<std::byte const> descriptor, int file) {
+    std::int32_t const device = -1;
+    std::vector<std::byte> payload(sizeof rounds + 2 * sizeof device);
+    std::memcpy(payload.data(), &rounds, sizeof rounds);
+    std::memcpy(payload.data() + sizeof rounds, &device, sizeof device);
+    std::memcpy(payload.data() + sizeof rounds + sizeof device, &file, sizeof file);
+    payload.insert(payload.end(), descriptor.begin(), descriptor.end());
+    return tell(order_of_work::open_and_close, payload);
 }
 answer importer::tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file) {
     std::vector<std::byte> payload(2 * sizeof device + descriptor.size());

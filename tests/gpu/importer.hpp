@@ -38,13 +38,15 @@ enum class order_of_work : std::uint32_t {
     look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
     subscribe,   ///< payload: a path; to the server there
     next,  ///< payload: a generation, a device or -1 (int64); attaches the newer one of `frame`; answers which it is
-    acknowledge,   ///< drops the tensor, and says so
-    rounds,        ///< payload: as of `open`; attaches, reads and drops until it hears the next order
-    usage,         ///< drops what no tensor uses; answers its `ipc_usage`
-    share,         ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
-    share_held,    ///< the same, behind a gate
-    close_share,   ///< closes that share
-    share_rounds,  ///< shares and closes until it hears the next order
+    acknowledge,        ///< drops the tensor, and says so
+    rounds,             ///< payload: as of `open`; attaches, reads and drops until it hears the next order
+    usage,              ///< drops what no tensor uses; answers its `ipc_usage`
+    share,              ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
+    share_held,         ///< the same, behind a gate
+    close_share,        ///< closes that share
+    share_rounds,       ///< shares and closes until it hears the next order
+    attach_in_capture,  ///< payload: as of `open`; attaches and drops beside a capture; answers whether it ended well
+    open_and_close,     ///< payload: a count (int64), then as of `open`; attaches and drops as often, and keeps nothing
 };
 
 /// What a process has, and what it has done to memory and events of others since it began.
@@ -70,6 +72,8 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    answer attach_in_capture(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
+    answer open_and_close(std::int64_t rounds, std::span<std::byte const> descriptor, int file = -1);
     /// Tells it, and does not wait for the answer.
     void begin(order_of_work what, std::span<std::byte const> payload = {});
     answer hear();

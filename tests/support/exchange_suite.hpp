@@ -20,7 +20,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace exchange_suite {
@@ -289,6 +291,37 @@ TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive, whoever owned it"
         CHECK(w.value(got.view(), 5) == 6.0f);
         got = {};
         w.probe([](auto& sim) { CHECK(sim.live_bytes() == 0); });
+    }
+}
+
+TEST_CASE_TEMPLATE("R50: a queued copy that nobody took is made before its memory and its source go", World, WORLDS) {
+    for (auto const to : {World::gpu, World::pinned}) {
+        World w{World::gpu};
+        auto theirs = w.closed(World::gpu, w.theirs);
+        std::weak_ptr<void> const source = theirs.array.memory;
+        [[maybe_unused]] auto const for_memory = w.open_later_for_memory(theirs.gate);
+        auto got = ferry::to_dlpack(std::move(theirs.array),
+                                    {.device = to, .copy = copy_policy::always, .stream = w.ours}, w.back_end);
+        std::atomic<bool> is_gone = false;
+        std::thread drops{[&] {
+            got = {};
+            is_gone = true;
+        }};
+        w.probe([&](auto& sim) {
+            sim.until_host_waits();
+            CHECK(!is_gone);
+            CHECK(sim.live_bytes() == 2 * 6 * 4);
+        });
+        bool const went_early = source.expired() && !theirs.gate.is_open();
+        CHECK(!went_early);
+        theirs.gate.open();
+        drops.join();
+        CHECK(source.expired());
+        w.probe([](auto& sim) {
+            CHECK(sim.reads_after_release() == 0);
+            CHECK(sim.live_bytes() == 0);
+        });
+        w.finish(w.ours);
     }
 }
 

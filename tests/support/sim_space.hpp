@@ -255,6 +255,34 @@ class sim_system {
         std::lock_guard const lock{mutex_};
         second.seen.merge(first);
     }
+    /// Waits in the end for what is on the stream now.
+    class mark_of_queue {
+       public:
+        mark_of_queue(sim_system& sim, sim_gate reached) : sim_{&sim}, reached_{std::move(reached)} {}
+        mark_of_queue(mark_of_queue&& other) noexcept
+            : sim_{std::exchange(other.sim_, nullptr)}, reached_{other.reached_} {}
+        mark_of_queue& operator=(mark_of_queue&& other) noexcept {
+            std::swap(sim_, other.sim_);
+            std::swap(reached_, other.reached_);
+            return *this;
+        }
+        ~mark_of_queue() {
+            if (sim_ == nullptr || reached_.is_open()) return;
+            ++sim_->host_waits_;
+            reached_.pass();
+            --sim_->host_waits_;
+        }
+
+       private:
+        sim_system* sim_;
+        sim_gate reached_;
+    };
+    [[nodiscard]] mark_of_queue mark(ferry::stream_token on) {
+        called(verb::mark);
+        sim_gate const reached;
+        find(on).push([reached] { reached.open(); });
+        return {*this, reached};
+    }
     void wait(ferry::stream_token on) {
         auto& stream = find(on);
         ++host_waits_;
@@ -357,8 +385,8 @@ class sim_system {
     std::vector<sim_gate, uncounted<sim_gate>> gates_;
     std::vector<std::weak_ptr<sim_block>, uncounted<std::weak_ptr<sim_block>>> blocks_;
     sim_clock host_;
-    std::array<std::atomic<int>, 4> calls_{};
-    std::array<int, 4> fail_at_{};
+    std::array<std::atomic<int>, 5> calls_{};
+    std::array<int, 5> fail_at_{};
     std::atomic<int> host_waits_ = 0, races_ = 0, reads_after_release_ = 0;
     std::atomic<std::int64_t> live_bytes_ = 0;
 };

@@ -5,6 +5,6 @@
 
 namespace support {
 
-enum class verb : std::size_t { allocate, copy, order, wait };
+enum class verb : std::size_t { allocate, copy, order, wait, mark };
 
 }  // namespace support

@@ -24,10 +24,11 @@ namespace ferry::inline v0 {
 namespace detail {
 
 /// Memory of an arena, and what a queued copy may still read to fill it.
-template <class Memory>
+template <class Memory, class Mark>
 struct moved_arena {
     Memory memory;
     column source;
+    [[no_unique_address]] Mark queued{};  // last: it waits before they go
 };
 
 /// One move of a column. `allocate(bytes)` gives memory at `to`.
@@ -64,9 +65,10 @@ class column_mover {
         view_ = c.view();
         return {&view_, 1};
     }
-    [[nodiscard]] std::shared_ptr<moved_arena<memory_type>> make_owner(std::int64_t bytes, column source = {}) {
-        return std::make_shared<moved_arena<memory_type>>(
-            moved_arena<memory_type>{allocate_(static_cast<std::size_t>(bytes)), std::move(source)});
+    using arena = moved_arena<memory_type, queued_by<BackEnd>>;
+
+    [[nodiscard]] std::shared_ptr<arena> make_owner(std::int64_t bytes, column source = {}) {
+        return std::make_shared<arena>(arena{allocate_(static_cast<std::size_t>(bytes)), std::move(source)});
     }
 
     /// One copy, whatever is in it.
@@ -74,6 +76,7 @@ class column_mover {
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
         auto owner = make_owner(part.bytes, reads_later ? c : column{});
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        auto& queued = owner->queued;
         auto tree = std::make_shared<column_tree>();
         tree->owner = std::move(owner);
         build(*tree, moved_source{c.view(), part, begin}, to_, api, where_);
@@ -87,7 +90,7 @@ class column_mover {
         } else {
             auto const plan = plan_bytes(part.bytes);
             if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
-            else queue_copy(b_, plan, begin, to_, part.begin, from_, on_);
+            else if (!queue_copy(b_, plan, begin, to_, part.begin, from_, on_)) queued = mark_queued(b_, on_);
         }
         return column_access::make(std::move(tree));
     }
@@ -105,9 +108,11 @@ class column_mover {
         arena_filler{plan, static_cast<std::byte*>(staging.data()), api, where_}.run();
         auto owner = make_owner(plan.arena);
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        auto& queued = owner->queued;
         auto tree = make_tree(plan, begin, std::move(owner), to_, api, where_);
         // Has read the staging memory when it returns.
-        queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_);
+        if (!queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_))
+            queued = mark_queued(b_, on_);
         return column_access::make(std::move(tree));
     }
     /// A stream may still write pinned and managed memory.

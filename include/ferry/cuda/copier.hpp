@@ -88,9 +88,9 @@ class copier {
     }
 
     /// As `back_end` says. Between GPUs, and from a GPU to pinned or managed memory and back, the copy is queued and
-    /// nothing blocks, but for layouts that neither the engines nor `pack` carry. What ordinary memory takes part in is
-    /// made by the host: the call waits until `on` got so far and returns when it is done. It never waits for other
-    /// streams.
+    /// nothing blocks, but for layouts that neither the engines nor `pack` carry: transposed ones between two GPUs,
+    /// say, which go through the host. What ordinary memory takes part in is made by the host: the call waits until
+    /// `on` got so far and returns when it is done. It never waits for other streams.
     ///
     /// \throws error  errc::foreign_pointer, device, capturing, stream (of another device than both sides, too),
     ///                out_of_memory; what the driver reports;  std::bad_alloc, std::system_error where no thread can be
@@ -130,6 +130,7 @@ class copier {
 
     void order(stream_token from, stream_token to) { cuda::order(from, to); }
     void wait(stream_token on) { cuda::wait(on); }
+    [[nodiscard]] queued_mark mark(stream_token on) { return queued_mark{on}; }
 
     /// Lanes, as threads, that have started.
     [[nodiscard]] int started_lanes() const { return team_.started(); }

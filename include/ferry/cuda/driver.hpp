@@ -123,6 +123,17 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
+/// Of the device that is current, and never 0: on a thread where nothing of CUDA has run, its context becomes current.
+/// \throws error  what the driver reports
+[[nodiscard]] inline unsigned long long context_id_of(std::int32_t device_id) {
+    unsigned long long id = context_id();
+    if (id == 0) {
+        check(cudaSetDevice(device_id), "cudaSetDevice");
+        id = context_id();
+    }
+    return id;
+}
+
 /// The number of a device's primary context, which is made where there is none; 0 when nobody can tell.
 [[nodiscard]] inline unsigned long long primary_context_id(std::int32_t device_id) {
     auto const& api = driver();

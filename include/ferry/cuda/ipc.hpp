@@ -261,6 +261,11 @@ class shareable {
     }
     void order(stream_token from, stream_token to) { underneath_->order(from, to); }
     void wait(stream_token on) { underneath_->wait(on); }
+    [[nodiscard]] auto mark(stream_token on) const
+        requires marking_back_end<BackEnd>
+    {
+        return underneath_->mark(on);
+    }
 
     [[nodiscard]] bool exports(device d) const noexcept { return d.type == device_type::cuda; }
 

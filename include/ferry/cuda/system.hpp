@@ -11,6 +11,7 @@
 #include <ferry/cuda/memory.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/peers.hpp>
+#include <ferry/cuda/queued_mark.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/transfer.hpp>
 #include <ferry/space/back_end.hpp>
@@ -101,6 +102,7 @@ struct system_back_end {
 
     void order(stream_token from, stream_token to) const { cuda::order(from, to); }
     void wait(stream_token on) const { cuda::wait(on); }
+    [[nodiscard]] queued_mark mark(stream_token on) const { return queued_mark{on}; }
 };
 
 /// The back end to pass where nothing needs to be kept: plain copies on the streams that it is given.

@@ -4,31 +4,26 @@
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
+#include <ferry/cuda/idle_events.hpp>
 #include <ferry/cuda/stream.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 namespace ferry::inline v0::cuda::detail {
 
 /// The event of this thread for the device and the context that are current. An event from before a reset of the device
-/// is never touched again: its handle points to what is gone. No event is destroyed: threads that end leave theirs to
-/// others, since after a reset, which often ends a program, destroying one is undefined.
+/// is never touched again. Threads that end leave theirs to others.
 class thread_events {
    public:
     [[nodiscard]] cudaEvent_t get(std::int32_t device_id) {
-        unsigned long long now = context_id();
-        if (now == 0) {  // nothing of CUDA has run on this thread
-            check(cudaSetDevice(device_id), "cudaSetDevice");
-            now = context_id();
-        }
+        unsigned long long const now = context_id_of(device_id);
         for (auto const& known : mine_)
             if (known.device_id == device_id && known.context == now) return known.e;
         mine_.reserve(mine_.size() + 1);
-        return mine_.emplace_back(make(device_id, now)).e;
+        return mine_.emplace_back(idle_events::all().take(device_id, now)).e;
     }
     /// What is known of a stream that was asked.
     struct known_stream {
@@ -53,50 +48,10 @@ class thread_events {
         thread_local thread_events mine;
         return mine;
     }
-    ~thread_events() {
-        try {
-            auto& idle = left::all();
-            std::lock_guard const lock{idle.mutex};
-            idle.slots.insert(idle.slots.end(), mine_.begin(), mine_.end());
-        } catch (...) {  // no memory: leaked
-        }
-    }
+    ~thread_events() { idle_events::all().put(mine_); }
 
    private:
-    struct slot {
-        std::int32_t device_id;
-        unsigned long long context;
-        cudaEvent_t e;
-    };
-    /// What threads left behind. Never destroyed: threads end until the very end.
-    struct left {
-        std::mutex mutex;
-        std::vector<slot> slots;
-        [[nodiscard]] FERRY_HIDDEN static left& all() {
-            static auto* const one = new left;
-            return *one;
-        }
-    };
-
-    [[nodiscard]] static slot make(std::int32_t device_id, unsigned long long context) {
-        {
-            auto& idle = left::all();
-            std::lock_guard const lock{idle.mutex};
-            for (auto& known : idle.slots) {
-                if (known.device_id != device_id || known.context != context) continue;
-                slot const found = known;
-                known = idle.slots.back();
-                idle.slots.pop_back();
-                return found;
-            }
-        }
-        beside_captures const quietly;
-        slot made{device_id, context, nullptr};
-        check(cudaEventCreateWithFlags(&made.e, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-        return made;
-    }
-
-    std::vector<slot> mine_;
+    std::vector<kept_event> mine_;
     std::array<known_stream, 16> streams_{};
     std::size_t next_ = 0;
 };

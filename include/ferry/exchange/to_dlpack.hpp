@@ -33,10 +33,11 @@ template <class Array>
 }
 
 /// A copy, and what a stream may still be reading to make it.
-template <class Owner>
+template <class Owner, class Mark>
 struct copied {
     Owner memory;
     managed_tensor source;
+    [[no_unique_address]] Mark queued{};  // last: it waits before they go
 };
 
 /// A const array cannot be moved from: to take it over would copy its elements in silence.
@@ -50,7 +51,8 @@ inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_c
 
 /// A copy of `v` in the fresh memory that `owner` holds and `view_of_owner` describes, with the waits of the decision.
 /// The struct exists before the copy is queued, so that no failure to make it can free memory that a queued copy still
-/// writes. The copy takes `source` over, if there is one, when it may still be read (R50); nothing is taken on failure.
+/// writes. The copy takes `source` over, if there is one, when it may still be read (R50), and waits for itself when it
+/// is dropped before (`marking_back_end`); nothing is taken on failure.
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 [[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
                              stream_token ready, BackEnd& b, managed_tensor* source, char const* api,
@@ -66,23 +68,25 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         fail(errc::flags, api,
              message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
     auto const packing = fresh.flags() & flags::subbyte_padded;
-    auto const view_at = [&](copied<Owner>& c) { return tensor_view{view_of_owner(c.memory)}; };
-    Raw* const raw = make_raw<Raw>(copied<Owner>{std::move(owner), {}}, view_at, d.to,
+    using kept = copied<Owner, queued_by<BackEnd>>;
+    auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
+    Raw* const raw = make_raw<Raw>(kept{std::move(owner), {}}, view_at, d.to,
                                    (d.bits & ~flags::subbyte_padded) | packing, d.stamp, api, where);
+    auto& copy = static_cast<block<Raw, kept>*>(raw->manager_ctx)->owner;
     try {
         tensor_view const dst{raw->dl_tensor, fresh.flags()};
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);
             if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
-            else queue_copy(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
+            else if (!queue_copy(b, plan, dst.data(), d.to, v.data(), v.device(), d.on))
+                copy.queued = mark_queued(b, d.on);
         }
     } catch (...) {
         raw->deleter(raw);
         throw;
     }
-    if (source != nullptr && reads_later(d, v.device()))
-        static_cast<block<Raw, copied<Owner>>*>(raw->manager_ctx)->owner.source = std::move(*source);
+    if (source != nullptr && reads_later(d, v.device())) copy.source = std::move(*source);
     return raw;
 }
 
@@ -201,7 +205,7 @@ template <class Array, class BackEnd>
 /// blocks (R43); with device = cpu, and for pinned and managed memory without a stream, the data is there on return
 /// (R48, R49). On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its
 /// source alive, as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued
-/// copy.
+/// copy. Dropped before it was made, such a copy waits for itself (`marking_back_end`).
 ///
 /// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what
 ///                `validate` finds in the view; what the back end reports;  std::bad_alloc

@@ -40,8 +40,7 @@ struct share_options {
 /// file.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's. Finished copies on return. Nothing else synchronises,
-/// but that the host waits for `ready_on` where the back end has no event for it: none is free, or the stream is of
-/// another device than the memory.
+/// but that the host waits for `ready_on` where the back end has no event for it.
 /// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
 ///                consumed, stream; what the back end reports;  std::bad_alloc
 template <class BackEnd = host_back_end const&>

@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -45,6 +46,15 @@ concept back_end =
         b.order(on, on);
         b.wait(on);
     };
+
+/// A back end that can tell when what it has queued has run: `mark(on)` gives an object whose end waits until all has
+/// run that is queued on `on` by now, on any thread, at any time, also after the end of the SDK. An exchange gives one
+/// to each copy that it queues, so that a copy which is dropped before it was made frees nothing that is still written
+/// or read. Without one that is the consumer's debt alone (R50), also of a consumer that never took the copy.
+template <class B>
+concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
+    { b.mark(on) } -> std::move_constructible;
+};
 
 /// The back end of those who need none: ordinary host memory and nothing else. Copies of host-readable memory are the
 /// caller's thread at work; no streams exist. Stateless; thread-safe.
@@ -91,6 +101,11 @@ class allocating_from {
     }
     void order(stream_token from, stream_token to) const { underneath_->order(from, to); }
     void wait(stream_token on) const { underneath_->wait(on); }
+    [[nodiscard]] auto mark(stream_token on) const
+        requires marking_back_end<BackEnd>
+    {
+        return underneath_->mark(on);
+    }
 
    private:
     Space space_;
@@ -122,6 +137,35 @@ bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* s
     } else {
         static_cast<void>(b.copy(plan, dst, to, src, from, on));
         return false;
+    }
+}
+
+struct no_mark {};
+template <class B>
+struct mark_of {
+    using type = no_mark;
+};
+template <marking_back_end B>
+struct mark_of<B> {
+    using type = std::optional<decltype(std::declval<B&>().mark(stream_token{}))>;
+};
+/// What a copy that `B` has queued keeps: declared behind the memory that the copy uses.
+template <class B>
+using queued_by = typename mark_of<B>::type;
+
+/// The mark of what was just queued on `on`. When there is none to be had, all of it has run before it throws.
+template <class B>
+[[nodiscard]] queued_by<B> mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on) {
+    if constexpr (marking_back_end<B>) {
+        if (!on.names_stream()) return {};
+        try {
+            return b.mark(on);
+        } catch (...) {
+            b.wait(on);
+            throw;
+        }
+    } else {
+        return {};
     }
 }
 

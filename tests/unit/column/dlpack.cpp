@@ -202,7 +202,7 @@ TEST_CASE("columns on a device stay there: bits go through the host, which waits
         ferry::from_tensors(ferry::to_tensor(bits, sim, stream), {}, sim, stream).to(ferry::cpu, sim, stream);
     CHECK(support::shown(again.view()) == support::shown(make<unsigned char>("b", {0x5a})));
     CHECK(sim.races() == 0);
-    for (auto const which : {support::verb::allocate, support::verb::copy, support::verb::wait})
+    for (auto const which : {support::verb::allocate, support::verb::copy, support::verb::wait, support::verb::mark})
         for (int n = 1; n < 4; ++n) {
             auto const live = sim.live_bytes();
             sim.fail_at(which, n);

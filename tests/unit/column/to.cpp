@@ -13,6 +13,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -161,6 +162,30 @@ TEST_CASE("a column that a queued copy still reads lives on in the new one") {
     CHECK(w.sim.calls(verb::copy) == 3);
 }
 
+TEST_CASE("a queued column that nobody took is made before its memory and its source go") {
+    for (bool const from_host : {false, true}) {
+        CAPTURE(from_host);
+        world w;
+        auto there = from_host ? frame(20) : numbers().to(gpu, w.sim, w.stream);
+        w.sim.finish(w.stream);
+        auto gate = w.sim.close(w.stream);
+        auto elsewhere = there.to(other_gpu, w.sim, w.stream);
+        there = column{};
+        std::atomic<bool> is_gone = false;
+        std::thread drops{[&] {
+            elsewhere = column{};
+            is_gone = true;
+        }};
+        w.sim.until_host_waits();
+        CHECK(!is_gone);
+        CHECK(w.sim.live_bytes() != 0);
+        gate.open();
+        drops.join();
+        CHECK(w.sim.live_bytes() == 0);
+        CHECK(w.sim.reads_after_release() == 0);
+    }
+}
+
 TEST_CASE("offsets that lie on a device end in an error, and everything is released") {
     world w;
     std::int32_t const offsets[] = {0, 9};
@@ -194,7 +219,7 @@ TEST_CASE("a fetch that fails waits for the copies before it, whose target it gi
 
 TEST_CASE("whatever call fails, everything is released") {
     auto const c = frame(30);
-    for (auto const which : {verb::allocate, verb::copy, verb::wait})
+    for (auto const which : {verb::allocate, verb::copy, verb::wait, verb::mark})
         for (int n = 1; n < 8; ++n) {
             world w;
             support::sim_columns others{w.sim, gpu, w.stream};

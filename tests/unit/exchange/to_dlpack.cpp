@@ -274,7 +274,7 @@ TEST_CASE("R68: a failed allocation leaves a moved tensor with its caller") {
 }
 
 TEST_CASE("R68: whichever verb of the back end fails, everything is given back once") {
-    for (auto const which : {verb::allocate, verb::copy, verb::order, verb::wait}) {
+    for (auto const which : {verb::allocate, verb::copy, verb::order, verb::wait, verb::mark}) {
         for (bool const to_host : {false, true}) {
             sim_system sim{ferry::device_type::cuda, ferry::device{ferry::device_type::cuda, 1}};
             auto const theirs = sim.make_stream(ferry::device_type::cuda),
@@ -283,7 +283,7 @@ TEST_CASE("R68: whichever verb of the back end fails, everything is given back o
                 auto const a = make_array(sim, ferry::device_type::cuda, theirs, {64});
                 auto tensor = ferry::to_dlpack(a, {.stream = theirs}, sim);
                 auto const before = sim.live_bytes();
-                bool const called = which != (to_host ? verb::order : verb::wait);
+                bool const called = to_host ? which != verb::order && which != verb::mark : which != verb::wait;
                 ferry::request wish{.device = ferry::device{ferry::device_type::cuda, 1}, .stream = ours};
                 if (to_host) wish = {.device = ferry::cpu};
                 sim.fail_at(which, 1);

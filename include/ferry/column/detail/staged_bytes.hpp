@@ -60,8 +60,16 @@ class staged_bits {
     bitmap_view view_;
 };
 
-/// Fresh memory on a device with bytes that `fill(host memory)` writes; `own(memory, data)` makes its owner before the
-/// copy is queued, so that no failure frees what a queued copy still writes.
+/// Memory, and the mark of the copy into it: waits before the memory goes.
+template <class Memory, class Mark>
+struct marked {
+    Memory memory;
+    [[no_unique_address]] Mark queued;
+};
+
+/// Fresh memory on a device with bytes that `fill(host memory)` writes. `own(memory, data)` makes its owner: behind the
+/// copy where a mark keeps the memory until it was made, else before the copy is queued, so that no failure frees what
+/// it still writes.
 template <class BackEnd, class Fill, class Own>
 [[nodiscard]] auto put_bytes(std::int64_t bytes, device place, BackEnd& b, stream_token on, Fill fill, Own own) {
     buffer<host_space> staging{static_cast<std::size_t>(bytes)};
@@ -72,6 +80,14 @@ template <class BackEnd, class Fill, class Own>
     }
     auto memory = b.allocate(place, static_cast<std::size_t>(bytes), on);
     void* const data = memory.data();
+    if constexpr (marking_back_end<BackEnd>) {
+        if (!is_host_accessible(place)) {
+            bool const has_run = queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
+            using marked_memory = marked<decltype(memory), queued_by<BackEnd>>;
+            auto mark = has_run ? queued_by<BackEnd>{} : mark_queued(b, on);
+            return own(marked_memory{std::move(memory), std::move(mark)}, data);
+        }
+    }
     auto made = own(std::move(memory), data);
     if (is_host_accessible(place)) copy_and_wait(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
     else queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);

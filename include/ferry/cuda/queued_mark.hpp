@@ -1,0 +1,63 @@
+// ferry: what a queued copy keeps, so that it is made before its memory goes.
+#pragma once
+
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/error.hpp>
+#include <ferry/cuda/event.hpp>
+#include <ferry/cuda/idle_events.hpp>
+#include <ferry/cuda/stream.hpp>
+#include <ferry/cuda/thread_event.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace ferry::inline v0::cuda {
+
+/// All that was queued on a stream when it was made: dies when that has run, and the host waits if need be, for this
+/// alone. On any thread; after the end of CUDA, or a reset of the device, nothing runs any more. Move-only.
+class queued_mark {
+   public:
+    /// Records an event. Does not block. \throws error  errc::stream, capturing; what the driver reports
+    explicit queued_mark(stream_token on) {
+        detail::require_stream(on, "ferry::cuda::queued_mark");
+        std::int32_t const device_id = detail::device_of(on, "ferry::cuda::queued_mark");
+        device_guard const current{device_id};
+        auto const taken = detail::idle_events::all().take(device_id, detail::context_id_of(device_id));
+        try {
+            detail::record(taken.e, detail::handle_of(on));
+        } catch (...) {
+            detail::idle_events::all().put({&taken, 1});
+            throw;
+        }
+        event_ = taken;
+    }
+    queued_mark(queued_mark&& other) noexcept : event_{std::exchange(other.event_, {})} {}
+    queued_mark& operator=(queued_mark&& other) noexcept {
+        std::swap(event_, other.event_);
+        return *this;
+    }
+    ~queued_mark() {
+        if (event_.e == nullptr) return;
+        try {
+            device_guard const current{event_.device_id};
+            if (detail::context_id_of(event_.device_id) != event_.context)
+                return;  // reset: the event is gone, and the work with it
+            try {
+                if (!detail::is_done(event_.e)) detail::wait(event_.e);
+            } catch (...) {  // a wait may fail without having waited
+                detail::beside_captures const quietly;
+                detail::ignore(cudaEventSynchronize(event_.e));
+            }
+            detail::idle_events::all().put({&event_, 1});
+        } catch (...) {  // CUDA is gone
+        }
+    }
+
+   private:
+    detail::kept_event event_{};
+};
+
+}  // namespace ferry::inline v0::cuda
