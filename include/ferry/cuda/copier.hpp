@@ -53,7 +53,8 @@ struct copier_options {
     pack_function pack = nullptr;   ///< kernels for strided copies, where the program has them
     std::size_t most_small = std::size_t{4}
                              << 20;  ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
-    std::size_t slab_bytes = detail::slab;  ///< of a strided copy that the device rearranges at once, twice; as much
+    std::size_t slab_bytes = detail::slab;  ///< of a strided copy that the device rearranges at once, twice: one row or
+                                            ///< element where that is more, and all of a copy that counts bits; as much
                                             ///< device memory stays for the next one
 };
 
@@ -69,7 +70,7 @@ class copier {
           lanes_{options.lanes > 0 ? options.lanes
                                    : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u))},
           slot_bytes_{std::max(options.slot_bytes, std::size_t{4096})},
-          slab_bytes_{static_cast<std::int64_t>(std::min(options.slab_bytes, detail::most_slab))},
+          slab_bytes_{static_cast<std::int64_t>(std::clamp(options.slab_bytes, std::size_t{4096}, detail::most_slab))},
           team_{lanes_, slot_bytes_, options.most_pinned},
           pinned_{options.most_kept},
           small_{options.most_small} {}
@@ -264,36 +265,36 @@ class copier {
 
     /// Made compact on the device, slab by slab, and carried as bytes while the next one is.
     void carry_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, detail::slowest(plan, plan.dst_strides), slab_bytes_, true};
+        detail::slabs const cut{plan, slab_bytes_, true};
         device const here{device_type::cuda, t.device_id};
         auto const pack = [&](std::int64_t i, std::byte* to) {
             rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
         };
-        if (cut.count == 1) {
+        if (cut.count() == 1) {
             detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
             pack(0, compact.data());
             return carry(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
         }
         detail::slab_line line{scratch(t.device_id), cut.size(0), t.stream};
         if (t.to.type == device_type::cpu)
-            return line.down_by_lanes(team_, cut.count, pack,
+            return line.down_by_lanes(team_, cut.count(), pack,
                                       [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
                                           prepare(job, dst + cut.begin(i), from, cut.size(i), true, t);
                                       });
-        line.down(cut.count, pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
+        line.down(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
             check(cudaMemcpyAsync(dst + cut.begin(i), from, cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
         });
     }
 
     /// Carried as bytes, slab by slab, and spread out on the device while the next one is.
     void carry_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, detail::slowest(plan, plan.src_strides), slab_bytes_, false};
+        detail::slabs const cut{plan, slab_bytes_, false};
         device const here{device_type::cuda, t.device_id};
         auto const unpack = [&](std::int64_t i, std::byte* from) {
             rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
         };
         t.is_dirty = true;  // the memory is there for work on the stream only
-        if (cut.count == 1) {
+        if (cut.count() == 1) {
             detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
             carry(compact.data(), here, src + cut.begin(0), t.from, cut.size(0), t);
             return unpack(0, compact.data());
@@ -301,13 +302,13 @@ class copier {
         detail::slab_line line{scratch(t.device_id), cut.size(0), t.stream};
         if (t.from.type == device_type::cpu)
             return line.up_by_lanes(
-                team_, cut.count,
+                team_, cut.count(),
                 [&](std::int64_t i, std::byte* to, detail::staged_job& job) {
                     prepare(job, to, src + cut.begin(i), cut.size(i), false, t);
                 },
                 unpack);
         line.up(
-            cut.count,
+            cut.count(),
             [&](std::int64_t i, std::byte* to, cudaStream_t s) {
                 check(cudaMemcpyAsync(to, src + cut.begin(i), cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
             },

@@ -4,6 +4,7 @@
 #include <ferry/cuda/transfer.hpp>
 #include <ferry/space/copy_plan.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,16 +46,6 @@ namespace ferry::inline v0::cuda::detail {
     return true;
 }
 
-/// The loop whose steps are the largest in the destination, or in the source: cutting a dense side there leaves it
-/// dense.
-[[nodiscard]] constexpr int slowest(copy_plan const& p, std::int64_t const* strides) noexcept {
-    int best = 0;
-    auto const size = [&](int i) { return strides[i] < 0 ? -strides[i] : strides[i]; };
-    for (int i = 1; i < p.rank; ++i)
-        if (size(i) > size(best)) best = i;
-    return best;
-}
-
 /// The part of a plan whose index in loop `level` is in [begin, begin + count). Copies of parts together are the whole.
 [[nodiscard]] constexpr copy_plan part_of(copy_plan p, int level, std::int64_t begin, std::int64_t count) noexcept {
     p.dst_offset += begin * p.dst_strides[level];
@@ -64,40 +55,58 @@ namespace ferry::inline v0::cuda::detail {
     return p;
 }
 
-/// How many indices of loop `level` make a slab of at most `most` bytes; all of them when the plan counts bits, whose
-/// parts need not begin at a byte.
-[[nodiscard]] constexpr std::int64_t slab_of(copy_plan const& p, int level, std::int64_t most) noexcept {
-    if (p.counts_bits() || p.rank == 0 || p.total_bytes <= most) return p.rank == 0 ? 1 : p.extents[level];
-    std::int64_t const one = p.total_bytes / p.extents[level];
-    return one >= most ? 1 : most / one;
-}
+/// A plan cut into slabs of at most `most` bytes of one side, which is dense and stays so: the loops with the largest
+/// steps there are at one index each, and the next one is cut. A slab is one unit at least. Plans that count bits are
+/// one slab: their parts need not begin at a byte.
+class slabs {
+   public:
+    constexpr slabs(copy_plan const& p, std::int64_t most, bool of_destination) noexcept
+        : plan_{p}, of_destination_{of_destination} {
+        if (p.rank == 0 || p.counts_bits()) return;
+        auto const* const strides = of_destination ? p.dst_strides : p.src_strides;
+        auto const size = [&](int i) { return strides[i] < 0 ? -strides[i] : strides[i]; };
+        for (int i = 0; i < p.rank; ++i) order_[i] = i;
+        std::sort(order_, order_ + p.rank, [&](int i, int j) { return size(i) > size(j); });
+        std::int64_t one = p.total_bytes / p.extents[order_[0]];
+        for (; one > most && level_ + 1 < p.rank; one /= p.extents[order_[level_]]) {
+            outer_ *= p.extents[order_[level_]];
+            ++level_;
+        }
+        auto const indices = p.extents[order_[level_]];
+        step_ = std::clamp(most / one, std::int64_t{1}, indices);
+        pieces_ = (indices + step_ - 1) / step_;
+    }
 
-/// A plan cut along loop `level` into slabs of at most `most` bytes of one side, which is dense and stays so.
-struct slabs {
-    copy_plan const& plan;
-    int level;
-    std::int64_t step, count;
-    bool of_destination;
-
-    slabs(copy_plan const& p, int along, std::int64_t most, bool destination) noexcept
-        : plan{p},
-          level{along},
-          step{slab_of(p, along, most)},
-          count{(p.extents[along] + step - 1) / step},
-          of_destination{destination} {}
-
-    [[nodiscard]] copy_plan part(std::int64_t i) const noexcept {
-        std::int64_t const begin = i * step, left = plan.extents[level] - begin;
-        return part_of(plan, level, begin, left < step ? left : step);
+    [[nodiscard]] constexpr std::int64_t count() const noexcept { return outer_ * pieces_; }
+    /// Slab i: they lie one behind the other where the strides are positive, and the first one is as large as any.
+    [[nodiscard]] constexpr copy_plan part(std::int64_t i) const noexcept {
+        if (step_ == 0) return plan_;
+        auto p = plan_;
+        auto const begin = i % pieces_ * step_;
+        i /= pieces_;
+        for (int k = level_; k-- > 0; i /= plan_.extents[order_[k]])
+            p = part_of(p, order_[k], i % plan_.extents[order_[k]], 1);
+        return part_of(p, order_[level_], begin, std::min(step_, plan_.extents[order_[level_]] - begin));
     }
     /// Where slab i lies on that side, in bytes.
-    [[nodiscard]] std::int64_t begin(std::int64_t i) const noexcept { return extent(i).begin; }
-    [[nodiscard]] std::size_t size(std::int64_t i) const noexcept { return static_cast<std::size_t>(extent(i).size); }
-    [[nodiscard]] extent_of_bytes extent(std::int64_t i) const noexcept {
-        copy_plan const p = part(i);
-        return of_destination ? reach(p, p.dst_offset, p.dst_strides, written(p))
-                              : reach(p, p.src_offset, p.src_strides, p.unit);
+    [[nodiscard]] constexpr std::int64_t begin(std::int64_t i) const noexcept { return extent(i).begin; }
+    [[nodiscard]] constexpr std::size_t size(std::int64_t i) const noexcept {
+        return static_cast<std::size_t>(extent(i).size);
     }
+
+   private:
+    [[nodiscard]] constexpr extent_of_bytes extent(std::int64_t i) const noexcept {
+        copy_plan const p = part(i);
+        return of_destination_ ? reach(p, p.dst_offset, p.dst_strides, written(p))
+                               : reach(p, p.src_offset, p.src_strides, p.unit);
+    }
+
+    copy_plan const& plan_;
+    bool of_destination_;
+    int order_[copy_plan::max_rank] = {};  // the loops, those with the largest steps first
+    int level_ = 0;                        // the place in it of the loop that is cut
+    std::int64_t outer_ = 1, pieces_ = 1;  // indices of the loops before it; parts of it
+    std::int64_t step_ = 0;                // indices of it in a part; 0: the plan is whole
 };
 
 /// The plan with the destination, or the source, moved so that its lowest byte is at offset 0.

@@ -2,11 +2,16 @@
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/choose.hpp>
 #include <ferry/cuda/strided.hpp>
+#include <ferry/space/host_copy.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
 
 namespace {
 
@@ -203,35 +208,96 @@ TEST_CASE("density: every byte, each once") {
     }
 }
 
-TEST_CASE("slabs along the slowest loop of a dense side are dense, and together the whole") {
+TEST_CASE("slabs of a dense side are dense, no larger than they may be, and together the whole") {
     using namespace ferry::cuda::detail;
-    std::int64_t const shape[] = {6, 5, 4}, strides[] = {1, 24, 6};
     static float f;
-    auto const plan = ferry::make_copy_plan(ferry::tensor_view{&f, shape}, ferry::tensor_view{&f, shape, strides});
-    int const level = slowest(plan, plan.dst_strides);
-    auto const step = slab_of(plan, level, 2 * 20 * 4);
-    CHECK(step == 2);
-    std::int64_t end = 0;
-    for (std::int64_t i = 0; i < plan.extents[level]; i += step) {
-        auto const part = part_of(plan, level, i, step);
-        auto const bytes = reach(part, part.dst_offset, part.dst_strides, written(part));
-        CHECK(is_dense(part, part.dst_offset, part.dst_strides, written(part)));
-        CHECK(bytes.begin == end);
-        end += bytes.size;
-        CHECK(reach(with_dst_at_0(part), with_dst_at_0(part).dst_offset, part.dst_strides, part.unit).begin == 0);
+    struct {
+        std::vector<std::int64_t> shape, strides;
+        std::int64_t most, count;
+    } const all[] = {
+        {{6, 5, 4}, {1, 24, 6}, 2 * 20 * 4, 3},
+        {{6, 5, 4}, {1, 24, 6}, 2 * 4 * 4, 6 * 3},  // one of the first, two of five of the second
+        {{6, 5, 4}, {1, 24, 6}, 4, 6 * 5 * 4},      // an element each
+        {{6, 5, 4}, {1, 24, 6}, 1, 6 * 5 * 4},      // which is the least
+        {{3, 1000}, {1, 3}, 400, 3 * 10},           // channels of an image apart
+        {{1000, 3}, {1, 1000}, 400, 31},
+        {{2, 3, 2, 3, 2}, {1, 2, 6, 12, 36}, 4 * 6, 2 * 3 * 2},
+    };
+    for (auto const& one : all)
+        for (bool const of_destination : {true, false}) {
+            CAPTURE(one.most);
+            CAPTURE(of_destination);
+            ferry::tensor_view const dense{&f, one.shape}, turned{&f, one.shape, ferry::strides_view{one.strides}};
+            auto const plan =
+                of_destination ? ferry::make_copy_plan(dense, turned) : ferry::make_copy_plan(turned, dense);
+            slabs const cut{plan, one.most, of_destination};
+            CHECK(cut.count() == one.count);
+            std::int64_t end = 0;
+            for (std::int64_t i = 0; i < cut.count(); ++i) {
+                auto const part = cut.part(i);
+                auto const* const strides = of_destination ? part.dst_strides : part.src_strides;
+                auto const offset = of_destination ? part.dst_offset : part.src_offset;
+                CHECK(is_dense(part, offset, strides, part.unit));
+                CHECK(cut.begin(i) == end);
+                CHECK(cut.size(i) == static_cast<std::size_t>(part.total_bytes));
+                CHECK(cut.size(i) <= static_cast<std::size_t>(std::max(one.most, std::int64_t{4})));
+                CHECK(cut.size(i) <= cut.size(0));  // a buffer for the first one holds them all
+                end += part.total_bytes;
+                auto const there = of_destination ? with_dst_at_0(part) : with_src_at_0(part);
+                CHECK((of_destination ? reach(there, there.dst_offset, there.dst_strides, there.unit)
+                                      : reach(there, there.src_offset, there.src_strides, there.unit))
+                          .begin == 0);
+                // The other side: each of its elements is in one part.
+                auto const far = of_destination ? reach(part, part.src_offset, part.src_strides, part.unit)
+                                                : reach(part, part.dst_offset, part.dst_strides, part.unit);
+                CHECK(far.begin >= 0);
+                CHECK(far.begin + far.size <= plan.total_bytes);
+            }
+            CHECK(end == plan.total_bytes);
+        }
+}
+
+TEST_CASE("slabs of a large plan stay small whatever its loops are") {
+    using namespace ferry::cuda::detail;
+    constexpr std::int64_t mib = 1 << 20;
+    std::int64_t const shape[] = {2, std::int64_t{1} << 32}, strides[] = {1, 2};
+    auto* const p = reinterpret_cast<float*>(std::uintptr_t{4096});
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{p, shape},
+                                            ferry::tensor_view{p, shape, ferry::strides_view{strides, 2}});
+    slabs const cut{plan, 64 * mib, true};
+    CHECK(cut.count() == 2 * 256);
+    CHECK(cut.size(0) == 64 * mib);
+    CHECK(cut.begin(cut.count() - 1) + 64 * mib == plan.total_bytes);
+}
+
+TEST_CASE("a copy by units through slabs is the copy") {
+    using namespace ferry::cuda::detail;
+    std::vector<std::int64_t> const shape{5, 7, 3}, strides{1, 5, 35};
+    std::vector<float> source(105), whole(105), parts(105);
+    std::iota(source.begin(), source.end(), 1.0F);
+    auto const plan = ferry::make_copy_plan(ferry::tensor_view{whole.data(), shape},
+                                            ferry::tensor_view{source.data(), shape, ferry::strides_view{strides}});
+    ferry::copy_on_host(plan, whole.data(), source.data());
+    for (std::int64_t const most : {4, 8, 12, 20, 40, 60, 1000}) {
+        std::fill(parts.begin(), parts.end(), 0.0F);
+        slabs const cut{plan, most, true};
+        for (std::int64_t i = 0; i < cut.count(); ++i) {
+            std::vector<float> slab(cut.size(i) / 4);
+            ferry::copy_on_host(with_dst_at_0(cut.part(i)), slab.data(), source.data());
+            std::memcpy(reinterpret_cast<std::byte*>(parts.data()) + cut.begin(i), slab.data(), cut.size(i));
+        }
+        CHECK(parts == whole);
     }
-    CHECK(end == 6 * 5 * 4 * 4);
 }
 
 TEST_CASE("a plan in slabs: each begins where the one before ends, on the side that is dense") {
     using namespace ferry::cuda::detail;
     for (bool const of_destination : {true, false}) {
         auto const plan = transposed(gpu, gpu, 100, 70, true).plan;
-        slabs const cut{plan, slowest(plan, of_destination ? plan.dst_strides : plan.src_strides), 4096,
-                        of_destination};
-        CHECK(cut.count > 5);
+        slabs const cut{plan, 4096, of_destination};
+        CHECK(cut.count() > 5);
         std::int64_t end = 0, bytes = 0;
-        for (std::int64_t i = 0; i < cut.count; ++i) {
+        for (std::int64_t i = 0; i < cut.count(); ++i) {
             CHECK(cut.begin(i) == end);
             CHECK(cut.size(i) <= 4096);
             CHECK(cut.size(i) <= cut.size(0));  // a buffer for the first one holds them all
