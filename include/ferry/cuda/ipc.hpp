@@ -41,9 +41,8 @@ struct sharing_options {
     bool isolate = false;
     /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
     /// description, over a socket. Otherwise such memory is copied, and always that of pools without a file descriptor
-    /// (fabric handles alone). A process that attaches such memory does so through one `shareable`, or through copies
-    /// of it, which know of each other: CUDA has one mapping of it for all, which would end when the first of two
-    /// closed it.
+    /// (fabric handles alone). CUDA has one mapping of such memory for a process, which all who attach it there share:
+    /// every `shareable` of the program, not those of a shared library that hides its symbols.
     bool pools = false;
     /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
     /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host
@@ -381,7 +380,7 @@ class shareable {
     BackEnd* underneath_;
     sharing_options options_;
     std::shared_ptr<detail::ipc_events> events_;
-    mutable detail::pool_memories pools_;
+    mutable detail::pool_memories pools_ = detail::pool_memories::of_process();
 };
 
 template <class BackEnd>

@@ -78,7 +78,7 @@ TEST_CASE("a use of memory that several have open is seen through like memory of
         std::byte* at;
         [[nodiscard]] std::byte* data() const { return at; }
         [[nodiscard]] bool is_same(place const& other) const { return at == other.at; }
-        void leave() noexcept {}
+        void join(place&) noexcept {}
     };
     std::byte some{};
     cuda::detail::opened_once<place> all;

@@ -26,7 +26,7 @@ struct mapping {
     }
     [[nodiscard]] bool is_there() const { return open[number] == 1; }
     [[nodiscard]] bool is_same(mapping const& other) const { return number == other.number; }
-    void leave() noexcept { is_mine = false; }
+    void join(mapping& again) noexcept { again.is_mine = false; }
 
    private:
     int number;
@@ -55,6 +55,15 @@ TEST_CASE("what is open once stays open until its last use is gone, whoever open
     }
     CHECK(mapping::open[0] == 0);
     CHECK(other->is_there());
+    CHECK(mapping::wrong == 0);
+}
+
+TEST_CASE("all of a process have the same open, and none closes it under another") {
+    auto one = opened_once<mapping>::of_process(), other = opened_once<mapping>::of_process();
+    std::optional first{one.open([] { return mapping{0}; })};
+    auto const second = other.open([] { return mapping{0}; });
+    first.reset();
+    CHECK(second->is_there());
     CHECK(mapping::wrong == 0);
 }
 

@@ -12,8 +12,10 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// Things of which a process has one, however often they are opened: the last use closes it, and nobody opens it again
-/// while it closes. `a.is_same(b)` tells whether two are the same thing; `a.leave()` gives one up without closing it.
-/// Thread-safe; what is open may outlive it.
+/// while it closes. `a.is_same(b)` tells whether two are the same thing; `a.join(b)` takes over what another opening of
+/// the same thing gave, and nothing closes `b`. Thread-safe; what is open may outlive it. A handle: copies are one.
+///
+/// Which thing it is, is known when it has been opened only. So whoever opens anything waits while anything closes.
 template <class Opened>
 class opened_once {
     struct entry {
@@ -26,6 +28,13 @@ class opened_once {
     };
 
    public:
+    opened_once() = default;
+    /// The one of this process, for what CUDA has once for a process: two tables would close it under each other.
+    [[nodiscard]] static opened_once of_process() {
+        static opened_once const one;
+        return one;
+    }
+
     /// Move-only.
     class use {
        public:
@@ -55,7 +64,7 @@ class opened_once {
         Opened made = make();
         for (auto at = state_->entries.begin(); at != state_->entries.end(); ++at)
             if (at->opened.is_same(made)) {
-                made.leave();
+                at->opened.join(made);
                 ++at->users;
                 return use{state_, at};
             }
