@@ -38,15 +38,18 @@ enum class order_of_work : std::uint32_t {
     look,        ///< payload: a bare handle, byte offset, count, step (64 bits each); answers the floats there
     subscribe,   ///< payload: a path; to the server there
     next,  ///< payload: a generation, a device or -1 (int64); attaches the newer one of `frame`; answers which it is
-    acknowledge,        ///< drops the tensor, and says so
-    rounds,             ///< payload: as of `open`; attaches, reads and drops until it hears the next order
-    usage,              ///< drops what no tensor uses; answers its `ipc_usage`
-    share,              ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
-    share_held,         ///< the same, behind a gate
-    close_share,        ///< closes that share
-    share_rounds,       ///< shares and closes until it hears the next order
-    attach_in_capture,  ///< payload: as of `open`; attaches and drops beside a capture; answers whether it ended well
-    open_and_close,     ///< payload: a count (int64), then as of `open`; attaches and drops as often, and keeps nothing
+    acknowledge,   ///< drops the tensor, and says so
+    rounds,        ///< payload: as of `open`; attaches, reads and drops until it hears the next order
+    usage,         ///< drops what no tensor uses; answers its `ipc_usage`
+    share,         ///< payload: a byte; shares a MiB of it, and answers the descriptor's bytes
+    share_held,    ///< the same, behind a gate
+    close_share,   ///< closes that share
+    share_rounds,  ///< shares and closes until it hears the next order
+
+    open_by_other,    ///< opens the same memory by another back end, and keeps that open as `open_again` does
+    attach_thousand,  ///< payload: as of `open`; attaches and drops a thousand times, and keeps no mapping in between
+    begin_capture,    ///< captures a stream that nothing else uses, so that every thread's calls count
+    end_capture,      ///< ends that; answers whether it stayed valid: one byte
 };
 
 /// What a process has, and what it has done to memory and events of others since it began.

@@ -3,6 +3,7 @@
 
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
@@ -41,7 +42,7 @@ class ipc_event {
         static_assert(sizeof handle == sizeof from);
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
-        detail::beside_captures const quietly;
+        detail::beside_captures const quietly{detail::driver()};
         detail::check_ipc(cudaIpcOpenEventHandle(&handle_, handle), "cudaIpcOpenEventHandle", where);
     }
     ipc_event(ipc_event&& other) noexcept
@@ -52,12 +53,15 @@ class ipc_event {
         return *this;
     }
     ~ipc_event() {
-        if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));
+        if (handle_ == nullptr) return;
+        detail::beside_captures const quietly;
+        detail::ignore(cudaEventDestroy(handle_));
     }
 
     /// \throws error  what the driver reports
     [[nodiscard]] ipc_handle handle() const {
         device_guard const on{device_id_};  // with another device current some drivers follow a null pointer
+        detail::beside_captures const quietly{detail::driver()};
         cudaIpcEventHandle_t handle;
         check(cudaIpcGetEventHandle(&handle, handle_), "cudaIpcGetEventHandle");
         ipc_handle out;

@@ -5,6 +5,7 @@
 #include <ferry/cuda/allocation.hpp>
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
+#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <array>
@@ -67,7 +68,7 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
         ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation",
                             message{why} << " (copy_policy::if_needed does)", where);
     device_guard const on{a.device_id};
-    detail::beside_captures const quietly;
+    detail::beside_captures const quietly{detail::driver()};
     cudaIpcMemHandle_t handle;
     check(cudaIpcGetMemHandle(&handle, a.base), "cudaIpcGetMemHandle", where);
     ipc_handle out;
@@ -89,7 +90,7 @@ class ipc_memory {
         cudaIpcMemHandle_t handle;
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
-        detail::beside_captures const quietly;
+        detail::beside_captures const quietly{detail::driver()};
         void* p = nullptr;
         detail::check_ipc(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
                           where);
@@ -107,7 +108,7 @@ class ipc_memory {
         try {
             device_guard const on{device_id_};
             detail::beside_captures const quietly;
-            detail::ignore(cudaIpcCloseMemHandle(base_));
+            if (cudaIpcCloseMemHandle(base_) != cudaSuccess) static_cast<void>(cudaGetLastError());
         } catch (...) {  // CUDA is gone, and the mapping with it
         }
     }
