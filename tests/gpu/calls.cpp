@@ -200,6 +200,7 @@ COUNTED(copy, cudaMemcpyBatchAsync,
         (void* const* d, void const* const* f, std::size_t const* n, std::size_t count, cudaMemcpyAttributes* how,
          std::size_t* first, std::size_t hows, cudaStream_t s),
         (d, f, n, count, how, first, hows, s))
+COUNTED(launch, cudaMemsetAsync, (void* d, int value, std::size_t n, cudaStream_t s), (d, value, n, s))
 COUNTED(launch, cudaLaunchKernel,
         (void const* f, dim3 blocks, dim3 threads, void** parameters, std::size_t shared, cudaStream_t s),
         (f, blocks, threads, parameters, shared, s))

@@ -283,6 +283,78 @@ TEST_CASE("ipc: bytes beyond the mapped allocation are refused, whatever the des
     CHECK(other.open(described(exported.description())).code == errc::ok);  // it has survived all that
 }
 
+TEST_CASE("ipc: of a small allocation nothing is let be read behind its block of 2 MiB") {
+    auto const memory = cuda_malloc(4096);
+    cuda::shareable back_end;
+    auto const exported = back_end.export_memory(range(memory.data(), 0, 4096), gpu, {});
+    importer other;
+    auto const opened = other.open(described(exported.description()));
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    auto const place_of = other.tell(place).bytes;
+    REQUIRE(place_of.size() == 16);
+    std::int64_t told = 0;
+    std::memcpy(&told, place_of.data() + 8, sizeof told);
+    CHECK(told >= 4096);
+    REQUIRE(told <= static_cast<std::int64_t>(2 * mib));
+    auto const open = [&](std::uint64_t offset, std::uint64_t length) {
+        auto forged = exported.description();
+        forged.allocation = std::uint64_t{1} << 40;
+        forged.offset = offset;
+        forged.length = length;
+        return other.open(described(forged)).code;
+    };
+    auto const end = static_cast<std::uint64_t>(told);
+    CHECK(open(0, end) == errc::ok);
+    CHECK(open(end - 1, 1) == errc::ok);
+    CHECK(open(0, end + 1) == errc::out_of_range);
+    CHECK(open(end, 1) == errc::out_of_range);
+    CHECK(open(1, end) == errc::out_of_range);
+    CHECK(open(2 * mib, 1) == errc::out_of_range);
+}
+
+TEST_CASE("ipc: behind a copy that is made to be shared there are zeros, not what was freed there") {
+    cuda::shareable back_end;
+    test_stream const s;
+    for (auto const on : {ferry::stream_token{}, s.token()}) {
+        for (std::size_t const bytes : {std::size_t{0}, std::size_t{5000}, 2 * mib - 1, 2 * mib}) {
+            CAPTURE(bytes);
+            {
+                auto const before = cuda_malloc(2 * mib);
+                fill(before.data(), 0xA7, 2 * mib);
+            }
+            auto const made = back_end.allocate_exportable(gpu, bytes, on);
+            s.finish();
+            std::vector<std::byte> rest(2 * mib - bytes);
+            must(cudaMemcpy(rest.data(), static_cast<std::byte*>(made.data()) + bytes, rest.size(),
+                            cudaMemcpyDeviceToHost));
+            CHECK(is_all(rest, 0, rest.size()));
+        }
+    }
+}
+
+TEST_CASE("ipc: memory is opened and closed beside the capture of a graph, which ends well") {
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 8, 2 * mib);
+    cuda::shareable back_end;
+    test_stream const s;
+    auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, s.token());
+    auto const text = described(exported.description());
+    importer other;
+    auto const first = other.open(text);
+    REQUIRE_MESSAGE(first.code == errc::ok, text_of(first));
+    REQUIRE(other.tell(let_go).code == errc::ok);
+    REQUIRE(other.tell(begin_capture).code == errc::ok);
+    auto const again = other.open(text);
+    CHECK_MESSAGE(again.code == errc::ok, text_of(again));
+    auto const received = other.tell(receive);  // opens the event
+    CHECK_MESSAGE(received.code == errc::ok, text_of(received));
+    CHECK(other.tell(done).bytes.size() == 64);
+    auto const closed = other.tell(let_go);
+    CHECK_MESSAGE(closed.code == errc::ok, text_of(closed));
+    CHECK(number_of(other.tell(end_capture)) == 1);
+    CHECK(is_all(other.tell(finish).bytes, 8, 2 * mib));
+}
+
 TEST_CASE("ipc: managed, pool and pinned memory is refused with the reason") {
     cuda::shareable back_end;
     ferry::buffer<cuda::managed_space> const managed_memory{4096};
@@ -409,6 +481,47 @@ TEST_CASE("ipc: memory is shared and opened whichever device is current") {
     REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
     CHECK(other.tell(receive).code == errc::ok);
     CHECK(is_all(other.tell(finish).bytes, 4, mib));
+}
+
+TEST_CASE("ipc: memory is ready after a stream of another GPU, and no host waits for that") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    auto const memory = cuda_malloc(2 * mib);
+    fill(memory.data(), 1, 2 * mib);
+    on_device const there{1};
+    load_kernels();
+    ferry::buffer<cuda::device_space> const source{2 * mib, cuda::device_space{1}};
+    fill(source.data(), 7, 2 * mib);
+    test_stream const s;
+    auto const write = [&] { must(cudaMemcpyPeerAsync(memory.data(), 0, source.data(), 1, 2 * mib, s.get())); };
+    write();  // the peers have met before a gate closes
+    s.finish();
+    {
+        on_device const here{0};
+        fill(memory.data(), 1, 2 * mib);
+    }
+    cuda::shareable back_end;
+    importer other;
+    {
+        auto const warm = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
+        REQUIRE(other.open(described(warm.description())).code == errc::ok);
+    }
+    gate closed{s.get()};
+    write();
+    auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, s.token());
+    CHECK(exported.description().ready.size() == 64);
+    CHECK_GATED(!closed.is_open());
+    auto const opened = other.open(described(exported.description()));
+    REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
+    CHECK(other.tell(receive).code == errc::ok);
+    ::usleep(20'000);  // for what is not held to pass
+    CHECK_GATED(!closed.is_open());
+    closed.open();
+    CHECK(is_all(other.tell(finish).bytes, 7, 2 * mib));
+    s.finish();
+    CHECK_GATED(!closed.was_forced());
 }
 
 TEST_CASE("ipc: a bare handle is opened as a tensor, and never beyond its allocation") {

@@ -232,5 +232,5 @@ TEST_CASE("ipc: the bytes of a neighbour in the same block of 2 MiB do not trave
     CHECK(seen.bytes[small - 1] == std::byte{5});
     // What stands behind the tensor was freed before, by this process: none of the neighbours' bytes.
     CHECK(std::ranges::search(seen.bytes, secret).empty());
-    CHECK(std::all_of(seen.bytes.begin() + small, seen.bytes.end(), [](std::byte b) { return b == std::byte{}; }));
+    CHECK(std::all_of(seen.bytes.begin() + small, seen.bytes.end(), [](std::byte b) { return b == std::byte{0}; }));
 }

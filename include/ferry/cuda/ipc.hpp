@@ -10,7 +10,8 @@
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/device_uuid.hpp>
 #include <ferry/cuda/done_mark.hpp>
-#include <ferry/cuda/drain.hpp>
+#include <ferry/cuda/driver.hpp>
+#include <ferry/cuda/error.hpp>
 #include <ferry/cuda/ipc_event.hpp>
 #include <ferry/cuda/ipc_memory.hpp>
 #include <ferry/cuda/order.hpp>
@@ -277,14 +278,20 @@ class shareable {
         return nullptr;
     }
 
-    /// cudaMalloc'ed in whole blocks of 2 MiB, so that its handle opens nothing else; what lies behind the bytes that
-    /// were asked for is zero. The host waits for that. \throws error  errc::out_of_memory, device; what the driver
-    /// reports
-    [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token) const {
+    /// cudaMalloc'ed in whole blocks of 2 MiB, so that its handle opens nothing else. What lies behind `bytes` is zero
+    /// once `on` has come here, and at once when `on` names no stream: what was freed there before does not travel.
+    /// \throws error  errc::out_of_memory, capturing, stream; what the driver reports
+    [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token on) const {
         std::size_t const blocks = bytes / allocation::block + (bytes % allocation::block != 0 || bytes == 0);
         buffer<device_space> made{blocks * allocation::block, device_space{d.id}};
-        if (bytes != made.size())
-            detail::clear(d.id, static_cast<std::byte*>(made.data()) + bytes, made.size() - bytes);
+        if (std::size_t const rest = blocks * allocation::block - bytes; rest != 0) {
+            device_guard const current{d.id};
+            detail::beside_captures const quietly{detail::driver()};
+            stream const own{d.id};
+            check(cudaMemsetAsync(static_cast<std::byte*>(made.data()) + bytes, 0, rest, own.get()), "cudaMemsetAsync");
+            if (on.names_stream()) cuda::order(own, on);
+            else own.wait();
+        }
         return made;
     }
 
@@ -348,26 +355,26 @@ class shareable {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
     }
 
-    /// An event after all that is queued on a stream now; none when there is nothing to wait for, or the host has
-    /// waited.
+    /// An event after all that is queued on a stream now, whatever its device; none when there is nothing to wait for,
+    /// or no event is free and the host has waited.
     [[nodiscard]] std::optional<ipc_event> mark_ready(std::int32_t device_id, stream_token on) const {
         if (!on.names_stream()) return std::nullopt;
         detail::require_stream(on, "ferry::ipc::share");
-        bool const is_there = detail::device_of(on, "ferry::ipc::share") == device_id;
+        std::int32_t const where = detail::device_of(on, "ferry::ipc::share");
         auto ready = events_->of(device_id).take();
         if (!ready) {
             cuda::wait(on);
             return std::nullopt;
         }
         try {
-            if (is_there) {
-                device_guard const current{device_id};
+            device_guard const current{device_id};
+            if (where == device_id) {
                 detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
                 ready->record(detail::handle_of(on));
-            } else {  // an event of this process carries it to the device that the others look for it on
-                auto const between = detail::make_quiet_stream(device_id);
+            } else {  // an event is recorded on its own device alone
+                detail::beside_captures const quietly{detail::driver()};
+                stream const between{device_id};
                 cuda::order(on, between);
-                device_guard const current{device_id};
                 ready->record(between.get());
             }
         } catch (...) {
