@@ -215,7 +215,7 @@ TEST_CASE("ipc share: and so it is when the importer is on another GPU") {
         MESSAGE("SKIPPED: needs two GPUs");
         return;
     }
-    send_frames(is_short() ? 101 : 1000, 1);
+    send_frames(is_short() ? 101 : 10'000, 1);
 }
 
 TEST_CASE("soak: ten thousand frames read on another GPU" * doctest::skip()) {
