@@ -427,6 +427,27 @@ void bench_attach(bench::exporter const& other) {
     auto const again = measure({[&] { attached(keeps); }});
     row({"budget", "attach and drop, found in its session"}, again[0], "2 us",
         {std::vector<double>(again[0].each.size(), 2e-6)}, 1, true);
+
+    // A stream waits for the exporter's event, and the exporter may wait for the stream.
+    auto const written = other.descriptor(true);
+    cuda::stream const s{0};
+    cudaIpcEventHandle_t event;
+    if (written.memories.empty() || written.memories[0].ready.size() != sizeof event)
+        throw std::runtime_error{"no event"};
+    std::memcpy(&event, written.memories[0].ready.data(), sizeof event);
+    auto const ordered = measure({[&] {
+                                      auto const tensor =
+                                          ferry::ipc::attach(written, {.session = &keeps, .stream = s}, back_end);
+                                      if (tensor.view().data() == nullptr) std::abort();
+                                  },
+                                  [&] {
+                                      cudaEvent_t theirs = nullptr;
+                                      check(cudaIpcOpenEventHandle(&theirs, event), "cudaIpcOpenEventHandle");
+                                      check(cudaStreamWaitEvent(s.get(), theirs, 0), "cudaStreamWaitEvent");
+                                      check(cudaEventDestroy(theirs), "cudaEventDestroy");
+                                  }});
+    row({"budget", "attach on a stream and drop, found in its session"}, ordered[0], "open, wait and destroy the event",
+        ordered[1], 0, true);
 }
 
 void write_json(std::string const& folder, int devices) {

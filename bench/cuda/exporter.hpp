@@ -1,8 +1,9 @@
-// A second process that shares a tensor of the GPU, for the rows of attaches.
+// A second process that shares tensors of the GPU, for the rows of attaches.
 #pragma once
 
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/space.hpp>
+#include <ferry/cuda/stream.hpp>
 #include <ferry/ipc/session.hpp>
 #include <ferry/ipc/share.hpp>
 #include <ferry/space/buffer.hpp>
@@ -20,8 +21,8 @@
 
 namespace bench {
 
-/// Made before this process calls CUDA, which forks badly; begins to share when it is asked for its descriptor, and
-/// holds the memory until it is destroyed.
+/// Made before this process calls CUDA, which forks badly; shares a tensor each time that it is asked for a descriptor,
+/// and holds them all until it is destroyed.
 class exporter {
    public:
     exporter() {
@@ -43,9 +44,10 @@ class exporter {
         waitpid(child_, nullptr, 0);
     }
 
-    [[nodiscard]] ferry::wire::descriptor descriptor() const {
+    /// `has_event`: the tensor is ready on a stream, so that there is an event to wait for.
+    [[nodiscard]] ferry::wire::descriptor descriptor(bool has_event = false) const {
         std::uint64_t bytes = 0;
-        if (write(to_, "", 1) != 1 || !read_all(from_, &bytes, sizeof bytes))
+        if (write(to_, has_event ? "e" : "-", 1) != 1 || !read_all(from_, &bytes, sizeof bytes))
             throw std::runtime_error{"the exporter is gone"};
         std::vector<std::byte> text(bytes);
         if (!read_all(from_, text.data(), text.size())) throw std::runtime_error{"the exporter is gone"};
@@ -67,22 +69,26 @@ class exporter {
         if (!read_all(to, &asked, 1)) return 0;  // nobody wants it
         try {
             std::int64_t const bytes = 16 << 20;
-            ferry::buffer<ferry::cuda::device_space> memory{static_cast<std::size_t>(bytes),
-                                                            ferry::cuda::device_space{0}};
-            ferry::tensor_view const view{memory.data(),
-                                          ferry::dtype_of<std::uint8_t>,
-                                          ferry::shape_view{&bytes, 1},
-                                          {},
-                                          ferry::device{ferry::device_type::cuda}};
             ferry::cuda::shareable back_end;
             ferry::ipc::session session;
-            auto const shared = ferry::ipc::share(ferry::make_managed(std::move(memory), view),
-                                                  {.session = &session, .ready_on = ferry::already_ready}, back_end);
-            auto const text = ferry::wire::to_bytes(shared.descriptor());
-            std::uint64_t const length = text.size();
-            if (write(from, &length, sizeof length) != sizeof length) return 1;
-            if (write(from, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 1;
-            read_all(to, &asked, 1);  // until the other one goes
+            ferry::cuda::stream const writes{0};
+            std::vector<ferry::ipc::shared> all;
+            do {
+                ferry::buffer<ferry::cuda::device_space> memory{static_cast<std::size_t>(bytes),
+                                                                ferry::cuda::device_space{0}};
+                ferry::tensor_view const view{memory.data(),
+                                              ferry::dtype_of<std::uint8_t>,
+                                              ferry::shape_view{&bytes, 1},
+                                              {},
+                                              ferry::device{ferry::device_type::cuda}};
+                ferry::stream_token const ready_on = asked == 'e' ? writes : ferry::already_ready;
+                all.push_back(ferry::ipc::share(ferry::make_managed(std::move(memory), view),
+                                                {.session = &session, .ready_on = ready_on}, back_end));
+                auto const text = ferry::wire::to_bytes(all.back().descriptor());
+                std::uint64_t const length = text.size();
+                if (write(from, &length, sizeof length) != sizeof length) return 1;
+                if (write(from, text.data(), text.size()) != static_cast<ssize_t>(text.size())) return 1;
+            } while (read_all(to, &asked, 1));  // until the other one goes
             return 0;
         } catch (std::exception const& e) {
             std::fprintf(stderr, "exporter: %s\n", e.what());
