@@ -195,7 +195,6 @@ COUNTED(copy, cudaMemcpy3DAsync, (cudaMemcpy3DParms const* p, cudaStream_t s), (
 COUNTED(copy, cudaMemcpyPeerAsync, (void* d, int to, void const* f, int from, std::size_t n, cudaStream_t s),
         (d, to, f, from, n, s))
 COUNTED(copy, cudaMemcpy3DPeerAsync, (cudaMemcpy3DPeerParms const* p, cudaStream_t s), (p, s))
-COUNTED(copy, cudaMemsetAsync, (void* p, int value, std::size_t n, cudaStream_t s), (p, value, n, s))
 COUNTED(copy, cudaMemcpyBatchAsync,
         (void* const* d, void const* const* f, std::size_t const* n, std::size_t count, cudaMemcpyAttributes* how,
          std::size_t* first, std::size_t hows, cudaStream_t s),

@@ -23,7 +23,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -586,18 +585,6 @@ answer importer::open(std::span<std::byte const> descriptor, std::int32_t device
 }
 answer importer::attach(std::span<std::byte const> descriptor, std::int32_t device, int file) {
     return tell_where(order_of_work::attach, descriptor, device, file);
-}
-answer importer::attach_in_capture(std::span<std::byte const> descriptor, std::int32_t device, int file) {
-    return tell_where(order_of_work::attach_in_capture, descriptor, device, file);
-}
-answer importer::open_and_close(std::int64_t rounds, std::span<std::byte const> descriptor, int file) {
-    std::int32_t const device = -1;
-    std::vector<std::byte> payload(sizeof rounds + 2 * sizeof device);
-    std::memcpy(payload.data(), &rounds, sizeof rounds);
-    std::memcpy(payload.data() + sizeof rounds, &device, sizeof device);
-    std::memcpy(payload.data() + sizeof rounds + sizeof device, &file, sizeof file);
-    payload.insert(payload.end(), descriptor.begin(), descriptor.end());
-    return tell(order_of_work::open_and_close, payload);
 }
 answer importer::tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file) {
     std::vector<std::byte> payload(2 * sizeof device + descriptor.size());

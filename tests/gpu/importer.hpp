@@ -75,8 +75,6 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
-    answer attach_in_capture(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
-    answer open_and_close(std::int64_t rounds, std::span<std::byte const> descriptor, int file = -1);
     /// Tells it, and does not wait for the answer.
     void begin(order_of_work what, std::span<std::byte const> payload = {});
     answer hear();

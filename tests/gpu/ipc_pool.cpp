@@ -307,54 +307,6 @@ TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every 
     CHECK(server.close());
 }
 
-TEST_CASE("ipc pool: memory is attached and dropped beside a capture, and leaves it alone") {
-    auto const p = make_shared_pool();
-    if (p == nullptr) return;
-    auto const a = p->make({4096});
-    auto const shared = p->share(a);
-    importer other;
-    REQUIRE(other.passes(p->file.get()));
-    auto const did = other.attach_in_capture(text(shared), -1, p->file.get());
-    REQUIRE_MESSAGE(did.code == errc::ok, text_of(did));
-    CHECK(numbers(did) == std::vector<int>{1});
-}
-
-TEST_CASE("soak: a hundred thousand rounds that open and close leave no event, mapping, file, thread or memory behind" *
-          doctest::skip()) {
-    cuda::shareable back_end;
-    auto a = make_plain({4096});
-    test_stream const s;
-    a.ready = s.token();  // so that each round opens an event, too
-    auto const legacy = ipc::share(a, back_end);
-    auto const p = make_shared_pool();
-    auto const free_bytes = [] {
-        std::size_t left = 0, total = 0;
-        must(cudaMemGetInfo(&left, &total));
-        return left;
-    };
-    auto const check = [&](ipc::shared const& shared, int file, std::int64_t rounds) {
-        importer other;
-        if (file >= 0) REQUIRE(other.passes(file));
-        REQUIRE(other.open_and_close(1000, text(shared), file).code == errc::ok);
-        auto const before = other.usage();
-        auto const free_then = free_bytes();
-        REQUIRE(other.open_and_close(rounds, text(shared), file).code == errc::ok);
-        auto const after = other.usage();
-        CHECK(free_bytes() + (std::size_t{8} << 20) >= free_then);
-        CHECK(after.files == before.files);
-        CHECK(after.mappings <= before.mappings + 8);
-        CHECK(after.threads == before.threads);
-        CHECK(after.opened == after.closed);
-        if (file < 0) CHECK(after.opened - before.opened == rounds);
-        CHECK(after.events_opened - before.events_opened == (file < 0 ? rounds : 0));
-        CHECK(shared.readers() == 0);
-    };
-    check(legacy, -1, 80'000);
-    if (p == nullptr) return;
-    auto const b = p->make({4096});
-    check(p->share(b), p->file.get(), 20'000);
-}
-
 TEST_CASE("ipc pool: a pool that has fabric handles alone is refused by name, or copied") {
     cudaMemPoolProps props{};
     props.allocType = cudaMemAllocationTypePinned;

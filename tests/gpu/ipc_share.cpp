@@ -218,62 +218,16 @@ TEST_CASE("ipc share: and so it is when the importer is on another GPU") {
     send_frames(is_short() ? 101 : 10'000, 1);
 }
 
-TEST_CASE("soak: ten thousand frames read on another GPU" * doctest::skip()) {
-    if (gpus() < 2) {
-        MESSAGE("SKIPPED: needs two GPUs");
-        return;
-    }
-    send_frames(10'000, 1);
-}
-
-TEST_CASE("ipc share: a stream of another GPU is waited for by the importer, and by no host") {
-    if (gpus() < 2) {
-        MESSAGE("SKIPPED: needs two GPUs");
-        return;
-    }
-    load_kernels();
-    cuda::shareable back_end;
-    constexpr std::size_t length = 65536;
-    auto a = make_plain({static_cast<std::int64_t>(length)});
-    importer other;
-    REQUIRE(other.attach(text(ipc::share(a, back_end))).code == errc::ok);  // its context, and its kernels
-    REQUIRE(other.tell(drop).code == errc::ok);
-    ferry::buffer<cuda::device_space> const source{length, cuda::device_space{1}};
-    on_device const there{1};
-    load_kernels();
-    must(cudaMemset(source.data(), 77, length));
-    test_stream const s;
-    gate closed{s.get()};
-    must(cudaMemcpyPeerAsync(a.memory.get(), 0, source.data(), 1, length, s.get()));
-    a.ready = s.token();
-    auto const shared = ipc::share(a, back_end);
-    CHECK_GATED(!closed.is_open());
-    CHECK(shared.descriptor().memories[0].ready.size() == 64);
-    CHECK(other.attach(text(shared)).code == errc::ok);
-    CHECK(other.tell(copy_later).code == errc::ok);
-    CHECK_GATED(!closed.is_open());
-    closed.open();
-    CHECK(numbers(other.tell(finish)) == std::vector<int>(length, 77));
-    s.finish();
-    CHECK_GATED(!closed.was_forced());
-    CHECK(other.tell(drop).code == errc::ok);
-}
-
-TEST_CASE("ipc share: what is shared, attached and dropped beside a capture leaves it alone") {
+TEST_CASE("ipc share: what is shared beside a capture, where it lies and by a copy, leaves it alone") {
     cuda::shareable back_end;
     auto a = make_plain({4096});
     test_stream const s, captured;
     a.ready = s.token();
-    auto const shared = ipc::share(a, back_end);
-    REQUIRE(shared.descriptor().memories[0].ready.size() == 64);
-    for (auto const device : devices_to_open_on()) {
-        importer other;
-        auto const did = other.attach_in_capture(text(shared), device);
-        REQUIRE_MESSAGE(did.code == errc::ok, text_of(did));
-        CHECK(numbers(did) == std::vector<int>{1});
-    }
+    for (auto const copy : {copy_policy::if_needed, copy_policy::always})  // before: what is made at first is there
+        CHECK(ipc::share(a, {.copy = copy}, back_end).is_open());
     must(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal));
-    CHECK_NOTHROW(static_cast<void>(ipc::share(a, back_end)));
+    for (auto const copy : {copy_policy::if_needed, copy_policy::always})
+        CHECK_NOTHROW(static_cast<void>(ipc::share(a, {.copy = copy}, back_end)));
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(captured.get(), &graph) == cudaSuccess);
     REQUIRE(graph != nullptr);

@@ -92,17 +92,6 @@ inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
     return stream{device_id};
 }
 
-/// Finished on return.
-inline void clear(std::int32_t device_id, void* p, std::size_t n) {
-    auto const on = make_quiet_stream(device_id);
-    device_guard const current{device_id};
-    beside_captures const quietly;
-    drain work{on.get()};
-    check(cudaMemsetAsync(p, 0, n, on.get()), "cudaMemsetAsync");
-    on.wait();
-    work.done();
-}
-
 /// Makes a stream of any device wait for an event that processes share. Does not block.
 inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
     require_stream(on, api);
@@ -372,8 +361,7 @@ class shareable {
                 detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
                 ready->record(detail::handle_of(on));
             } else {  // an event is recorded on its own device alone
-                detail::beside_captures const quietly{detail::driver()};
-                stream const between{device_id};
+                auto const between = detail::make_quiet_stream(device_id);
                 cuda::order(on, between);
                 ready->record(between.get());
             }

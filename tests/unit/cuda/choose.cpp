@@ -282,9 +282,9 @@ TEST_CASE("a copy by units through slabs is the copy") {
         std::fill(parts.begin(), parts.end(), 0.0F);
         slabs const cut{plan, most, true};
         for (std::int64_t i = 0; i < cut.count(); ++i) {
-            std::vector<float> slab(cut.size(i) / 4);
-            ferry::copy_on_host(with_dst_at_0(cut.part(i)), slab.data(), source.data());
-            std::memcpy(reinterpret_cast<std::byte*>(parts.data()) + cut.begin(i), slab.data(), cut.size(i));
+            std::vector<float> piece(cut.size(i) / 4);
+            ferry::copy_on_host(with_dst_at_0(cut.part(i)), piece.data(), source.data());
+            std::memcpy(reinterpret_cast<std::byte*>(parts.data()) + cut.begin(i), piece.data(), cut.size(i));
         }
         CHECK(parts == whole);
     }

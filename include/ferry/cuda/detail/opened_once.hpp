@@ -31,8 +31,8 @@ class opened_once {
     opened_once() = default;
     /// The one of this process, for what CUDA has once for a process: two tables would close it under each other.
     [[nodiscard]] static opened_once of_process() {
-        static opened_once const one;
-        return one;
+        static auto const* const one = new opened_once;  // never destroyed: deleters run until the very end
+        return *one;
     }
 
     /// Move-only.
