@@ -123,7 +123,8 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// Of the device that is current, and never 0: on a thread where nothing of CUDA has run, its context becomes current.
+/// Of the device that is current: on a thread where nothing of CUDA has run, its context becomes current. 0 when nobody
+/// can tell.
 /// \throws error  what the driver reports
 [[nodiscard]] inline unsigned long long context_id_of(std::int32_t device_id) {
     unsigned long long id = context_id();

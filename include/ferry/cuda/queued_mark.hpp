@@ -43,8 +43,9 @@ class queued_mark {
         if (event_.e == nullptr) return;
         try {
             device_guard const current{event_.device_id};
-            if (detail::context_id_of(event_.device_id) != event_.context)
-                return;  // reset: the event is gone, and the work with it
+            auto const now = detail::context_id_of(event_.device_id);
+            bool const is_known = now != 0 && event_.context != 0;
+            if (is_known && now != event_.context) return;  // reset: the event is gone, and the work with it
             try {
                 if (!detail::is_done(event_.e)) detail::wait(event_.e);
             } catch (...) {  // a wait may fail without having waited
