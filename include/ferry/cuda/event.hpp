@@ -27,6 +27,15 @@ inline void wait(cudaEvent_t e) {
     check(cudaEventSynchronize(e), "cudaEventSynchronize");
 }
 
+/// The same for what goes now: when a wait fails it is made again, since some fail without having waited. When the
+/// second fails, too, nothing runs there any more.
+inline void wait_to_release(cudaEvent_t e) noexcept {
+    beside_captures const quietly;
+    if (cudaEventSynchronize(e) == cudaSuccess) return;
+    static_cast<void>(cudaGetLastError());
+    ignore(cudaEventSynchronize(e));
+}
+
 }  // namespace detail
 
 /// An owned event without timing. Move-only. Belongs to the device that was current when it was made.

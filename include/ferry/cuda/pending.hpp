@@ -43,9 +43,7 @@ class pending {
         return *this;
     }
     ~pending() {
-        if (!done_) return;
-        detail::beside_captures const quietly;
-        detail::ignore(cudaEventSynchronize(done_->get()));  // a failure: nothing runs there any more
+        if (done_) detail::wait_to_release(done_->get());
     }
 
     /// Whether the work has run. Does not block. \throws error  what the event reports

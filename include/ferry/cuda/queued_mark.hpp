@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
@@ -46,12 +45,7 @@ class queued_mark {
             auto const now = detail::context_id_of(event_.device_id);
             bool const is_known = now != 0 && event_.context != 0;
             if (is_known && now != event_.context) return;  // reset: the event is gone, and the work with it
-            try {
-                if (!detail::is_done(event_.e)) detail::wait(event_.e);
-            } catch (...) {  // a wait may fail without having waited
-                detail::beside_captures const quietly;
-                detail::ignore(cudaEventSynchronize(event_.e));
-            }
+            detail::wait_to_release(event_.e);
             detail::idle_events::all().put({&event_, 1});
         } catch (...) {  // CUDA is gone
         }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
-#include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/event.hpp>
 #include <ferry/cuda/order.hpp>
@@ -27,13 +26,11 @@ class reaper {
     reaper& operator=(reaper const&) = delete;
     /// Waits for the work that its tensors are part of, stream by stream, and drops them.
     ~reaper() {
-        detail::beside_captures const quietly;
-        // A failure: nothing runs there any more.
-        for (auto& g : guests_) detail::ignore(cudaEventSynchronize(g.done.get()));
+        for (auto& g : guests_) detail::wait_to_release(g.done.get());
     }
 
     /// Drops the tensors whose work is done, and says how many. Does not block.
-    /// \throws error  what an event reports; the tensors stay
+    /// \throws error  what an event reports; its tensor stays, and those that were not looked at yet
     std::size_t poll() {
         std::vector<guest> gone;  // dropped behind the lock: a deleter may do anything (R67)
         {
