@@ -42,8 +42,8 @@ struct sharing_options {
     bool isolate = false;
     /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
     /// description, over a socket. Otherwise such memory is copied, and always that of pools without a file descriptor
-    /// (fabric handles alone). CUDA has one mapping of such memory for a process, which all who attach it there share:
-    /// every `shareable` of the program, not those of a shared library that hides its symbols.
+    /// (fabric handles alone). CUDA has one mapping of such memory for a process, which every `shareable` of a program
+    /// shares with the others. A shared library knows nothing of the program's: let one of the two attach it.
     bool pools = false;
     /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
     /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host

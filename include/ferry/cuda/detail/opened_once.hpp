@@ -29,8 +29,9 @@ class opened_once {
 
    public:
     opened_once() = default;
-    /// The one of this process, for what CUDA has once for a process: two tables would close it under each other.
-    [[nodiscard]] static opened_once of_process() {
+    /// The one of this program, or shared library, for what CUDA has once for a process: two tables would close it
+    /// under each other.
+    [[nodiscard]] FERRY_HIDDEN static opened_once of_process() {
         static auto const* const one = new opened_once;  // never destroyed: deleters run until the very end
         return *one;
     }
