@@ -258,6 +258,7 @@ class sim_system {
     /// Waits in the end for what is on the stream now.
     class mark_of_queue {
        public:
+        mark_of_queue() = default;
         mark_of_queue(sim_system& sim, sim_gate reached) : sim_{&sim}, reached_{std::move(reached)} {}
         mark_of_queue(mark_of_queue&& other) noexcept
             : sim_{std::exchange(other.sim_, nullptr)}, reached_{other.reached_} {}
@@ -274,8 +275,8 @@ class sim_system {
         }
 
        private:
-        sim_system* sim_;
-        sim_gate reached_;
+        sim_system* sim_ = nullptr;
+        sim_gate reached_{};
     };
     [[nodiscard]] mark_of_queue mark(ferry::stream_token on) {
         called(verb::mark);

@@ -19,6 +19,8 @@ namespace ferry::inline v0::cuda {
 /// alone. On any thread; after the end of CUDA, or a reset of the device, nothing runs any more. Move-only.
 class queued_mark {
    public:
+    /// Stands for nothing.
+    queued_mark() = default;
     /// Records an event. Does not block. \throws error  errc::stream, capturing; what the driver reports
     explicit queued_mark(stream_token on) {
         detail::require_stream(on, "ferry::cuda::queued_mark");

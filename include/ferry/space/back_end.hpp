@@ -11,7 +11,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -50,10 +49,12 @@ concept back_end =
 /// A back end that can tell when what it has queued has run: `mark(on)` gives an object whose end waits until all has
 /// run that is queued on `on` by now, on any thread, at any time, also after the end of the SDK. An exchange gives one
 /// to each copy that it queues, so that a copy which is dropped before it was made frees nothing that is still written
-/// or read. Without one that is the consumer's debt alone (R50), also of a consumer that never took the copy.
+/// or read. A mark that was made of nothing waits for nothing. Without one that is the consumer's debt alone (R50),
+/// also of a consumer that never took the copy.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
-    { b.mark(on) } -> std::move_constructible;
+    { b.mark(on) } -> std::movable;
+    requires std::default_initializable<decltype(b.mark(on))>;
 };
 
 /// The back end of those who need none: ordinary host memory and nothing else. Copies of host-readable memory are the
@@ -147,7 +148,7 @@ struct mark_of {
 };
 template <marking_back_end B>
 struct mark_of<B> {
-    using type = std::optional<decltype(std::declval<B&>().mark(stream_token{}))>;
+    using type = decltype(std::declval<B&>().mark(stream_token{}));
 };
 /// What a copy that `B` has queued keeps: declared behind the memory that the copy uses.
 template <class B>
