@@ -1,4 +1,4 @@
-"""to_host against what a Python user would call, by turns in one process: sizes from 4 KiB to 1 GiB, contiguous and transposed.
+"""to_host against what a Python user would call, by turns in one process: sizes from 4 KiB to 4 GiB, contiguous and transposed.
 
 usage: peers.py LIBRARY FOLDER [--seconds PER_GROUP]      # LIBRARY: to_host.cpp, compiled; FOLDER gets peers.json
 
@@ -14,13 +14,13 @@ import statistics
 import sys
 import time
 
-SIZES = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30]
+SIZES = [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30, 4 << 30]
 LAYOUTS = ("contiguous", "transposed")
 BUDGET_FROM, BUDGET, LANES = 256 << 20, 20, 8
 
 
-def by_turns(calls, limit, clock=time.perf_counter):
-    """Seconds of each call, one for each round; short ones are repeated. The first calls do not count."""
+def by_turns(calls, limit, least, clock=time.perf_counter):
+    """Seconds of each call, one for each round, of which there are at least so many; short ones are repeated. The first calls do not count."""
     repeat = {}
     for name, call in calls.items():
         for _ in range(2):
@@ -32,7 +32,7 @@ def by_turns(calls, limit, clock=time.perf_counter):
         repeat[name] = 1 if took >= 20e-6 else int(100e-6 / (took + 1e-7)) + 1
     times, names, start = {name: [] for name in calls}, list(calls), clock()
     for turn in range(301):
-        if turn >= 3 and clock() - start > limit:
+        if turn >= least and clock() - start > limit:
             break
         for i in range(len(names)):
             name = names[(i + turn) % len(names)]
@@ -112,7 +112,7 @@ def measured(ferry, limit):
                 y = cupy.from_dlpack(x) if torch is not None else x
                 calls["CuPy .get()"] = lambda y=y: y.get(order="C")
                 calls['np.from_dlpack(CuPy, device="cpu")'] = lambda y=y: numpy.from_dlpack(cupy.ascontiguousarray(y), device="cpu", copy=True)
-            yield from rows_of(by_turns(calls, limit), size, layout)
+            yield from rows_of(by_turns(calls, limit, 3 if size <= 1 << 30 else 2), size, layout)
             del x, calls
         whole = None
 

@@ -78,7 +78,7 @@ struct entry {
     char const* name;
     gpu_array const* from;
     std::function<void(DLManagedTensorVersioned*)> run;
-    bool tells_all = true;    ///< else some calls may fail without harm
+    bool tells_all = true;    ///< else some calls may fail without harm: a deleter's, say
     void* lies_at = nullptr;  ///< in other memory than `from`
 };
 
@@ -358,7 +358,8 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              auto const got =
                  ferry::to_dlpack(take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token());
              ours.finish();
-         }},
+         },
+         false},
         {"system: shared in order", &source,
          [&](auto* raw) {
              static_cast<void>(ferry::to_dlpack(take(raw), {.stream = ours.token()}, s, theirs.token()));
@@ -372,12 +373,14 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              static_cast<void>(ferry::from_dlpack<taken>(
                  take(raw), {.copy = copy_policy::always, .stream = ours.token()}, s, theirs.token()));
              ours.finish();
-         }},
+         },
+         false},
         {"system: pinned memory to the device", &locked,
          [&](auto* raw) {
              static_cast<void>(ferry::to_dlpack(take(raw), {.device = gpu, .stream = ours.token()}, s, theirs.token()));
              ours.finish();
-         }},
+         },
+         false},
         {"system: columns, by the host", &tall,
          [&](auto* raw) { static_cast<void>(ferry::to_host(take(raw), s, theirs.token())); }},
         {"copier: to_host", &source, to_host(), false},
@@ -545,7 +548,8 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
          }},
     };
     if (two) {
-        entries.push_back({"system: a copy between two GPUs", &source, [&](auto* raw) { to_other_gpu(s, raw); }});
+        entries.push_back(
+            {"system: a copy between two GPUs", &source, [&](auto* raw) { to_other_gpu(s, raw); }, false});
         entries.push_back({"copier: a copy between two GPUs", &source,
                            [&](auto* raw) {
                                ferry::cuda::copier copier{small_copier()};

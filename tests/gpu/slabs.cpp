@@ -258,6 +258,45 @@ TEST_CASE("copier: when a slab cannot be packed, nothing is on its way any more 
     }
 }
 
+TEST_CASE("copier: where the device has no memory to rearrange in, the host does it, in one slab and in many") {
+    if (!calls::are_seen()) {
+        MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
+        return;
+    }
+    test_stream const s;
+    tell(0, 0);
+    for (auto const where : {ferry::cpu, pinned})
+        for (bool const is_down : {true, false})
+            for (std::size_t const slab : {mib / 2, 4 * mib}) {
+                CAPTURE(static_cast<int>(where.type));
+                CAPTURE(is_down);
+                CAPTURE(slab);
+                cuda::copier copier{with_slabs_of(slab)};
+                turned m{where, 512, 1024};
+                auto const copy = [&] {
+                    if (is_down) m.down(copier, s.token());
+                    else m.up(copier, s.token());
+                    s.finish();
+                };
+                copy();
+                int failures = 0;
+                for (int nth = 1; nth < 100; ++nth) {
+                    CAPTURE(nth);
+                    auto const& to = is_down ? m.near : m.far;
+                    m.spoil(to);
+                    calls::fail_at(nth, calls::failure::out_of_memory);
+                    CHECK_NOTHROW(copy());
+                    bool const failed = calls::has_failed();
+                    calls::fail_at(0);
+                    CHECK(m.is_right(to, is_down));
+                    CHECK(left_no_error());
+                    if (!failed) break;
+                    ++failures;
+                }
+                CHECK(failures >= (slab < mib ? 2 : 1));  // the buffers, and more
+            }
+}
+
 TEST_CASE("copier: whichever call of a copy in slabs fails, nothing of it is under way and the next one works") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");

@@ -79,6 +79,22 @@ TEST_CASE("cuda: spaces give memory of their kind, also of 0 bytes, and say when
     CHECK(left_no_error());
 }
 
+TEST_CASE("cuda: what cudaMalloc, cudaHostAlloc and cudaMallocManaged gave goes back once the device is done") {
+    test_stream const s;
+    load_kernels();
+    auto const waits = [&](auto const& space) {
+        CAPTURE(ferry::name(space.device().type));
+        void* const p = space.allocate(4096);
+        gate closed{s.get()};
+        opener const later{closed};
+        space.deallocate(p, 4096);
+        CHECK_GATED(closed.is_open());
+    };
+    waits(ferry::cuda::device_space{});
+    waits(ferry::cuda::pinned_space{});
+    waits(ferry::cuda::managed_space{});
+}
+
 TEST_CASE("cuda: a pinned pool gives the same memory again, keeps a bounded amount, and outlives its maker") {
     std::optional<ferry::cuda::pinned_pool> pool{std::in_place, std::size_t{64} << 10};
     void* const first = pool->allocate(5000);

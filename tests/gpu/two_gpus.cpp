@@ -256,6 +256,45 @@ TEST_CASE("two GPUs R53: copies from one to the other, on streams of the target,
     check_layouts(ready, ferry::cuda::system, s.zero);
 }
 
+TEST_CASE(
+    "two GPUs R53: kernels carry what no few pitched copies can, queued: nothing waits, and nothing goes by the host") {
+    if (alone()) return;
+    int can = 0;
+    must(cudaDeviceCanAccessPeer(&can, 0, 1));
+    if (can == 0) {
+        MESSAGE("SKIPPED: these GPUs do not reach each other's memory");
+        return;
+    }
+    pair_of_streams const s;
+    ferry::cuda::copier_options packing;
+    packing.pack = ferry::cuda::pack;
+    ferry::cuda::copier copier{packing};
+    auto whole = make_on(1, ferry::already_ready, {20, 30});
+    check_layouts(whole, copier, s.zero);  // and loads the kernels
+    whole.ready_on = s.one.token();
+    whole.shape = {30, 20}, whole.strides = {1, 30};
+    std::vector<float> expected;
+    for (int column = 0; column < 30; ++column)
+        for (int row = 0; row < 20; ++row) expected.push_back(static_cast<float>(row * 30 + column + 1));
+    for (auto const on : {s.zero.token(), s.one.token()}) {
+        // On a stream of the source's device the peer is written to, else it is read.
+        auto out = make_poisoned(gpu, {30, 20});
+        must(cudaSetDevice(1));
+        fill(whole.first(), poison, 2400);
+        gate closed{s.one.get()};
+        iota(whole.first(), 600, s.one.get());
+        must(cudaSetDevice(0));
+        ferry::cuda::order(s.one.token(), on);
+        auto const plan = ferry::make_copy_plan(ferry::view_of(out), ferry::view_of(std::as_const(whole)));
+        copier.copy(plan, out.first(), gpu, whole.first(), gpu1, on);
+        CHECK_GATED(!closed.is_open());
+        closed.open();
+        ferry::cuda::wait(on);
+        CHECK(read(out.first(), 600) == expected);
+        CHECK(left_no_error());
+    }
+}
+
 TEST_CASE("two GPUs R48: streams of another device are refused with the cure, and the tensor is still the caller's") {
     if (alone()) return;
     pair_of_streams const s;

@@ -19,7 +19,7 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
 /// a device on which a blocking stream is captured only cudaStreamIsCapturing may be asked, and it refuses
 /// (errc::capturing).
 /// \throws error  errc::capturing when the capture is invalid, or when the legacy stream would join one
-[[nodiscard]] inline unsigned long long capture_of(cudaStream_t s) {
+[[nodiscard]] inline unsigned long long capture_of(cudaStream_t s, char const* api) {
     CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     CUresult const asked = driver().stream_is_capturing(s, &now);
@@ -27,8 +27,7 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
     if (asked == CUDA_SUCCESS) status = static_cast<cudaStreamCaptureStatus>(now);
     if (status == cudaStreamCaptureStatusNone) return 0;
     if (status == cudaStreamCaptureStatusInvalidated)
-        ferry::detail::fail(errc::capturing, "ferry::cuda::order",
-                            message{"the stream's capture is invalid: end it first"});
+        ferry::detail::fail(errc::capturing, api, message{"the stream's capture is invalid: end it first"});
     unsigned long long id = 0;
     check(cudaStreamGetCaptureInfo(s, &status, &id, nullptr, nullptr, nullptr, nullptr), "cudaStreamGetCaptureInfo");
     return id;
@@ -36,7 +35,7 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
 
 /// Refuses what would disturb a capture, before anything is queued.
 inline void require_no_capture(cudaStream_t s, char const* api) {
-    if (capture_of(s) != 0)
+    if (capture_of(s, api) != 0)
         ferry::detail::fail(errc::capturing, api,
                             message{"the stream is being captured into a graph: exchange before or after the capture"});
 }

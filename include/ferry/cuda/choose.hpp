@@ -19,7 +19,7 @@ enum class means : std::uint8_t {
     staged,    ///< chunks through pinned slots, by lanes; done when the call returns
     pitched,   ///< cudaMemcpy2DAsync or 3DAsync for each index of the loops around them
     batch,     ///< all pieces in one cudaMemcpyBatchAsync
-    kernel,    ///< one kernel on the device that holds both sides
+    kernel,    ///< one kernel on a device that holds both sides, or reaches its peer's memory
     packed,    ///< made compact on the device, then carried as bytes: the destination is dense
     unpacked,  ///< carried as bytes, then spread out on the device: the source is dense
     by_host,   ///< carried to the host, rearranged there by plain loops, and back if need be
@@ -30,7 +30,7 @@ struct copy_facts {
     device to, from;
     int lanes = 8;           ///< that the copier has
     bool is_here = true;     ///< the GPU that takes part is the one of the stream
-    bool can_pack = false;   ///< there are kernels for it
+    bool can_pack = false;   ///< there are kernels for it, which reach what lies on a GPU
     bool is_fresh = false;   ///< the destination's pages have never been written
     bool dense_dst = false;  ///< the plan writes every byte between its first and its last
     bool dense_src = false;  ///< and reads every byte
@@ -164,6 +164,7 @@ inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
         if (to_device && f.dense_src && can_rearrange && !(wide && (!pageable || small))) return means::unpacked;
     }
     if (few) return means::pitched;
+    if (!near && f.can_pack) return means::kernel;
     if (!pageable && near && is_scattered(p)) return means::batch;
     if (rows && calls <= 16 * most_pitched_calls && !pageable) return means::pitched;
     return means::by_host;

@@ -89,9 +89,10 @@ class copier {
     }
 
     /// As `back_end` says. Between GPUs, and from a GPU to pinned or managed memory and back, the copy is queued and
-    /// nothing blocks, but for layouts that neither the engines nor `pack` carry: transposed ones between two GPUs,
-    /// say, which go through the host. What ordinary memory takes part in is made by the host: the call waits until
-    /// `on` got so far and returns when it is done. It never waits for other streams.
+    /// nothing blocks, but for layouts that neither the engines nor `pack` carry, transposed ones between two GPUs that
+    /// do not reach each other, say, and where the device has no memory left to rearrange in: they go through the host.
+    /// What ordinary memory takes part in is made by the host: the call waits until `on` got so far and returns when it
+    /// is done. It never waits for other streams.
     ///
     /// \throws error  errc::foreign_pointer, device, capturing, stream (of another device than both sides, too),
     ///                out_of_memory; what the driver reports;  std::bad_alloc, std::system_error where no thread can be
@@ -115,8 +116,8 @@ class copier {
             if (to.type == device_type::cpu) t.to = where_is(dst);
             if (from.type == device_type::cpu) t.from = where_is(src);
         }
-        detail::enable_peers(t.to, dst, t.from, src);
-        t.facts = facts_of(plan, dst, t);
+        bool const reach_each_other = detail::enable_peers(t.to, dst, t.from, src);
+        t.facts = facts_of(plan, dst, t, reach_each_other);
         try {
             carry_out(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
             // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
@@ -161,14 +162,14 @@ class copier {
         t.is_dirty = false;
     }
 
-    [[nodiscard]] copy_facts facts_of(copy_plan const& plan, void const* dst, task const& t) {
+    [[nodiscard]] copy_facts facts_of(copy_plan const& plan, void const* dst, task const& t, bool reach_each_other) {
         auto const is_here = [&](device d) { return d.type != device_type::cuda || d.id == t.device_id; };
         copy_facts f{};
         f.to = t.to;
         f.from = t.from;
         f.lanes = lanes_;
         f.is_here = is_here(t.to) && is_here(t.from);
-        f.can_pack = pack_ != nullptr && f.is_here;
+        f.can_pack = pack_ != nullptr && reach_each_other;  // the stream's device is one of two
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         f.dense_src = detail::is_dense_source(plan);
         if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
@@ -194,8 +195,8 @@ class copier {
                 stream const beside{t.device_id};
                 return detail::queue_on(pieces, on, [&] { return stream_token{beside}; });
             }
-            case means::packed: return carry_packed(plan, dst, src, t);
-            case means::unpacked: return carry_unpacked(plan, dst, src, t);
+            case means::packed: return or_by_host(plan, dst, src, t, [&] { carry_packed(plan, dst, src, t); });
+            case means::unpacked: return or_by_host(plan, dst, src, t, [&] { carry_unpacked(plan, dst, src, t); });
             case means::by_host: return carry_by_host(plan, dst, src, t);
             case means::kernel: return rearrange(plan, dst, src, t);
             case means::pitched:
@@ -261,6 +262,18 @@ class copier {
         t.is_dirty = true;
         if (t.facts.can_pack) pack_(plan, dst, src, stream_ref{t.stream});
         else detail::copy_pieces(plan, plan.unit, dst, src, {}, t.stream);
+    }
+
+    /// What needs memory of the device, or, where there is none left, the same by the host. What was queued by then
+    /// writes nothing else.
+    template <class Carry>
+    void or_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t, Carry&& carry) {
+        try {
+            return carry();
+        } catch (error const& e) {
+            if (e.code() != errc::out_of_memory) throw;
+        }
+        carry_by_host(plan, dst, src, t);
     }
 
     /// Made compact on the device, slab by slab, and carried as bytes while the next one is.

@@ -67,8 +67,8 @@ inline void order(stream_token from, stream_token to) {
     if (from == to || !from.names_stream() || !to.names_stream()) return;
     detail::require_stream(from, "ferry::cuda::order");
     detail::require_stream(to, "ferry::cuda::order");
-    auto const capture = detail::capture_of(from);
-    detail::require_same_capture(capture, detail::capture_of(to));
+    auto const capture = detail::capture_of(from, "ferry::cuda::order");
+    detail::require_same_capture(capture, detail::capture_of(to, "ferry::cuda::order"));
     if (capture != 0) return detail::order_in_graph(from, to);
     if (to.says_device() && !detail::is_default(to)) static_cast<void>(detail::known_stream(to));
     cudaEvent_t const recorded = detail::record(from);

@@ -82,12 +82,12 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p) 
     return e == cudaSuccess;
 }
 
-/// For a copy between two places. Two GPUs reach each other from then on; where they cannot, the driver stages what
-/// names both (cudaMemcpyPeerAsync and its like), and nothing is an error.
-inline void enable_peers(device to, void const* dst, device from, void const* src) {
-    if (to.type != device_type::cuda || from.type != device_type::cuda || to.id == from.id) return;
-    static_cast<void>(enable_peer(from.id, to.id, dst));
-    static_cast<void>(enable_peer(to.id, from.id, src));
+/// For a copy between two places. Two GPUs reach each other from then on, and the result says that both do; where they
+/// cannot, the driver stages what names both (cudaMemcpyPeerAsync and its like), and nothing is an error.
+inline bool enable_peers(device to, void const* dst, device from, void const* src) {
+    if (to.type != device_type::cuda || from.type != device_type::cuda || to.id == from.id) return true;
+    bool const writes = enable_peer(from.id, to.id, dst);
+    return enable_peer(to.id, from.id, src) && writes;
 }
 
 /// Refuses memory that no kernel of the current device reaches: one that tried would end the context.

@@ -41,19 +41,24 @@ class queued_mark {
         return *this;
     }
     ~queued_mark() {
-        if (event_.e == nullptr) return;
-        try {
-            device_guard const current{event_.device_id};
-            auto const now = detail::context_id_of(event_.device_id);
-            bool const is_known = now != 0 && event_.context != 0;
-            if (is_known && now != event_.context) return;  // reset: the event is gone, and the work with it
-            detail::wait_to_release(event_.e);
-            detail::idle_events::all().put({&event_, 1});
-        } catch (...) {  // CUDA is gone
-        }
+        if (event_.e == nullptr || is_reset()) return;
+        detail::wait_to_release(event_.e);  // whatever device is current
+        detail::idle_events::all().put({&event_, 1});
     }
 
    private:
+    /// Whether the device was reset since: the event is gone, and the work with it. Where nobody can tell, the work may
+    /// still run.
+    [[nodiscard]] bool is_reset() const noexcept {
+        try {
+            device_guard const current{event_.device_id};
+            auto const now = detail::context_id_of(event_.device_id);
+            return now != 0 && event_.context != 0 && now != event_.context;
+        } catch (...) {
+            return false;
+        }
+    }
+
     detail::kept_event event_{};
 };
 

@@ -137,8 +137,8 @@ auto on_device_of(stream_token t, Function&& f) {
 }
 
 /// The capture that a stream takes part in, on whichever device it is. As `capture_of`.
-[[nodiscard]] inline unsigned long long capture_of(stream_token t) {
-    return on_device_of(t, [](cudaStream_t s) { return capture_of(s); });
+[[nodiscard]] inline unsigned long long capture_of(stream_token t, char const* api) {
+    return on_device_of(t, [api](cudaStream_t s) { return capture_of(s, api); });
 }
 
 }  // namespace detail

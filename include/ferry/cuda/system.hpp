@@ -89,7 +89,7 @@ struct system_back_end {
         detail::require_side(where, to, from, "ferry::cuda::system");
         device_guard const current{where};
         if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
-        detail::enable_peers(to, dst, from, src);
+        static_cast<void>(detail::enable_peers(to, dst, from, src));
         detail::transfer(plan, dst, to, src, from, where, s);
         // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
         // pinned.

@@ -40,6 +40,15 @@ struct copied {
     [[no_unique_address]] Mark queued{};  // last: it waits before they go
 };
 
+/// Memory that was taken on a stream, and used by nobody, may still be another's until the stream gets there.
+template <class BackEnd>
+void give_back_behind(stream_token on, queued_by<BackEnd>& queued, BackEnd& b) noexcept {
+    try {
+        queued = mark_queued(b, on);
+    } catch (...) {  // has waited, or nothing is to be had of the stream
+    }
+}
+
 /// A const array cannot be moved from: to take it over would copy its elements in silence.
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
@@ -83,6 +92,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                 copy.queued = mark_queued(b, d.on);
         }
     } catch (...) {
+        give_back_behind(d.on, copy.queued, b);
         raw->deleter(raw);
         throw;
     }

@@ -155,7 +155,10 @@ TEST_CASE("a transposed tensor is made compact on the device that has kernels, e
     }
     auto const within = transposed(gpu, gpu, 4096, 4096, true);
     CHECK(choose(within.plan, within.facts) == means::kernel);
-    auto const beyond = transposed(gpu, other, 4096, 4096, true);
+    auto beyond = transposed(gpu, other, 4096, 4096, true);
+    beyond.facts.is_here = false;
+    CHECK(choose(beyond.plan, beyond.facts) == means::kernel);
+    beyond.facts.can_pack = false;  // or they do not reach each other
     CHECK(choose(beyond.plan, beyond.facts) == means::by_host);
 }
 

@@ -29,7 +29,7 @@ class pack_place {
                 errc::stream, api,
                 message{"the stream is a null handle: say stream_ref::legacy_default() or per_thread_default() (R44)"});
         if (on.get() == cudaStreamLegacy || on.get() == cudaStreamPerThread) return;
-        if (capture_of(on.get()) == 0) current_.emplace(device_of_free(stream_token::cuda(on.get())));
+        if (capture_of(on.get(), api) == 0) current_.emplace(device_of_free(stream_token::cuda(on.get())));
     }
 
    private:
