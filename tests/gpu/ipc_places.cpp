@@ -1,8 +1,11 @@
 // Which memory and which GPU a handle names: numbers of devices that differ, virtual memory, neighbours in a block, and
 // one allocation that is open more than once.
+#include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/device_uuid.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/ipc.hpp>
+#include <ferry/cuda/pack.hpp>
+#include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/share.hpp>
 #include <gpu/importer.hpp>
 #include <gpu/plain_array.hpp>
@@ -77,7 +80,7 @@ void opens_as(shared_block const& b, std::string const& visible, std::int64_t nu
 }
 
 /// Memory that is mapped by virtual memory calls.
-plain_array make_virtual() {
+plain_array make_virtual(std::int32_t device = 0) {
     static auto const find = [](auto*& function, char const* name) {
         cuda::detail::find_driver_function(function, name);
         return function;
@@ -85,6 +88,7 @@ plain_array make_virtual() {
     CUmemAllocationProp facts{};
     facts.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     facts.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    facts.location.id = device;
     decltype(cuMemCreate)* create = nullptr;
     decltype(cuMemAddressReserve)* reserve = nullptr;
     decltype(cuMemMap)* map = nullptr;
@@ -115,7 +119,60 @@ plain_array make_virtual() {
     return a;
 }
 
+/// Copies a matrix of bytes on the second GPU, turned, to the first one: memory that no kernel there reaches.
+template <class BackEnd>
+void comes_turned(void* from, BackEnd& by) {
+    constexpr std::int64_t rows = 512, columns = 1024;
+    std::int64_t const shape[] = {columns, rows}, across[] = {1, columns};
+    std::vector<std::uint8_t> values(rows * columns), got(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
+    {
+        on_device const there{1};
+        test_stream const s;
+        must(cudaMemcpyAsync(from, values.data(), values.size(), cudaMemcpyHostToDevice, s.get()));
+        s.finish();
+    }
+    test_stream const s;
+    cuda::memory const to{gpu, values.size(), {}};
+    ferry::tensor_view const dst{static_cast<std::uint8_t*>(to.data()), shape, {}, gpu},
+        src{static_cast<std::uint8_t const*>(from), shape, across, {ferry::device_type::cuda, 1}};
+    ferry::copy(dst, src, by, s.token());
+    must(cudaMemcpyAsync(got.data(), to.data(), got.size(), cudaMemcpyDeviceToHost, s.get()));
+    s.finish();
+    bool is_right = true;
+    for (std::size_t c = 0; c < columns; ++c)
+        for (std::size_t r = 0; r < rows; ++r) is_right = is_right && got[c * rows + r] == values[r * columns + c];
+    CHECK(is_right);
+    fails(errc::no_peer_access,
+          [&] { cuda::pack(ferry::make_copy_plan(dst, src), to.data(), from, cuda::stream_ref{s.get()}); },
+          {"cuda:0", "cuda:1", "ferry::copy"});
+    CHECK(left_no_error());
+}
+
 }  // namespace
+
+TEST_CASE("two GPUs: memory of another process, and virtual memory, is copied to the other GPU, and no kernel tries") {
+    if (gpus() < 2) {
+        MESSAGE("SKIPPED: needs two GPUs");
+        return;
+    }
+    cuda::copier_options packing;
+    packing.pack = cuda::pack;
+    cuda::copier copier{packing};
+    auto const of_one = make_virtual(1);
+    comes_turned(of_one.memory.get(), copier);
+    comes_turned(of_one.memory.get(), cuda::system);
+    importer other{uuid_text(1).c_str()};
+    auto const shared = other.tell(share, std::array{std::byte{7}});
+    REQUIRE_MESSAGE(shared.code == errc::ok, text_of(shared));
+    ipc::session session;
+    cuda::shareable back_end;
+    auto const attached = ipc::attach(ferry::wire::from_bytes(shared.bytes), {.session = &session}, back_end);
+    CHECK(attached.device().id == 1);
+    auto* const theirs = const_cast<void*>(attached.view().data());
+    comes_turned(theirs, copier);
+    comes_turned(theirs, cuda::system);
+}
 
 TEST_CASE("ipc: a GPU is found by its UUID, whatever number it has in the importer") {
     shared_block const first{0, 3};

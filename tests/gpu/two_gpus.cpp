@@ -411,8 +411,8 @@ TEST_CASE("two GPUs: cudaMalloc memory and memory of pools both copy, with and w
     std::int64_t const shape[] = {static_cast<std::int64_t>(n)};
     for (bool const peers : {false, true}) {
         if (peers) {
-            ferry::cuda::detail::enable_peer(0, 1, nullptr);
-            ferry::cuda::detail::enable_peer(1, 0, nullptr);
+            static_cast<void>(ferry::cuda::detail::enable_devices(0, 1));
+            static_cast<void>(ferry::cuda::detail::enable_devices(1, 0));
         }
         void* const src = ferry::cuda::device_space{1}.allocate(n * 4);
         void* const dst = ferry::cuda::device_space{0}.allocate(n * 4);

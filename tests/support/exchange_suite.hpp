@@ -21,6 +21,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -312,6 +313,7 @@ TEST_CASE_TEMPLATE("R50: a queued copy that nobody took is made before its memor
             CHECK(!is_gone);
             CHECK(sim.live_bytes() == 2 * 6 * 4);
         });
+        for (int i = 0; i < 100 && !is_gone; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{1});
         bool const went_early = source.expired() && !theirs.gate.is_open();
         CHECK(!went_early);
         theirs.gate.open();

@@ -62,7 +62,7 @@ std::shared_ptr<void> allocate(std::size_t bytes, device where,
     live.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     std::shared_ptr<void> memory{p, free_memory{bytes, where, line}};  // frees p too if it throws
     if (host || where.type == device::cuda || line == nullptr) return memory;
-    // Freeing such memory does not wait for streams: they must be done with it.
+    // Freeing such memory waits for the whole device, if at all: its streams must be done with it before.
     return {p, [memory, line](void*) mutable { release_when_done(*line, std::move(memory)); }};
 }
 

@@ -59,6 +59,23 @@ class peer_pairs {
     return now.reaches;
 }
 
+/// Whether memory of no pool is there for a peer whose devices reach each other: what cudaMalloc gave is, and virtual
+/// memory that was opened to it. What was opened from another process is mapped for one device: a kernel of another
+/// that touched it would end the context.
+[[nodiscard]] inline bool is_open_to(std::int32_t reader, void const* p) {
+    auto const at = reinterpret_cast<CUdeviceptr>(p);
+    int is_of_malloc = 0;
+    if (driver().pointer_get_attribute(&is_of_malloc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) ==
+            CUDA_SUCCESS &&
+        is_of_malloc != 0)
+        return true;
+    CUmemLocation where{};
+    where.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    where.id = reader;
+    unsigned long long leave = 0;
+    return driver().memory_access(&leave, &where, at) == CUDA_SUCCESS && leave == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
 /// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it, and says whether it does: asked
 /// once for each pair of devices and thread. Memory of pools needs leave of its pool as well, which is looked up each
 /// time: another pool may come to have the address.
@@ -67,7 +84,7 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p) 
     beside_captures const quietly;
     if (!enable_devices(reader, owner)) return false;
     cudaMemPool_t const pool = pool_of(p);
-    if (pool == nullptr) return true;
+    if (pool == nullptr) return is_open_to(reader, p);
     cudaMemLocation where{};
     where.type = cudaMemLocationTypeDevice;
     where.id = reader;
