@@ -44,19 +44,37 @@ def by_turns(calls, limit, least, clock=time.perf_counter):
     return times
 
 
+def compared(ours, theirs):
+    """Of the seconds of each round: the medians, their ratio and its quartiles."""
+    each = sorted(b / a for a, b in zip(ours, theirs))
+    return {"seconds": statistics.median(ours), "peer_seconds": statistics.median(theirs), "ratio": statistics.median(each), "low": each[len(each) // 4],
+            "high": each[-1 - len(each) // 4], "rounds": len(ours)}  # fmt: skip
+
+
 def rows_of(times, size, layout):
     """A row for each peer: its time over ours."""
-    ours = times["ferry"]
     for name, theirs in times.items():
         if name == "ferry":
             continue
-        each = sorted(b / a for a, b in zip(ours, theirs))
-        ratio = statistics.median(each)
+        figures = compared(times["ferry"], theirs)
         bound = name == "torch .cpu()" and layout == "contiguous" and size >= BUDGET_FROM
         yield {"table": "peers", "what": f"to_host, fresh memory, {LANES} lanes, {layout}", "kind": "fresh", "layout": layout, "way": "down", "bytes": size,
-               "seconds": statistics.median(ours), "peer": name, "peer_seconds": statistics.median(theirs), "ratio": ratio, "low": each[len(each) // 4],
-               "high": each[-1 - len(each) // 4], "rounds": len(ours), "budget": BUDGET if bound else 0, "of_times": False,
-               "holds": not bound or ratio >= BUDGET}  # fmt: skip
+               "peer": name, **figures, "budget": BUDGET if bound else 0, "of_times": False, "holds": not bound or figures["ratio"] >= BUDGET}  # fmt: skip
+
+
+def line_of(row):
+    """What is printed of a row."""
+    rate, verdict = row["bytes"] / row["seconds"] * 1e-9, ""
+    if row["budget"]:
+        verdict = f">= {row['budget']}  {'yes' if row['holds'] else 'NO'}"
+    return (f"{row['what']:<52} {row['bytes'] >> 10:>8} KiB {rate:7.2f} GB/s  {row['peer']:<36} {row['bytes'] / row['peer_seconds'] * 1e-9:7.2f} GB/s"
+            f"  {row['ratio']:8.2f} ({row['low']:.2f}-{row['high']:.2f})  {verdict}")  # fmt: skip
+
+
+def finish(rows, file):
+    """Writes the rows; exits 1 when a budget does not hold."""
+    file.write_text(json.dumps(rows, indent=1))
+    sys.exit(not all(row["holds"] for row in rows))
 
 
 def ferry_of(library):
@@ -125,14 +143,9 @@ def main():
     asked = parser.parse_args()
     rows = []
     for row in measured(ferry_of(str(asked.library.resolve())), asked.seconds):
-        rate, verdict = row["bytes"] / row["seconds"] * 1e-9, ""
-        if row["budget"]:
-            verdict = f">= {row['budget']}  {'yes' if row['holds'] else 'NO'}"
-        print(f"{row['what']:<52} {row['bytes'] >> 10:>8} KiB {rate:7.2f} GB/s  {row['peer']:<36} {row['bytes'] / row['peer_seconds'] * 1e-9:7.2f} GB/s"
-              f"  {row['ratio']:8.2f} ({row['low']:.2f}-{row['high']:.2f})  {verdict}", flush=True)  # fmt: skip
+        print(line_of(row), flush=True)
         rows.append(row)
-    (asked.folder / "peers.json").write_text(json.dumps(rows, indent=1))
-    sys.exit(not all(row["holds"] for row in rows))
+    finish(rows, asked.folder / "peers.json")
 
 
 if __name__ == "__main__":
