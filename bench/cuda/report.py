@@ -1,6 +1,6 @@
-"""Makes one report of what bench.cpp, peers.py and exchange.py have measured in one run of bench/cuda/run.
+"""Makes one report of what bench.cpp, peers.py, frames.py and exchange.py have measured in one run of bench/cuda/run.
 
-usage: report.py FOLDER [--command TEXT] [--write]      # FOLDER holds bench.json, peers.json, exchange.json; cuda.json and cuda.md are added
+usage: report.py FOLDER [--command TEXT] [--write]      # FOLDER holds bench.json, peers.json, frames.json, exchange.json; cuda.json and cuda.md come there
        report.py --self-test                            # needs neither a device nor figures
 
 cuda.json has the facts of the run (date, GPU, driver, CUDA, cores, command) and every row; cuda.md the tables of them. --write puts the
@@ -97,14 +97,15 @@ def peers(rows):
 def page(measured):
     """What stands between the markers of docs/cuda.md."""
     of, rows = measured["facts"], measured["rows"]
-    by = {name: [r for r in rows if r["table"] == name] for name in ("budget", "matrix", "ways", "peers", "python")}
+    by = {name: [r for r in rows if r["table"] == name] for name in ("budget", "matrix", "ways", "peers", "frames", "python")}
+    bound = by["budget"] + [r for r in by["peers"] + by["frames"] if r["budget"]] + by["python"]
     missed = sum(not r["holds"] for r in rows)
     one_of = of["gpu"] + (f", one of {of['gpus']}" if of["gpus"] > 1 else "")
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
         "Rates in GB/s; ratios are of speeds, or of times where it says so, within that run, in brackets their quartiles. A budget is what ferry sets itself"
         f"{f'; {missed} do not hold' if missed else ', and all hold'}.\n",
-        table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets([r for r in by["budget"] + by["peers"] + by["python"] if r["table"] != "peers" or r["budget"]])),
+        table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
     ]
     if by["matrix"]:
         part += [
@@ -124,6 +125,12 @@ def page(measured):
         part += [
             "`to_host` with 8 lanes and what a Python user would call, by turns in one process, to fresh memory; in brackets how many times as fast ferry is:\n",
             peers(by["peers"]),
+        ]
+    if by["frames"]:
+        part += [
+            "Frames in the memory of a GPU from one process to another, each of which the consumer copies, by turns with what a Python user would call; in brackets\n"
+            "how many times as fast ferry is. Two slots take turns, unless it says one at a time:\n",
+            peers(by["frames"]),
         ]
     return "\n".join(part)
 
@@ -152,7 +159,7 @@ def driver_version():
 def gathered(folder, command):
     bench = json.loads((folder / "bench.json").read_text(encoding="utf-8"))
     rows = bench.pop("rows")
-    for name, as_rows in (("peers.json", list), ("exchange.json", exchanged)):
+    for name, as_rows in (("peers.json", list), ("frames.json", list), ("exchange.json", exchanged)):
         if (folder / name).exists():
             rows += as_rows(json.loads((folder / name).read_text(encoding="utf-8")))
         else:
@@ -222,6 +229,7 @@ def self_test():
         (docs / "images").mkdir(parents=True)
         (folder / "bench.json").write_text(json.dumps({"gpu": "A GPU", "gpus": 2, "cuda": "13.0", "cores": 32, "rows": rows}))
         (folder / "peers.json").write_text(json.dumps(of_torch))
+        (folder / "frames.json").write_text(json.dumps([row("frames", "frames, a share each", 2 << 20, 1e-4, "torch", 3, 1, layout="a share each"), row("frames", "alone", 2 << 20, 2e-4, "torch", 2, layout="one at a time")]))
         (folder / "exchange.json").write_text(json.dumps([{"row": "frame", "against": "a copy for each buffer", "ours": 1e-3, "theirs": 9e-3, "budget": 5}, {"row": "first", "ours": 1}]))
         (docs / "cuda.md").write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
         report(folder, "bench/cuda/run")
@@ -233,6 +241,9 @@ def self_test():
             "| handshake, different streams |  | 0.6 µs | event record + wait, time | 0.93 (0.84–1.02) | ≤ 1.2 | yes |",
             "| device to host, touched pageable | 1 GiB | 50.0 | cudaMemcpy | 2.5 (2.2–2.8) | ≥ 2.8 | **no** |",
             "| to_host, fresh memory, 8 lanes, contiguous | 256 MiB | 0.27 | torch .cpu() | 19.0 (19.0–19.0) | ≥ 20 | **no** |",
+            "| frames, a share each | 2 MiB | 21.0 | torch | 3.0 (2.7–3.3) | ≥ 1 | yes |",
+            "| a share each, 2 MiB | 21.0 | 7.0 (3.0 (2.7–3.3)) |",
+            "| one at a time, 2 MiB | 10.5 | 5.2 (2.0 (1.80–2.2)) |",
             "| frame |  | 1 ms | a copy for each buffer | 9.0 | ≥ 5 | yes |",
             "| to | 4 KiB | 1 MiB | 1 GiB |",
             "| fresh, pieces | 40.0 (1.50) | 40.0 (1.50) | 40.0 (1.50) |",
@@ -240,7 +251,7 @@ def self_test():
             "; 3 do not hold.",
         ):
             assert said in text, f"{said}\n\n{text}"
-        assert "| device to host, touched pageable | 4 KiB |" not in text and "| to_host, fresh memory, 16 lanes | 4 KiB |" in text
+        assert "| device to host, touched pageable | 4 KiB |" not in text and "| alone |" not in text and "| to_host, fresh memory, 16 lanes | 4 KiB |" in text
         assert text.count("| fresh, pieces |") == 1 and text.count("| managed, pieces |") == 2
         assert not re.search(r"^\|[^\n]*[^|\n]$", text, re.M)
         for line, after in re.findall(r"^(\|[^\n]*\|)\n(?=(\|[^\n]*\|)\n)", text, re.M):
