@@ -19,7 +19,7 @@ LAYOUTS = ("contiguous", "transposed")
 BUDGET_FROM, BUDGET, LANES = 256 << 20, 20, 8
 
 
-def by_turns(calls, limit, least, clock=time.perf_counter):
+def by_turns(calls, limit, least=3, clock=time.perf_counter):
     """Seconds of each call, one for each round, of which there are at least so many; short ones are repeated. The first calls do not count."""
     repeat = {}
     for name, call in calls.items():

@@ -219,7 +219,7 @@ def self_test():
     rows.append(row("ways", "w", 1 << 24, 1e-3, "contiguous, same bytes", 1.04, kind="pinned", layout="transposed", way="kernels as PTX", of_times=True))
 
     ticks = iter(range(1, 10**6))
-    seconds = by_peers.by_turns({"ferry": lambda: None, "torch .cpu()": lambda: None}, 5, 3, clock=lambda: next(ticks))
+    seconds = by_peers.by_turns({"ferry": lambda: None, "torch .cpu()": lambda: None}, 5, clock=lambda: next(ticks))
     assert len(seconds["ferry"]) == len(seconds["torch .cpu()"]) >= 3 and set(seconds["ferry"]) == {1}
     of_torch = list(by_peers.rows_of({"ferry": [1, 1, 1], "torch .cpu()": [19, 19, 19], "CuPy .get()": [2, 2, 2]}, 1 << 28, "contiguous"))
     assert [(r["peer"], r["budget"], r["holds"]) for r in of_torch] == [("torch .cpu()", 20, False), ("CuPy .get()", 0, True)]

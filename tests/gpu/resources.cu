@@ -171,6 +171,14 @@ void serves_in_order(Resource& resource) {
     load_kernels();
     auto const result = make_poisoned(gpu, {1000});
     cuda::stream_resource_space space{resource, s.get()};
+    CHECK(space.device().id == 0);
+    if (gpus() > 1) {
+        on_device const there{1};
+        test_stream const far;
+        CHECK(cuda::stream_resource_space{resource, cuda::stream_ref::legacy_default()}.device().id == 1);
+        must(cudaSetDevice(0));
+        CHECK(cuda::stream_resource_space{resource, far.get()}.device().id == 1);
+    }
     ferry::managed_tensor made;
     {
         cuda::copier copier;

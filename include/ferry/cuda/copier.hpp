@@ -47,15 +47,15 @@ using pack_function = void (*)(copy_plan const&, void* dst, void const* src, str
 struct copier_options {
     int lanes = 0;                                    ///< host threads; 0: one for each processor, at most 8
     std::size_t slot_bytes = std::size_t{4} << 20;    ///< of one pinned slot, and so of the largest chunk
-    std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together
+    std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; one slot at least
     std::size_t most_kept = std::size_t{64}
                             << 20;  ///< bytes of pinned results that stay pinned when they are given back
     pack_function pack = nullptr;   ///< kernels for strided copies, where the program has them
     std::size_t most_small = std::size_t{4}
                              << 20;  ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
-    std::size_t slab_bytes = detail::slab;  ///< of a strided copy that the device rearranges at once, twice: one row or
-                                            ///< element where that is more, and all of a copy that counts bits; as much
-                                            ///< device memory stays for the next one
+    std::size_t slab_bytes = detail::slab;  ///< at most, of a strided copy that the device rearranges at once, twice:
+                                            ///< one row or element where that is more, and all of a copy that counts
+                                            ///< bits; as much device memory stays for the next one, 32 MiB at least
 };
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and
@@ -276,9 +276,13 @@ class copier {
         carry_by_host(plan, dst, src, t);
     }
 
+    [[nodiscard]] std::int64_t most_of_slab(device near) const noexcept {
+        return near.type == device_type::cpu ? slab_bytes_ : std::min(slab_bytes_, std::int64_t{detail::queued_slab});
+    }
+
     /// Made compact on the device, slab by slab, and carried as bytes while the next one is.
     void carry_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, slab_bytes_, true};
+        detail::slabs const cut{plan, most_of_slab(t.to), true};
         device const here{device_type::cuda, t.device_id};
         auto const pack = [&](std::int64_t i, std::byte* to) {
             rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
@@ -301,7 +305,7 @@ class copier {
 
     /// Carried as bytes, slab by slab, and spread out on the device while the next one is.
     void carry_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, slab_bytes_, false};
+        detail::slabs const cut{plan, most_of_slab(t.from), false};
         device const here{device_type::cuda, t.device_id};
         auto const unpack = [&](std::int64_t i, std::byte* from) {
             rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
@@ -369,7 +373,8 @@ class copier {
         std::lock_guard const lock{mutex_};
         for (auto const& p : scratch_)
             if (p.device_id() == device_id) return p;
-        return scratch_.emplace_back(device_id, pool::sharing::none, 2 * static_cast<std::uint64_t>(slab_bytes_));
+        auto const kept = std::max(2 * static_cast<std::uint64_t>(slab_bytes_), std::uint64_t{detail::pool_step});
+        return scratch_.emplace_back(device_id, pool::sharing::none, kept);
     }
 
     pack_function pack_;

@@ -40,7 +40,8 @@ class peer_pairs {
     std::size_t next_ = 0;
 };
 
-/// Lets `reader` reach the memory of `owner`, but that of pools, where the machine allows it. Whether it does.
+/// Lets `reader` reach the memory of `owner`, but that of pools, where the machine allows it. Whether it does. What
+/// failed is tried again the next time.
 [[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner) {
     auto& pairs = peer_pairs::of_this_thread();
     peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};
@@ -48,14 +49,15 @@ class peer_pairs {
     if (has_numbers)
         if (auto const* known = pairs.find(now.reader, now.owner)) return known->reaches;
     int can = 0;
-    ignore(cudaDeviceCanAccessPeer(&can, reader, owner));
-    if (can != 0) {
+    cudaError_t e = cudaDeviceCanAccessPeer(&can, reader, owner);
+    if (e == cudaSuccess && can != 0) {
         device_guard const on{reader};
-        cudaError_t const e = cudaDeviceEnablePeerAccess(owner, 0);
-        ignore(e);
+        e = cudaDeviceEnablePeerAccess(owner, 0);
         now.reaches = e == cudaSuccess || e == cudaErrorPeerAccessAlreadyEnabled;
     }
-    if (has_numbers) pairs.add(now);
+    ignore(e);
+    bool const may_change = !now.reaches && e != cudaSuccess && e != cudaErrorTooManyPeers;
+    if (has_numbers && !may_change) pairs.add(now);
     return now.reaches;
 }
 

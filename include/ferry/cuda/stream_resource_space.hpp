@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/cuda/error.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/space/memory_space.hpp>
 
@@ -31,6 +33,14 @@ concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream
     r.deallocate(p, n, s);
 };
 
+[[nodiscard]] inline std::int32_t device_of(stream_ref on) {
+    stream_token const t{on};
+    if (!is_default(t)) return device_of(t, "ferry::cuda::stream_resource_space");
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    return current;
+}
+
 }  // namespace detail
 
 /// A resource whose memory comes and goes in the order of a stream, recognised by shape: those of `cuda::mr`, of RMM
@@ -45,7 +55,12 @@ concept stream_ordered_resource =
 template <stream_ordered_resource Resource>
 class stream_resource_space {
    public:
-    stream_resource_space(Resource& resource, stream_ref on, std::int32_t device_id = 0) noexcept
+    /// Memory of the stream's device; of the current one where it is a default stream.
+    /// \throws error  errc::capturing, no_driver; what the driver reports
+    stream_resource_space(Resource& resource, stream_ref on)
+        : stream_resource_space{resource, on, detail::device_of(on)} {}
+    /// Memory of this device.
+    stream_resource_space(Resource& resource, stream_ref on, std::int32_t device_id) noexcept
         : resource_{&resource}, on_{on}, device_id_{device_id} {}
 
     /// \throws  what the resource throws
