@@ -215,7 +215,8 @@ template <class Array, class BackEnd>
 /// blocks (R43); with device = cpu, and for pinned and managed memory without a stream, the data is there on return
 /// (R48, R49). On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its
 /// source alive, as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued
-/// copy. Dropped before it was made, such a copy waits for itself (`marking_back_end`).
+/// copy. Dropped before it was made, such a copy waits for itself (`marking_back_end`); so does the memory of one that
+/// failed.
 ///
 /// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what
 ///                `validate` finds in the view; what the back end reports;  std::bad_alloc
