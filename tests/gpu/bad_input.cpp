@@ -160,3 +160,37 @@ TEST_CASE("cuda R68: what copy_async and release_after cannot do they refuse, an
     CHECK(reaper.size() == 0);
     CHECK(left_no_error());
 }
+
+TEST_CASE("cuda R50: memory that a failed copy_async took on a stream goes back behind it") {
+    float host[1024] = {};
+    ferry::cuda::copier copier;
+    test_stream const s, other;
+    cudaMemPool_t pool = nullptr;
+    must(cudaDeviceGetMemPool(&pool, 0));
+    void* before = nullptr;
+    must(cudaMallocFromPoolAsync(&before, sizeof host, pool, s.get()));
+    s.finish();
+    load_kernels();
+    gate closed{s.get()};
+    must(cudaMemsetAsync(before, 7, sizeof host, s.get()));
+    must(cudaFreeAsync(before, s.get()));  // lent again on this stream at once, and to others behind it
+    opener const later{closed};
+    counting_producer p{host, float32, {1024}};
+    p.on(2);
+    refused(errc::foreign_pointer, p,
+            [&](ferry::managed_tensor&& t) {
+                static_cast<void>(
+                    ferry::cuda::copy_async(std::move(t), gpu, copier, ferry::already_ready, s.token()));
+            },
+            {"its producer names the wrong device"});
+    void* after = nullptr;
+    must(cudaMallocFromPoolAsync(&after, sizeof host, pool, other.get()));
+    must(cudaMemsetAsync(after, 1, sizeof host, other.get()));
+    other.finish();
+    s.finish();
+    must(cudaMemcpy(host, after, sizeof host, cudaMemcpyDefault));
+    CHECK(reinterpret_cast<unsigned char const*>(host)[0] == 1);
+    must(cudaFreeAsync(after, other.get()));
+    other.finish();
+    CHECK(left_no_error());
+}

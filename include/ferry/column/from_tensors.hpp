@@ -48,7 +48,13 @@ template <class BackEnd>
     require_reach(b, v.device(), api, where);
     auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), on);
     tensor_view const compact{static_cast<void*>(memory.data()), v.dtype(), v.shape(), {}, v.device()};
-    ferry::copy(compact, v, b, on, where);
+    queued_by<BackEnd> unused{};  // last: it waits before the memory goes
+    try {
+        ferry::copy(compact, v, b, on, where);
+    } catch (...) {
+        give_back_behind(on, unused, b);
+        throw;
+    }
     return make_managed(std::move(memory), compact, flags::is_copied);
 }
 

@@ -40,15 +40,6 @@ struct copied {
     [[no_unique_address]] Mark queued{};  // last: it waits before they go
 };
 
-/// Memory that was taken on a stream, and used by nobody, may still be another's until the stream gets there.
-template <class BackEnd>
-void give_back_behind(stream_token on, queued_by<BackEnd>& queued, BackEnd& b) noexcept {
-    try {
-        queued = mark_queued(b, on);
-    } catch (...) {  // has waited, or nothing is to be had of the stream
-    }
-}
-
 /// A const array cannot be moved from: to take it over would copy its elements in silence.
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
@@ -66,24 +57,34 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 [[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
                              stream_token ready, BackEnd& b, managed_tensor* source, char const* api,
                              std::source_location where) {
-    tensor_view const fresh = view_of_owner(owner);
-    if (!is_same_place(fresh.device(), d.to))
-        fail(errc::device, api,
-             message{"the copy is wanted on "}
-                 << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
-                 << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none",
-             where);
-    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
-        fail(errc::flags, api,
-             message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
-    auto const packing = fresh.flags() & flags::subbyte_padded;
     using kept = copied<Owner, queued_by<BackEnd>>;
-    auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
-    Raw* const raw = make_raw<Raw>(kept{std::move(owner), {}}, view_at, d.to,
-                                   (d.bits & ~flags::subbyte_padded) | packing, d.stamp, api, where);
+    kept taken{std::move(owner), {}};
+    Raw* raw = nullptr;
+    flags said{};
+    try {
+        tensor_view const fresh = view_of_owner(taken.memory);
+        if (!is_same_place(fresh.device(), d.to))
+            fail(errc::device, api,
+                 message{"the copy is wanted on "}
+                     << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
+                     << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none",
+                 where);
+        if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
+            fail(errc::flags, api,
+                 message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"},
+                 where);
+        said = fresh.flags();
+        auto const packing = said & flags::subbyte_padded;
+        auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
+        raw = make_raw<Raw>(std::move(taken), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing, d.stamp, api,
+                            where);
+    } catch (...) {
+        give_back_behind(d.on, taken.queued, b);
+        throw;
+    }
     auto& copy = static_cast<block<Raw, kept>*>(raw->manager_ctx)->owner;
     try {
-        tensor_view const dst{raw->dl_tensor, fresh.flags()};
+        tensor_view const dst{raw->dl_tensor, said};
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);

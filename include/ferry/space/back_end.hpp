@@ -170,6 +170,16 @@ template <class B>
     }
 }
 
+/// Memory that was taken on a stream, and used by nobody, may still be another's until the stream gets there: `queued`,
+/// which dies before that memory, then waits.
+template <class BackEnd>
+void give_back_behind(stream_token on, queued_by<BackEnd>& queued, BackEnd& b) noexcept {
+    try {
+        queued = mark_queued(b, on);
+    } catch (...) {  // has waited, or nothing is to be had of the stream
+    }
+}
+
 /// Copies, and blocks the host until what it wrote is there.
 template <back_end B>
 void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {

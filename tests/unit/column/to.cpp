@@ -7,6 +7,7 @@
 #include <support/sim_column.hpp>
 #include <support/sim_space.hpp>
 #include <support/sim_world.hpp>
+#include <support/stream_ordered.hpp>
 
 #define WORLDS support::sim_world
 #include <support/column_suite.hpp>
@@ -247,4 +248,45 @@ TEST_CASE("whatever call fails, everything is released") {
           }) > 5);
     w.sim.finish(w.stream);
     CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(foreign.to(ferry::cpu, w.sim)); }) > 5);
+}
+
+TEST_CASE("R50: memory that a failed move took on a stream goes back behind it, whatever failed") {
+    auto const on = ferry::stream_token::from_cuda_handle(16);
+    std::int64_t const shape[] = {4}, apart[] = {2};
+    float data[8] = {};
+    std::uint8_t valid[4] = {1, 0, 1, 1};
+    auto const lend = [&](auto* p, ferry::strides_view strides) {
+        return ferry::make_managed(0, ferry::tensor_view{p, {shape}, strides, gpu});
+    };
+    auto const c = frame(30);
+    auto const check = [&](auto move) {
+        {
+            support::stream_ordered b;
+            b.fails = true;
+            fails(errc::driver, [&] { move(b); });
+            CHECK(b.given_back == b.given);
+            CHECK(b.too_early == 0);
+        }
+        int taken = 0;
+        for (int n = 1; n < 200; ++n) {
+            support::stream_ordered b;
+            bool failed = false;
+            {
+                support::allocation_window const window{n};
+                try {
+                    move(b);
+                } catch (std::bad_alloc const&) {
+                    failed = true;
+                }
+            }
+            if (!failed) break;
+            taken += b.given;
+            CHECK(b.given_back == b.given);
+            CHECK(b.too_early == 0);
+        }
+        CHECK(taken >= 1);
+    };
+    check([&](auto& b) { static_cast<void>(c.to(gpu, b, on)); });
+    check([&](auto& b) { static_cast<void>(ferry::from_tensors(lend(data, {apart}), {}, b, on)); });
+    check([&](auto& b) { static_cast<void>(ferry::from_tensors(lend(data, {}), lend(valid, {}), b, on)); });
 }

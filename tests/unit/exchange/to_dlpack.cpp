@@ -3,6 +3,7 @@
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
 #include <support/sim_array.hpp>
+#include <support/stream_ordered.hpp>
 
 #include <doctest/doctest.h>
 
@@ -313,6 +314,41 @@ TEST_CASE("R59: whichever allocation fails on the way from a device, nothing is 
         sim.finish(ours);
         CHECK(sim.live_bytes() == before);
     }
+}
+
+TEST_CASE("R50: memory that a failed exchange took on a stream goes back behind it, whatever failed") {
+    float data[4] = {};
+    std::int64_t const shape[] = {4};
+    auto const on = ferry::stream_token::from_cuda_handle(16);
+    auto const lend = [&] {
+        return ferry::make_managed(0, ferry::tensor_view{data, {shape}, {}, {ferry::device_type::cuda, 0}});
+    };
+    {
+        stream_ordered b;
+        b.fails = true;
+        fails(errc::driver, [&] { (void)ferry::to_dlpack(lend(), {.copy = copy_policy::always, .stream = on}, b, on); });
+        CHECK(b.given_back == 1);
+        CHECK(b.too_early == 0);
+    }
+    int taken = 0;
+    for (int n = 1; n < 10; ++n) {
+        stream_ordered b;
+        auto t = lend();
+        bool failed = false;
+        {
+            allocation_window const window{n};
+            try {
+                auto const got = ferry::to_dlpack(std::move(t), {.copy = copy_policy::always, .stream = on}, b, on);
+            } catch (std::bad_alloc const&) {
+                failed = true;
+            }
+        }
+        if (!failed) break;
+        taken += b.given;
+        CHECK(b.given_back == b.given);
+        CHECK(b.too_early == 0);
+    }
+    CHECK(taken >= 1);
 }
 
 TEST_CASE("R41, R81: what view and share throw, as of a sharded array, comes through, and nothing is lost") {

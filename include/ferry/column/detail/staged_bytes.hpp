@@ -82,10 +82,17 @@ template <class BackEnd, class Fill, class Own>
     void* const data = memory.data();
     if constexpr (marking_back_end<BackEnd>) {
         if (!is_host_accessible(place)) {
-            bool const has_run = queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
             using marked_memory = marked<decltype(memory), queued_by<BackEnd>>;
-            auto mark = has_run ? queued_by<BackEnd>{} : mark_queued(b, on);
-            return own(marked_memory{std::move(memory), std::move(mark)}, data);
+            marked_memory taken{std::move(memory), {}};
+            bool has_run = false;
+            try {
+                has_run = queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
+            } catch (...) {
+                give_back_behind(on, taken.queued, b);
+                throw;
+            }
+            if (!has_run) taken.queued = mark_queued(b, on);
+            return own(std::move(taken), data);
         }
     }
     auto made = own(std::move(memory), data);
