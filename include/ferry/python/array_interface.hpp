@@ -7,6 +7,7 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
+#include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/negotiate.hpp>
@@ -97,6 +98,17 @@ namespace ferry::inline v0::python::detail {
         raise(PyExc_ValueError,
               "__cuda_array_interface__: stream must be None, 1, 2 or a cudaStream_t; 0 is ambiguous (R44)");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
+}
+
+/// The entry `stream` to write: None when nothing is pending. Null with a Python error set.
+/// \throws error  errc::stream for a null handle, which the interface forbids (R44), and streams of other devices
+[[nodiscard]] inline PyObject* entry_of(stream_token ready) {
+    if (!ready.names_stream()) return Py_NewRef(Py_None);
+    if (!fits(ready, device_type::cuda))
+        ferry::detail::fail(errc::stream, "__cuda_array_interface__",
+                            message{"the stream is a null handle, or of another device: say the legacy default, the "
+                                    "per-thread default stream or a cudaStream_t (R44)"});
+    return PyLong_FromUnsignedLongLong(ready.native_handle());
 }
 
 [[nodiscard]] inline PyObject* tuple_of(int count, auto&& number) {

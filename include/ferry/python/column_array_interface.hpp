@@ -107,8 +107,7 @@ template <class PlaceOf, class BackEnd>
 /// The dict of one array; null with a Python error set. Steals nothing; `mask` may be null.
 [[nodiscard]] inline PyObject* interface_dict(std::int64_t length, char const* typestr, void const* first,
                                               stream_token ready, PyObject* mask) {
-    reference const stream{ready.names_stream() ? PyLong_FromUnsignedLongLong(ready.native_handle())
-                                                : Py_BuildValue("")};
+    reference const stream{entry_of(ready)};
     if (!stream) return nullptr;
     return Py_BuildValue("{s:i,s:(L),s:s,s:[(ss)],s:O,s:(KO),s:O,s:O}", "version", 3, "shape",
                          static_cast<long long>(length), "typestr", typestr, "descr", "", typestr, "strides", Py_None,

@@ -66,8 +66,7 @@ template <class T>
     reference const strides{v.is_contiguous() ? Py_BuildValue("")
                                               : tuple_of(v.rank(), [&](int i) { return v.stride(i) * bytes; })};
     stream_token const ready = ferry::detail::ready_on(array).on_device(v.device());
-    reference const stream{ready.names_stream() ? PyLong_FromUnsignedLongLong(ready.native_handle())
-                                                : Py_BuildValue("")};
+    reference const stream{entry_of(ready)};
     if (!shape || !strides || !stream) return nullptr;
     auto const address = v.is_empty() ? 0 : reinterpret_cast<std::uintptr_t>(v.data()) + v.byte_offset();
     return Py_BuildValue("{s:i,s:O,s:s,s:[(ss)],s:O,s:(KO),s:O}", "version", 3, "shape", shape.get(), "typestr",

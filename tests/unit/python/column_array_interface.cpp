@@ -197,6 +197,20 @@ TEST_CASE("a column says its validity as a mask that keeps it, and takes it back
     CHECK(PyDict_GetItemString(facts.get(), "stream") == Py_None);
 }
 
+TEST_CASE("R44: a stream that turned out null is refused, not published as 0, which the interface forbids") {
+    auto const owner = forged("{}");
+    auto const c = column_of("of('<i4', numbers)");
+    for (auto const bad : {ferry::stream_token::from_cuda_handle(0), ferry::stream_token::rocm_default()}) {
+        bool refused = false;
+        try {
+            reference const facts{py::detail::describe_column(c, bad, owner.get())};
+        } catch (ferry::error const& e) {
+            refused = e.code() == ferry::errc::stream;
+        }
+        CHECK(refused);
+    }
+}
+
 TEST_CASE("what the interface cannot say is no attribute") {
     reference const owner{PyList_New(0)};
     auto const refused = [&](ferry::column const& c) {
