@@ -295,6 +295,28 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("two GPUs: what the program closed between two copies is opened again for kernels, which would fault") {
+    if (alone()) return;
+    int can = 0;
+    must(cudaDeviceCanAccessPeer(&can, 0, 1));
+    if (can == 0) {
+        MESSAGE("SKIPPED: these GPUs do not reach each other's memory");
+        return;
+    }
+    pair_of_streams const s;
+    ferry::cuda::copier_options packing;
+    packing.pack = ferry::cuda::pack;
+    ferry::cuda::copier copier{packing};
+    auto const whole = make_on(1, ferry::already_ready, {20, 30});
+    check_layouts(whole, copier, s.zero);
+    for (int id : {0, 1}) {
+        on_device const reader{id};
+        must(cudaDeviceDisablePeerAccess(1 - id));
+    }
+    check_layouts(whole, copier, s.zero);
+    CHECK(left_no_error());
+}
+
 TEST_CASE("two GPUs R48: streams of another device are refused with the cure, and the tensor is still the caller's") {
     if (alone()) return;
     pair_of_streams const s;

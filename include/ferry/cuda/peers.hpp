@@ -28,7 +28,11 @@ class peer_pairs {
             if (known.reader == reader && known.owner == owner) return &known;
         return nullptr;
     }
-    void add(pair const& p) noexcept { known_[next_++ % known_.size()] = p; }
+    void add(pair const& p) noexcept {
+        for (auto& known : known_)
+            if (known.reader == p.reader && known.owner == p.owner) return void(known = p);
+        known_[next_++ % known_.size()] = p;
+    }
 
     [[nodiscard]] FERRY_HIDDEN static peer_pairs& of_this_thread() {
         thread_local peer_pairs mine;
@@ -41,15 +45,15 @@ class peer_pairs {
 };
 
 /// Lets `reader` reach the memory of `owner`, but that of pools, where the machine allows it. Whether it does. What
-/// failed is tried again the next time.
-[[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner) {
+/// failed is tried again the next time; `anew`: what was open, too, for the program may have closed it since.
+[[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool anew = false) {
     auto& pairs = peer_pairs::of_this_thread();
     peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};
     bool const has_numbers = now.reader != 0 && now.owner != 0;
-    if (has_numbers)
-        if (auto const* known = pairs.find(now.reader, now.owner)) return known->reaches;
-    int can = 0;
-    cudaError_t e = cudaDeviceCanAccessPeer(&can, reader, owner);
+    auto const* const known = has_numbers ? pairs.find(now.reader, now.owner) : nullptr;
+    if (known != nullptr && !(anew && known->reaches)) return known->reaches;
+    int can = known != nullptr ? 1 : 0;
+    cudaError_t e = known != nullptr ? cudaSuccess : cudaDeviceCanAccessPeer(&can, reader, owner);
     if (e == cudaSuccess && can != 0) {
         device_guard const on{reader};
         e = cudaDeviceEnablePeerAccess(owner, 0);
@@ -81,10 +85,10 @@ class peer_pairs {
 /// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it, and says whether it does: asked
 /// once for each pair of devices and thread. Memory of pools needs leave of its pool as well, which is looked up each
 /// time: another pool may come to have the address.
-inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p) {
+inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, bool anew = false) {
     if (reader == owner) return true;
     beside_captures const quietly;
-    if (!enable_devices(reader, owner)) return false;
+    if (!enable_devices(reader, owner, anew)) return false;
     cudaMemPool_t const pool = pool_of(p);
     if (pool == nullptr) return is_open_to(reader, p);
     cudaMemLocation where{};
@@ -118,7 +122,7 @@ inline void require_peer(void const* p, char const* api) {
             CUDA_SUCCESS ||
         owner == here)
         return;
-    if (where_is(p).type != device_type::cuda || enable_peer(here, owner, p)) return;
+    if (where_is(p).type != device_type::cuda || enable_peer(here, owner, p, true)) return;
     ferry::detail::fail(
         errc::no_peer_access, api,
         message{"cuda:"} << here << " cannot reach the memory of cuda:" << owner
