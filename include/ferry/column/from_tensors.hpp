@@ -48,13 +48,9 @@ template <class BackEnd>
     require_reach(b, v.device(), api, where);
     auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), on);
     tensor_view const compact{static_cast<void*>(memory.data()), v.dtype(), v.shape(), {}, v.device()};
-    queued_by<BackEnd> unused{};  // last: it waits before the memory goes
-    try {
-        ferry::copy(compact, v, b, on, where);
-    } catch (...) {
-        give_back_behind(on, unused, b);
-        throw;
-    }
+    taken_on behind{b, on, v.device()};
+    ferry::copy(compact, v, b, on, where);
+    behind.done();
     return make_managed(std::move(memory), compact, flags::is_copied);
 }
 

@@ -69,73 +69,57 @@ class column_mover {
 
     [[nodiscard]] std::shared_ptr<arena> make_owner(std::int64_t bytes, column source = {}) {
         arena taken{allocate_(static_cast<std::size_t>(bytes)), std::move(source)};
-        try {
-            return std::make_shared<arena>(std::move(taken));
-        } catch (...) {
-            give_back_behind(on_, taken.queued, b_);
-            throw;
-        }
-    }
-    /// What is done with an arena that was taken on the stream: it goes back behind that when it fails.
-    template <class Fill>
-    [[nodiscard]] column fill(std::shared_ptr<arena> const& owner, Fill&& work) {
-        try {
-            return work();
-        } catch (...) {
-            give_back_behind(on_, owner->queued, b_);
-            throw;
-        }
+        taken_on behind{b_, on_, to_};
+        auto made = std::make_shared<arena>(std::move(taken));
+        behind.done();
+        return made;
     }
 
     /// One copy, whatever is in it.
     [[nodiscard]] column move_arena(column const& c, arena_part const& part) {
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
         auto const owner = make_owner(part.bytes, reads_later ? c : column{});
-        return fill(owner, [&] {
-            auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-            auto& queued = owner->queued;
-            auto tree = std::make_shared<column_tree>();
-            tree->owner = owner;
-            build(*tree, moved_source{c.view(), part, begin}, to_, api, where_);
-            for (std::size_t i = 0; i < tree->node_count; ++i)
-                tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
-            // Last, so that no failure frees memory that a queued copy still writes.
-            if (is_host_accessible(from_) && is_host_accessible(to_)) {
-                settle_before_reading();
-                settle_before_writing();
-                std::memcpy(begin, part.begin, static_cast<std::size_t>(part.bytes));
-            } else {
-                auto const plan = plan_bytes(part.bytes);
-                if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
-                else if (!queue_copy(b_, plan, begin, to_, part.begin, from_, on_)) queued = mark_queued(b_, on_);
-            }
-            return column_access::make(std::move(tree));
-        });
+        taken_on behind{b_, on_, to_};
+        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        auto tree = std::make_shared<column_tree>();
+        tree->owner = owner;
+        build(*tree, moved_source{c.view(), part, begin}, to_, api, where_);
+        for (std::size_t i = 0; i < tree->node_count; ++i)
+            tree->nodes[i].arena = {begin, static_cast<std::size_t>(part.bytes)};
+        // Last, so that no failure frees memory that a queued copy still writes.
+        if (is_host_accessible(from_) && is_host_accessible(to_)) {
+            settle_before_reading();
+            settle_before_writing();
+            std::memcpy(begin, part.begin, static_cast<std::size_t>(part.bytes));
+        } else {
+            auto const plan = plan_bytes(part.bytes);
+            if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
+            else if (!queue_copy(b_, plan, begin, to_, part.begin, from_, on_)) owner->queued = mark_queued(b_, on_);
+        }
+        behind.done();
+        return column_access::make(std::move(tree));
     }
 
     [[nodiscard]] column write(compaction const& plan) {
         if (plan.arena == 0) return column_access::make(make_tree(plan, nullptr, nullptr, to_, api, where_));
         if (is_host_accessible(to_)) {
-            auto const owner = make_owner(plan.arena);
-            return fill(owner, [&] {
-                auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-                settle_before_writing();
-                arena_filler{plan, begin, api, where_}.run();
-                return column_access::make(make_tree(plan, begin, owner, to_, api, where_));
-            });
+            auto owner = make_owner(plan.arena);
+            auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+            settle_before_writing();
+            arena_filler{plan, begin, api, where_}.run();
+            return column_access::make(make_tree(plan, begin, std::move(owner), to_, api, where_));
         }
         buffer<host_space> const staging{static_cast<std::size_t>(plan.arena)};
         arena_filler{plan, static_cast<std::byte*>(staging.data()), api, where_}.run();
         auto const owner = make_owner(plan.arena);
-        return fill(owner, [&] {
-            auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
-            auto& queued = owner->queued;
-            auto tree = make_tree(plan, begin, owner, to_, api, where_);
-            // Has read the staging memory when it returns.
-            if (!queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_))
-                queued = mark_queued(b_, on_);
-            return column_access::make(std::move(tree));
-        });
+        taken_on behind{b_, on_, to_};
+        auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
+        auto tree = make_tree(plan, begin, owner, to_, api, where_);
+        // Has read the staging memory when it returns.
+        if (!queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_))
+            owner->queued = mark_queued(b_, on_);
+        behind.done();
+        return column_access::make(std::move(tree));
     }
     /// A stream may still write pinned and managed memory.
     void settle_before_reading() {

@@ -80,7 +80,7 @@ inline constexpr std::int64_t smallest_batch_piece = 256;
 /// What is packed or unpacked in one go; a strided copy that is larger needs twice as much memory beside the result.
 inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
 /// Where the engine carries slabs it stops for none, and the less is packed before the first one travels the better:
-/// 64 MiB take 1.03 times as long as a block of bytes, in one slab 1.05. Lanes stop for each.
+/// 64 MiB took 1.03 times as long as a block of bytes where one slab took 1.05, side by side. Lanes stop for each.
 inline constexpr std::size_t queued_slab = 16 * mib;
 /// What the driver's pools get from the device at once, and give back when they may keep less.
 inline constexpr std::size_t pool_step = 32 * mib;

@@ -112,20 +112,16 @@ template <back_end BackEnd>
         return tensor_view{static_cast<void*>(m.data()), from.dtype(), from.shape(), {}, to, sized.flags()};
     };
     managed_tensor made;
-    ferry::detail::queued_by<BackEnd> unused{};  // last: it waits before they go
-    try {
-        made = make_managed(std::move(memory), view_of_memory, flags::is_copied, version::current, where);
-        if (!from.is_empty()) {
-            auto const& dst = made.view();
-            auto const plan = make_copy_plan(
-                tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
-            ferry::order(ready_on, on, b);
-            ferry::detail::queue_copy(b, plan, dst.data(), to, from.data(), from.device(), on);
-        }
-    } catch (...) {
-        ferry::detail::give_back_behind(on, unused, b);
-        throw;
+    ferry::detail::taken_on behind{b, on, to};
+    made = make_managed(std::move(memory), view_of_memory, flags::is_copied, version::current, where);
+    if (!from.is_empty()) {
+        auto const& dst = made.view();
+        auto const plan = make_copy_plan(
+            tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
+        ferry::order(ready_on, on, b);
+        ferry::detail::queue_copy(b, plan, dst.data(), to, from.data(), from.device(), on);
     }
+    behind.done();
     try {
         done.record(detail::handle_of(on));
     } catch (...) {

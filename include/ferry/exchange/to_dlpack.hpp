@@ -59,32 +59,24 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                              std::source_location where) {
     using kept = copied<Owner, queued_by<BackEnd>>;
     kept taken{std::move(owner), {}};
-    Raw* raw = nullptr;
-    flags said{};
-    try {
-        tensor_view const fresh = view_of_owner(taken.memory);
-        if (!is_same_place(fresh.device(), d.to))
-            fail(errc::device, api,
-                 message{"the copy is wanted on "}
-                     << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
-                     << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none",
-                 where);
-        if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
-            fail(errc::flags, api,
-                 message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"},
-                 where);
-        said = fresh.flags();
-        auto const packing = said & flags::subbyte_padded;
-        auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
-        raw = make_raw<Raw>(std::move(taken), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing, d.stamp, api,
-                            where);
-    } catch (...) {
-        give_back_behind(d.on, taken.queued, b);
-        throw;
-    }
+    taken_on behind{b, d.on, d.to};
+    tensor_view const fresh = view_of_owner(taken.memory);
+    if (!is_same_place(fresh.device(), d.to))
+        fail(errc::device, api,
+             message{"the copy is wanted on "}
+                 << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
+                 << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none",
+             where);
+    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
+        fail(errc::flags, api,
+             message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
+    auto const packing = fresh.flags() & flags::subbyte_padded;
+    auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
+    Raw* const raw = make_raw<Raw>(std::move(taken), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing,
+                                   d.stamp, api, where);
     auto& copy = static_cast<block<Raw, kept>*>(raw->manager_ctx)->owner;
     try {
-        tensor_view const dst{raw->dl_tensor, said};
+        tensor_view const dst{raw->dl_tensor, fresh.flags()};
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);
@@ -93,10 +85,11 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                 copy.queued = mark_queued(b, d.on);
         }
     } catch (...) {
-        give_back_behind(d.on, copy.queued, b);
+        behind.wait();
         raw->deleter(raw);
         throw;
     }
+    behind.done();
     if (source != nullptr && reads_later(d, v.device())) copy.source = std::move(*source);
     return raw;
 }

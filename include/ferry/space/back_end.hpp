@@ -170,15 +170,31 @@ template <class B>
     }
 }
 
-/// Memory that was taken on a stream, and used by nobody, may still be another's until the stream gets there: `queued`,
-/// which dies before that memory, then waits.
+/// Declared behind memory that was taken on a stream: unless all is done with it, waits for what is queued there before
+/// the memory goes. Until then it may still be written by what had it before, and the next one to get it need not be
+/// ordered behind that. Memory that the host reaches is not lent in the order of streams.
 template <class BackEnd>
-void give_back_behind(stream_token on, queued_by<BackEnd>& queued, BackEnd& b) noexcept {
-    try {
-        queued = mark_queued(b, on);
-    } catch (...) {  // has waited, or nothing is to be had of the stream
+class taken_on {
+   public:
+    taken_on(BackEnd& b, stream_token on, device where) noexcept
+        : b_{&b}, on_{is_host_accessible(where) ? stream_token{} : on} {}
+    taken_on(taken_on const&) = delete;
+    taken_on& operator=(taken_on const&) = delete;
+    ~taken_on() { wait(); }
+
+    void done() noexcept { on_ = {}; }
+    void wait() noexcept {
+        try {
+            [[maybe_unused]] auto const here = mark_queued(*b_, on_);
+        } catch (...) {  // has waited, or nothing is to be had of the stream
+        }
+        done();
     }
-}
+
+   private:
+    BackEnd* b_;
+    stream_token on_;
+};
 
 /// Copies, and blocks the host until what it wrote is there.
 template <back_end B>

@@ -84,14 +84,10 @@ template <class BackEnd, class Fill, class Own>
         if (!is_host_accessible(place)) {
             using marked_memory = marked<decltype(memory), queued_by<BackEnd>>;
             marked_memory taken{std::move(memory), {}};
-            bool has_run = false;
-            try {
-                has_run = queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on);
-            } catch (...) {
-                give_back_behind(on, taken.queued, b);
-                throw;
-            }
-            if (!has_run) taken.queued = mark_queued(b, on);
+            taken_on behind{b, on, place};
+            if (!queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on))
+                taken.queued = mark_queued(b, on);
+            behind.done();
             return own(std::move(taken), data);
         }
     }
