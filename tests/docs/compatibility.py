@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility.md"
 # What a command without a version in its name is in CI.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
-RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "older_dlpack", "nvcc_tests", "tests/gpu/headers", "cross"}
+RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "older_dlpack", "nvcc_tests", "fake_cuda", "tests/gpu/headers", "cross"}
 LANE = re.compile(r"^ *(?:\[[^]]*\] \|\| )?lane (\S+) (\S+)((?:.*\\\n)*.*)$", re.M)
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
@@ -52,6 +52,8 @@ def row(lane, run, rest, presets):
         command, what = "nvcc", "every CUDA header, the umbrellas"
     elif run == "nvcc_tests":
         command, what = "nvcc", "CUDA tests: built for a GPU, run as far as they need none"
+    elif run == "fake_cuda":
+        command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), "GPU tests on a fake of CUDA's runtime"
     elif run == "cross":
         command, what = "g++", "run by QEMU: AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
     elif run == "older_dlpack":

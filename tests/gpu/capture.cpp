@@ -144,7 +144,7 @@ TEST_CASE("cuda capture: while a blocking stream is captured the legacy stream i
 }
 
 TEST_CASE("cuda capture: memory of every kind comes and goes beside a capture") {
-    for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+    for (unsigned const flags : {unsigned{cudaStreamNonBlocking}, unsigned{cudaStreamDefault}}) {
         CAPTURE(flags);
         test_stream const other;
         auto const before = pool_bytes_used();
@@ -174,7 +174,7 @@ TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
     test_stream const theirs, ours;
     auto const array = make_array(gpu, theirs.token(), {100});
     theirs.finish();
-    for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+    for (unsigned const flags : {unsigned{cudaStreamNonBlocking}, unsigned{cudaStreamDefault}}) {
         capture c{flags};
         auto const shared = ferry::to_dlpack(array, {.stream = ours.token()}, ferry::cuda::system);
         auto const copied =
@@ -191,7 +191,7 @@ TEST_CASE("cuda capture: copies of a copier go on beside a capture, its first on
     test_stream const ours;
     auto const array = make_array(gpu, ferry::already_ready, {2'000'000});
     auto const small = make_array(gpu, ferry::already_ready, {100});
-    for (unsigned const flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+    for (unsigned const flags : {unsigned{cudaStreamNonBlocking}, unsigned{cudaStreamDefault}}) {
         CAPTURE(flags);
         ferry::cuda::copier copier;
         capture c{flags};

@@ -172,6 +172,7 @@ TEST_CASE("cuda R44: a null handle is refused, and so are streams of others") {
     fails(errc::stream, [&] { ferry::cuda::memory const m(gpu, 16, null); }, ambiguous);
     fails(errc::stream, [&] { ferry::cuda::order(s.token(), stream_token::rocm_default()); }, {"rocm"});
     auto const array = make_array(gpu, s.token(), {4});
+    s.finish();
     fails(errc::stream, [&] { static_cast<void>(ferry::to_dlpack(array, {.stream = null}, ferry::cuda::system)); },
           {"R44"});
     fails(errc::stream, [&] {

@@ -1,0 +1,147 @@
+// What the fake keeps. One mutex guards all of it but the bytes; what runs on a stream runs without it.
+#pragma once
+
+#include <fake_cuda/fake.hpp>
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace fake {
+
+inline constexpr int devices = 2;
+
+struct stream;
+struct pool;
+
+/// A capture in progress, and later the graph: its work in the order in which it came.
+struct capture {
+    unsigned long long id = 0;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+    std::uint64_t thread = 0;
+    bool is_valid = true;
+    std::vector<std::function<void()>> nodes;
+    std::vector<cudaGraphNode_t> names;
+    std::vector<cudaGraphEdgeData> edges;
+};
+
+/// One record of an event; waits refer to it, whatever is recorded later.
+struct moment {
+    bool is_reached = false;
+    std::shared_ptr<capture> in;
+};
+
+struct event {
+    int device = 0;
+    std::shared_ptr<moment> latest;
+};
+
+struct work {
+    std::function<void()> run;
+    std::vector<std::pair<std::shared_ptr<stream>, std::uint64_t>> after;  // as default streams wait for each other
+    std::shared_ptr<moment> waits_for;
+};
+
+struct stream {
+    int device = 0;
+    bool is_blocking = false, is_legacy = false, has_thread = false, ends = false;
+    unsigned long long id = 0;
+    std::uint64_t queued = 0, done = 0;
+    std::deque<work> todo;
+    std::condition_variable more;
+    std::shared_ptr<capture> in;
+};
+
+/// Memory that somebody was given.
+struct block {
+    enum class is { promised, alive, freed };  // promised: its stream has not got there
+    std::uintptr_t begin = 0;
+    std::size_t bytes = 0;
+    unsigned long long id = 0;
+    cudaMemoryType type = cudaMemoryTypeDevice;
+    int device = 0;
+    is now = is::alive;
+    std::shared_ptr<pool> from;
+    bool is_registered = false;  // the host's own
+};
+
+struct pool {
+    struct rest {
+        std::shared_ptr<block> memory;
+        std::shared_ptr<stream> behind;  // which lends it again at once; others only once it is free
+    };
+    int device = 0;
+    unsigned open_to = 0;  // a bit for each device
+    cudaMemAllocationHandleType handle_types = cudaMemHandleTypeNone;
+    std::uint64_t used = 0;
+    bool is_gone = false;
+    std::vector<rest> rests;
+};
+
+/// What an address belonged to when work on it was queued; null for ordinary memory.
+struct place {
+    void const* p = nullptr;
+    std::size_t bytes = 0;
+    std::shared_ptr<block> of;
+};
+
+struct everything {
+    std::mutex mutex;
+    std::condition_variable progress;
+    std::set<std::shared_ptr<stream>> running;  // those that have a thread, destroyed or not
+    unsigned long long last_id = 16;
+    std::map<cudaStream_t, std::shared_ptr<stream>> streams;
+    std::map<cudaEvent_t, std::shared_ptr<event>> events;
+    std::map<cudaMemPool_t, std::shared_ptr<pool>> pools;
+    std::map<std::uintptr_t, std::shared_ptr<block>> blocks;
+    std::set<std::shared_ptr<capture>> captures;
+    std::shared_ptr<stream> legacy[devices];
+    std::shared_ptr<pool> default_pool[devices], current_pool[devices];
+    bool is_peer[devices][devices] = {};  // whether the first reads the second
+    unsigned long long resets[devices] = {};
+
+    everything();
+};
+
+/// Never destroyed: deleters run until the very end.
+[[nodiscard]] everything& all();
+
+/// Of the calling thread.
+struct of_thread {
+    int device = 0;
+    bool has_context = false;
+    cudaError_t last = cudaSuccess;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+    std::uint64_t id = 0;
+    std::shared_ptr<stream> own[devices];
+    of_thread();
+    ~of_thread();
+};
+[[nodiscard]] of_thread& mine();
+
+/// What a call of the runtime returns: an error stays until it is asked for.
+cudaError_t say(cudaError_t e);
+
+// Of all that follows the caller holds the mutex, unless it says otherwise.
+[[nodiscard]] std::shared_ptr<stream> find(cudaStream_t s);  // null, after a fault
+[[nodiscard]] std::shared_ptr<block> block_of(void const* p);
+[[nodiscard]] place place_of(void const* p, std::size_t bytes);
+/// Queues, or adds to the capture that the stream is in.
+cudaError_t push(std::shared_ptr<stream> const& s, std::function<void()> run, std::shared_ptr<moment> waits_for = {});
+/// What must not be called beside a capture by a thread that has not relaxed. cudaSuccess, or what the call returns.
+[[nodiscard]] cudaError_t refuse_beside_captures();
+/// Blocks until the stream has run what is queued now.
+void finish(std::unique_lock<std::mutex>& lock, stream const& s);
+void finish_device(std::unique_lock<std::mutex>& lock, int id);
+/// Without the mutex: checks that queued work may touch the memory now, and where it is.
+[[nodiscard]] std::byte* open(place const& p);
+
+}  // namespace fake
