@@ -201,11 +201,14 @@ TEST_CASE("copier: any layout, with kernels and without") {
 }
 
 TEST_CASE("copier: slabs of a plan larger than one are the whole") {
-    cuda::copier copier{with_pack()};
+    auto options = with_pack();
+    if (is_short()) options.slab_bytes = mib;
+    cuda::copier copier{options};
     test_stream const s;
-    layout const l{
-        "transposed, 600 MB", {ferry::type_code::float_, 32}, {10'000, 15'000}, {}, {1, 10'000}, 0, 0, 600'000'000,
-        600'000'000};
+    std::int64_t const rows = is_short() ? 1000 : 10'000, columns = 1500 * (rows / 1000);
+    auto const bytes_there = static_cast<std::size_t>(4 * rows * columns);
+    layout const l{"transposed", {ferry::type_code::float_, 32}, {rows, columns}, {}, {1, rows}, 0, 0, bytes_there,
+                   bytes_there};
     check_layout(l, ferry::cpu, gpu, copier, s.token());
     check_layout(l, gpu, pinned, copier, s.token());
 }
