@@ -97,9 +97,13 @@ class control_page {
         for (bool const evict : {false, true})
             for (int i = 0; i < max_importers; ++i) {
                 if (used_.load() <= i) used_.store(i + 1);  // before the claim: what is claimed is looked at
-                if (take(places_[at(i)].by, by, evict)) {
-                    places_[at(i)].readers.store(0);
-                    places_[at(i)].turn.store(0);
+                auto& p = places_[at(i)];
+                std::uint64_t found = p.by.load();
+                if (found != 0 && !(evict && is_gone(p))) continue;
+                if (p.by.compare_exchange_strong(found, by.word())) {
+                    p.home.store(own_pid_namespace());
+                    p.readers.store(0);
+                    p.turn.store(0);
                     return i;
                 }
             }
@@ -129,15 +133,14 @@ class control_page {
     [[nodiscard]] bool is_mapped() const noexcept {
         if (crowd_.load() != 0) return true;
         for (int i = 0; i < places(); ++i)
-            if (!holder{places_[at(i)].by.load()}.is_gone()) return true;
+            if (!is_gone(places_[at(i)])) return true;
         return false;
     }
     /// The tensors that living importers hold.
     [[nodiscard]] std::uint64_t readers() const noexcept {
         std::uint64_t sum = crowd_.load() != 0;
         for (int i = 0; i < places(); ++i)
-            if (auto const n = places_[at(i)].readers.load(); n != 0 && !holder{places_[at(i)].by.load()}.is_gone())
-                sum += n;
+            if (auto const n = places_[at(i)].readers.load(); n != 0 && !is_gone(places_[at(i)])) sum += n;
         return sum;
     }
 
@@ -160,7 +163,7 @@ class control_page {
     [[nodiscard]] mark announced(int place, event_handle& out) const noexcept {
         auto const& p = places_[at(place)];
         auto const before = p.turn.load();
-        if (before == 0 || holder{p.by.load()}.is_gone()) return mark::none;
+        if (before == 0 || is_gone(p)) return mark::none;
         for (std::size_t i = 0; i < p.done.size(); ++i) {
             auto const word = p.done[i].load();
             std::memcpy(out.data() + 8 * i, &word, 8);
@@ -176,8 +179,19 @@ class control_page {
         std::atomic<std::uint64_t> by;
         std::atomic<std::uint32_t> readers, turn;
         std::array<std::atomic<std::uint64_t>, event_handle_bytes / 8> done;
-        std::uint64_t reserved[2];
+        std::atomic<std::uint64_t> home;  // the pid namespace of who is there; 0: not said
+        std::uint64_t reserved;
     };
+
+    /// Nobody, or somebody whom this process can see to have ended. The number of a process in another pid namespace
+    /// is here somebody else's, or nobody's: it counts as living. Not only the exporter looks, and not all came by its
+    /// name: an importer may share again, with processes that the exporter cannot see.
+    [[nodiscard]] static bool is_gone(importer_place const& p) noexcept {
+        holder const who{p.by.load()};
+        if (who.word() == 0 || who.is_foreign()) return who.word() == 0;
+        std::uint64_t const home = p.home.load();
+        return (home == 0 || home == own_pid_namespace()) && who.is_gone();
+    }
 
     [[nodiscard]] static std::size_t at(int place) noexcept { return static_cast<std::size_t>(place); }
     /// Claims a free place, or, with `evict`, one of the dead.

@@ -78,6 +78,13 @@ struct process_stat {
     return found.start_time != start_time || ((found.state == 'Z' || found.state == 'X') && found.threads <= 1);
 }
 
+/// The pid namespace of this process, or 0 where /proc does not say. Asked anew each time: a forked child may have
+/// another one.
+[[nodiscard]] inline std::uint64_t own_pid_namespace() noexcept {
+    struct stat ns = {};
+    return ::stat("/proc/self/ns/pid", &ns) == 0 ? ns.st_ino : 0;
+}
+
 /// This process. Reads /proc: keep the answer, but not over a fork.
 ///
 /// \throws error  errc::unsupported_platform when /proc is missing, or shows another pid namespace

@@ -4,10 +4,15 @@
 #include <support/fails.hpp>
 #include <support/ipc.hpp>
 #include <support/sim_space.hpp>
+#include <support/skip.hpp>
 
 #include <doctest/doctest.h>
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -333,6 +338,57 @@ TEST_CASE("the places of the dead are taken again") {
     CHECK(page.control().places() <= control_page::max_importers);
     auto const a = attach(s.descriptor());
     CHECK(s.readers() == 1);
+}
+
+TEST_CASE("an importer in another pid namespace is counted by the exporter, whoever shared with it" *
+          doctest::skip(support::lacks_root())) {
+    auto s = share(tensor({3}));
+    int told[2], go[2];
+    REQUIRE(::pipe(told) == 0);
+    REQUIRE(::pipe(go) == 0);
+    pid_t const child = ::fork();
+    if (child == 0) {
+        if (::unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) ::_exit(1);
+        pid_t const first = ::fork();
+        if (first == 0) {
+            if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+                ::mount("proc", "/proc", "proc", 0, nullptr) != 0)
+                ::_exit(2);
+            char c = 0;
+            pid_t reader = -1;
+            {
+                session keeps;
+                auto const again = share(attach(s.descriptor(), {.session = &keeps}), {.session = &keeps});
+                if (again.copied()) ::_exit(3);
+                int here[2];
+                if (::pipe(here) != 0) ::_exit(4);
+                reader = ::fork();
+                if (reader == 0) {
+                    auto const t = attach(again.descriptor());
+                    static_cast<void>(::write(here[1], "", 1) + ::read(go[0], &c, 1));
+                    ::_exit(values(t).size() == 3 ? 0 : 5);
+                }
+                if (::read(here[0], &c, 1) != 1) ::_exit(6);
+            }  // from here on the reader alone has it
+            static_cast<void>(::write(told[1], "", 1));
+            int status = 0;
+            ::waitpid(reader, &status, 0);
+            ::_exit(WEXITSTATUS(status));
+        }
+        int status = 0;
+        ::waitpid(first, &status, 0);
+        ::_exit(WEXITSTATUS(status));
+    }
+    ::close(told[1]);
+    char c = 0;
+    CHECK(::read(told[0], &c, 1) == 1);
+    CHECK(s.readers() == 1);
+    CHECK_FALSE(s.wait_for_readers({}));
+    CHECK(::write(go[1], "", 1) == 1);
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child);
+    CHECK(WEXITSTATUS(status) == 0);
+    for (int const fd : {told[0], go[0], go[1]}) ::close(fd);
 }
 
 TEST_CASE("a forked child that drops its copy of a tensor leaves the parent's reader counted") {
