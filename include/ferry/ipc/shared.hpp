@@ -91,7 +91,7 @@ class shared {
     /// after writing.
     [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {}) {
         if (state_ == nullptr) return true;
-        auto const end = std::chrono::steady_clock::now() + limit;
+        auto const end = detail::deadline(limit);
         std::chrono::nanoseconds pause = std::chrono::microseconds{10};
         while (readers() != 0 || !order_after_importers(on)) {
             auto const now = std::chrono::steady_clock::now();

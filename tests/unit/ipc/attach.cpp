@@ -391,6 +391,18 @@ TEST_CASE("an importer in another pid namespace is counted by the exporter, whoe
     for (int const fd : {told[0], go[0], go[1]}) ::close(fd);
 }
 
+TEST_CASE("who waits for the longest of times waits, until nobody reads") {
+    auto s = share(tensor({3}));
+    auto held = attach(s.descriptor());
+    std::thread later{[&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds{100});
+        held = {};
+    }};
+    CHECK(s.wait_for_readers(std::chrono::nanoseconds::max()));
+    CHECK(s.readers() == 0);
+    later.join();
+}
+
 TEST_CASE("a forked child that drops its copy of a tensor leaves the parent's reader counted") {
     auto s = share(tensor({3}));
     session importer;

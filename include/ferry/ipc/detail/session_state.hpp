@@ -7,6 +7,7 @@
 #include <ferry/ipc/names.hpp>
 #include <ferry/ipc/process.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -25,6 +26,12 @@ inline void sleep_for(std::chrono::nanoseconds time) noexcept {
     auto const whole = std::chrono::floor<std::chrono::seconds>(time);
     timespec const t{static_cast<std::time_t>(whole.count()), static_cast<long>((time - whole).count())};
     ::nanosleep(&t, nullptr);
+}
+
+/// So long from now. "For ever" is a year: now and the longest of times have no sum.
+[[nodiscard]] inline std::chrono::steady_clock::time_point deadline(std::chrono::nanoseconds limit) noexcept {
+    return std::chrono::steady_clock::now() +
+           std::clamp<std::chrono::nanoseconds>(limit, std::chrono::nanoseconds{0}, std::chrono::years{1});
 }
 
 class session_state : public std::enable_shared_from_this<session_state> {
@@ -103,7 +110,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         }
     }
     std::size_t collect(std::chrono::nanoseconds limit) noexcept {
-        auto const end = std::chrono::steady_clock::now() + limit;
+        auto const end = deadline(limit);
         for (;;) {
             std::size_t const left = collect_once();
             if (left == 0 || std::chrono::steady_clock::now() >= end) return left;
