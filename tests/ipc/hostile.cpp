@@ -4,6 +4,7 @@
 #include "support/skip.hpp"
 
 #include <grp.h>
+#include <sys/file.h>
 #include <sys/un.h>
 
 using namespace lifetime;
@@ -97,6 +98,16 @@ TEST_CASE("IPC: another user's directory is no place for a socket" * doctest::sk
     REQUIRE(::chown(here.folder.c_str(), nobody, nobody) == 0);
     support::fails(errc::permission, [&] { server{here.path()}; }, {"belongs to user 65534"});
     REQUIRE(::chown(here.folder.c_str(), 0, 0) == 0);
+}
+
+TEST_CASE("IPC: a directory without a place to be, or that somebody keeps locked, is told as such") {
+    place here;
+    support::fails(errc::argument, [&] { server{here.folder + "/none/such/socket"}; }, {"make the directory above"});
+    ferry::ipc::unique_fd lock{::open(here.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
+    support::fails(errc::permission, [&] { server{here.path()}; }, {"locked", "0700"});
+    lock = {};
+    server{here.path()};
 }
 
 TEST_CASE("IPC: a place that is served is not taken, one that was left is, and nothing but a socket is removed") {

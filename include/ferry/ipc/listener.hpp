@@ -5,6 +5,7 @@
 #include <ferry/ipc/socket.hpp>
 #include <ferry/ipc/unique_fd.hpp>
 
+#include <poll.h>
 #include <string>  // paths are made here
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -22,7 +23,8 @@ class listener {
     /// Makes the directory with mode 0700 if it is missing, removes what a killed exporter left there, and listens.
     /// \param mode  of the socket: 0600, or 0660 for a group whose members the allow-list names
     /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to;
-    ///                errc::argument: a path too long, a mode that lets everybody in, a path in use
+    ///                or that another process keeps locked for 2 s; errc::argument: a path too long, or without a
+    ///                directory above it, a mode that lets everybody in, a path in use
     explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, pid_{::getpid()} {
         constexpr auto api = "ferry::ipc::server";
         if ((mode & ~mode_t{0660}) != 0)
@@ -32,8 +34,7 @@ class listener {
             ferry::detail::fail(errc::argument, api, "a path without a directory: pass socket_path(name)");
         auto const directory = safe_directory(slash == 0 ? "/" : path_.substr(0, slash), api);
         // Starters go one by one: nobody removes what another has just made.
-        while (::flock(directory.get(), LOCK_EX) != 0)
-            if (errno != EINTR) fail_system(api, "locking the directory");
+        turn const alone{directory, api};
         auto const to = socket::address(path_, api);
         remove_stale(to, api);
         socket_ = socket::make(api);
@@ -42,7 +43,11 @@ class listener {
         if (::fchmod(socket_.get(), mode) != 0) fail_system(api, "fchmod");
         if (::bind(socket_.get(), reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0) fail_system(api, "bind");
         struct stat made{};
-        if (::lstat(path_.c_str(), &made) != 0) fail_system(api, "lstat");
+        if (::lstat(path_.c_str(), &made) != 0) {
+            int const number = errno;
+            ::unlink(path_.c_str());
+            fail_system(api, "lstat", number);
+        }
         device_ = made.st_dev;
         inode_ = made.st_ino;
         if (::chmod(path_.c_str(), mode) != 0 || ::listen(socket_.get(), 128) != 0) {
@@ -73,8 +78,37 @@ class listener {
     [[nodiscard]] std::string const& path() const noexcept { return path_; }
 
    private:
+    /// A lock of the directory. Whoever may read it can keep the lock, or be stopped with it: nobody is waited for
+    /// without end. Given back by name, because a child that was forked meanwhile has the file open, too.
+    class turn {
+       public:
+        turn(unique_fd const& directory, char const* api) : fd_{directory.get()} {
+            for (int tries = 0; ::flock(fd_, LOCK_EX | LOCK_NB) != 0; ++tries) {
+                if (errno != EINTR && errno != EWOULDBLOCK) fail_system(api, "locking the directory");
+                if (tries == 200)
+                    ferry::detail::fail(errc::permission, api,
+                                        "another process has locked the socket's directory for 2 s: end it, or choose "
+                                        "a directory of mode 0700");
+                ::poll(nullptr, 0, 10);
+            }
+        }
+        turn(turn const&) = delete;
+        turn& operator=(turn const&) = delete;
+        ~turn() { ::flock(fd_, LOCK_UN); }
+
+       private:
+        int fd_;
+    };
+
     static unique_fd safe_directory(std::string const& directory, char const* api) {
-        if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) fail_system(api, "making the socket's directory");
+        if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+            if (errno == ENOENT || errno == ENOTDIR)
+                ferry::detail::fail(errc::argument, api,
+                                    ferry::message{} << "there is no place for " << directory.c_str()
+                                                     << ": make the directory above it, or choose another path "
+                                                        "(XDG_RUNTIME_DIR is where bare names go)");
+            fail_system(api, "making the socket's directory");
+        }
         unique_fd fd{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
         if (!fd)
             fail_system(api, "opening the socket's directory", errno == ELOOP || errno == ENOTDIR ? EACCES : errno);

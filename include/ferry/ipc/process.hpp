@@ -87,7 +87,8 @@ struct process_stat {
 
 /// This process. Reads /proc: keep the answer, but not over a fork.
 ///
-/// \throws error  errc::unsupported_platform when /proc is missing, or shows another pid namespace
+/// \throws error  errc::unsupported_platform when /proc is missing, or shows another pid namespace; out_of_memory: no
+///                file descriptors
 [[nodiscard]] inline wire::origin this_process(std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::ipc::this_process";
     wire::origin me;
@@ -95,15 +96,23 @@ struct process_stat {
     char link[32] = {}, text[1024];
     struct stat ns = {};
     detail::process_stat own;
+    auto const require_files = [] {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) fail_system(api, "reading /proc");
+    };
+    errno = 0;
     auto const n = ::readlink("/proc/self", link, sizeof link - 1);
     if (n <= 0 || std::strtoull(link, nullptr, 10) != me.pid || ::stat("/proc/self/ns/pid", &ns) != 0 ||
-        detail::read_small("/proc/self/stat", text) < 0 || !detail::parse_stat(text, own))
+        detail::read_small("/proc/self/stat", text) < 0 || !detail::parse_stat(text, own)) {
+        require_files();
         detail::fail(errc::unsupported_platform, api,
                      message{"/proc does not show this process: mount the /proc of its own pid namespace"}, where);
+    }
     me.pid_namespace = ns.st_ino;
     me.start_time = own.start_time;
-    if (detail::read_small("/proc/sys/kernel/random/boot_id", text) < 36)
+    if (detail::read_small("/proc/sys/kernel/random/boot_id", text) < 36) {
+        require_files();
         detail::fail(errc::unsupported_platform, api, message{"/proc/sys/kernel/random/boot_id cannot be read"}, where);
+    }
     std::size_t digits = 0;
     for (char const* at = text; *at != '\0' && digits < 2 * me.boot_id.size(); ++at) {
         int const value = *at >= '0' && *at <= '9' ? *at - '0' : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10 : -1;

@@ -57,6 +57,7 @@ namespace detail {
     bool const is_file = !is_anonymous(name);
     text << " of " << (is_file ? shared_memory_folder.data() : "") << name.c_str() << ": " << std::strerror(number);
     if (number == ENOENT) text << ": its exporter has closed it, or is gone";
+    if (number == EMFILE || number == ENFILE) text << ": close descriptors, or raise `ulimit -n`";
     if (number == ENOSPC && is_file)
         text << ": make room there, mount it larger, or share anonymous segments (session_options::segments)";
     fail(code, api, text, where);
@@ -116,7 +117,9 @@ class segment {
             // that a signal now and then does not keep a long allocation from ever ending.
             constexpr off_t piece = off_t{64} << 20;
             struct statvfs room = {};
-            if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && total / room.f_bsize > room.f_bavail)
+            // One without a bound (mounted with size=0) says that it has no blocks at all.
+            if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && room.f_blocks != 0 &&
+                total / room.f_bsize > room.f_bavail)
                 detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
             for (off_t done = 0; done < end;) {
                 auto const n = std::min(piece, end - done);

@@ -4,6 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
+#include <sys/resource.h>
+
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -39,6 +43,19 @@ TEST_CASE("this process lives, and is another one in the child of a fork") {
     CHECK_FALSE(has_ended(me.pid, me.start_time));
     CHECK(support::in_child([&] {
               return this_process() == me ? 1 : this_process().boot_id == me.boot_id ? 0 : 2;
+          }) == 0);
+}
+
+TEST_CASE("a process without file descriptors is told so, and not to mount anything") {
+    CHECK(support::in_child([] {
+              rlimit const none{3, 3};
+              if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
+              try {
+                  static_cast<void>(this_process());
+              } catch (ferry::error const& e) {
+                  return e.code() == ferry::errc::out_of_memory && std::strstr(e.what(), "ulimit") != nullptr ? 0 : 2;
+              }
+              return 3;
           }) == 0);
 }
 

@@ -355,6 +355,14 @@ TEST_CASE("room that is gone when it is claimed is an error and leaves nothing b
     space.deallocate(space.allocate(80'000), 80'000);
 }
 
+TEST_CASE("a /dev/shm without a bound, which says that it has no blocks, has room" * doctest::skip(lacks_small_shm())) {
+    CHECK(support::in_child([] {
+              if (!enter_small_shm() || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=0") != 0) return 1;
+              auto const s = share(tensor({3}));
+              return values(s.view()).size() == 3 ? 0 : 2;
+          }) == 0);
+}
+
 TEST_CASE("a /dev/shm that fills up never ends in SIGBUS" * doctest::skip(lacks_small_shm())) {
     int const status = support::in_child([] {
         if (!enter_small_shm()) return 6;
