@@ -110,6 +110,40 @@ TEST_CASE("IPC: a directory without a place to be, or that somebody keeps locked
     server{here.path()};
 }
 
+TEST_CASE_FIXTURE(a_running_server, "IPC: a name that no message carries costs an importer its question alone") {
+    {
+        client c{here.path()};
+        REQUIRE(c.attach("frame"));
+        s.withdraw("frame");
+        for (std::size_t const n : {201, 65'536 + 5, 200'000}) {
+            support::fails(errc::argument, [&] { static_cast<void>(c.attach(std::string(n, 'x'))); }, {"200"});
+            support::fails(errc::argument, [&] { static_cast<void>(c.drop(std::string(n, 'x'))); }, {"200"});
+        }
+        CHECK_FALSE(c.attach(std::string(200, 'x')));
+    }
+    CHECK(soon([&] { return s.is_freeable(1); }));
+    CHECK(s.counts().violations == 0);
+}
+
+TEST_CASE("IPC: who waits for an exporter for the longest of times waits") {
+    place here;
+    server s{here.path()};
+    std::thread later{[&] {
+        std::this_thread::sleep_for(milliseconds{50});
+        s.start();
+    }};
+    client c{here.path(), {.exporters = {}, .timeout = milliseconds::max()}};
+    c.ping();
+    later.join();
+    std::thread publishing{[&] {
+        std::this_thread::sleep_for(milliseconds{50});
+        s.publish("frame", 1, some);
+        s.withdraw("frame");
+    }};
+    CHECK_FALSE(s.poll(milliseconds::max()).empty());
+    publishing.join();
+}
+
 TEST_CASE("IPC: a place that is served is not taken, one that was left is, and nothing but a socket is removed") {
     place here;
     {

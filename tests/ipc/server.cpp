@@ -490,6 +490,25 @@ TEST_CASE_FIXTURE(a_server, "IPC: a publication that is refused keeps no file op
     CHECK(s.close());
 }
 
+TEST_CASE("IPC: a server ends its thread though there is no memory to say goodbye") {
+    place here;
+    bool failed = true;
+    for (int n = 1; failed; ++n) {
+        INFO("allocation ", n, " fails");
+        std::optional<server> s{std::in_place, here.path()};
+        s->start();
+        s->publish("frame", 1, some);
+        client c{here.path()};
+        REQUIRE(c.attach("frame"));
+        {
+            support::allocation_window const window{n};
+            s.reset();
+            failed = window.has_failed();
+        }
+        REQUIRE(n < 1000);
+    }
+}
+
 TEST_CASE_FIXTURE(a_server, "IPC: a server that runs out of memory forgets nobody who leaves, and serves the next") {
     bool failed = true;
     for (int n = 1; failed; ++n) {

@@ -57,7 +57,9 @@ class client {
     /// \throws error  errc::exporter_gone: nobody serves there; errc::permission: we are not let in, or another user
     ///                serves there
     explicit client(std::string_view name, client_options options = {})
-        : timeout_{options.timeout}, socket_{socket::make(api)}, pid_{::getpid()} {
+        : timeout_{std::clamp(options.timeout, milliseconds{0}, milliseconds{std::chrono::years{1}})},
+          socket_{socket::make(api)},
+          pid_{::getpid()} {
         auto const to = socket::address(socket_path(name), api);
         if (int const failed = connect(to); failed != 0) fail_system(api, to.sun_path, failed);
         auto who = socket::peer_of(socket_.get(), api);
@@ -76,12 +78,13 @@ class client {
     ///
     /// The buffer may be read until `acknowledge` or `release`. Blocks for up to patience + timeout.
     /// \throws error  errc::exporter_gone: closed, dead or silent; errc::permission; errc::argument: too many leases,
-    ///                or `finished` is none; errc::out_of_memory: no room for its file descriptors;
+    ///                `finished` is none, or a name beyond 200 bytes; errc::out_of_memory: no room for its file
+    ///                descriptors;
     ///                errc::bad_descriptor: no ferry server
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
         auto const patience =
             static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
-        auto answer = answered(machine_.ask(std::string{name}, w.after, patience, w.finished), milliseconds{patience});
+        auto answer = answered(machine_.ask(checked(name), w.after, patience, w.finished), milliseconds{patience});
         if (auto* g = std::get_if<protocol::granted>(&answer)) {
             auto fds = std::exchange(fds_, {});
             if (fds.size() != g->fds) {
@@ -136,8 +139,9 @@ class client {
         return all;
     }
     /// Withdraws a name; the exporter's own user only. False if there is none.
+    /// \throws error  as attach
     bool drop(std::string_view name) {
-        auto const answer = answered(machine_.ask(protocol::drop{0, std::string{name}}), {});
+        auto const answer = answered(machine_.ask(protocol::drop{0, checked(name)}), {});
         if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published)
             refuse(r->why);
         return std::holds_alternative<protocol::done>(answer);
@@ -161,6 +165,15 @@ class client {
     using time_point = std::chrono::steady_clock::time_point;
     static constexpr auto api = "ferry::ipc::client";
 
+    /// No message carries a longer one: the exporter would take it for damage, and hang up on who holds what it
+    /// granted.
+    static std::string checked(std::string_view name) {
+        if (name.size() > protocol::max_name)
+            ferry::detail::fail(errc::argument, api,
+                                ferry::message{} << "a name of " << std::uint64_t{name.size()}
+                                                 << " bytes; 200 are the most: nothing is published under it");
+        return std::string{name};
+    }
     [[noreturn]] static void refuse(reason why) {
         switch (why) {
             case reason::closed: ferry::detail::fail(errc::exporter_gone, api, "the exporter has closed");

@@ -145,7 +145,9 @@ class server {
     std::vector<event> poll(milliseconds timeout) {
         std::unique_lock lock{mutex_};
         if (thread_) {
-            happened_->wait_for(lock, timeout, [&] { return !events_.empty(); });
+            // Now and the longest of times have no sum.
+            happened_->wait_for(lock, std::min(timeout, milliseconds{std::chrono::years{1}}),
+                                [&] { return !events_.empty(); });
         } else if (events_.empty()) {
             lock.unlock();
             turn(timeout);
@@ -209,12 +211,21 @@ class server {
             lock.lock();
             hang_up_idle();
             return machine_.is_idle();
-        } catch (...) {
+        } catch (...) {  // no memory to tell the importers: the thread ends all the same
+            end_thread();
             return false;
         }
     }
 
    private:
+    void end_thread() noexcept {
+        std::unique_lock lock{mutex_};
+        stop_ = true;
+        wake();
+        auto const ending = std::move(thread_);
+        lock.unlock();
+        if (ending) ending->join();
+    }
     struct outgoing {
         std::vector<std::byte> bytes;
         std::uint64_t fds_of;  // 0: none
