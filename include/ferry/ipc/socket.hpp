@@ -77,9 +77,13 @@ inline peer peer_of(int fd, char const* api) {
     constexpr int so_peerpidfd = 77;
     int pidfd = -1;
     size = sizeof pidfd;
-    if (::getsockopt(fd, SOL_SOCKET, so_peerpidfd, &pidfd, &size) != 0)
+    // Any other failure of it is the answer: that the process has gone (up to Linux 6.15), and asking by number would
+    // find who has the number now.
+    if (::getsockopt(fd, SOL_SOCKET, so_peerpidfd, &pidfd, &size) != 0 && errno == ENOPROTOOPT)
         pidfd = static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0));
-    if (pidfd < 0) fail_system(api, "a pidfd of the peer", errno == ESRCH ? ECONNRESET : errno);
+    if (pidfd < 0)
+        fail_system(api, "a pidfd of the peer",
+                    errno == ESRCH || errno == EINVAL || errno == ENODATA ? ECONNRESET : errno);
     p.process = unique_fd{pidfd};
     return p;
 }
