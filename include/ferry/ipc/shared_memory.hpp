@@ -174,7 +174,9 @@ class segment {
                              << name.c_str() << " is another user's, or open to others: its owner is " << facts.st_uid
                              << ", its mode " << facts.st_mode << "; share and attach as one user",
                          where);
-        if (is_anonymous && (::fcntl(f.get(), F_GET_SEALS) & detail::fixed_size) != detail::fixed_size)
+        // Where files have no seals, asking for them fails: −1, which has every bit.
+        int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
+        if (is_anonymous && (seals < 0 || (seals & detail::fixed_size) != detail::fixed_size))
             detail::fail(errc::permission, api,
                          message{"the file of "} << name.c_str()
                                                  << " is no memfd that is sealed against another size: whoever has it "

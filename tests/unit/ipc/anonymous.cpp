@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -101,6 +102,16 @@ TEST_CASE("memory without a name has the size that it began with, and files that
     unique_fd const open_to_others{::memfd_create("open to others", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     REQUIRE(::fchmod(open_to_others.get(), 0644) == 0);
     refused(errc::permission, open_to_others.get());
+    // A file whose folder knows no seals (tmpfs does, disks do not), with all that a segment has.
+    char path[] = "./ferry-no-memfd-XXXXXX";
+    unique_fd const on_disk{::mkostemp(path, O_CLOEXEC)};
+    REQUIRE(on_disk);
+    ::unlink(path);
+    std::vector<std::byte> bytes(1 << 16);
+    auto const size = ::pread(s.file(), bytes.data(), bytes.size(), 0);
+    REQUIRE(size > 0);
+    REQUIRE(::pwrite(on_disk.get(), bytes.data(), static_cast<std::size_t>(size), 0) == size);
+    refused(errc::permission, on_disk.get());
     refused(errc::argument, 1 << 20);  // no open file
 }
 
