@@ -269,27 +269,35 @@ TEST_CASE("memory is in use until the work that was queued on it has run; closin
 }
 
 TEST_CASE("work that cannot be marked, since its stream is captured, keeps the memory until its process ends") {
-    importer child{[](line const& parent) {
+    enum class session_is { kept, dropped, none };
+    for (auto const which : {session_is::kept, session_is::dropped, session_is::none}) {
+        CAPTURE(static_cast<int>(which));
+        importer child{[which](line const& parent) {
+            sim_system sim{gpu};
+            sim_shareable b{sim, sim_fault::is_captured};
+            auto own = std::make_unique<session>();
+            auto a = attach(parent.receive(),
+                            {.session = which == session_is::none ? nullptr : own.get(),
+                             .stream = sim.make_stream(device_type::cuda)},
+                            b);
+            a = {};
+            if (which == session_is::dropped) own.reset();
+            parent.tell('d');
+            parent.hear('e');
+            return 0;
+        }};
         sim_system sim{gpu};
-        sim_shareable b{sim, sim_fault::is_captured};
-        session own;
-        auto a = attach(parent.receive(), {.session = &own, .stream = sim.make_stream(device_type::cuda)}, b);
-        a = {};
-        parent.tell('d');
-        parent.hear('e');
-        return 0;
-    }};
-    sim_system sim{gpu};
-    sim_shareable b{sim};
-    auto const stream = sim.make_stream(device_type::cuda);
-    auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
-    child.talk().send(s.descriptor());
-    child.talk().hear('d');
-    CHECK(s.readers() == 1);
-    CHECK_FALSE(s.wait_for_readers(std::chrono::milliseconds{5}, stream));
-    child.talk().tell('e');
-    CHECK(child.finish() == 0);
-    CHECK(s.wait_for_readers(std::chrono::seconds{5}, stream));
+        sim_shareable b{sim};
+        auto const stream = sim.make_stream(device_type::cuda);
+        auto s = share(written(sim, stream, {1, 2, 3, 4}), {.ready_on = stream}, b);
+        child.talk().send(s.descriptor());
+        child.talk().hear('d');
+        CHECK(s.readers() == 1);
+        CHECK_FALSE(s.wait_for_readers(std::chrono::milliseconds{5}, stream));
+        child.talk().tell('e');
+        CHECK(child.finish() == 0);
+        CHECK(s.wait_for_readers(std::chrono::seconds{5}, stream));
+    }
 }
 
 TEST_CASE("default streams are those of the device that the memory is on, on both sides") {

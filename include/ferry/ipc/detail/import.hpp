@@ -57,6 +57,7 @@ struct mapping_entry {
     int place = -1;
     wire::memory description{};
     std::mutex recording{};
+    std::shared_ptr<void> kept_by{};  // its own session, where it may never be closed: guarded by recording
 
     std::size_t users = 0;  // from here on guarded by the cache
     bool is_opening = true;

@@ -33,7 +33,11 @@ class attachment {
     ~attachment() {
         if (session_ == nullptr) return;
         if (mapping_->pid == ::getpid()) {
-            if (!announce_done()) return;  // it stays read, and mapped, until this process ends
+            if (!announce_done()) {  // it stays read, and mapped, until this process ends: whoever drops the session
+                std::lock_guard const lock{mapping_->recording};
+                mapping_->kept_by = std::move(session_);
+                return;
+            }
             mapping_->control().drop_reader(mapping_->place);
         }
         session_->imports().release(mapping_);
