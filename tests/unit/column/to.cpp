@@ -287,6 +287,9 @@ TEST_CASE("R50: memory that a failed move took on a stream goes back behind it, 
         CHECK(taken >= 1);
     };
     check([&](auto& b) { static_cast<void>(c.to(gpu, b, on)); });
+    support::stream_ordered before;
+    auto const in_one_piece = c.to(gpu, before, on);
+    check([&](auto& b) { static_cast<void>(in_one_piece.to(other_gpu, b, on)); });
     check([&](auto& b) { static_cast<void>(ferry::from_tensors(lend(data, {apart}), {}, b, on)); });
     check([&](auto& b) { static_cast<void>(ferry::from_tensors(lend(data, {}), lend(valid, {}), b, on)); });
 }
