@@ -26,6 +26,7 @@ def main(add):
     size, begin, length = (int(memory[key]) for key in ("allocation", "offset", "length"))
     if d["version"]["major"] != 1 or begin + length > size:
         raise ValueError("not a descriptor of major version 1")
+    data = np.empty(length, np.uint8)
     if memory["kind"] == "host_shared":
         file = os.open("/dev/shm" + memory["name"], os.O_RDWR)
         page = max(mmap.PAGESIZE, 16384)  # the control page comes first
@@ -39,15 +40,14 @@ def main(add):
             check(cuda.cudaEventSynchronize(event))
         # The handle names the whole allocation: the offset says where the shared range begins.
         check(cuda.cudaIpcOpenMemHandle(ctypes.byref(base), handle.from_buffer_copy(bytes.fromhex(memory["handle"])), 1))
-        data = np.empty(length, np.uint8)
         there = ctypes.c_void_p(base.value + begin)
         check(cuda.cudaMemcpy(data.ctypes.data_as(ctypes.c_void_p), there, ctypes.c_size_t(length), 2))
-    else:
+    elif memory["kind"] != "none":  # no elements
         raise ValueError(f"{memory['kind']} memory does not travel as text")
     dtype = np.dtype(f"{CODES[tensor['dtype']['code']]}{tensor['dtype']['bits'] // 8}")
-    strides = tensor.get("strides")  # in elements; none: compact
-    steps = None if strides is None else [int(s) * dtype.itemsize for s in strides]
+    steps = tensor.get("strides") and [int(s) * dtype.itemsize for s in tensor["strides"]]  # in elements; none: compact
     view = np.ndarray([int(n) for n in tensor["shape"]], dtype, data, int(tensor["byte_offset"]), steps)
+    view.setflags(write=not int(tensor.get("flags", 0)) & 1)  # read-only
     print(view.tolist())
     if add is not None:
         view += dtype.type(add)

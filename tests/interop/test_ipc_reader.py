@@ -40,6 +40,21 @@ def plus(values, more):
     return [plus(v, more) for v in values] if isinstance(values, list) else values + more
 
 
+def test_a_read_only_tensor_is_read_and_not_written():
+    source = mt.asarray([1, 2, 3], dtype="int32").as_readonly()
+    with mt.ipc_share(source) as shared:
+        assert read(shared) == [1, 2, 3]
+        late = subprocess.run([sys.executable, READER, "5"], input=shared.json(), capture_output=True, text=True, timeout=60)
+        assert late.returncode != 0 and "read-only" in late.stderr
+        assert shared.tensor.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_a_tensor_without_elements_has_no_memory_to_map(shape):
+    with mt.ipc_share(mt.zeros(shape)) as shared:
+        assert read(shared) == read(shared, "5") == mt.zeros(shape).tolist()
+
+
 def test_what_is_closed_is_there_for_nobody():
     with mt.ipc_share(mt.zeros((4,), dtype="int64")) as shared:
         assert read(shared) == [0, 0, 0, 0]
