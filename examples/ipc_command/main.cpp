@@ -2,10 +2,13 @@
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>
 
+#include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -20,7 +23,12 @@ SOCKET is a path, or a name in the directory of this user's sockets.
 /// A name as a terminal may show it, whoever sent it.
 std::string shown(std::string_view text) {
     std::string out;
-    for (char const c : text) out += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        auto const c = static_cast<unsigned char>(text[i]);
+        bool const is_c1 = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+        out += c < 32 || c == 127 || is_c1 ? '?' : text[i];
+        i += is_c1;
+    }
     return out;
 }
 
@@ -67,10 +75,14 @@ int drop(std::string const& socket, std::string_view name) {
 }
 
 int demo(std::string const& socket, std::string const& seconds) {
+    int length = 0;
+    auto const* const end = seconds.data() + seconds.size();
+    if (auto const [at, failed] = std::from_chars(seconds.data(), end, length); failed != std::errc{} || at != end || length < 0)
+        return std::fprintf(stderr, "%s is no number of seconds\n", shown(seconds).c_str()), 2;
     ferry::ipc::server server{socket};
     std::string_view const text = "a descriptor\n";
     server.publish("demo", 1, std::as_bytes(std::span{text}));
-    auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{std::stoi(seconds)};
+    auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{length};
     while (std::chrono::steady_clock::now() < until) server.poll(std::chrono::milliseconds{100});
     return 0;
 }
