@@ -125,6 +125,21 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: a name that no message carries costs a
     CHECK(s.counts().violations == 0);
 }
 
+TEST_CASE("IPC: a server whose leases have no end waits no longer than it is told") {
+    place here;
+    // Of both, poll(2) took the lower half: for ever, or none.
+    for (auto const lease : {~std::uint64_t{0}, std::uint64_t{1} << 33}) {
+        server_options options;
+        options.limits.lease = lease;
+        server s{here.path(), options};
+        auto const begin = std::chrono::steady_clock::now();
+        s.poll(milliseconds{50});
+        auto const took = std::chrono::steady_clock::now() - begin;
+        CHECK(took >= milliseconds{45});
+        CHECK(took < std::chrono::seconds{20});
+    }
+}
+
 TEST_CASE("IPC: who waits for an exporter for the longest of times waits") {
     place here;
     server s{here.path()};

@@ -185,14 +185,17 @@ class exporter {
     /// Milliseconds until `tick` has something to do, if nothing else happens: never more than a lease.
     [[nodiscard]] instant rest(instant now) const noexcept {
         instant soonest = limits_.lease;
-        auto const by = [&](instant until) { soonest = std::min(soonest, until > now ? until - now : 0); };
+        // No sums: a limit may be the largest number.
+        auto const by = [&](instant from, instant limit) {
+            soonest = std::min(soonest, limit - std::min(limit, now - std::min(now, from)));
+        };
         for (auto const& [id, c] : clients_) {
-            for (auto const& w : c.waiting) by(w.until);
+            for (auto const& w : c.waiting) by(now, w.until - std::min(now, w.until));
             for (auto const& l : c.leases)
-                if (!l.lapsed) by(c.heard + limits_.lease);
+                if (!l.lapsed) by(c.heard, limits_.lease);
         }
         if (limits_.time_to_live != 0)
-            for (auto const& [name, p] : registry_.all()) by(p.since + limits_.time_to_live);
+            for (auto const& [name, p] : registry_.all()) by(p.since, limits_.time_to_live);
         return soonest;
     }
     /// Whether an importer may read the buffer now. Not if it may be handed out: see `is_published`.

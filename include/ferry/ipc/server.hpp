@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>  // the thread and who waits for it are left behind in a forked child
 #include <mutex>   // several threads publish and ask
@@ -157,7 +158,7 @@ class server {
         events_.clear();
         return out;
     }
-    /// Makes a thread that serves until `close`. Twice is fine.
+    /// Makes a thread that serves until `close`. Twice is fine. \throws std::system_error  no thread is to be had
     void start() {
         std::lock_guard const lock{mutex_};
         if (thread_ || machine_.is_closed()) return;
@@ -259,8 +260,9 @@ class server {
                 fds_to_poll_.push_back({c.socket.get(), static_cast<short>(c.outbox.empty() ? POLLIN : POLLOUT), 0});
                 fds_to_poll_.push_back({c.process.get(), POLLIN, 0});
             }
-            auto const rest = static_cast<std::chrono::milliseconds::rep>(machine_.rest(now()));
-            timeout = std::clamp(timeout, milliseconds{0}, milliseconds{rest});
+            // In what poll(2) can count.
+            auto const rest = std::min<instant>(machine_.rest(now()), std::numeric_limits<int>::max());
+            timeout = std::clamp(timeout, milliseconds{0}, milliseconds{static_cast<milliseconds::rep>(rest)});
         }
         int const ready = ::poll(fds_to_poll_.data(), fds_to_poll_.size(), static_cast<int>(timeout.count()));
         // Beyond a limit of this process that may be lifted: no spinning.

@@ -202,6 +202,20 @@ TEST_CASE("IPC: a release does not end a lease that was granted while it was und
     CHECK_FALSE(s.e.is_held(1));
 }
 
+TEST_CASE("IPC: a lease and a publication of the longest of times never end, and are not looked at without rest") {
+    auto forever = limits();
+    forever.lease = forever.time_to_live = ~instant{0};
+    scene s{forever};
+    s.e.publish("a", 1, some, 0, 5);
+    CHECK(std::holds_alternative<granted>(s.ask(1, attach{7, 0, 0, 0, "a"}, 10)));
+    for (instant const now : {instant{10}, instant{10'000}, instant{1} << 40}) {
+        s.e.tick(now);
+        CHECK(s.e.rest(now) > instant{1} << 60);
+        CHECK(s.e.is_published(1));
+        CHECK(s.e.counts().condemned == 0);
+    }
+}
+
 TEST_CASE("IPC: a lease that runs out condemns the buffer, once, and frees nothing") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
