@@ -213,6 +213,7 @@ class client {
                 if (!wait(POLLOUT, until)) return;
                 continue;
             }
+            if (failed == ENOBUFS || failed == ENOMEM) return;  // stays for the next time: the connection lives
             if (failed != 0) outbox_.clear();  // the end, which reading finds behind the exporter's last words
             else outbox_.pop_front();
         }
