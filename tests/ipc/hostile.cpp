@@ -335,6 +335,29 @@ TEST_CASE_FIXTURE(a_running_server,
     }));
 }
 
+TEST_CASE_FIXTURE(a_running_server, "IPC: of an importer that reads nothing a buffer is asked back once") {
+    auto const deaf = connect_raw(here.path());
+    send_raw(deaf, protocol::to_bytes(protocol::attach{1, 0, 0, 0, "frame"}));
+    REQUIRE(soon([&] { return s.counts().leases == 1; }));
+    s.withdraw("frame");
+    int const often = 20'000;
+    for (int i = 0; i < often; ++i) s.retire(1);  // its socket is full after some hundred
+    send_raw(deaf, protocol::to_bytes(protocol::ping{2}));
+    std::vector<std::byte> room(protocol::max_message);
+    int asked = 0;
+    bool is_answered = false;
+    while (!is_answered) {
+        std::size_t size = 0;
+        REQUIRE(soon([&] { return (size = raw::receive(deaf.get(), room, false).size) != 0; }));
+        auto const m = protocol::from_bytes(std::span{room}.first(size));
+        asked += std::holds_alternative<protocol::withdrawn>(m);
+        is_answered = !std::holds_alternative<protocol::withdrawn>(m) && !std::holds_alternative<protocol::granted>(m);
+    }
+    CHECK(asked > 1);
+    CHECK(asked < often / 2);
+    CHECK_FALSE(s.is_freeable(1));
+}
+
 TEST_CASE("IPC: a server without file descriptors turns importers away, does not spin, and recovers") {
     place here;
     process exporter{[&](talk with) {

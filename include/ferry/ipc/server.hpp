@@ -362,7 +362,12 @@ class server {
                 continue;
             }
             auto const* g = std::get_if<protocol::granted>(&*o.say);
-            c.outbox.push_back({protocol::to_bytes(*o.say), g != nullptr && g->fds != 0 ? g->buffer : 0});
+            auto bytes = protocol::to_bytes(*o.say);
+            // Of an importer that reads nothing, a buffer is asked back once, however often it is retired.
+            if (std::holds_alternative<protocol::withdrawn>(*o.say) &&
+                std::ranges::any_of(c.outbox, [&](auto const& waiting) { return waiting.bytes == bytes; }))
+                continue;
+            c.outbox.push_back({std::move(bytes), g != nullptr && g->fds != 0 ? g->buffer : 0});
             flush(c);
             if (!c.outbox.empty()) wake();
         }
