@@ -22,7 +22,7 @@ class listener {
     listener() = default;
     /// Makes the directory with mode 0700 if it is missing, removes what a killed exporter left there, and listens.
     /// \param mode  of the socket: 0600, or 0660 for a group whose members the allow-list names
-    /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to;
+    /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to,
     ///                or that another process keeps locked for 2 s; errc::argument: a path too long, or without a
     ///                directory above it, a mode that lets everybody in, a path in use
     explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, pid_{::getpid()} {
