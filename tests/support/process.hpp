@@ -25,8 +25,10 @@ class talk {
    public:
     explicit talk(int fd) : fd_{fd} {}
     void say(char c = '.') const {
-        if (::send(fd_, &c, 1, MSG_NOSIGNAL) != 1) ::_exit(90);
+        if (!reaches(c)) ::_exit(90);
     }
+    /// False: the other side is gone.
+    [[nodiscard]] bool reaches(char c) const { return ::send(fd_, &c, 1, MSG_NOSIGNAL) == 1; }
     /// The next byte; 0 once the other side is gone or silent.
     [[nodiscard]] char hear() const {
         pollfd p{fd_, POLLIN, 0};
@@ -67,7 +69,7 @@ class process {
         static_cast<void>(wait());
         ::close(fd_);
     }
-    void say(char c = '.') const { talk{fd_}.say(c); }
+    void say(char c = '.') const { REQUIRE_MESSAGE(talk{fd_}.reaches(c), "the other process has ended too early"); }
     [[nodiscard]] char hear() const { return talk{fd_}.hear(); }
     [[nodiscard]] pid_t pid() const { return pid_; }
     void kill(int signal) const {
