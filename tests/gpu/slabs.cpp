@@ -4,6 +4,7 @@
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,11 +24,15 @@ constexpr std::size_t mib = std::size_t{1} << 20;
 /// Which slab `pack_when_told` holds up behind a gate, or throws at; counted from 1, 0: none.
 int hold_at = 0, throw_at = 0, calls_of_pack = 0;
 std::unique_ptr<gate> held;
+std::atomic<gate*> closed = nullptr;  // the same, for who opens it
 
 void pack_when_told(ferry::copy_plan const& plan, void* dst, void const* src, cuda::stream_ref on) {
     ++calls_of_pack;
     if (calls_of_pack == throw_at) throw std::runtime_error{"a pack function that fails"};
-    if (calls_of_pack == hold_at) held = std::make_unique<gate>(on.get());
+    if (calls_of_pack == hold_at) {
+        held = std::make_unique<gate>(on.get());
+        closed = held.get();
+    }
     cuda::pack(plan, dst, src, on);
 }
 void tell(int hold, int fail) {
@@ -197,7 +202,7 @@ TEST_CASE("copier: a slab that is packed late is carried late, by lanes too") {
         std::thread opens{[] {
             linger();
             linger();
-            if (held) held->open();
+            if (gate* const g = closed.exchange(nullptr); g != nullptr) g->open();
         }};
         m.down(copier, s.token());
         opens.join();
@@ -222,7 +227,7 @@ TEST_CASE("copier: a buffer is filled again only when its slab has been unpacked
         std::thread opens{[] {
             linger();
             linger();
-            if (held) held->open();
+            if (gate* const g = closed.exchange(nullptr); g != nullptr) g->open();
         }};
         m.up(copier, s.token());
         opens.join();
@@ -329,6 +334,7 @@ TEST_CASE("copier: whichever call of a copy in slabs fails, nothing of it is und
                 bool const failed = calls::has_failed();
                 calls::fail_at(0);
                 CHECK((failed || !threw));
+                if (!threw) s.finish();
                 m.spoil(to);
                 s.finish();
                 auto const after = read(to.first(), to.size());

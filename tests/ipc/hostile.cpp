@@ -115,9 +115,10 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: a name that no message carries costs a
         client c{here.path()};
         REQUIRE(c.attach("frame"));
         s.withdraw("frame");
-        for (std::size_t const n : {201, 65'536 + 5, 200'000}) {
-            support::fails(errc::argument, [&] { static_cast<void>(c.attach(std::string(n, 'x'))); }, {"200"});
-            support::fails(errc::argument, [&] { static_cast<void>(c.drop(std::string(n, 'x'))); }, {"200"});
+        for (int const length : {201, 65'536 + 5, 200'000}) {
+            std::string const name(static_cast<std::size_t>(length), 'x');
+            support::fails(errc::argument, [&] { static_cast<void>(c.attach(name)); }, {"200"});
+            support::fails(errc::argument, [&] { static_cast<void>(c.drop(name)); }, {"200"});
         }
         CHECK_FALSE(c.attach(std::string(200, 'x')));
     }
