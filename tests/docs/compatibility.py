@@ -53,7 +53,7 @@ def row(lane, run, rest, presets):
     elif run == "nvcc_tests":
         command, what = "nvcc", "CUDA tests: built for a GPU, run as far as they need none"
     elif run == "fake_cuda":
-        command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), "GPU tests on a fake of CUDA's runtime"
+        command, what = preset(presets, "tsan", "CMAKE_CXX_COMPILER"), "GPU tests on a fake of CUDA's runtime, ThreadSanitizer"
     elif run == "cross":
         command, what = "g++", "run by QEMU: AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
     elif run == "older_dlpack":
