@@ -91,9 +91,10 @@ class control_page {
     /// A place in no place: counted, and nobody knows by whom.
     static constexpr int crowd = -2;
 
-    /// A place for a mapping of this process; `crowd` when there are more importers than places: whoever is killed
-    /// there counts for good, and the exporter hears that somebody reads until the last of them has left.
-    [[nodiscard]] int enter(holder by) noexcept {
+    /// A place for a mapping of this process, which lives in the pid namespace `home`; `crowd` when there are more
+    /// importers than places: whoever is killed there counts for good, and the exporter hears that somebody reads until
+    /// the last of them has left.
+    [[nodiscard]] int enter(holder by, std::uint64_t home) noexcept {
         for (bool const evict : {false, true})
             for (int i = 0; i < max_importers; ++i) {
                 if (used_.load() <= i) used_.store(i + 1);  // before the claim: what is claimed is looked at
@@ -101,7 +102,7 @@ class control_page {
                 std::uint64_t found = p.by.load();
                 if (found != 0 && !(evict && is_gone(p))) continue;
                 if (p.by.compare_exchange_strong(found, by.word())) {
-                    p.home.store(own_pid_namespace());
+                    p.home.store(home);
                     p.readers.store(0);
                     p.turn.store(0);
                     return i;
@@ -189,8 +190,9 @@ class control_page {
     [[nodiscard]] static bool is_gone(importer_place const& p) noexcept {
         holder const who{p.by.load()};
         if (who.word() == 0 || who.is_foreign()) return who.word() == 0;
-        std::uint64_t const home = p.home.load();
-        return (home == 0 || home == own_pid_namespace()) && who.is_gone();
+        if (!who.is_gone()) return false;
+        std::uint64_t const home = p.home.load();  // last: the system takes microseconds to say what is one's own
+        return home == 0 || home == own_pid_namespace();
     }
 
     [[nodiscard]] static std::size_t at(int place) noexcept { return static_cast<std::size_t>(place); }

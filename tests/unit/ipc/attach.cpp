@@ -319,7 +319,7 @@ TEST_CASE("more importers than there are places are served, and hold the exporte
     CHECK(s.wait_for_readers({}));
     CHECK_FALSE(page.control().is_mapped());
     for (int i = 0; i < control_page::max_importers; ++i)
-        CHECK(page.control().enter(ferry::ipc::holder{me, false}) == i);
+        CHECK(page.control().enter(ferry::ipc::holder{me, false}, me.pid_namespace) == i);
     CHECK(s.readers() == 0);
     CHECK(values(attach(s.descriptor())).size() == 3);
     CHECK(s.readers() == 0);

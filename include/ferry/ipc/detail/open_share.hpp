@@ -138,7 +138,7 @@ void open_import(mapping_entry& made, session_state& session, wire::descriptor c
     session.regions().add(made.where, m.name);
     made.description = m;
     if (d.from.pid_namespace == me.pid_namespace && !(d.from == me)) made.exporter = session.watch(d.from);
-    made.place = made.control().enter(holder{me, d.from.pid_namespace != me.pid_namespace});
+    made.place = made.control().enter(holder{me, d.from.pid_namespace != me.pid_namespace}, me.pid_namespace);
     if (!made.is_attachable()) fail_gone(m, "its exporter has closed it, or is gone", where);
     if (is_host || m.kind == wire::memory_kind::none) return;
     if constexpr (handle_back_end<BackEnd>) {
