@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -72,20 +73,25 @@ struct samples {
 };
 
 /// Every job has its turn in each round, of which there are at least so many; short ones are repeated. The first calls,
-/// in which kernels are loaded and memory is pinned, do not count.
-std::vector<samples> measure(std::vector<job> const& jobs, int least_rounds = 3) {
+/// in which kernels are loaded and memory is pinned, do not count, and neither does `after`, which follows each turn.
+std::vector<samples> measure(std::vector<job> const& jobs, int least_rounds = 3, job const& after = [] {}) {
     std::vector<samples> found(jobs.size());
     std::vector<int> repeat(jobs.size(), 1);
+    auto const turn_of = [&](job const& f, int times) {
+        double const seconds = time_of(f, times);
+        after();
+        return seconds;
+    };
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-        if (time_of(jobs[i], 1) > 0.2) continue;
-        double const again = time_of(jobs[i], 1);
+        if (turn_of(jobs[i], 1) > 0.2) continue;
+        double const again = turn_of(jobs[i], 1);
         if (again < 20e-6) repeat[i] = static_cast<int>(100e-6 / (again + 1e-7)) + 1;
     }
     auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_per_group);
     for (int round = 0; round < least_rounds || (round < 301 && std::chrono::steady_clock::now() < end); ++round)
         for (std::size_t i = 0; i < jobs.size(); ++i) {
             std::size_t const turn = (i + static_cast<std::size_t>(round)) % jobs.size();
-            found[turn].each.push_back(time_of(jobs[turn], repeat[turn]));
+            found[turn].each.push_back(turn_of(jobs[turn], repeat[turn]));
         }
     return found;
 }
@@ -224,18 +230,25 @@ void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layo
         return job{[&w, &a, &eight, src, host, where] { ferry::copy(a.on_host(host, where), src, eight, w.on); }};
     };
     auto const peer = [&](void* host) { return job{[&w, &a, host] { plain(w, a, host, true); }}; };
+    // Fresh memory: until the data is there. Whoever asked for it lets it go in their own time.
+    std::optional<ferry::managed_tensor> kept;
+    void* block = nullptr;
+    auto const let_go = [&] {
+        kept.reset();
+        std::free(std::exchange(block, nullptr));
+    };
     auto const fresh = [&](cuda::copier& copier) {
-        return job{[&w, &copier, src] {
-            auto const tensor = ferry::to_host(ferry::make_managed(int{}, src), copier, w.on);
-            if (tensor.view().data() == nullptr) std::abort();
+        return job{[&w, &copier, &kept, src] {
+            kept.reset();
+            kept = ferry::to_host(ferry::make_managed(int{}, src), copier, w.on);
         }};
     };
-    bool const block = l == layout::contiguous;
+    bool const is_block = l == layout::contiguous;
     std::vector<job> jobs{to(w.pinned_memory, pinned),   peer(w.pinned_memory),
                           to(w.touched, ferry::cpu),     peer(w.touched),
                           to(w.managed_memory, managed), peer(w.managed_memory)};
     std::size_t own_at = 0;
-    if (block && bytes <= 256 * mib) {
+    if (is_block && bytes <= 256 * mib) {
         own_at = jobs.size();
         jobs.push_back([&w, &a, &eight, src] {
             auto const m = eight.allocate(pinned, a.bytes, w.on);
@@ -248,14 +261,17 @@ void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layo
     auto const t = measure(jobs);
     // Beside the link, which the budgets go by; the plain call takes seconds for GiB.
     std::vector<job> fresh_jobs{fresh(eight),
-                                [&w, &a] {
-                                    void* const p = std::malloc(a.bytes);
-                                    plain(w, a, p, true);
-                                    std::free(p);
+                                [&w, &a, &block] {
+                                    std::free(block);
+                                    block = std::malloc(a.bytes);
+                                    plain(w, a, block, true);
                                 },
                                 peer(w.pinned_memory)};
-    if (block) fresh_jobs.push_back(fresh(sixteen));
-    auto const f = measure(fresh_jobs, bytes > gib ? 2 : 3);
+    if (is_block) {
+        fresh_jobs.push_back(fresh(sixteen));
+        fresh_jobs.push_back([&, to_fresh = fresh(eight)] { to_fresh(), let_go(); });
+    }
+    auto const f = measure(fresh_jobs, bytes > gib ? 2 : 3, let_go);
 
     auto const cell = [&](char const* kind, samples const& ours, samples const& theirs) {
         std::string const what = std::string{"down, "} + names[static_cast<int>(l)] + ", " + kind;
@@ -265,7 +281,7 @@ void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layo
     cell("touched", t[2], t[3]);
     cell("managed", t[4], t[5]);
     cell("fresh", f[0], f[1]);
-    if (block) {
+    if (is_block) {
         bool const large = bytes >= 256 * mib;
         row({"budget", "device to host, touched pageable", bytes}, t[2], "cudaMemcpy", t[3],
             bytes <= mib        ? 1.0
@@ -281,6 +297,7 @@ void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layo
         row({"budget", "to_host, fresh memory, 16 lanes", bytes}, f[3], "pinned link", f[2],
             large && std::thread::hardware_concurrency() >= 16 ? 0.65 : 0);
         row({"budget", "to_host, fresh memory, 8 lanes", bytes}, f[0], "malloc + cudaMemcpy", f[1]);
+        if (large) row({"budget", "to_host and let go, fresh memory, 8 lanes", bytes}, f[4], "pinned link", f[2]);
     } else if (bytes >= 256 * mib) {
         std::string const what = std::string{names[static_cast<int>(l)]} + ", device to pinned";
         row({"budget", what, bytes}, t[0], "contiguous, same bytes", t[link_at], bytes >= gib ? 1.06 : 0, true);

@@ -123,7 +123,7 @@ def page(measured):
         ]
     if by["peers"]:
         part += [
-            "`to_host` with 8 lanes and what a Python user would call, by turns in one process, to fresh memory; in brackets how many times as fast ferry is:\n",
+            "`to_host` with 8 lanes and what a Python user would call, by turns in one process, to fresh memory, until it is there; in brackets how many times as fast ferry is:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
@@ -221,6 +221,12 @@ def self_test():
     ticks = iter(range(1, 10**6))
     seconds = by_peers.by_turns({"ferry": lambda: None, "torch .cpu()": lambda: None}, 5, clock=lambda: next(ticks))
     assert len(seconds["ferry"]) == len(seconds["torch .cpu()"]) >= 3 and set(seconds["ferry"]) == {1}
+
+    class Result:
+        def __del__(self):
+            next(ticks)
+
+    assert set(by_peers.by_turns({"ferry": Result}, 5, clock=lambda: next(ticks))["ferry"]) == {1}  # letting go is not counted
     of_torch = list(by_peers.rows_of({"ferry": [1, 1, 1], "torch .cpu()": [19, 19, 19], "CuPy .get()": [2, 2, 2]}, 1 << 28, "contiguous"))
     assert [(r["peer"], r["budget"], r["holds"]) for r in of_torch] == [("torch .cpu()", 20, False), ("CuPy .get()", 0, True)]
 

@@ -17,18 +17,20 @@ extern "C" void* bench_copier(int lanes) {
     return new cuda::copier{options};
 }
 
-/// Brings floats of the first GPU, ready on its legacy default stream, to fresh memory of the host, which is released
-/// again. 0, or 1 when it failed.
-extern "C" int bench_to_host(void* copier, void* data, int rank, std::int64_t const* shape,
-                             std::int64_t const* strides) {
+/// Brings floats of the first GPU, ready on its legacy default stream, to fresh memory of the host, which stays until
+/// bench_let_go gets it. Null when it failed.
+extern "C" void* bench_to_host(void* copier, void* data, int rank, std::int64_t const* shape,
+                               std::int64_t const* strides) {
     try {
         ferry::tensor_view const view{data, ferry::dtype_of<float>, ferry::shape_view{shape, rank},
                                       ferry::strides_view{strides, rank}, ferry::device{ferry::device_type::cuda}};
-        auto const there = ferry::to_host(ferry::make_managed(int{}, view), *static_cast<cuda::copier*>(copier),
-                                          ferry::stream_token::cuda_legacy_default());
-        return there.view().data() == nullptr;
+        return new ferry::managed_tensor{ferry::to_host(ferry::make_managed(int{}, view),
+                                                        *static_cast<cuda::copier*>(copier),
+                                                        ferry::stream_token::cuda_legacy_default())};
     } catch (std::exception const& e) {
         std::fprintf(stderr, "%s\n", e.what());
-        return 1;
+        return nullptr;
     }
 }
+
+extern "C" void bench_let_go(void* tensor) { delete static_cast<ferry::managed_tensor*>(tensor); }
