@@ -13,6 +13,12 @@ namespace {
 
 [[nodiscard]] bool is_device(int id) { return id >= 0 && id < devices; }
 
+[[nodiscard]] CUuuid uuid_of(int id) {
+    CUuuid found{};
+    found.bytes[0] = static_cast<char>(1 + id);
+    return found;
+}
+
 /// A device keeps its context; its number is new after a reset.
 [[nodiscard]] CUcontext context_of(int id) { return reinterpret_cast<CUcontext>(&all().resets[id]); }
 
@@ -129,6 +135,12 @@ CUresult access(unsigned long long* flags, CUmemLocation const* where, CUdevicep
     return CUDA_SUCCESS;
 }
 
+CUresult uuid(CUuuid* out, CUdevice id) {
+    if (!is_device(id)) return CUDA_ERROR_INVALID_DEVICE;
+    *out = uuid_of(id);
+    return CUDA_SUCCESS;
+}
+
 struct entry {
     char const* name;
     void* function;
@@ -137,6 +149,7 @@ entry const entries[] = {
     {"cuPointerGetAttribute", reinterpret_cast<void*>(attribute)},
     {"cuMemGetAccess", reinterpret_cast<void*>(access)},
     {"cuMemGetAddressRange", reinterpret_cast<void*>(range)},
+    {"cuDeviceGetUuid", reinterpret_cast<void*>(uuid)},
     {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(primary_state)},
     {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(retain)},
     {"cuDevicePrimaryCtxRelease", reinterpret_cast<void*>(release)},
@@ -203,7 +216,7 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* facts, int id) {
     if (!is_device(id)) return say(cudaErrorInvalidDevice);
     *facts = {};
     static_cast<void>(std::snprintf(facts->name, sizeof facts->name, "a fake"));
-    facts->uuid.bytes[0] = static_cast<char>(1 + id);
+    facts->uuid = uuid_of(id);
     return say(cudaSuccess);
 }
 

@@ -143,6 +143,7 @@ COUNTED_DRIVER(query, cuMemGetAddressRange, (CUdeviceptr * base, std::size_t* n,
 COUNTED_DRIVER(advice, cuPointerGetAttribute, (void* out, CUpointer_attribute what, CUdeviceptr p), (out, what, p))
 COUNTED_DRIVER(advice, cuMemGetAccess, (unsigned long long* leave, CUmemLocation const* where, CUdeviceptr p),
                (leave, where, p))
+COUNTED_DRIVER(query, cuDeviceGetUuid, (CUuuid * found, CUdevice id), (found, id))
 COUNTED_DRIVER(advice, cuDevicePrimaryCtxGetState, (CUdevice id, unsigned* flags, int* active), (id, flags, active))
 COUNTED_DRIVER(advice, cuDevicePrimaryCtxRetain, (CUcontext * c, CUdevice id), (c, id))
 COUNTED_DRIVER(close, cuDevicePrimaryCtxRelease, (CUdevice id), (id))
@@ -167,6 +168,7 @@ cudaGetDriverEntryPointByVersion(char const* symbol, void** entry, unsigned vers
     HAND_OUT(cuMemGetAddressRange)
     HAND_OUT(cuPointerGetAttribute)
     HAND_OUT(cuMemGetAccess)
+    HAND_OUT(cuDeviceGetUuid)
     HAND_OUT(cuDevicePrimaryCtxGetState)
     HAND_OUT(cuDevicePrimaryCtxRetain)
     HAND_OUT(cuDevicePrimaryCtxRelease)

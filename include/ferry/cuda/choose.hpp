@@ -29,6 +29,7 @@ enum class means : std::uint8_t {
 struct copy_facts {
     device to, from;
     int lanes = 8;           ///< that the copier has
+    int processors = 16;     ///< of the host
     bool is_here = true;     ///< the GPU that takes part is the one of the stream
     bool can_pack = false;   ///< there are kernels for it, which reach what lies on a GPU
     bool is_fresh = false;   ///< the destination's pages have never been written
@@ -43,6 +44,8 @@ struct staging {
     std::size_t chunk;  ///< bytes
     bool past_caches;   ///< stores on the host leave the caches alone
     int taper = 1;      ///< pieces of each lane's last chunk: while it is copied out nothing travels any more
+    /// Who waits for the lanes makes pages for them: to make a fresh one takes longer than to fill it.
+    bool pages_ahead = false;
 };
 
 namespace detail {
@@ -137,6 +140,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     if (up && bytes < large_upload_from) s.chunk = small_upload.chunk;
     if (s.lanes > f.lanes) s.lanes = f.lanes;
     while (s.lanes > 1 && bytes < s.chunk * pieces_per_lane * static_cast<std::size_t>(s.lanes)) --s.lanes;
+    s.pages_ahead = !up && f.is_fresh && s.lanes < f.processors;
     return s;
 }
 

@@ -67,8 +67,8 @@ class copier {
     /// Calls nothing of CUDA.
     explicit copier(copier_options const& options = {})
         : pack_{options.pack},
-          lanes_{options.lanes > 0 ? options.lanes
-                                   : static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u))},
+          processors_{static_cast<int>(std::thread::hardware_concurrency())},
+          lanes_{options.lanes > 0 ? options.lanes : std::clamp(processors_, 1, 8)},
           slot_bytes_{std::max(options.slot_bytes, std::size_t{4096})},
           slab_bytes_{static_cast<std::int64_t>(std::clamp(options.slab_bytes, std::size_t{4096}, detail::most_slab))},
           team_{lanes_, slot_bytes_, options.most_pinned},
@@ -168,6 +168,7 @@ class copier {
         f.to = t.to;
         f.from = t.from;
         f.lanes = lanes_;
+        f.processors = processors_;
         f.is_here = is_here(t.to) && is_here(t.from);
         f.can_pack = pack_ != nullptr && reach_each_other;  // the stream's device is one of two
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
@@ -378,7 +379,7 @@ class copier {
     }
 
     pack_function pack_;
-    int lanes_;
+    int processors_, lanes_;
     std::size_t slot_bytes_;
     std::int64_t slab_bytes_;
     std::mutex mutex_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 
 #include <array>
@@ -17,11 +18,16 @@ using device_uuid = std::array<std::uint8_t, 16>;
 /// The UUID of a device. Its ordinal means nothing in another process, where CUDA_VISIBLE_DEVICES may differ.
 /// \throws error  errc::device, no_driver
 [[nodiscard]] inline device_uuid uuid_of(std::int32_t device_id) {
-    cudaDeviceProp facts;  // filled by the call
-    check(cudaGetDeviceProperties(&facts, device_id), "cudaGetDeviceProperties");
+    CUuuid found{};
+    detail::check_driver(detail::driver().device_uuid(&found, device_id), "cuDeviceGetUuid", [&] {
+        cudaDeviceProp facts;  // filled by the call, which takes a hundred times as long
+        cudaError_t const e = cudaGetDeviceProperties(&facts, device_id);
+        if (e == cudaSuccess) found = facts.uuid;
+        return e;
+    });
     device_uuid out;
-    static_assert(sizeof facts.uuid.bytes == sizeof out);
-    std::memcpy(out.data(), facts.uuid.bytes, sizeof out);
+    static_assert(sizeof found.bytes == sizeof out);
+    std::memcpy(out.data(), found.bytes, sizeof out);
     return out;
 }
 

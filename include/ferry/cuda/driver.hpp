@@ -29,6 +29,7 @@ void find_driver_function(Function*& found_at, char const* name) {
 struct driver_api {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
     CUresult (*memory_access)(unsigned long long*, CUmemLocation const*, CUdeviceptr) = nullptr;
+    CUresult (*device_uuid)(CUuuid*, CUdevice) = nullptr;
     CUresult (*primary_state)(CUdevice, unsigned*, int*) = nullptr;
     CUresult (*primary_retain)(CUcontext*, CUdevice) = nullptr;
     CUresult (*primary_release)(CUdevice) = nullptr;
@@ -45,6 +46,7 @@ struct driver_api {
     driver_api() {
         find_driver_function(pointer_get_attribute, "cuPointerGetAttribute");
         find_driver_function(memory_access, "cuMemGetAccess");
+        find_driver_function(device_uuid, "cuDeviceGetUuid");
         find_driver_function(primary_state, "cuDevicePrimaryCtxGetState");
         find_driver_function(primary_retain, "cuDevicePrimaryCtxRetain");
         find_driver_function(primary_release, "cuDevicePrimaryCtxRelease");

@@ -33,6 +33,13 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     return begin + before;
 }
 
+/// Makes the pages of a range as its first write would, and writes nothing; `begin` is the begin of a page. False where
+/// the system cannot: before Linux 5.14, or without memory.
+[[nodiscard]] inline bool make_pages(std::byte* begin, std::size_t bytes) noexcept {
+    constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
+    return madvise(begin, bytes, populate_write) == 0;
+}
+
 /// Whether most pages of a range have never been written: asks the kernel about a few of them, and says no where it
 /// does not know.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {

@@ -3,6 +3,7 @@
 
 #include <ferry/cuda/capture.hpp>
 #include <ferry/cuda/event.hpp>
+#include <ferry/cuda/huge_pages.hpp>
 #include <ferry/cuda/slots.hpp>
 #include <ferry/cuda/staged.hpp>
 #include <ferry/cuda/stream.hpp>
@@ -102,6 +103,7 @@ class lane_team {
     /// Waits until a started job is done, or no lane works on it any more after `cancel`. Its first failure; null when
     /// all is well.
     [[nodiscard]] std::exception_ptr await(staged_job& job) {
+        if (job.cut.pages_ahead) make_pages_ahead(job, huge_page, make_pages);
         std::unique_lock lock{mutex_};
         done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });
         std::erase(jobs_, &job);

@@ -57,6 +57,20 @@ struct staged_job {
     [[nodiscard]] bool has_more() const noexcept { return next.load(std::memory_order_relaxed) < bytes; }
 };
 
+/// Makes pages that lanes are about to write, one of `page` bytes after the other, until there are none left or `make`
+/// fails: a chunk for each lane in front of what is taken. `make(begin, bytes)` writes nothing, so that it does not
+/// matter who comes first.
+template <class Make>
+void make_pages_ahead(staged_job const& job, std::size_t page, Make make) noexcept {
+    std::size_t const ahead = job.cut.chunk * static_cast<std::size_t>(job.cut.lanes),
+                      first = (page - reinterpret_cast<std::uintptr_t>(job.dst) % page) % page;
+    for (std::size_t at = first;; at += page) {
+        std::size_t const taken = job.next.load(std::memory_order_relaxed);
+        if (at < taken + ahead) at = first + (taken + ahead - first + page - 1) / page * page;
+        if (taken >= job.bytes || at >= job.bytes || !make(job.dst + at, std::min(page, job.bytes - at))) return;
+    }
+}
+
 /// What a lane has: slots of pinned memory and a way to start a copy between one of them and the device, which later
 /// tells when it is done. Not required: that it is CUDA.
 template <class L>

@@ -143,6 +143,19 @@ TEST_CASE("fresh pages get ordinary stores, touched ones stores past the caches"
     CHECK(choose_staging(1024 * mib, many).lanes == 16);
 }
 
+TEST_CASE("who waits makes fresh pages for the lanes, where a processor is left") {
+    auto f = between(ferry::cpu, gpu, false, true);
+    f.lanes = 8;
+    for (int const processors : {0, 1, 8, 9, 64}) {
+        f.processors = processors;
+        CHECK(choose_staging(1024 * mib, f).pages_ahead == (processors > 8));
+    }
+    auto touched = between(ferry::cpu, gpu), up = between(gpu, ferry::cpu, false, true);
+    touched.processors = up.processors = 64;
+    CHECK(!choose_staging(1024 * mib, touched).pages_ahead);
+    CHECK(!choose_staging(1024 * mib, up).pages_ahead);
+}
+
 TEST_CASE("a transposed tensor is made compact on the device that has kernels, else by the host") {
     for (auto const to : {ferry::cpu, pinned}) {
         auto const with = transposed(to, gpu, 4096, 4096, true), without = transposed(to, gpu, 4096, 4096, false);
