@@ -181,6 +181,42 @@ TEST_CASE("copier: bytes in one piece, of any size, from and to every kind of me
     CHECK(all * 4 * mib <= 64 * mib);
 }
 
+TEST_CASE("copier: what lanes write to pages that the caller makes for them is all there, and nothing around it") {
+    auto options = with_pack();
+    options.lanes = 1;  // one processor more makes pages
+    options.slab_bytes = 8 * mib;
+    cuda::copier copier{options};
+    test_stream const s;
+    constexpr std::int64_t rows = 4099, columns = 8191, n = rows * columns;
+    auto const source = numbered(n);
+    auto const on_gpu = filled(gpu, source);
+    for (std::size_t const before : {std::size_t{0}, std::size_t{100}, 2 * mib - 1})
+        for (bool const transposed : {false, true}) {
+            CAPTURE(before);
+            CAPTURE(transposed);
+            cuda::fresh_host_space const space;
+            std::size_t const whole = before + n + 5000;
+            auto* const p = static_cast<unsigned char*>(space.allocate(whole));
+            std::int64_t const shape[] = {columns, rows}, strides[] = {1, columns};
+            ferry::data_type const byte{ferry::type_code::uint, 8};
+            auto const from =
+                transposed ? ferry::tensor_view{on_gpu.data(), byte, shape, strides, gpu} : flat(on_gpu.data(), n, gpu);
+            auto const to = transposed ? ferry::tensor_view{p + before, byte, shape, {}, ferry::cpu}
+                                       : flat(p + before, n, ferry::cpu);
+            ferry::copy(to, from, copier, s.token());
+            std::size_t wrong = 0;
+            for (std::int64_t c = 0; transposed && c < columns; ++c)
+                for (std::int64_t r = 0; r < rows; ++r)
+                    wrong += p[before + static_cast<std::size_t>(c * rows + r)] !=
+                             source[static_cast<std::size_t>(r * columns + c)];
+            if (!transposed) wrong = std::memcmp(p + before, source.data(), n) != 0;
+            for (std::size_t i = 0; i < whole; ++i) wrong += (i < before || i >= before + n) && p[i] != 0;
+            CHECK(wrong == 0);
+            space.deallocate(p, whole);
+        }
+    CHECK(copier.started_lanes() == 1);
+}
+
 TEST_CASE("copier: any layout, with kernels and without") {
     test_stream const s;
     for (bool const pack : {false, true}) {
