@@ -95,6 +95,11 @@ void fail_at(int n, failure how) {
 bool has_failed() { return failed != of::count; }
 bool has_failed(of which) { return failed == which; }
 
+std::int64_t leaves(std::int64_t blocks) {
+    static std::atomic<std::int64_t> all = 0;
+    return all += blocks;
+}
+
 }  // namespace support::calls
 
 using support::calls::of;

@@ -60,4 +60,8 @@ void fail_at(int n, failure how = failure::invalid);
 /// Whether it was of this kind, so that it made nothing.
 [[nodiscard]] bool has_failed(of which);
 
+/// Notes blocks that a test leaves behind by design; how many that are so far. A program may look for others at its
+/// end.
+std::int64_t leaves(std::int64_t blocks = 0);
+
 }  // namespace support::calls

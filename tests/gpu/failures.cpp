@@ -175,6 +175,8 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
             CHECK(all.left.bytes == 0);
             left.blocks += all.left.blocks;
             left.bytes += all.left.bytes;
+        } else {
+            calls::leaves(all.left.blocks);
         }
         CHECK(all.left.events == 0);
         CHECK(all.left.streams == 0);
