@@ -6,16 +6,14 @@
 #include <cstring>
 #include <utility>
 
-#include <fcntl.h>
-
 namespace fake {
 namespace {
 
-[[nodiscard]] bool is_device(int id) { return id >= 0 && id < devices; }
+[[nodiscard]] bool is_device(int id) { return id >= 0 && id < static_cast<int>(visible().size()); }
 
 [[nodiscard]] CUuuid uuid_of(int id) {
     CUuuid found{};
-    found.bytes[0] = static_cast<char>(1 + id);
+    found.bytes[0] = static_cast<char>(1 + visible()[static_cast<std::size_t>(id)]);
     return found;
 }
 
@@ -104,7 +102,7 @@ CUresult attribute(void* out, CUpointer_attribute what, CUdeviceptr p) {
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put(out, b->device); break;
         case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: put(out, static_cast<void*>(b->from.get())); break;
         case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-            put(out, unsigned{b->type == cudaMemoryTypeDevice && b->from == nullptr});
+            put(out, unsigned{b->type == cudaMemoryTypeDevice && b->is_for_peers()});
             break;
         case CU_POINTER_ATTRIBUTE_BUFFER_ID: put(out, b->id); break;
         case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
@@ -125,13 +123,12 @@ CUresult range(CUdeviceptr* base, std::size_t* n, CUdeviceptr p) {
     return CUDA_SUCCESS;
 }
 
-/// Of memory of pools; what cudaMalloc gave is a matter of peers.
+/// Of memory of pools, and of what is mapped; what cudaMalloc gave is a matter of peers.
 CUresult access(unsigned long long* flags, CUmemLocation const* where, CUdeviceptr p) {
     std::lock_guard const lock{all().mutex};
     auto const b = block_of(reinterpret_cast<void*>(p));
-    if (b == nullptr || b->from == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *flags =
-        (b->from->open_to >> where->id & 1) != 0 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (b == nullptr || (b->from == nullptr && !b->is_virtual)) return CUDA_ERROR_INVALID_VALUE;
+    *flags = has_leave(*b, where->id) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 
@@ -141,6 +138,39 @@ CUresult uuid(CUuuid* out, CUdevice id) {
     return CUDA_SUCCESS;
 }
 
+// Virtual memory: an allocation says where it is, and nothing more; its pages come with the addresses.
+CUresult make_virtual(CUmemGenericAllocationHandle* out, std::size_t, CUmemAllocationProp const* facts,
+                      unsigned long long) {
+    if (!is_device(facts->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    *out = static_cast<CUmemGenericAllocationHandle>(facts->location.id);
+    return CUDA_SUCCESS;
+}
+CUresult reserve(CUdeviceptr* out, std::size_t n, std::size_t, CUdeviceptr, unsigned long long) {
+    std::lock_guard const lock{all().mutex};
+    *out = arena::one().take(n);
+    return *out != 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult map(CUdeviceptr at, std::size_t n, std::size_t, CUmemGenericAllocationHandle memory, unsigned long long) {
+    std::lock_guard const lock{all().mutex};
+    add(at, n, cudaMemoryTypeDevice, static_cast<int>(memory))->is_virtual = true;
+    return CUDA_SUCCESS;
+}
+CUresult give_access(CUdeviceptr, std::size_t, CUmemAccessDesc const*, std::size_t) { return CUDA_SUCCESS; }
+CUresult unmap(CUdeviceptr at, std::size_t) {
+    std::lock_guard const lock{all().mutex};
+    auto const found = all().blocks.find(at);
+    if (found == all().blocks.end() || !found->second->is_virtual) return CUDA_ERROR_INVALID_VALUE;
+    found->second->now = block::is::freed;
+    all().blocks.erase(found);
+    return CUDA_SUCCESS;
+}
+CUresult give_back(CUdeviceptr at, std::size_t n) {
+    std::lock_guard const lock{all().mutex};
+    arena::one().give_back(at, n);
+    return CUDA_SUCCESS;
+}
+CUresult let_go_of(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
+
 struct entry {
     char const* name;
     void* function;
@@ -149,6 +179,13 @@ entry const entries[] = {
     {"cuPointerGetAttribute", reinterpret_cast<void*>(attribute)},
     {"cuMemGetAccess", reinterpret_cast<void*>(access)},
     {"cuMemGetAddressRange", reinterpret_cast<void*>(range)},
+    {"cuMemCreate", reinterpret_cast<void*>(make_virtual)},
+    {"cuMemAddressReserve", reinterpret_cast<void*>(reserve)},
+    {"cuMemMap", reinterpret_cast<void*>(map)},
+    {"cuMemSetAccess", reinterpret_cast<void*>(give_access)},
+    {"cuMemUnmap", reinterpret_cast<void*>(unmap)},
+    {"cuMemAddressFree", reinterpret_cast<void*>(give_back)},
+    {"cuMemRelease", reinterpret_cast<void*>(let_go_of)},
     {"cuDeviceGetUuid", reinterpret_cast<void*>(uuid)},
     {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(primary_state)},
     {"cuDevicePrimaryCtxRetain", reinterpret_cast<void*>(retain)},
@@ -191,7 +228,7 @@ char const* CUDARTAPI cudaGetErrorName(cudaError_t e) {
 char const* CUDARTAPI cudaGetErrorString(cudaError_t) { return "the fake of CUDA says no more"; }
 
 cudaError_t CUDARTAPI cudaGetDeviceCount(int* n) {
-    *n = devices;
+    *n = static_cast<int>(visible().size());
     return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaGetDevice(int* id) {
@@ -218,39 +255,6 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* facts, int id) {
     static_cast<void>(std::snprintf(facts->name, sizeof facts->name, "a fake"));
     facts->uuid = uuid_of(id);
     return say(cudaSuccess);
-}
-
-// Handles for other processes, which cannot open them.
-cudaError_t CUDARTAPI cudaIpcGetMemHandle(cudaIpcMemHandle_t* h, void* p) {
-    *h = {};
-    std::memcpy(h->reserved, &p, sizeof p);
-    return say(cudaSuccess);
-}
-cudaError_t CUDARTAPI cudaIpcGetEventHandle(cudaIpcEventHandle_t* h, cudaEvent_t e) {
-    *h = {};
-    std::memcpy(h->reserved, &e, sizeof e);
-    return say(cudaSuccess);
-}
-cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) { return say(cudaErrorNotSupported); }
-cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void*) { return say(cudaErrorNotSupported); }
-cudaError_t CUDARTAPI cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) { return say(cudaErrorNotSupported); }
-cudaError_t CUDARTAPI cudaMemPoolExportToShareableHandle(void* out, cudaMemPool_t, cudaMemAllocationHandleType,
-                                                         unsigned) {
-    int const fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    std::memcpy(out, &fd, sizeof fd);
-    return say(fd < 0 ? cudaErrorOperatingSystem : cudaSuccess);
-}
-cudaError_t CUDARTAPI cudaMemPoolExportPointer(cudaMemPoolPtrExportData* out, void* p) {
-    *out = {};
-    std::memcpy(out->reserved, &p, sizeof p);
-    return say(cudaSuccess);
-}
-cudaError_t CUDARTAPI cudaMemPoolImportFromShareableHandle(cudaMemPool_t*, void*, cudaMemAllocationHandleType,
-                                                           unsigned) {
-    return say(cudaErrorNotSupported);
-}
-cudaError_t CUDARTAPI cudaMemPoolImportPointer(void**, cudaMemPool_t, cudaMemPoolPtrExportData*) {
-    return say(cudaErrorNotSupported);
 }
 
 cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* facts, void const* p) {

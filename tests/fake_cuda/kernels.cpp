@@ -27,8 +27,7 @@ struct kernel {
 /// What a device cannot reach ends its context.
 void require_reach(place const& p, int device) {
     if (p.of == nullptr || p.of->type != cudaMemoryTypeDevice || p.of->device == device) return;
-    bool const has_leave = p.of->from == nullptr || (p.of->from->open_to >> device & 1) != 0;
-    if (!all().is_peer[device][p.of->device] || !has_leave)
+    if (!all().is_peer[device][p.of->device] || !has_leave(*p.of, device))
         fault("a kernel touches memory that is closed to its device");
 }
 

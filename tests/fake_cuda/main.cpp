@@ -1,13 +1,19 @@
 // The main of GPU tests that run on the fake: afterwards nothing may be left but what ferry keeps for each thread.
 #include <fake_cuda/fake.hpp>
 #include <gpu/calls.hpp>
+#include <gpu/importer.hpp>
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 int main(int argc, char** argv) {
+    if (argc == 3 && std::strcmp(argv[1], "--importer") == 0) return support::serve_as_importer(std::atoi(argv[2]));
+    if (argc >= 5 && std::strcmp(argv[1], "--look") == 0)
+        return support::look_at(argv[2], argv[3], argv[4], argc > 5 ? argv[5] : nullptr);
     doctest::Context context{argc, argv};
     fake::begin();
     int const result = context.run();

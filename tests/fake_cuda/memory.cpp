@@ -18,15 +18,16 @@ constexpr std::size_t most_poisoned = std::size_t{1} << 20;  // of a block: the 
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-std::shared_ptr<block> add(std::uintptr_t p, std::size_t n, cudaMemoryType type, int device) {
-    auto made = std::make_shared<block>();
-    made->begin = p;
-    made->bytes = n;
-    made->id = ++all().last_id;
-    made->type = type;
-    made->device = device;
-    all().blocks.emplace(p, made);
-    return made;
+/// What another process may open.
+void enter(block const& b) {
+    if (b.type == cudaMemoryTypeDevice)
+        arena::one().book().blocks[arena::one().offset_of(b.begin) / arena::alignment] = b.id;
+}
+/// And may not any more; a pool may have lent the place again.
+void strike_out(block const& b) {
+    if (b.type != cudaMemoryTypeDevice) return;
+    std::uint64_t here = b.id;
+    arena::one().book().blocks[arena::one().offset_of(b.begin) / arena::alignment].compare_exchange_strong(here, 0);
 }
 
 cudaError_t allocate(void** out, std::size_t n, cudaMemoryType type) {
@@ -39,7 +40,7 @@ cudaError_t allocate(void** out, std::size_t n, cudaMemoryType type) {
                        ? arena::one().take(n)
                        : reinterpret_cast<std::uintptr_t>(std::aligned_alloc(4096, round_up(n, 4096)));
     if (p == 0) return cudaErrorMemoryAllocation;
-    add(p, n, type, mine().device);
+    enter(*add(p, n, type, mine().device));
     *out = reinterpret_cast<void*>(p);
     return cudaSuccess;
 }
@@ -63,11 +64,13 @@ cudaError_t release(void* p, char const* call, bool is_host) {
     std::unique_lock lock{all().mutex};
     if (auto const e = refuse_beside_captures(); e != cudaSuccess) return e;
     auto const old = take_out(p, call, [&](block const& b) {
-        return b.from == nullptr && !b.is_registered && (b.type == cudaMemoryTypeHost) == is_host;
+        return (b.from == nullptr) != b.is_imported() && !b.is_registered && (b.type == cudaMemoryTypeHost) == is_host;
     });
     if (old == nullptr) return cudaErrorInvalidValue;
     for (int id = 0; id < devices; ++id) finish_device(lock, id);
     old->now = block::is::freed;
+    if (old->is_imported()) return old->window->close(), cudaSuccess;
+    strike_out(*old);
     if (old->type == cudaMemoryTypeDevice) {
         arena::one().give_back(old->begin, old->bytes);
     } else {
@@ -75,13 +78,6 @@ cudaError_t release(void* p, char const* call, bool is_host) {
         std::free(p);
     }
     return cudaSuccess;
-}
-
-std::shared_ptr<pool> find_pool(cudaMemPool_t p) {
-    auto const at = all().pools.find(p);
-    if (at != all().pools.end()) return at->second;
-    fault("a pool is used that is unknown, or destroyed");
-    return nullptr;
 }
 
 cudaMemPool_t handle(std::shared_ptr<pool> const& p) { return reinterpret_cast<cudaMemPool_t>(p.get()); }
@@ -106,6 +102,7 @@ cudaError_t allocate_from(void** out, std::size_t n, std::shared_ptr<pool> const
     auto const made = add(p, n, cudaMemoryTypeDevice, from->device);
     made->from = from;
     made->now = block::is::promised;
+    enter(*made);
     from->used += n;
     auto const queued = push(s, [made] {
         std::lock_guard const lock{all().mutex};
@@ -135,6 +132,7 @@ cudaError_t free_behind(void* p, cudaStream_t on) {
     return push(s, [old] {
         poison(arena::one().hosts(reinterpret_cast<void*>(old->begin)), old->bytes);
         std::lock_guard const inner{all().mutex};
+        strike_out(*old);
         old->now = block::is::freed;
         old->from->used -= old->bytes;
         settle(*old->from);
@@ -165,6 +163,7 @@ void copy_bytes(place const& to, place const& from) {
 
 cudaError_t copy(void* to, void const* from, std::size_t n, cudaStream_t on, bool is_judged = true) {
     std::lock_guard const lock{all().mutex};
+    if (n == 0) return find(on) != nullptr ? cudaSuccess : cudaErrorInvalidResourceHandle;
     place const d = place_of(to, n), f = place_of(from, n);
     return queue_touch(on, {d, f}, is_judged, [d, f] { copy_bytes(d, f); });
 }
@@ -219,19 +218,45 @@ cudaError_t set(void* p, int value, std::size_t n, cudaStream_t on) {
 
 }  // namespace
 
+std::shared_ptr<block> add(std::uintptr_t p, std::size_t n, cudaMemoryType type, int device) {
+    auto made = std::make_shared<block>();
+    made->begin = p;
+    made->bytes = n;
+    made->id = ++all().last_id;
+    made->type = type;
+    made->device = device;
+    all().blocks.emplace(p, made);
+    return made;
+}
+
+std::shared_ptr<pool> find_pool(cudaMemPool_t p) {
+    auto const at = all().pools.find(p);
+    if (at != all().pools.end()) return at->second;
+    fault("a pool is used that is unknown, or destroyed");
+    return nullptr;
+}
+
+bool has_leave(block const& b, int device) {
+    if (b.from != nullptr) return (b.from->open_to >> device & 1) != 0;
+    return b.is_for_peers() || b.device == device;
+}
+
 void poison(std::byte* p, std::size_t n) { std::memset(p, 0xDD, std::min(n, most_poisoned)); }
 
 arena::arena() {
-    int const fd = memfd_create("device memory", MFD_CLOEXEC);
-    bool const sized = fd >= 0 && ftruncate(fd, bytes) == 0;
-    void* const open =
-        sized ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
-    void* const closed = sized ? mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
-    if (open == MAP_FAILED || closed == MAP_FAILED) {
+    file_ = memfd_create("device memory", MFD_CLOEXEC);
+    bool const sized = file_ >= 0 && ftruncate(file_, bytes + sizeof(ledger)) == 0;
+    auto const map = [&](std::size_t n, int how, std::size_t from) {
+        return sized ? mmap(nullptr, n, how, MAP_SHARED | MAP_NORESERVE, file_, static_cast<off_t>(from)) : MAP_FAILED;
+    };
+    void* const open = map(bytes, PROT_READ | PROT_WRITE, 0);
+    void* const closed = map(bytes, PROT_NONE, 0);
+    void* const book = map(sizeof(ledger), PROT_READ | PROT_WRITE, bytes);
+    if (open == MAP_FAILED || closed == MAP_FAILED || book == MAP_FAILED) {
         std::perror("the fake of CUDA: no addresses for device memory");
         std::abort();
     }
-    close(fd);
+    book_ = static_cast<ledger*>(book);
     open_ = static_cast<std::byte*>(open);
     closed_ = static_cast<std::byte*>(closed);
     free_.emplace(reinterpret_cast<std::uintptr_t>(closed_), bytes);
@@ -288,7 +313,9 @@ std::shared_ptr<block> block_of(void const* p) {
 place place_of(void const* p, std::size_t bytes) { return {p, bytes, block_of(p)}; }
 
 std::byte* open(place const& p) {
-    auto* const here = arena::one().hosts(p.p);
+    auto* const here = p.of != nullptr && p.of->is_imported()
+                           ? p.of->window->here + (reinterpret_cast<std::uintptr_t>(p.p) - p.of->begin)
+                           : arena::one().hosts(p.p);
     if (p.of == nullptr) {
         if (here == p.p) return here;  // ordinary memory
         fault("queued work touches device memory that nobody has");
@@ -421,7 +448,10 @@ cudaError_t CUDARTAPI cudaMallocAsync(void** p, std::size_t n, cudaStream_t on) 
 }
 cudaError_t CUDARTAPI cudaFreeAsync(void* p, cudaStream_t on) { return say(free_behind(p, on)); }
 cudaError_t CUDARTAPI cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+    std::lock_guard const lock{all().mutex};
     *free = *total = arena::bytes;
+    for (auto const& [begin, b] : all().blocks)
+        if (b->type == cudaMemoryTypeDevice && !b->is_imported()) *free -= b->bytes;
     return say(cudaSuccess);
 }
 

@@ -1,6 +1,7 @@
 // What the fake keeps. One mutex guards all of it but the bytes; what runs on a stream runs without it.
 #pragma once
 
+#include <fake_cuda/arena.hpp>
 #include <fake_cuda/fake.hpp>
 
 #include <condition_variable>
@@ -14,6 +15,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace fake {
 
@@ -42,6 +45,8 @@ struct moment {
 struct event {
     int device = 0;
     std::shared_ptr<moment> latest;
+    std::shared_ptr<shared_event> shared;  // with other processes
+    pid_t whose = 0;                       // another process's
 };
 
 struct work {
@@ -60,6 +65,17 @@ struct stream {
     std::shared_ptr<capture> in;
 };
 
+/// Pages of another process, mapped where a device has no business.
+struct window {
+    std::byte* here = nullptr;  // byte 0 of the block
+    void *pages = nullptr, *addresses = nullptr;
+    std::size_t bytes = 0;  // of both
+    pid_t whose = 0;
+    std::uint64_t id = 0;  // there
+    int opened = 1;
+    void close();
+};
+
 /// Memory that somebody was given.
 struct block {
     enum class is { promised, alive, freed };  // promised: its stream has not got there
@@ -71,6 +87,11 @@ struct block {
     is now = is::alive;
     std::shared_ptr<pool> from;
     bool is_registered = false;  // the host's own
+    bool is_virtual = false;     // mapped by virtual memory calls
+    std::shared_ptr<struct window> window;
+    [[nodiscard]] bool is_imported() const { return window != nullptr; }
+    /// Whether other GPUs reach it once they are peers: what cudaMalloc gave here.
+    [[nodiscard]] bool is_for_peers() const { return from == nullptr && !is_virtual && !is_imported(); }
 };
 
 struct pool {
@@ -133,6 +154,11 @@ cudaError_t say(cudaError_t e);
 // Of all that follows the caller holds the mutex, unless it says otherwise.
 [[nodiscard]] std::shared_ptr<stream> find(cudaStream_t s);  // null, after a fault
 [[nodiscard]] std::shared_ptr<block> block_of(void const* p);
+/// Whether kernels of a device may touch it, as far as its pool or its maker says.
+[[nodiscard]] bool has_leave(block const& b, int device);
+[[nodiscard]] std::shared_ptr<block> add(std::uintptr_t p, std::size_t n, cudaMemoryType type, int device);
+[[nodiscard]] std::shared_ptr<event> find_event(cudaEvent_t e);  // null, after a fault
+[[nodiscard]] std::shared_ptr<pool> find_pool(cudaMemPool_t p);  // null, after a fault
 [[nodiscard]] place place_of(void const* p, std::size_t bytes);
 /// Queues, or adds to the capture that the stream is in.
 cudaError_t push(std::shared_ptr<stream> const& s, std::function<void()> run, std::shared_ptr<moment> waits_for = {});
@@ -141,6 +167,12 @@ cudaError_t push(std::shared_ptr<stream> const& s, std::function<void()> run, st
 /// Blocks until the stream has run what is queued now.
 void finish(std::unique_lock<std::mutex>& lock, stream const& s);
 void finish_device(std::unique_lock<std::mutex>& lock, int id);
+/// An event that other processes can open; null when there are too many.
+[[nodiscard]] std::shared_ptr<shared_event> make_shared_event();
+/// Without the mutex: waits for the record that was the last one; not for a process that has ended.
+void wait_for(shared_event const& e, std::uint64_t turn, pid_t whose);
+/// CUDA_VISIBLE_DEVICES: which of the fake's two this process has under its numbers.
+[[nodiscard]] std::vector<int> const& visible();
 /// Without the mutex: checks that queued work may touch the memory now, and where it is.
 [[nodiscard]] std::byte* open(place const& p);
 

@@ -71,19 +71,12 @@ cudaError_t refuse_in_capture(stream const& s) {
     return cudaErrorStreamCaptureUnsupported;
 }
 
-std::shared_ptr<event> find_event(cudaEvent_t e) {
-    auto const at = all().events.find(e);
-    if (at == all().events.end()) {
-        fault("an event is used that is unknown, or destroyed");
-        return nullptr;
-    }
-    return at->second;
-}
-
-cudaError_t make_event(cudaEvent_t* out) {
+cudaError_t make_event(cudaEvent_t* out, unsigned flags) {
     std::lock_guard const lock{all().mutex};
     auto made = std::make_shared<event>();
     made->device = mine().device;
+    if ((flags & cudaEventInterprocess) != 0 && (made->shared = make_shared_event()) == nullptr)
+        return cudaErrorMemoryAllocation;
     *out = reinterpret_cast<cudaEvent_t>(made.get());
     all().events.emplace(*out, std::move(made));
     return cudaSuccess;
@@ -96,12 +89,17 @@ cudaError_t record(cudaEvent_t which, cudaStream_t on) {
     if (e == nullptr || s == nullptr || e->device != s->device) return cudaErrorInvalidResourceHandle;
     auto now = std::make_shared<moment>();
     now->in = s->in;
-    auto const queued = push(s, [now] {
+    auto const shared = e->shared;
+    auto const turn = shared != nullptr ? shared->recorded + 1 : 0;
+    auto const queued = push(s, [now, shared, turn] {
         std::lock_guard const inner{all().mutex};
         now->is_reached = true;
+        if (shared != nullptr) shared->reached = turn;
     });
-    if (queued == cudaSuccess) e->latest = now;
-    return queued;
+    if (queued != cudaSuccess) return queued;
+    e->latest = now;
+    if (shared != nullptr && now->in == nullptr) shared->recorded = turn;
+    return cudaSuccess;
 }
 
 cudaError_t wait_event(cudaStream_t on, cudaEvent_t which) {
@@ -109,6 +107,14 @@ cudaError_t wait_event(cudaStream_t on, cudaEvent_t which) {
     auto const e = find_event(which);
     auto const s = find(on);
     if (e == nullptr || s == nullptr) return cudaErrorInvalidResourceHandle;
+    if (e->whose != 0) {
+        if (e->shared->reached >= e->shared->recorded) return cudaSuccess;
+        if (s->in != nullptr) s->in->is_valid = false;
+        if (s->in != nullptr) return cudaErrorStreamCaptureIsolation;
+        return push(s, [shared = e->shared, turn = e->shared->recorded.load(), whose = e->whose] {
+            wait_for(*shared, turn, whose);
+        });
+    }
     if (e->latest == nullptr) return cudaSuccess;
     if (auto const& in = e->latest->in; in != nullptr) {
         if (s->in != nullptr && s->in != in) return cudaErrorStreamCaptureMerge;
@@ -190,6 +196,15 @@ cudaError_t say(cudaError_t e) {
     mine().has_context = true;
     if (e != cudaSuccess) mine().last = e;
     return e;
+}
+
+std::shared_ptr<event> find_event(cudaEvent_t e) {
+    auto const at = all().events.find(e);
+    if (at == all().events.end()) {
+        fault("an event is used that is unknown, or destroyed");
+        return nullptr;
+    }
+    return at->second;
 }
 
 std::shared_ptr<stream> find(cudaStream_t s) {
@@ -376,8 +391,8 @@ cudaError_t CUDARTAPI cudaDeviceSynchronize() {
     return say(cudaSuccess);
 }
 
-cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return say(make_event(e)); }
-cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* e) { return say(make_event(e)); }
+cudaError_t CUDARTAPI cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) { return say(make_event(e, flags)); }
+cudaError_t CUDARTAPI cudaEventCreate(cudaEvent_t* e) { return say(make_event(e, cudaEventDefault)); }
 cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t e) {
     std::lock_guard const lock{all().mutex};
     if (find_event(e) == nullptr) return say(cudaErrorInvalidResourceHandle);
@@ -391,6 +406,11 @@ cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t which) {
     auto const e = find_event(which);
     if (e == nullptr) return say(cudaErrorInvalidResourceHandle);
     if (auto const code = refuse_beside_captures(); code != cudaSuccess) return say(code);
+    if (e->whose != 0) {
+        lock.unlock();
+        wait_for(*e->shared, e->shared->recorded, e->whose);
+        return say(cudaSuccess);
+    }
     auto const now = e->latest;
     if (now != nullptr && now->in != nullptr) return say(cudaErrorCapturedEvent);
     all().progress.wait(lock, [&] { return now == nullptr || now->is_reached; });
@@ -401,6 +421,7 @@ cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t which) {
     auto const e = find_event(which);
     if (e == nullptr) return say(cudaErrorInvalidResourceHandle);
     if (auto const code = refuse_beside_captures(); code != cudaSuccess) return say(code);
+    if (e->whose != 0) return e->shared->reached >= e->shared->recorded ? cudaSuccess : say(cudaErrorNotReady);
     if (e->latest != nullptr && e->latest->in != nullptr) return say(cudaErrorCapturedEvent);
     return e->latest == nullptr || e->latest->is_reached ? cudaSuccess : say(cudaErrorNotReady);
 }

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -195,6 +196,14 @@ template <class... Numbers>
 [[nodiscard]] std::int64_t entries_of(char const* folder) {
     auto const all = std::filesystem::directory_iterator{folder};
     return std::distance(begin(all), end(all));
+}
+/// A thread that ends is listed for a moment more.
+[[nodiscard]] std::int64_t threads_here() {
+    for (;;) {
+        auto const before = entries_of("/proc/self/task");
+        std::this_thread::sleep_for(std::chrono::milliseconds{5});
+        if (entries_of("/proc/self/task") == before) return before;
+    }
 }
 [[nodiscard]] std::int64_t lines_of(char const* file) {
     std::ifstream in{file};
@@ -449,7 +458,7 @@ struct state {
 ipc_usage usage_here() {
     return {entries_of("/proc/self/fd"),
             lines_of("/proc/self/maps"),
-            entries_of("/proc/self/task"),
+            threads_here(),
             memories_opened,
             memories_closed,
             events_opened};

@@ -68,6 +68,7 @@ TEST_CASE("ipc share: the importer's stream waits for the exporter's, and neithe
     s.finish();
     CHECK_GATED(!closed.was_forced());
     CHECK(other.tell(drop).code == errc::ok);
+    static_cast<void>(other.usage());  // which unmaps it
 }
 
 TEST_CASE(
@@ -200,6 +201,8 @@ void send_frames(int frames, std::int32_t device) {
     s.finish();
     CHECK(wrong == 0);
     CHECK(other.tell(let_go).code == errc::ok);
+    static_cast<void>(other.usage());  // which unmaps the rest
+    CHECK(session.collect(seconds{5}) == 0);
 }
 
 bool is_short() { return std::getenv("FERRY_SHORT") != nullptr; }
@@ -248,6 +251,7 @@ TEST_CASE("ipc share: stream-ordered memory is copied into memory that has a han
     float last = 0;
     std::memcpy(&last, got.data() + 20, 4);
     CHECK(last == 6.0F);
+    static_cast<void>(other.usage());  // which unmaps it
     try {
         static_cast<void>(ipc::share(a, {.copy = copy_policy::never}, back_end));
         FAIL_CHECK("shared in place");

@@ -43,7 +43,11 @@ class test_stream {
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
     [[nodiscard]] ferry::stream_token token() const noexcept { return ferry::stream_token::cuda(handle_); }
     void finish() const { must(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
-    [[nodiscard]] bool is_idle() const { return cudaStreamQuery(handle_) == cudaSuccess; }
+    [[nodiscard]] bool is_idle() const {
+        bool const is = cudaStreamQuery(handle_) == cudaSuccess;
+        if (!is) static_cast<void>(cudaGetLastError());
+        return is;
+    }
 
    private:
     cudaStream_t handle_ = nullptr;
