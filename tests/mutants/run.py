@@ -3,11 +3,13 @@
 usage: run.py MUTANT.toml --work FOLDER (--apply | [--without] --compiler COMPILER @FLAGS)
        run.py --gpu [MUTANT.toml...] --work FOLDER [--seconds N] --compiler g++ FLAG...
        run.py --gpu --apply [MUTANT.toml...] --work FOLDER
+       run.py --fake [MUTANT.toml...] --work FOLDER --compiler COMPILER FLAG...
 Exits with 1 when the mutant survives, with 2 when it shows nothing: it does not apply or build, or its program ends without
 running its tests. --without leaves the headers as they are, and the test must pass: else all its mutants would seem killed.
 --apply only writes FOLDER/include, of every mutant in its turn. --gpu takes the mutants that need a CUDA device, on a machine
 that has one: all of them unless some are named; builds with the compiler, its flags and nvcc (from PATH or CUDA_HOME), on
-all cores, what a mutant touches. What has not run after N seconds counts as a failure. A mutant's keys:
+all cores, what a mutant touches. What has not run after N seconds counts as a failure. --fake runs those of them that a fake of
+CUDA's runtime can show, in some minutes, without a device. A mutant's keys:
   name     what it removes
   header   where, below include/ (ferry/…)
   find     text, found once, however it is broken into lines
@@ -36,6 +38,8 @@ INCLUDE = TESTS.parent / "include"
 RUN_SECONDS = 60
 AT_ONCE = 6  # tests that share a device: each holds its streams closed for a while, and does little
 SKIPPED = 77
+FAKE = ("driver", "kernels", "memory", "processes", "streams")
+NOT_ON_FAKE = {"gpu/facts.cpp", "gpu/endings.cpp", "gpu/soak.cpp", "gpu/pack.cu", "gpu/resources.cu", "gpu/thrust.cu"}
 
 
 def shows_nothing(why):
@@ -106,7 +110,8 @@ def cuda_home():
 def compile_on_gpu(source, target, include, compiler):
     """One object, against the shared runtime that calls.cpp stands before."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    flags = [f"-I{include}", f"-I{TESTS}", "-isystem", cuda_home() / "include", "-std=c++20", "-O0", "-w", *compiler[1:]]
+    system = [word for folder in (cuda_home() / "include", cuda_home() / "include" / "cccl") for word in ("-isystem", folder)]
+    flags = [f"-I{include}", f"-I{TESTS}", *system, "-std=c++20", "-O0", "-w", *compiler[1:]]
     if source.suffix == ".cu":
         flags = ["-std=c++20", "-arch=native", f"-I{TESTS}", f"-I{include}", *[word for word in compiler[1:] if word.startswith("-I")]]
         compiler = [cuda_home() / "bin" / "nvcc"]
@@ -116,16 +121,23 @@ def compile_on_gpu(source, target, include, compiler):
     return target
 
 
-def link_on_gpu(objects, program, compiler):
-    libraries = cuda_home() / "lib64"
-    link = [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcudart", "-ldl", "-pthread", "-o", program]
+def link_on_gpu(objects, program, compiler, runtime):
+    link = [f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", f"-l{runtime.name}", "-ldl", "-pthread", "-o", program]
     subprocess.run([compiler[0], *objects, *link], check=True)
     return program
 
 
-def run_test(program, seconds):
+def fake_runtime(folder, compiler):
+    """The fake as a shared library."""
+    objects = [compile_on_gpu(TESTS / "fake_cuda" / f"{part}.cpp", folder / f"{part}.o", INCLUDE, [*compiler, "-fPIC", "-O1"]) for part in FAKE]
+    link = ["-shared", "-Wl,-Bsymbolic-functions", "-pthread", "-o", folder / "libfake_cudart.so"]
+    subprocess.run([compiler[0], *objects, *link], check=True)
+    return folder / "fake_cudart"
+
+
+def run_test(program, seconds, fake):
     """How a test ends, and the lines that say why: None for a hang."""
-    short = {**os.environ, "FERRY_RANDOM_LAYOUTS": "150", "FERRY_GATE_SECONDS": "4"}
+    short = {**os.environ, "FERRY_RANDOM_LAYOUTS": "150", "FERRY_GATE_SECONDS": "4"} | ({"FERRY_SHORT": "1"} if fake else {})
     try:
         result = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=seconds, env=short)
     except subprocess.TimeoutExpired:
@@ -136,18 +148,20 @@ def run_test(program, seconds):
     return result.returncode, [*killers] or [f"exit status {result.returncode}"], result.stdout
 
 
-def mutants_for_gpu(named):
+def mutants_for_gpu(named, fake=False):
     every = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in named or sorted(TESTS.glob("mutants/*.toml"))}
-    return {name: mutant for name, mutant in every.items() if mutant.get("gpu")}
+    return {name: mutant for name, mutant in every.items() if mutant.get("gpu") and not (fake and NOT_ON_FAKE.intersection(mutant["test"]))}
 
 
-def run_on_gpu(named, work, compiler, seconds):
+def run_on_gpu(named, work, compiler, seconds, fake):
     begin = time.monotonic()
-    every = mutants_for_gpu(named)
+    every = mutants_for_gpu(named, fake)
     shutil.rmtree(work, ignore_errors=True)
     # Linked behind the test, whose mutated inline functions come first and so are the ones that count. What only the importer
     # calls is mutated when a mutant's test names gpu/importer.cpp, too.
-    common = ["gpu/gate.cu", "gpu/main.cpp", "gpu/importer.cpp", "gpu/calls.cpp"]
+    own = ["fake_cuda/gate.cpp", "fake_cuda/main.cpp"] if fake else ["gpu/gate.cu", "gpu/main.cpp"]
+    common = [*own, "gpu/importer.cpp", "gpu/calls.cpp"]
+    runtime = fake_runtime(work / "runtime", compiler) if fake else cuda_home() / "lib64" / "cudart"
     sources = sorted({source for mutant in every.values() for source in mutant["test"]} - set(common))
 
     def compile_all(names, folder, include):
@@ -159,15 +173,15 @@ def run_on_gpu(named, work, compiler, seconds):
         shared = {name: job.result()[0] for name, job in zip(common, plain)}
         untouched = [job.result()[0] for job in plain[len(common) :]]
         programs = {
-            name: link_on_gpu([*job.result(), *(o for source, o in shared.items() if source not in every[name]["test"])], work / name / "test", compiler)
+            name: link_on_gpu([*job.result(), *(o for source, o in shared.items() if source not in every[name]["test"])], work / name / "test", compiler, runtime)
             for name, job in built.items()
         }
     print(f"built in {time.monotonic() - begin:.0f} s", flush=True)
 
-    status, why, *said = run_test(link_on_gpu([*untouched, *shared.values()], work / "none" / "test", compiler), 3 * RUN_SECONDS)
+    status, why, *said = run_test(link_on_gpu([*untouched, *shared.values()], work / "none" / "test", compiler, runtime), (10 if fake else 3) * RUN_SECONDS, fake)
     if status != 0:
         sys.exit("\n".join(["the tests fail without a mutant, and nothing is shown:", *why, *said]))
-    devices = sum(line.startswith("cuda:") for line in said[0].splitlines())
+    devices = 2 if fake else sum(line.startswith("cuda:") for line in said[0].splitlines())
     print(f"without a mutant the tests pass, on {devices} device(s), after {time.monotonic() - begin:.0f} s", flush=True)
 
     def judge(name):
@@ -177,13 +191,13 @@ def run_on_gpu(named, work, compiler, seconds):
         left = seconds - (time.monotonic() - begin) if seconds else RUN_SECONDS
         if left < 1:
             return "NOT RUN", ["no time was left"]
-        status, why, *_ = run_test(programs[name], min(left, mutant.get("seconds", RUN_SECONDS)))
+        status, why, *_ = run_test(programs[name], min(left, mutant.get("seconds", RUN_SECONDS)), fake)
         if status is None and left < mutant.get("seconds", RUN_SECONDS):
             return "NOT RUN", ["no time was left"]
         return ("SURVIVED", [f"{mutant['name']}: {mutant['why']}"]) if status == 0 else ("killed", why)
 
     counts = dict.fromkeys(("killed", "SURVIVED", "NOT RUN", "skipped"), 0)
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if fake else AT_ONCE) as pool:
         for name, (verdict, why) in zip(programs, pool.map(judge, programs)):
             counts[verdict] += 1
             more = f" (+ {len(why) - 1})" if len(why) > 1 else ""
@@ -196,6 +210,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("mutant", type=pathlib.Path, nargs="*")
     parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--fake", action="store_true")
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--apply", action="store_true")
     parser.add_argument("--without", action="store_true")
@@ -207,8 +222,8 @@ def main():
         for mutant in mutants_for_gpu(arguments.mutant).values():
             apply(mutant, arguments.work)
         return
-    if arguments.gpu:
-        run_on_gpu(arguments.mutant, arguments.work, arguments.compiler, arguments.seconds)
+    if arguments.gpu or arguments.fake:
+        run_on_gpu(arguments.mutant, arguments.work, arguments.compiler, arguments.seconds, arguments.fake)
     [path] = arguments.mutant
     mutant = tomllib.loads(path.read_text(encoding="utf-8"))
     missing = {"name", "header", "find", "replace", "test", "why"} - mutant.keys()
