@@ -49,8 +49,9 @@ class control_page {
     static constexpr std::uint64_t the_magic = 0x3147505952524546;  // "FERRYPG1", little-endian
     static constexpr int max_shares = 40, max_importers = 160;
 
-    /// By who made the segment, once the rest is ready.
-    void begin(std::uint64_t id) noexcept {
+    /// By who made the segment, in the pid namespace `home`, once the rest is ready.
+    void begin(std::uint64_t id, std::uint64_t home) noexcept {
+        home_.store(home);
         id_.store(id);
         magic_.store(the_magic);
     }
@@ -60,9 +61,11 @@ class control_page {
 
     // ---- shares: the ids under which the segment can be attached ----
 
-    /// Opens it for attaches under `id`. False when all places are taken.
-    [[nodiscard]] bool publish(std::uint64_t id, holder by) noexcept {
-        for (bool const evict : {false, true})
+    /// Opens it for attaches under `id`, by a process of the pid namespace `home`. False when all places are taken: the
+    /// dead give theirs up, to processes of the maker's namespace, which alone can tell, and if they were of it.
+    [[nodiscard]] bool publish(std::uint64_t id, wire::origin const& process) noexcept {
+        holder const by{process, process.pid_namespace != home_.load()};
+        for (bool const evict : {false, !by.is_foreign()})
             for (auto& s : shares_)
                 if (take(s.by, by, evict)) {
                     s.id.store(id);
@@ -205,7 +208,8 @@ class control_page {
 
     std::atomic<std::uint64_t> magic_, id_;
     std::atomic<std::int32_t> used_, crowd_;
-    [[maybe_unused]] std::uint64_t reserved_[13];
+    std::atomic<std::uint64_t> home_;  // the pid namespace of who made it
+    [[maybe_unused]] std::uint64_t reserved_[12];
     share_place shares_[max_shares];
     importer_place places_[max_importers];
 };

@@ -139,7 +139,8 @@ class segment {
             throw;
         }
         if (is_anonymous) made.file_ = std::move(f);
-        made.control().begin(id);
+        auto const said = parse_segment_name(name);
+        made.control().begin(id, said ? said->pid_namespace : 0);
         return made;
     }
 

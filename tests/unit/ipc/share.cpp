@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +21,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -454,6 +457,38 @@ TEST_CASE("forty shares of one segment, and then no more") {
     CHECK(own.counts().shares == 40);
     more.pop_back();
     CHECK_FALSE(share(s.tensor(), {.session = &own}).copied());
+}
+
+TEST_CASE("shares of the dead give their places to processes that can tell, and to no others") {
+    using ferry::ipc::control_page;
+    auto const me = ferry::ipc::this_process();
+    auto dead = me;
+    pid_t const child = fork();
+    if (child == 0) _exit(0);
+    REQUIRE(waitpid(child, nullptr, 0) == child);
+    dead.pid = static_cast<std::uint32_t>(child);  // and nobody's who began when this process did
+    auto elsewhere = me, dead_elsewhere = dead;
+    elsewhere.pid_namespace = dead_elsewhere.pid_namespace = me.pid_namespace + 1;
+    auto const page_full_of = [&](ferry::wire::origin const& holders) {
+        auto page = std::make_unique<std::uint64_t[]>(sizeof(control_page) / 8);
+        auto& control = *reinterpret_cast<control_page*>(page.get());
+        control.begin(7, me.pid_namespace);
+        for (std::uint64_t i = 1; i <= control_page::max_shares; ++i) CHECK(control.publish(i, holders));
+        return page;
+    };
+    auto const takes = [](auto const& page, std::uint64_t id, ferry::wire::origin const& by) {
+        auto& control = *reinterpret_cast<control_page*>(page.get());
+        bool const found = control.publish(id, by);
+        CHECK(control.is_open(id) == found);
+        CHECK(control.is_open(1) == !found);
+        return found;
+    };
+    auto const of_dead = page_full_of(dead);
+    CHECK_FALSE(takes(of_dead, 100, elsewhere));  // there the number may be of somebody who lives
+    CHECK(takes(of_dead, 101, me));
+    CHECK_FALSE(takes(page_full_of(me), 102, me));
+    CHECK_FALSE(takes(page_full_of(dead_elsewhere), 103, me));  // nobody here knows whether it is
+    CHECK_FALSE(takes(page_full_of(dead_elsewhere), 104, elsewhere));
 }
 
 TEST_CASE("the child of a fork never removes, nor closes, what its parent shares") {

@@ -212,7 +212,7 @@ template <class BackEnd>
     } else {
         fail_no_handles(v.device(), where);
     }
-    if (!s.control().publish(s.id, holder{me, false}))
+    if (!s.control().publish(s.id, me))
         fail(errc::out_of_memory, share_api,
              message{"the segment has "} << control_page::max_shares << " open shares: close some, or share a copy",
              where);
