@@ -58,6 +58,10 @@ struct ipc_usage {
 };
 [[nodiscard]] ipc_usage usage_here();
 
+/// Allocators, a sanitizer's above all, map and split memory of their own now and then. A mapping that each of hundreds
+/// of rounds leaves behind is more.
+inline constexpr std::int64_t most_mappings_of_others = 64;
+
 struct answer {
     ferry::errc code = ferry::errc::ok;
     std::vector<std::byte> bytes;
