@@ -15,7 +15,8 @@ struct session_access;
 
 /// How much a session keeps.
 struct session_options {
-    /// Mappings that nobody uses are kept for the next attach, the last used ones; 0: none.
+    /// Mappings that nobody uses are kept for the next attach, the last used ones; 0: none. One file descriptor by
+    /// which the last exporter is watched stays in any case.
     std::size_t unused_mappings = 64;
     /// What memory of the host is put into that the session copies, or that `shared_space` allocates. Anonymous: not
     /// bounded by the size of /dev/shm, which is 64 MiB in many containers; nothing is left of it when a process is
@@ -46,7 +47,7 @@ class session {
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 
-    /// Unmaps what no tensor uses.
+    /// Unmaps what no tensor uses, and stops watching the last exporter where nothing of it is mapped.
     void trim() noexcept { state_->trim(); }
     /// Frees the owners of closed shares that no importer has mapped any more; asks again until `limit`. How many are
     /// left. Shares and attaches do this on the way, without waiting. What is left when the session and its shares are

@@ -340,6 +340,28 @@ TEST_CASE("the places of the dead are taken again") {
     CHECK(s.readers() == 1);
 }
 
+TEST_CASE("an exporter is looked up once: the last one stays watched, by one file, until the session is trimmed") {
+    auto s = share(tensor({3})), other = share(tensor({3}));
+    CHECK(support::in_child([&] {
+              auto const me = ferry::ipc::this_process();
+              std::size_t const before = support::open_files();
+              ferry::ipc::process_watch const probe{me.pid, me.start_time};
+              std::size_t const one = support::open_files() - before;  // 0 where the system has no pidfds
+              session importer{{.unused_mappings = 0}};
+              for (auto const* const from : {&s, &other, &s}) {
+                  if (values(attach(from->descriptor(), {.session = &importer})) != std::vector<float>{0, 1, 2})
+                      return 1;
+                  if (importer.counts().mappings != 0) return 2;
+                  if (support::open_files() != before + 2 * one) return 3;
+              }
+              importer.trim();
+              if (support::open_files() != before + one) return 4;
+              auto const held = attach(s.descriptor(), {.session = &importer});
+              importer.trim();  // what is mapped stays watched
+              return support::open_files() == before + 2 * one ? 0 : 5;
+          }) == 0);
+}
+
 TEST_CASE("an importer in another pid namespace is counted by the exporter, whoever shared with it" *
           doctest::skip(support::lacks_root())) {
     auto s = share(tensor({3}));

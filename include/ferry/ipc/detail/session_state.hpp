@@ -48,6 +48,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (is_child) {
             shares_.clear();
             watches_.clear();
+            last_watch_ = nullptr;
             first_condemned_ = nullptr;  // the parent's: never freed here
             is_swept_ = false;
             lock.unlock();
@@ -139,7 +140,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
 
     // ---- imports ----
 
-    /// One watch for all mappings of an exporter: a file descriptor each would be too many.
+    /// One watch for all mappings of an exporter: a file descriptor each would be too many. The last one stays until
+    /// `trim`: whoever maps and forgets one share after the other would look the exporter up in /proc each time.
     [[nodiscard]] std::shared_ptr<process_watch const> watch(wire::origin const& exporter) {
         std::lock_guard const lock{mutex_};
         std::erase_if(watches_, [](auto const& w) { return w.second.expired(); });
@@ -147,14 +149,18 @@ class session_state : public std::enable_shared_from_this<session_state> {
         auto watching = known.lock();
         if (watching == nullptr)
             known = watching = std::make_shared<process_watch const>(exporter.pid, exporter.start_time);
-        return watching;
+        return last_watch_ = watching;
     }
 
     /// What data of the host is put into.
     [[nodiscard]] segment_kind segments() const noexcept { return segments_; }
     [[nodiscard]] region_map& regions() noexcept { return regions_; }
     [[nodiscard]] import_cache& imports() noexcept { return imports_; }
-    void trim() noexcept { imports_.trim(); }
+    void trim() noexcept {
+        imports_.trim();
+        std::lock_guard const lock{mutex_};
+        last_watch_ = nullptr;
+    }
     /// Open shares, mappings, unused mappings, condemned shares.
     [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
         std::lock_guard const lock{mutex_};
@@ -201,6 +207,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     std::map<std::uint64_t, std::weak_ptr<share_state>> shares_;
     share_state* first_condemned_ = nullptr;
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::weak_ptr<process_watch const>> watches_;
+    std::shared_ptr<process_watch const> last_watch_;
     region_map regions_;
     std::map<void const*, allocation, std::less<>> kept_;
     import_cache imports_;  // these two last: their regions leave the map when they die
