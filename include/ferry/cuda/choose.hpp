@@ -44,7 +44,8 @@ struct staging {
     std::size_t chunk;  ///< bytes
     bool past_caches;   ///< stores on the host leave the caches alone
     int taper = 1;      ///< pieces of each lane's last chunk: while it is copied out nothing travels any more
-    /// Who waits for the lanes makes pages for them: to make a fresh one takes longer than to fill it.
+    /// Who waits for the lanes makes pages for them: to make a fresh one takes longer than to fill it. 1 GiB by
+    /// 8 lanes went at 0.50 and 0.55 of the link in two turns, and without this at 0.48 and 0.47.
     bool pages_ahead = false;
 };
 

@@ -20,7 +20,7 @@ using device_uuid = std::array<std::uint8_t, 16>;
 [[nodiscard]] inline device_uuid uuid_of(std::int32_t device_id) {
     CUuuid found{};
     detail::check_driver(detail::driver().device_uuid(&found, device_id), "cuDeviceGetUuid", [&] {
-        cudaDeviceProp facts;  // filled by the call, which takes a hundred times as long
+        cudaDeviceProp facts;  // filled by the call, which asks for all of them
         cudaError_t const e = cudaGetDeviceProperties(&facts, device_id);
         if (e == cudaSuccess) found = facts.uuid;
         return e;
