@@ -17,8 +17,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility.md"
 # What a command without a version in its name is in CI.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
-RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "older_dlpack", "nvcc_tests", "fake_cuda", "tests/gpu/headers", "cross"}
-LANE = re.compile(r"^ *(?:\[[^]]*\] \|\| )?lane (\S+) (\S+)((?:.*\\\n)*.*)$", re.M)
+RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cross"}
+# A lane, or the line that begins the lanes of some scope.
+LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
+SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
+CROSS = "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
 DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)
@@ -43,32 +46,38 @@ def parts(rest):
     return f"{every}, static checks, tests of {', '.join(named)}"
 
 
-def row(lane, run, rest, presets):
+def row(scope, lane, run, rest, presets):
     """One line of the matrix, of a lane that compiles."""
     words = rest.split()
     standard = (re.findall(r"CMAKE_CXX_STANDARD=(\d+)", rest) or ["20"])[0]
     library = "libc++ 19" if "$libcxx" in rest else "libstdc++ 12"
-    if run == "tests/gpu/headers":
-        command, what = "nvcc", "every CUDA header, the umbrellas"
+    if run == "cuda_headers":
+        command, what = "nvcc", ("every CUDA header" if scope == "`--full`" else "the CUDA headers that changed") + ", the umbrellas"
     elif run == "nvcc_tests":
-        command, what = "nvcc", "CUDA tests: built for a GPU, run as far as they need none"
+        command, what = "nvcc", "CUDA tests: built for a GPU, run as far as they need none" + ("" if scope == "`--full`" else "; if they or the CUDA headers changed")
     elif run == "fake_cuda":
-        command, what = preset(presets, "tsan", "CMAKE_CXX_COMPILER"), "GPU tests on a fake of CUDA's runtime, ThreadSanitizer"
+        command, what = preset(presets, words[0], "CMAKE_CXX_COMPILER"), "GPU tests on a fake of CUDA's runtime"
+        what += ", ThreadSanitizer" if words[0] == "tsan" else ""
     elif run == "cross":
-        command, what = "g++", "run by QEMU: AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
+        command, what = "g++", f"run by QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
     elif run == "older_dlpack":
         command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), f"the DLPack header of version {words[0]}"
     else:
         command = (re.findall(r"CMAKE_CXX_COMPILER=(\S+)", rest) or [preset(presets, words[1], "CMAKE_CXX_COMPILER")])[0]
-        what = {"cxx_all": "everything", "cxx_unit": "unit tests"}.get(run) or parts(rest)
+        what = {"cxx_all": "everything", "cxx_unit": "unit tests", "cxx_programs": "tests of what has threads"}.get(run) or parts(rest)
         if run == "cxx_all" and "$each_header" in rest:
             what += ", every header alone"
-    return f"| {lane} | {compiler_name(command)} | {library} | C++{standard} | {what} |"
+    return f"| {lane} | {scope} | {compiler_name(command)} | {library} | C++{standard} | {what} |"
 
 
 def matrix(script, presets):
-    rows = [row(name, run.strip('"'), rest, presets) for name, run, rest in LANE.findall(script) if run.strip('"') in RUNS]
-    return "\n".join(["| lane | compiler | standard library | language | what |", "|---|---|---|---|---|", *rows, ""])
+    scope, rows = "always", []
+    for found in LANE.finditer(script):
+        scope = SCOPES.get(found["scope"], scope)
+        run = (found["run"] or "").strip('"')
+        if run in RUNS:
+            rows.append(row(scope, found["name"], run, found["rest"], presets))
+    return "\n".join(["| lane | run by | compiler | standard library | language | what |", "|---|---|---|---|---|---|", *rows, ""])
 
 
 def check_macros(headers, page):
@@ -127,17 +136,18 @@ def self_test():
         {"name": "asan", "inherits": "clang", "cacheVariables": {}},
     ]}  # fmt: skip
     script = (
-        'lane dev cxx_all dev dev "all $each_header"\n    lane a cxx_unit a asan\n    [ -n "$x" ] || lane n tests/gpu/headers "$nvcc"\n'
+        'lane dev cxx_all dev dev "all $each_header"\nif [ -n "$scope" ]; then\n    lane a cxx_unit a asan\nfi\n'
+        'if [ "$scope" = full ]; then\n    [ -n "$x" ] || [ -n "$(y)" ] || lane n cuda_headers\n'
         '    lane l cxx_parts l clang "$each_header unit_base" \\\n        "$libcxx" -DCMAKE_CXX_STANDARD=23\n    lane docs documentation\n'
         "    lane 16 cxx_unit 16 clang -DCMAKE_CXX_COMPILER=clang++-16\n    lane old older_dlpack 1.0 a==1\n"
     )
     assert matrix(script, presets).splitlines()[2:] == [
-        "| dev | GCC 12 | libstdc++ 12 | C++20 | everything, every header alone |",
-        "| a | Clang 19 | libstdc++ 12 | C++20 | unit tests |",
-        "| n | nvcc 13 | libstdc++ 12 | C++20 | every CUDA header, the umbrellas |",
-        "| l | Clang 19 | libc++ 19 | C++23 | every header, static checks, tests of base |",
-        "| 16 | Clang 16 | libstdc++ 12 | C++20 | unit tests |",
-        "| old | GCC 12 | libstdc++ 12 | C++20 | the DLPack header of version 1.0 |",
+        "| dev | always | GCC 12 | libstdc++ 12 | C++20 | everything, every header alone |",
+        "| a | `--ci`, `--full` | Clang 19 | libstdc++ 12 | C++20 | unit tests |",
+        "| n | `--full` | nvcc 13 | libstdc++ 12 | C++20 | every CUDA header, the umbrellas |",
+        "| l | `--full` | Clang 19 | libc++ 19 | C++23 | every header, static checks, tests of base |",
+        "| 16 | `--full` | Clang 16 | libstdc++ 12 | C++20 | unit tests |",
+        "| old | `--full` | GCC 12 | libstdc++ 12 | C++20 | the DLPack header of version 1.0 |",
     ], matrix(script, presets)
     header = {"a.hpp": "#define FERRY_HAS_X 1\n#define FERRY_COLD\n#  define FERRY_VERSION 3\n"}
     assert not list(check_macros(header, "| `FERRY_HAS_X` | x |\n| `FERRY_VERSION` | x |\n"))
