@@ -37,7 +37,8 @@ def connect(path, patience):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--socket", default=default_socket())
-    parser.add_argument("--wait", type=float, default=10.0, help="for a server, in seconds")
+    parser.add_argument("--wait", type=float, default=60.0, help="for a server, in seconds")
+    parser.add_argument("--mark", type=int, help="say so after this many frames")
     parser.add_argument("--out", type=pathlib.Path, help="write the last frame of each photograph here")
     options = parser.parse_args()
     connection = connect(options.socket, options.wait)
@@ -61,6 +62,8 @@ def main():
                 kept[message["name"]] = pixels.copy()
             report.add(frame, size, time.monotonic() - seen)
             send(connection, {"frame": frame, "seen": seen})
+            if report.frames == options.mark:
+                print(f"client: {report.frames} frames so far", flush=True)
     except (EOFError, ConnectionError):
         print("client: the server is gone", flush=True)
         bad += 1

@@ -2,7 +2,7 @@
 
 usage: python examples/ipc/demo.py [--frames N] [--kills N]
 
-Exits with 1 when a frame came out wrong, or the stream did not go on after a kill.
+The server sends until it is told to stop, which is when the last client has checked N frames. Exits with 1 when a frame came out wrong, or the stream did not go on after a kill.
 """
 
 import argparse
@@ -12,13 +12,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
 def start(name, *arguments):
-    return subprocess.Popen([sys.executable, str(HERE / name), *arguments], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, str(HERE / name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def hear(process, text):
@@ -37,17 +36,18 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "frames.sock")
-        server = start("server.py", "--socket", path, "--frames", str(options.frames))
+        server = start("server.py", "--socket", path, "--frames", "0")
         good = hear(server, "waiting for a client")
         for _ in range(options.kills):
-            client = start("client.py", "--socket", path)
-            good = good and hear(server, "begins with")
-            time.sleep(0.2)
+            client = start("client.py", "--socket", path, "--mark", "10")
+            good = good and hear(server, "begins with") and hear(client, "10 frames so far")
             client.send_signal(signal.SIGKILL)
             client.wait()
             client.stdout.close()
             good = good and hear(server, "waiting for the next")
-        client = start("client.py", "--socket", path)
+        client = start("client.py", "--socket", path, "--mark", str(options.frames))
+        good = hear(client, "frames so far") and good
+        server.stdin.close()
         good = hear(client, "checked byte by byte, 0 bad") and good
         good = client.wait() == 0 and good
         good = hear(server, "server: " + str(options.kills + 1) + " clients") and good

@@ -2,12 +2,13 @@
 
 usage: python examples/ipc/server.py [--frames N] [--slots N] [--socket PATH]
 
-Serves one client after the other, until one has had all frames. A client that is killed, or silent for long, is replaced by the
+Serves one client after the other, until one has had all frames; with --frames 0, until standard input ends. A client that is killed, or silent for long, is replaced by the
 next, which goes on where the last one stopped, in slots that nobody else has.
 """
 
 import argparse
 import os
+import select
 import socket
 import sys
 import time
@@ -18,7 +19,7 @@ from frames import STAMP, Lines, Report, default_socket, is_ours, photographs, r
 import minitensor as mt
 
 
-PATIENCE = 10.0  # seconds; who says nothing for so long may be stopped, and go on reading one day
+PATIENCE = 60.0  # seconds; who says nothing for so long may be stopped, and go on reading one day
 
 
 def listen_at(path):
@@ -57,35 +58,32 @@ class Slots:
             share.close()
 
 
-def stream(connection, slots, pictures, first, last, report):
-    """Sends frames first … last - 1. The number of frames that the client is done with, all told."""
+def stream(connection, slots, pictures, first, is_wanted, report):
+    """Sends frames from number `first` on. The number of frames that clients are done with, and whether none is wanted any more."""
     lines = Lines(connection)
-    count, done, sent = len(slots.shares), first, {}
+    count, frame, sent = len(slots.shares), first, {}
     try:
         send(connection, {"slots": [s.json() for s in slots.shares]})
-        for frame in range(first, last + count):
-            if frame >= first + count:  # its slot is that of an older frame, which the client must be done with
+        while is_wanted(frame) or sent:
+            if len(sent) == count or not is_wanted(frame):  # the next slot is that of an older frame, which the client must be done with
                 answer = lines.receive()
                 begin, size = sent.pop(answer["frame"])
-                done = answer["frame"] + 1
                 report.add(answer["frame"], size, answer["seen"] - begin)
-            if frame >= last:
-                if done == last:
-                    break
                 continue
             name, pixels, checksum = pictures[frame % len(pictures)]
             slots.write(frame % count, frame, pixels)
             sent[frame] = (time.monotonic(), pixels.nbytes)
             send(connection, {"frame": frame, "slot": frame % count, "name": name, "shape": pixels.shape, "checksum": checksum})
+            frame += 1
         send(connection, {"end": True})
+        return frame, True
     except (EOFError, ConnectionError, TimeoutError):
-        pass
-    return done
+        return frame - len(sent), False
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=5000)
+    parser.add_argument("--frames", type=int, default=5000, help="0: until standard input ends")
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--socket", default=default_socket())
     options = parser.parse_args()
@@ -94,7 +92,15 @@ def main():
     listener = listen_at(options.socket)
     print(f"server: {len(pictures)} photographs, {options.slots} slots of {room_for(pictures) / 1e6:.2f} MB; waiting for a client", flush=True)
     done, clients, report = 0, 0, Report("server", time.monotonic, "latency")
-    while done < options.frames:
+
+    def is_wanted(frame):
+        return frame < options.frames if options.frames else not select.select([sys.stdin], [], [], 0)[0]
+
+    is_over = False
+    while not is_over:
+        ready, _, _ = select.select([listener] if options.frames else [listener, sys.stdin], [], [])
+        if listener not in ready:
+            break
         connection, _ = listener.accept()
         if not is_ours(connection):
             connection.close()
@@ -103,8 +109,8 @@ def main():
         clients += 1
         print(f"server: client {clients} begins with frame {done}", flush=True)
         with connection:
-            done = stream(connection, slots, pictures, done, options.frames, report)
-        if done < options.frames:
+            done, is_over = stream(connection, slots, pictures, done, is_wanted, report)
+        if not is_over:
             print(f"server: client {clients} is gone after frame {done - 1}; waiting for the next", flush=True)
             slots.close()  # what it has mapped stays its own
             slots = Slots(options.slots, room_for(pictures))
