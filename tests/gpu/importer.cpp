@@ -9,6 +9,7 @@
 #include <ferry/wire/binary.hpp>
 #include <gpu/gate.hpp>
 #include <gpu/importer.hpp>
+#include <support/ipc.hpp>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -197,19 +198,6 @@ template <class... Numbers>
     auto const all = std::filesystem::directory_iterator{folder};
     return std::distance(begin(all), end(all));
 }
-/// A thread that ends is listed for a moment more.
-[[nodiscard]] std::int64_t threads_here() {
-    for (;;) {
-        auto const before = entries_of("/proc/self/task");
-        std::this_thread::sleep_for(std::chrono::milliseconds{5});
-        if (entries_of("/proc/self/task") == before) return before;
-    }
-}
-[[nodiscard]] std::int64_t lines_of(char const* file) {
-    std::ifstream in{file};
-    return std::count(std::istreambuf_iterator<char>{in}, {}, '\n');
-}
-
 /// Whether the next order has come.
 [[nodiscard]] bool is_told(int socket) {
     pollfd p{socket, POLLIN, 0};
@@ -457,8 +445,7 @@ struct state {
 
 ipc_usage usage_here() {
     return {entries_of("/proc/self/fd"),
-            lines_of("/proc/self/maps"),
-            threads_here(),
+            static_cast<std::int64_t>(support::mapped_segments()),
             memories_opened,
             memories_closed,
             events_opened};

@@ -54,13 +54,11 @@ enum class order_of_work : std::uint32_t {
 
 /// What a process has, and what it has done to memory and events of others since it began.
 struct ipc_usage {
-    std::int64_t files, mappings, threads, opened, closed, events_opened;
+    std::int64_t files;
+    std::int64_t mappings;  ///< of ferry's segments
+    std::int64_t opened, closed, events_opened;
 };
 [[nodiscard]] ipc_usage usage_here();
-
-/// Allocators, a sanitizer's above all, map and split memory of their own now and then. A mapping that each of hundreds
-/// of rounds leaves behind is more.
-inline constexpr std::int64_t most_mappings_of_others = 64;
 
 struct answer {
     ferry::errc code = ferry::errc::ok;

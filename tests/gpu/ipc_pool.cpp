@@ -91,8 +91,7 @@ void attach_and_close(char const* what, importer& other, std::vector<std::byte> 
     auto const left = other.usage();
     CHECK(free_bytes() + (std::size_t{8} << 20) >= free_then);
     CHECK(left.files == there.files);
-    CHECK(left.threads == there.threads);
-    CHECK(left.mappings <= there.mappings + most_mappings_of_others);
+    CHECK(left.mappings == there.mappings);
     CHECK(left.opened == left.closed);
     CHECK(left.opened - there.opened == (file < 0 ? thousands * 1000 : 0));  // the importer counts handles alone
     REQUIRE(other.attach(described, -1, file).code == errc::ok);
