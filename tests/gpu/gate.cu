@@ -31,7 +31,7 @@ __global__ void write_sum(float* to, float const* from, float more, unsigned lon
 
 double patience() {
     char const* const said = std::getenv("FERRY_GATE_SECONDS");
-    return said != nullptr ? std::atof(said) : 8;
+    return said != nullptr ? std::atof(said) : 120;  // a hang
 }
 
 template <class Kernel>

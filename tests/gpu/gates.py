@@ -13,7 +13,7 @@ if not mt.cuda_available():
 cp = pytest.importorskip("cupy")
 np = pytest.importorskip("numpy")
 
-LONGEST = 20  # seconds: then a gate opens itself, so that a test that waits for it fails instead of hanging
+LONGEST = 120  # seconds: then a gate opens itself, so that a test that waits for it fails instead of hanging
 _kernel = cp.RawKernel(
     r"""extern "C" __global__ void gate(volatile int* open, unsigned long long longest) {
         unsigned long long start, now;

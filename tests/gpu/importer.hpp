@@ -1,6 +1,8 @@
 // A second process: this program started again, which opens what the test shares and does what it is told.
 #pragma once
 
+#include <support/patience.hpp>
+
 #include <ferry/base/error.hpp>
 
 #include <cstddef>

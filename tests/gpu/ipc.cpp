@@ -173,8 +173,7 @@ TEST_CASE("ipc: memory is closed when the work that was marked has run, and its 
     CHECK_GATED(number_of(other.tell(is_gone)) == 0);
     CHECK_GATED(!exported.is_done(done_event));
     REQUIRE(other.tell(release).code == errc::ok);
-    for (int i = 0; i < 2000 && number_of(other.tell(is_gone)) == 0; ++i) ::usleep(1000);
-    CHECK(number_of(other.tell(is_gone)) == 1);
+    support::until("the memory to be closed", [&] { return number_of(other.tell(is_gone)) == 1; });
     CHECK(exported.is_done(done_event));
     std::vector<std::byte> host(2 * mib);
     must(cudaMemcpy(host.data(), memory.data(), host.size(), cudaMemcpyDeviceToHost));

@@ -27,7 +27,6 @@ using enum support::order_of_work;
 namespace cuda = ferry::cuda;
 namespace ipc = ferry::ipc;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 /// A pool that can be shared, and what shares it. Its memory is freed on a stream that outlives it.
 struct shared_pool {
@@ -38,7 +37,7 @@ struct shared_pool {
     ipc::session session{};
 
     ~shared_pool() {
-        session.collect(seconds{5});
+        session.collect(support::patience);
         on.wait();
     }
     [[nodiscard]] plain_array make(std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {},
@@ -127,7 +126,7 @@ TEST_CASE("ipc pool: slices, strides and turned round views are attached by the 
             }
         }
     }
-    CHECK(p->session.collect(seconds{5}) == 0);
+    CHECK(p->session.collect(support::patience) == 0);
 }
 
 TEST_CASE("ipc pool: two allocations of a pool, and one of them twice, are what they are until the last is dropped") {
@@ -271,7 +270,7 @@ TEST_CASE("ipc pool: memory that its exporter drops early is kept for who has it
         auto const next = p->make({64}, {}, 50);  // not where the other one reads
         CHECK(numbers(other.tell(elements)) == counted(0, 64));
     }
-    CHECK(p->session.collect(seconds{5}) == 0);
+    CHECK(p->session.collect(support::patience) == 0);
     CHECK(alive.expired());
 }
 

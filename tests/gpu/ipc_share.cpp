@@ -22,7 +22,6 @@ using ferry::errc;
 using enum support::order_of_work;
 namespace cuda = ferry::cuda;
 namespace ipc = ferry::ipc;
-using std::chrono::seconds;
 
 }  // namespace
 
@@ -83,16 +82,14 @@ TEST_CASE(
     auto const described = text(shared);
     REQUIRE(other.attach(described).code == errc::ok);
     CHECK(shared.readers() == 1);
-    auto const begin = std::chrono::steady_clock::now();
-    shared.close();
+    shared.close();  // returns while the importer holds it
     shared = {};
-    CHECK(std::chrono::steady_clock::now() - begin < seconds{2});
     CHECK(late.attach(described).code == errc::exporter_gone);
     CHECK(session.counts().condemned == 1);
     CHECK(session.collect() == 1);
     CHECK(!alive.expired());
     CHECK(numbers(other.tell(elements)) == std::vector<int>{0, 1, 2, 3});  // reading drops it
-    CHECK(session.collect(seconds{2}) == 0);
+    CHECK(session.collect(support::patience) == 0);
     CHECK(alive.expired());
 }
 
@@ -114,7 +111,7 @@ TEST_CASE("ipc share: memory that was closed and dropped is freed when the work 
     CHECK_GATED(!alive.expired());
     CHECK_GATED(numbers(other.tell(is_gone)) == std::vector<int>{0});
     REQUIRE(other.tell(release).code == errc::ok);
-    CHECK(session.collect(seconds{5}) == 0);
+    CHECK(session.collect(support::patience) == 0);
     CHECK(alive.expired());
     auto const got = numbers(other.tell(finish));
     REQUIRE(got.size() == 65536);
@@ -162,7 +159,7 @@ TEST_CASE("ipc share: a killed importer keeps nothing") {
         CHECK(session.collect() == 1);
         other.kill();
     }
-    CHECK(session.collect(seconds{2}) == 0);
+    CHECK(session.collect(support::patience) == 0);
     CHECK(alive.expired());
 }
 
@@ -191,7 +188,7 @@ void send_frames(int frames, std::int32_t device) {
         if (i % 100 == 0) REQUIRE(other.tell(hold).code == errc::ok);  // its copy is late
         REQUIRE(other.tell(copy_later).code == errc::ok);
         REQUIRE(other.tell(drop).code == errc::ok);  // its copy may still run
-        REQUIRE(shared.wait_for_readers(seconds{5}, s.token()));
+        REQUIRE(shared.wait_for_readers(support::patience, s.token()));
         must(cudaMemsetAsync(a.memory.get(), 0xFE, length, s.get()));  // as early as allowed
         if (i % 100 == 0) REQUIRE(other.tell(release).code == errc::ok);
         auto const got = other.tell(finish).bytes;
@@ -202,7 +199,7 @@ void send_frames(int frames, std::int32_t device) {
     CHECK(wrong == 0);
     CHECK(other.tell(let_go).code == errc::ok);
     static_cast<void>(other.usage());  // which unmaps the rest
-    CHECK(session.collect(seconds{5}) == 0);
+    CHECK(session.collect(support::patience) == 0);
 }
 
 bool is_short() { return std::getenv("FERRY_SHORT") != nullptr; }
@@ -303,7 +300,7 @@ TEST_CASE("ipc share: two thousand rounds leave no event, mapping, file or memor
         REQUIRE(other.attach(text(shared)).code == errc::ok);
         REQUIRE(other.tell(copy_later).code == errc::ok);
         REQUIRE(other.tell(drop).code == errc::ok);
-        REQUIRE(shared.wait_for_readers(seconds{5}, s.token()));
+        REQUIRE(shared.wait_for_readers(support::patience, s.token()));
         s.finish();  // an event is lent again when it rests
     }
     auto const left = usage_here(), left_there = other.usage();
@@ -316,7 +313,7 @@ TEST_CASE("ipc share: two thousand rounds leave no event, mapping, file or memor
     CHECK(left_there.opened == left_there.closed);
     CHECK(left_there.opened - there.opened == rounds_at_all - warm);
     CHECK(left_there.events_opened - there.events_opened == rounds_at_all - warm);
-    CHECK(session.collect(seconds{5}) == 0);
+    CHECK(session.collect(support::patience) == 0);
     CHECK(session.counts().shares == 0);
     CHECK(back_end.export_memory({a.memory.get(), 4096, 0}, gpu, s.token()).description().ready.size() == 64);
 }

@@ -9,6 +9,7 @@
 
 #include <gpu/support/random_layout.hpp>
 #include <gpu/support/random_pieces.hpp>
+#include <support/patience.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -330,7 +331,7 @@ TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is q
         std::atomic<bool> open{false}, late{false};
     } g;
     auto const hold = [](void* p) {
-        auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+        auto const until = std::chrono::steady_clock::now() + support::patience;
         auto& held = *static_cast<gate*>(p);
         while (!held.open.load() && !held.late.load()) held.late = std::chrono::steady_clock::now() > until;
     };

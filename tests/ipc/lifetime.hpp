@@ -28,10 +28,12 @@ using ferry::ipc::event;
 using ferry::ipc::server;
 using ferry::ipc::server_options;
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 using support::process;
 using support::soon;
 using support::talk;
+
+/// A client that gives up on an exporter only when the test hangs. The default of two seconds may pass on a loaded machine.
+inline ferry::ipc::client_options const patient{.exporters = {}, .timeout = support::patience};
 
 inline std::vector<std::byte> const some{std::byte{1}, std::byte{2}};
 
@@ -95,23 +97,22 @@ struct a_running_server {
     }
 };
 
-/// Serves until it is so, or for too long.
+/// Serves until it is so; ends the program when it hangs.
 template <class F>
 [[nodiscard]] bool serve_until(server& s, F is_so) {
-    auto const until = steady_clock::now() + support::patience;
-    while (!is_so()) {
-        if (steady_clock::now() > until) return false;
-        s.poll(milliseconds{10});
-    }
+    support::until("what a server waits for", [&] { return is_so() || (s.poll(milliseconds{10}), is_so()); });
     return true;
 }
 /// Serves until something of this kind was told.
 [[nodiscard]] inline bool serve_until_told(server& s, event::what kind, std::uint64_t buffer = 1) {
-    for (auto const until = steady_clock::now() + support::patience; steady_clock::now() < until;)
-        for (auto const& e : s.poll(milliseconds{10}))
-            if (e.kind == kind && e.buffer == buffer) return true;
-    return false;
+    support::until("an event of a server", [&] {
+        bool is_told = false;
+        for (auto const& e : s.poll(milliseconds{10})) is_told |= e.kind == kind && e.buffer == buffer;
+        return is_told;
+    });
+    return true;
 }
+
 /// What a call throws, for the other process, where no check counts.
 template <class F>
 [[nodiscard]] errc code_of(F f) {

@@ -1,6 +1,8 @@
 // Another process for a test: forked, talked to through a socket pair, ended with the test at the latest.
 #pragma once
 
+#include <support/patience.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -17,8 +19,6 @@
 #include <utility>
 
 namespace support {
-
-inline constexpr std::chrono::seconds patience{60};  // for what takes milliseconds: loaded machines and sanitizers
 
 /// The other process's end of the talk: a byte each way is a step reached, or leave to go on.
 class talk {
@@ -90,19 +90,14 @@ class process {
     bool waited_ = false;
 };
 
-/// Asks until it is so, or for too long, and often: a machine that stood still has given nobody time.
+/// Asks until it is so, or a test hangs, which says so.
 template <class F>
 [[nodiscard]] bool soon(F is_so) {
-    auto const until = std::chrono::steady_clock::now() + patience;
-    constexpr int often = 2000;
-    for (int asked = 0; !is_so(); ++asked) {
-        if (asked > often && std::chrono::steady_clock::now() > until) return false;
-        std::this_thread::sleep_for(std::chrono::milliseconds{1});
-    }
+    until("a condition of support::soon", is_so);
     return true;
 }
 
-/// Entries of a folder of /proc/self: `fd`, `task`, `map_files`.
+/// Entries of a folder of /proc/self: `fd`.
 [[nodiscard]] inline int count_of(char const* what) {
     int n = 0;
     auto* const folder = ::opendir((std::string{"/proc/self/"} + what).c_str());

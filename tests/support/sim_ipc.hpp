@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/ipc/handles.hpp>
+#include <support/patience.hpp>
 #include <support/sim_space.hpp>
 
 #include <fcntl.h>
@@ -90,11 +91,7 @@ class sim_event {
     }
     static void wait(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
         auto const until = [e, turn = e->state_->recorded.load()] {
-            auto const end = std::chrono::steady_clock::now() + std::chrono::seconds{20};
-            while (e->state_->done < turn) {
-                if (std::chrono::steady_clock::now() > end) std::abort();
-                std::this_thread::sleep_for(std::chrono::microseconds{50});
-            }
+            support::until("another process's event", [&] { return e->state_->done >= turn; });
         };
         if (on.names_stream()) sim.queue(on, until);
         else until();

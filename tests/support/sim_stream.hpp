@@ -3,6 +3,8 @@
 
 #include <ferry/base/stream_token.hpp>
 
+#include <support/patience.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -49,7 +51,7 @@ class sim_gate {
     }
     void pass() const {
         std::unique_lock lock{state_->mutex};
-        if (!state_->opened.wait_for(lock, std::chrono::seconds{20}, [this] { return state_->is_open; })) std::abort();
+        if (!state_->opened.wait_for(lock, patience, [this] { return state_->is_open; })) give_up("a closed gate");
     }
     [[nodiscard]] bool is_open() const {
         std::lock_guard const lock{state_->mutex};

@@ -3,6 +3,7 @@
 
 #include <support/fails.hpp>
 #include <support/ipc.hpp>
+#include <support/patience.hpp>
 #include <support/sim_space.hpp>
 #include <support/skip.hpp>
 
@@ -291,10 +292,8 @@ TEST_CASE("garbage in the control page neither hangs nor leads anywhere") {
         }
         static_cast<void>(s.readers());
         static_cast<void>(control.is_mapped());
-        auto const begin = std::chrono::steady_clock::now();
         static_cast<void>(s.wait_for_readers(std::chrono::milliseconds{2}));
-        s.close();
-        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{2});
+        s.close();  // both return, whatever the page says
         CHECK(values(kept) == std::vector<float>{0, 1, 2});
     }
 }
@@ -448,7 +447,7 @@ TEST_CASE("an exporter that writes again waits for its readers") {
         std::this_thread::sleep_for(std::chrono::milliseconds{20});
         a = {};
     }};
-    CHECK(s.wait_for_readers(std::chrono::seconds{10}));
+    CHECK(s.wait_for_readers(support::patience));
     reader.join();
 }
 

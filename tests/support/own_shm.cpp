@@ -1,0 +1,44 @@
+// Gives the test program a /dev/shm of its own before anything else runs: tests sweep what dead processes have left there, and count
+// segments, while other programs do the same. The processes that a test starts share it.
+#include <support/own_shm.hpp>
+
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace {
+
+constexpr char const* own_name = "ferry-tests";
+
+/// Whether a test with a /dev/shm of its own has started this program.
+bool is_inherited() {
+    std::ifstream mounts{"/proc/self/mounts"};
+    for (std::string line; std::getline(mounts, line);)
+        if (line.starts_with(std::string{own_name} + " /dev/shm ")) return true;
+    return false;
+}
+
+/// Without namespaces, programs take turns: the last process of this one to end releases the lock.
+void take_turns() {
+    char const* const why = std::strerror(errno);
+    auto const* const temporary = std::getenv("TMPDIR");
+    auto const path = std::string{temporary != nullptr ? temporary : "/tmp"} + "/ferry-tests-" + std::to_string(::getuid()) + ".lock";
+    std::error_code ignored;
+    for (auto const& entry : std::filesystem::directory_iterator{"/proc/self/fd", ignored})
+        if (std::filesystem::read_symlink(entry.path(), ignored) == path) return;  // of the test that started this program
+    std::fprintf(stderr, "no /dev/shm of its own (%s): this program waits for its turn at %s\n", why, path.c_str());
+    int const fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || ::flock(fd, LOCK_EX) != 0) std::perror(path.c_str());
+}
+
+[[maybe_unused]] bool const is_ready = [] {
+    if (!is_inherited() && !support::mount_own_shm(own_name, "mode=1777")) take_turns();
+    return true;
+}();
+
+}  // namespace

@@ -1,0 +1,35 @@
+// A /dev/shm of its own: for each test program that links own_shm.cpp, and for tests that need a small one.
+#pragma once
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace support {
+
+/// Makes a mount namespace: root may, others in a user namespace, where the system allows it and this user stays the same. Before
+/// the process has threads.
+[[nodiscard]] inline bool enter_mount_namespace() {
+    if (::unshare(CLONE_NEWNS) == 0) return true;
+    auto const same = [](auto id) { return std::to_string(id) + ' ' + std::to_string(id) + " 1"; };
+    auto const uids = same(::geteuid()), gids = same(::getegid());
+    auto const write = [](char const* file, std::string const& text) {
+        int const fd = ::open(file, O_WRONLY | O_CLOEXEC);
+        bool const is_written = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+        if (fd >= 0) ::close(fd);
+        return is_written;
+    };
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write("/proc/self/uid_map", uids) &&
+           write("/proc/self/setgroups", "deny") && write("/proc/self/gid_map", gids);
+}
+
+/// Mounts an empty /dev/shm for this process and those that it starts, for good. `name` is what /proc/self/mounts shows.
+[[nodiscard]] inline bool mount_own_shm(char const* name, char const* options) {
+    return enter_mount_namespace() && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount(name, "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
+}
+
+}  // namespace support
