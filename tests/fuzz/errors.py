@@ -1,16 +1,17 @@
 """Whether a target's seeds come to the codes that errors.toml says.
 
     errors.py TARGET LOG            LOG: what the target wrote with FERRY_FUZZ_ERRORS set
-    errors.py TARGET --add BINARY FOLDER    copies the smallest input of FOLDER that comes to each code which no seed reaches
+    errors.py TARGET --add BINARY FOLDER    adds to the seeds the smallest input of FOLDER that comes to each code which no seed reaches
 """
 
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
+
+import seeds
 
 HERE = pathlib.Path(__file__).parent
 INCLUDE = HERE.parent.parent / "include/ferry"
@@ -50,13 +51,14 @@ def replay(binary, *inputs):
 
 
 def add(target, binary, folder):
-    seeds = HERE / "corpus" / target
-    have = replay(binary, seeds)
+    seeds.unpack(HERE.parents[1] / "build/fuzz/seeds", target)
+    have, new = replay(binary, HERE.parents[1] / "build/fuzz/seeds" / target), seeds.read(target)
     for path in sorted(pathlib.Path(folder).iterdir(), key=lambda p: p.stat().st_size):
         for code in sorted(replay(binary, path) - have):
-            shutil.copy(path, seeds / f"error_{code}")
+            new[f"error_{code}"] = path.read_bytes()
             have.add(code)
             print(f"{target}: {code}: {path.stat().st_size} bytes")
+    seeds.write(target, new)
 
 
 if __name__ == "__main__":
