@@ -1,5 +1,5 @@
 // Every wait of the copier, of its lanes and of batches, shown by a gate: each has a mutant
-// (tests/mutants/cuda_*.toml).
+// (tests/mutants/cuda.toml).
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>

@@ -1,5 +1,5 @@
 // Memory that comes and goes in the order of streams, and results that are waited for: each wait has a mutant
-// (tests/mutants/cuda_*.toml). Memory that is free too early shows when others get it while its stream is closed.
+// (tests/mutants/cuda.toml). Memory that is free too early shows when others get it while its stream is closed.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pending.hpp>
 #include <ferry/cuda/pool.hpp>

@@ -1,29 +1,37 @@
 """Builds a test against a mutated header, and fails if the test still passes.
 
-usage: run.py MUTANT.toml --work FOLDER (--apply | [--without] --compiler COMPILER @FLAGS)
-       run.py --gpu [MUTANT.toml...] --work FOLDER [--seconds N] --compiler g++ FLAG...
-       run.py --gpu --apply [MUTANT.toml...] --work FOLDER
-       run.py --fake [MUTANT.toml...] --work FOLDER --compiler COMPILER FLAG...
+usage: run.py NAME --work FOLDER (--apply | [--without] --compiler COMPILER @FLAGS)
+       run.py --list | --check | --select REVISION [--most N]
+       run.py --gpu [NAME...] --work FOLDER [--seconds N] --compiler g++ FLAG...
+       run.py --gpu --apply [NAME...] --work FOLDER
+       run.py --fake [NAME...] --work FOLDER --compiler COMPILER FLAG...
+
+Mutants are tables of the *.toml beside this file, one file a folder of include/ferry. `// mutant: NAME` marks the line that one
+changes: the line that the comment ends, or the next one where it stands alone. A mutant's keys:
+  what     what it removes
+  why      what goes wrong for a user when this is gone
+  test     the sources below tests/ of which a test must fail (a list); linked with tests/support/*.cpp
+  swap     pairs of texts: the first, which is found once in the marked line, becomes the second
+  with     what the marked line becomes; without `swap` and `with` it goes
+  lines    how many lines are marked, from that one on (1)
+  gpu      true: only a real device shows it
+  gpus     how many devices its test needs (with gpu)
+  seconds  after which its test hangs for sure (with gpu)
+  toolkit  true: needs the headers and libraries of the CUDA toolkit, and no device
+
 Exits with 1 when the mutant survives, with 2 when it shows nothing: it does not apply or build, or its program ends without
 running its tests. --without leaves the headers as they are, and the test must pass: else all its mutants would seem killed.
---apply only writes FOLDER/include, of every mutant in its turn. --gpu takes the mutants that need a CUDA device, on a machine
-that has one: all of them unless some are named; builds with the compiler, its flags and nvcc (from PATH or CUDA_HOME), on
-all cores, what a mutant touches. What has not run after N seconds counts as a failure. --fake runs those of them that a fake of
-CUDA's runtime can show, in some minutes, without a device. A mutant's keys:
-  name     what it removes
-  header   where, below include/ (ferry/…)
-  find     text, found once, however it is broken into lines
-  replace  what takes its place
-  test     the sources below tests/ of which a test must fail (a list); linked with tests/support/*.cpp
-  why      what goes wrong for a user when this line is gone
-  gpu      true: only a real device shows it (optional)
-  gpus     how many devices its test needs (optional, with gpu)
-  seconds  after which its test hangs for sure (optional, with gpu)
-  toolkit  true: needs the headers and libraries of the CUDA toolkit, and no device (optional)
+--apply only writes FOLDER/include. --list prints `NAME toolkit|- TEST...` for each that needs no device. --check: each mutant has
+its one marker, and each marker its mutant. --select prints the names of those without a device whose header, or one of whose
+tests, differs from a revision of git: at most N (40, about two minutes on two cores), spread evenly over their sorted names.
+--gpu takes the mutants that need a CUDA device, on a machine that has one: all of them unless some are named; builds with the
+compiler, its flags and nvcc (from PATH or CUDA_HOME), on all cores, what a mutant touches. What has not run after N seconds
+counts as a failure. --fake runs those of them that a fake of CUDA's runtime can show, in some minutes, without a device.
 """
 
 import argparse
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
@@ -35,6 +43,7 @@ import tomllib
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 INCLUDE = TESTS.parent / "include"
+MARKER = re.compile(r"[ \t]*// mutant: ([a-z0-9_]+(?:, [a-z0-9_]+)*)$")
 RUN_SECONDS = 60
 AT_ONCE = 6  # tests that share a device: each holds its streams closed for a while, and does little
 SKIPPED = 77
@@ -47,18 +56,88 @@ def shows_nothing(why):
     sys.exit(2)
 
 
-def apply(mutant, work):
+def read_all():
+    found = {}
+    for path in sorted(TESTS.glob("mutants/*.toml")):
+        for name, mutant in tomllib.loads(path.read_text(encoding="utf-8")).items():
+            missing = {"what", "why", "test"} - mutant.keys()
+            if missing or name in found:
+                sys.exit(f"{path.name}: {name}: " + (f"no {', '.join(sorted(missing))}" if missing else "there is one already"))
+            found[name] = mutant
+    return found
+
+
+def unmarked(text):
+    """The lines of a header without markers, and the numbers of those that are marked, by name."""
+    lines, marks = [], []
+    for line in text.split("\n"):
+        if marker := MARKER.search(line):
+            marks += [(name, len(lines)) for name in marker[1].split(", ")]
+            line = line[: marker.start()]
+            if not line:
+                continue
+        lines.append(line)
+    return lines, marks
+
+
+@functools.cache
+def places():
+    """Where the markers are: (header, line) by name."""
+    found = {}
+    for path in sorted(INCLUDE.rglob("*.*p*")) + sorted(INCLUDE.rglob("*.cuh")):
+        for name, line in unmarked(path.read_text(encoding="utf-8"))[1]:
+            found.setdefault(name, []).append((path.relative_to(INCLUDE), line))
+    return found
+
+
+def mutate(name, mutant):
+    """The header that a mutant changes, below include/, and its text then."""
+    at = places().get(name, [])
+    if len(at) != 1:
+        shows_nothing(f"{name}: marked {len(at)} times, not once: `// mutant: {name}` belongs to the line that it changes")
+    header, first = at[0]
+    lines, _ = unmarked((INCLUDE / header).read_text(encoding="utf-8"))
+    last = first + mutant.get("lines", 1)
+    changed = mutant.get("with", "\n".join(lines[first:last]) if "swap" in mutant else "")
+    for old, new in mutant.get("swap", []):
+        found = [m.span() for m in re.finditer(r"\s*".join(map(re.escape, re.sub(r"\s+", "", old))), changed)]
+        if len(found) != 1:
+            shows_nothing(f"{name} no longer applies: its line holds {old!r} {len(found)} times, not once")
+        changed = changed[: found[0][0]] + new + changed[found[0][1] :]
+    return header, "\n".join([*lines[:first], changed, *lines[last:]])
+
+
+def apply(name, mutant, work):
     target = work / "include"
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(INCLUDE, target)
-    header = target / mutant["header"]
-    text = header.read_text(encoding="utf-8")
-    found = [m.span() for m in re.finditer(r"\s*".join(map(re.escape, re.sub(r"\s+", "", mutant["find"]))), text)]
-    if len(found) != 1:
-        shows_nothing(f"no longer applies: {mutant['header']} holds the text to replace {len(found)} times, not once")
-    begin, end = found[0]
-    header.write_text(text[:begin] + mutant["replace"] + text[end:], encoding="utf-8")
+    header, text = mutate(name, mutant)
+    (target / header).write_text(text, encoding="utf-8")
     return target
+
+
+def check_markers(every):
+    for name, mutant in every.items():
+        mutate(name, mutant)
+    if strange := places().keys() - every.keys():
+        shows_nothing(f"marked in a header, and in no file of mutants: {', '.join(sorted(strange))}")
+    print(f"{len(every)} mutants")
+
+
+def select(every, revision, most):
+    """Those that a change since `revision` touches: by a line that the change has of their header, or by their tests."""
+    done = subprocess.run(["git", "diff", "--name-only", revision, "--"], cwd=TESTS, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        shows_nothing(done.stderr)
+    changed = set(done.stdout.split())
+    touched = [
+        name for name, mutant in sorted(every.items())
+        if not mutant.get("gpu") and changed & {f"include/{mutate(name, mutant)[0]}", *(f"tests/{source}" for source in mutant["test"])}
+    ]  # fmt: skip
+    some = touched if len(touched) <= most else [touched[i * len(touched) // most] for i in range(most)]
+    if len(some) < len(touched):
+        print(f"{len(touched)} mutants are touched, of which {len(some)} run", file=sys.stderr)
+    print(*some, sep="\n")
 
 
 def build(mutant, work, include, compiler):
@@ -149,8 +228,10 @@ def run_test(program, seconds, fake):
 
 
 def mutants_for_gpu(named, fake=False):
-    every = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in named or sorted(TESTS.glob("mutants/*.toml"))}
-    return {name: mutant for name, mutant in every.items() if mutant.get("gpu") and not (fake and NOT_ON_FAKE.intersection(mutant["test"]))}
+    return {
+        name: mutant for name, mutant in read_all().items()
+        if mutant.get("gpu") and (not named or name in named) and not (fake and NOT_ON_FAKE.intersection(mutant["test"]))
+    }  # fmt: skip
 
 
 def run_on_gpu(named, work, compiler, seconds, fake):
@@ -169,7 +250,7 @@ def run_on_gpu(named, work, compiler, seconds, fake):
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         plain = [pool.submit(compile_all, [name], work / "none", INCLUDE) for name in (*common, *sources)]
-        built = {name: pool.submit(compile_all, mutant["test"], work / name, apply(mutant, work / name)) for name, mutant in every.items()}
+        built = {name: pool.submit(compile_all, mutant["test"], work / name, apply(name, mutant, work / name)) for name, mutant in every.items()}
         shared = {name: job.result()[0] for name, job in zip(common, plain)}
         untouched = [job.result()[0] for job in plain[len(common) :]]
         programs = {
@@ -194,7 +275,7 @@ def run_on_gpu(named, work, compiler, seconds, fake):
         status, why, *_ = run_test(programs[name], min(left, mutant.get("seconds", RUN_SECONDS)), fake)
         if status is None and left < mutant.get("seconds", RUN_SECONDS):
             return "NOT RUN", ["no time was left"]
-        return ("SURVIVED", [f"{mutant['name']}: {mutant['why']}"]) if status == 0 else ("killed", why)
+        return ("SURVIVED", [f"{mutant['what']}: {mutant['why']}"]) if status == 0 else ("killed", why)
 
     counts = dict.fromkeys(("killed", "SURVIVED", "NOT RUN", "skipped"), 0)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if fake else AT_ONCE) as pool:
@@ -208,37 +289,52 @@ def run_on_gpu(named, work, compiler, seconds, fake):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("mutant", type=pathlib.Path, nargs="*")
+    parser.add_argument("mutant", nargs="*")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--select", metavar="REVISION")
+    parser.add_argument("--most", type=int, default=40)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--fake", action="store_true")
-    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path)
     parser.add_argument("--apply", action="store_true")
     parser.add_argument("--without", action="store_true")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--compiler", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
 
+    every = read_all()
+    if unknown := set(arguments.mutant) - every.keys():
+        sys.exit(f"no mutant {', '.join(sorted(unknown))}")
+    if arguments.check:
+        return check_markers(every)
+    if arguments.select:
+        return select(every, arguments.select, arguments.most)
+    if arguments.list:
+        for name, mutant in every.items():
+            if not mutant.get("gpu"):
+                print(name, "toolkit" if mutant.get("toolkit") else "-", *mutant["test"])
+        return
+    if arguments.work is None:
+        parser.error("--work is missing")
     if arguments.gpu and arguments.apply:
-        for mutant in mutants_for_gpu(arguments.mutant).values():
-            apply(mutant, arguments.work)
+        for name, mutant in mutants_for_gpu(arguments.mutant).items():
+            apply(name, mutant, arguments.work)
         return
     if arguments.gpu or arguments.fake:
         run_on_gpu(arguments.mutant, arguments.work, arguments.compiler, arguments.seconds, arguments.fake)
-    [path] = arguments.mutant
-    mutant = tomllib.loads(path.read_text(encoding="utf-8"))
-    missing = {"name", "header", "find", "replace", "test", "why"} - mutant.keys()
-    if missing:
-        sys.exit(f"{path}: no {', '.join(sorted(missing))}")
+    [name] = arguments.mutant
+    mutant = every[name]
     arguments.work.mkdir(parents=True, exist_ok=True)
     if arguments.without:
         if not survives(build(mutant, arguments.work, INCLUDE, arguments.compiler), 3 * RUN_SECONDS):
             sys.exit("the test fails without a mutant, and nothing is shown")
         return
-    include = apply(mutant, arguments.work)
+    include = apply(name, mutant, arguments.work)
     if arguments.apply:
         return
     if survives(build(mutant, arguments.work, include, arguments.compiler)):
-        sys.exit(f"survived: {mutant['name']}: {mutant['why']}")
+        sys.exit(f"survived: {mutant['what']}: {mutant['why']}")
 
 
 if __name__ == "__main__":

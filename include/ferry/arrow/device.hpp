@@ -89,7 +89,7 @@ template <arrow_event_back_end BackEnd>
     detail::require_stream_of(on, place, api, where);
     auto tree = detail::read_arrow(&array->array, schema, place, api, where);
     if (array->sync_event != nullptr && place.type != device_type::cpu && !on.is_no_sync())
-        b.wait_for_event(array->sync_event, place, on.on_device(place));
+        b.wait_for_event(array->sync_event, place, on.on_device(place));  // mutant: arrow_import_wait
     auto made = detail::take_arrow(std::move(tree), &array->array);
     detail::release_schema(schema);
     return made;
@@ -123,9 +123,10 @@ void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token r
         std::shared_ptr<void const> owner;
         event ready;
     };
+    // mutant: arrow_export_event
     auto both = std::make_shared<kept>(kept{c.owner(), b.record_event(place, ready_on.on_device(place))});
     auto* const ready = static_cast<void*>(both->ready.get());
-    *out = detail::make_device_array(c.view(), std::move(both), ready);
+    *out = detail::make_device_array(c.view(), std::move(both), ready);  // mutant: arrow_event_owner
 }
 template <back_end BackEnd>
     requires(!arrow_event_back_end<BackEnd>)

@@ -142,7 +142,7 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
                                                 std::int64_t* out) noexcept {
     if (item_bytes <= 0) return bytes.rank() == 0;
     for (int i = 0; i < bytes.rank(); ++i) {
-        if (bytes[i] % item_bytes != 0) return false;
+        if (bytes[i] % item_bytes != 0) return false;  // mutant: r30_multiple
         out[i] = bytes[i] / item_bytes;
     }
     return true;

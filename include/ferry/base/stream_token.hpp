@@ -118,7 +118,7 @@ class stream_token {
     /// another one.
     [[nodiscard]] constexpr stream_token bound_to(device where) const noexcept {
         auto copy = *this;
-        if (!names_stream() || says_device_ || ignores_id(where.type)) return copy;
+        if (!names_stream() || says_device_ || ignores_id(where.type)) return copy;  // mutant: r44_said_device
         copy.device_id_ = where.id;
         copy.says_device_ = true;
         return copy;

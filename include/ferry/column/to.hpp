@@ -78,8 +78,8 @@ class column_mover {
     /// One copy, whatever is in it.
     [[nodiscard]] column move_arena(column const& c, arena_part const& part) {
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
-        auto const owner = make_owner(part.bytes, reads_later ? c : column{});
-        taken_on behind{b_, on_, to_};
+        auto const owner = make_owner(part.bytes, reads_later ? c : column{});  // mutant: column_source_kept
+        taken_on behind{b_, on_, to_};                                          // mutant: column_failed_move
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = std::make_shared<column_tree>();
         tree->owner = owner;
@@ -93,7 +93,9 @@ class column_mover {
             std::memcpy(begin, part.begin, static_cast<std::size_t>(part.bytes));
         } else {
             auto const plan = plan_bytes(part.bytes);
+            // mutant: column_to_host_wait
             if (is_host_accessible(to_)) copy_and_wait(b_, plan, begin, to_, part.begin, from_, on_);
+            // mutant: column_queued_mark
             else if (!queue_copy(b_, plan, begin, to_, part.begin, from_, on_)) owner->queued = mark_queued(b_, on_);
         }
         behind.done();
@@ -112,10 +114,11 @@ class column_mover {
         buffer<host_space> const staging{static_cast<std::size_t>(plan.arena)};
         arena_filler{plan, static_cast<std::byte*>(staging.data()), api, where_}.run();
         auto const owner = make_owner(plan.arena);
-        taken_on behind{b_, on_, to_};
+        taken_on behind{b_, on_, to_};  // mutant: column_failed_write
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = make_tree(plan, begin, owner, to_, api, where_);
         // Has read the staging memory when it returns.
+        // mutant: column_written_mark
         if (!queue_copy(b_, plan_bytes(plan.arena), begin, to_, staging.data(), cpu, on_))
             owner->queued = mark_queued(b_, on_);
         behind.done();
@@ -123,7 +126,7 @@ class column_mover {
     }
     /// A stream may still write pinned and managed memory.
     void settle_before_reading() {
-        if (from_.type != device_type::cpu && on_.names_stream()) b_.wait(on_);
+        if (from_.type != device_type::cpu && on_.names_stream()) b_.wait(on_);  // mutant: column_host_source_wait
     }
     /// Pinned and managed memory is given out for work on the stream, and may still be in use by what is queued there.
     void settle_before_writing() {

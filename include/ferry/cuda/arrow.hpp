@@ -44,12 +44,12 @@ struct arrow_back_end : system_back_end {
                                 message{"sync_event points to a null cudaEvent_t"});
         if (!on.names_stream()) {
             detail::beside_captures const quietly;
-            return check(cudaEventSynchronize(handle), "cudaEventSynchronize");
+            return check(cudaEventSynchronize(handle), "cudaEventSynchronize");  // mutant: cuda_arrow_host_wait
         }
         detail::require_stream(on, "ferry::from_arrow");
         detail::on_device_of(on, [&](cudaStream_t s) {
             detail::require_no_capture(s, "ferry::from_arrow");
-            check(cudaStreamWaitEvent(s, handle, 0), "cudaStreamWaitEvent");
+            check(cudaStreamWaitEvent(s, handle, 0), "cudaStreamWaitEvent");  // mutant: cuda_arrow_wait
         });
     }
     /// A new event on the stream's device, after all that is queued on the stream now.
@@ -59,7 +59,7 @@ struct arrow_back_end : system_back_end {
         device_guard const current{detail::device_of(on, "ferry::to_arrow")};
         detail::require_free_default(on, "ferry::to_arrow");
         event made;
-        made.record(detail::handle_of(on));
+        made.record(detail::handle_of(on));  // mutant: cuda_arrow_record
         return arrow_event{std::move(made)};
     }
 };

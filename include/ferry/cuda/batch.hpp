@@ -53,13 +53,13 @@ template <class Beside>
 void queue_on(batch& b, stream_token on, Beside beside) {
     if (on.which() != stream_token::kind::legacy_default) return queue(b, handle_of(on));
     stream_token const other = beside();
-    cuda::order(on, other);
+    cuda::order(on, other);  // mutant: cuda_batch_before
     queue(b, handle_of(other));
     try {
-        cuda::order(other, on);
-    } catch (...) {  // nothing may be queued when a copy throws
+        cuda::order(other, on);  // mutant: cuda_batch_after
+    } catch (...) {              // nothing may be queued when a copy throws
         beside_captures const quietly;
-        ignore(cudaStreamSynchronize(handle_of(other)));
+        ignore(cudaStreamSynchronize(handle_of(other)));  // mutant: cuda_batch_failed
         throw;
     }
 }

@@ -105,8 +105,8 @@ class copier {
         if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
-        detail::require_side(t.device_id, to, from, "ferry::cuda::copier");
-        detail::beside_captures const quietly{detail::driver()};  // before a stream is made
+        detail::require_side(t.device_id, to, from, "ferry::cuda::copier");  // mutant: cuda_copier_side
+        detail::beside_captures const quietly{detail::driver()};             // before a stream is made
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_free_default(on, "ferry::cuda::copier");
         detail::require_place(dst, to, "ferry::cuda::copier");
@@ -122,10 +122,11 @@ class copier {
             carry_out(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
             // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
             // pinned.
+            // mutant: cuda_copier_host_source, cuda_copier_own_stream
             if (t.is_dirty && (!t.is_queued || from.type == device_type::cpu)) finish(t);
-            return !t.is_dirty;
+            return !t.is_dirty;  // mutant: cuda_copier_says
         } catch (...) {
-            if (t.is_dirty) detail::ignore(cudaStreamSynchronize(t.stream));
+            if (t.is_dirty) detail::ignore(cudaStreamSynchronize(t.stream));  // mutant: cuda_copier_failed
             throw;
         }
     }
@@ -214,7 +215,7 @@ class copier {
         auto const how = choose_bytes(n, facts);
         if (how == means::bounced && bounce(dst, src, n, t)) return;
         if (how == means::staged) {
-            if (t.is_queued || t.is_dirty) finish(t);
+            if (t.is_queued || t.is_dirty) finish(t);  // mutant: cuda_copier_lanes_packed, cuda_copier_lanes_stream
             bool const down = to.type == device_type::cpu;
             device const far = down ? from : to;
             detail::staged_job job{};
@@ -249,10 +250,11 @@ class copier {
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
         auto const buffer = small_.try_take(n);
         if (buffer.data() == nullptr) return false;
+        // mutant: cuda_bounce_failed
         detail::drain arrival{t.stream};  // before another copy gets the buffer
         check(cudaMemcpyAsync(buffer.data(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
         t.is_dirty = true;
-        finish(t);
+        finish(t);  // mutant: cuda_copier_bounce
         arrival.done();
         std::memcpy(dst, buffer.data(), n);
         return true;
@@ -311,6 +313,7 @@ class copier {
         auto const unpack = [&](std::int64_t i, std::byte* from) {
             rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
         };
+        // mutant: cuda_copier_unpacked_stream
         t.is_dirty = true;  // the memory is there for work on the stream only
         if (cut.count() == 1) {
             detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
@@ -346,10 +349,12 @@ class copier {
                                : detail::reach(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         auto const bytes = static_cast<std::size_t>(part.size);
         buffer<fresh_host_space> const near{bytes};
+        // mutant: cuda_copier_by_host_failed
         detail::drain travel{t.stream};  // before it goes
         auto* const origin = static_cast<std::byte*>(near.data()) - part.begin;
         t.facts.is_fresh = true;
         if (down) carry(near.data(), cpu, src + part.begin, t.from, bytes, t);
+        // mutant: cuda_copier_by_host_before
         if (t.is_queued || t.is_dirty) finish(t);  // also what the stream still does with the near side
         if (down) {
             travel.done();
@@ -357,6 +362,7 @@ class copier {
         }
         copy_on_host(plan, origin, src);
         carry(dst + part.begin, t.to, near.data(), cpu, bytes, t);
+        // mutant: cuda_copier_by_host_after
         if (t.is_dirty) finish(t);  // the memory dies here
         travel.done();
     }

@@ -43,7 +43,7 @@ class done_mark {
         try {
             if (joined_) {
                 beside_captures const quietly;
-                joined_->wait();
+                joined_->wait();  // mutant: cuda_done_wait
             }
             events_->of(event_.device_id()).put(std::move(event_));
         } catch (...) {  // nobody uses the event again: it may not rest
@@ -53,9 +53,9 @@ class done_mark {
     /// All that is queued on `on` now; its device may be another one. Does not block.
     /// \throws error  errc::capturing, stream; what the driver reports
     void add(stream_token on) {
-        cuda::order(on, *joined_);
+        cuda::order(on, *joined_);  // mutant: cuda_done_order
         device_guard const current{event_.device_id()};
-        event_.record(joined_->get());
+        event_.record(joined_->get());  // mutant: cuda_done_all
     }
     [[nodiscard]] ipc_handle handle() const { return event_.handle(); }
 

@@ -16,7 +16,7 @@ class drain {
     ~drain() {
         if (is_done_) return;
         beside_captures const quietly;
-        ignore(cudaStreamSynchronize(stream_));
+        ignore(cudaStreamSynchronize(stream_));  // mutant: cuda_drain
     }
     /// Nothing that uses the memory is under way any more.
     void done() noexcept { is_done_ = true; }

@@ -80,7 +80,7 @@ template <class Ask>
 /// The description is another process's word, and `mapped` the bytes that are there.
 /// \throws error  errc::out_of_range
 inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
-    if (m.offset > mapped || m.length > mapped - m.offset)
+    if (m.offset > mapped || m.length > mapped - m.offset)  // mutant: cuda_ipc_bound
         ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
                             message{"the descriptor speaks of "} << m.length << " bytes behind " << m.offset
                                                                  << " others, of an allocation of " << mapped);
@@ -362,7 +362,7 @@ class shareable {
                 ready->record(detail::handle_of(on));
             } else {  // an event is recorded on its own device alone
                 auto const between = detail::make_quiet_stream(device_id);
-                cuda::order(on, between);
+                cuda::order(on, between);  // mutant: ipc_ready_other_device
                 ready->record(between.get());
             }
         } catch (...) {

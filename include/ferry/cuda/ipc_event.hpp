@@ -124,6 +124,7 @@ class ipc_event_pool {
     /// The one that was given back first, mostly. All are asked only when no new one may be made. Under the lock.
     [[nodiscard]] std::optional<ipc_event> take_rested() {
         auto const last = made_ < most_ && !free_.empty() ? free_.begin() + 1 : free_.end();
+        // mutant: cuda_event_rests
         auto const found = std::find_if(free_.begin(), last, [](ipc_event const& e) { return e.is_done(); });
         if (found == last) return std::nullopt;
         std::optional<ipc_event> e{std::move(*found)};

@@ -57,10 +57,10 @@ class lane_link {
     [[nodiscard]] std::byte* slot(int i) const noexcept { return slots_[i]; }
     void start(int i, void* to, void const* from, std::size_t n) {
         check(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, gear_.own.get()), "cudaMemcpyAsync");
-        gear_.mark(i).record(gear_.own.get());
+        gear_.mark(i).record(gear_.own.get());  // mutant: cuda_lane_mark
     }
-    void wait(int i) { gear_.mark(i).wait(); }
-    void drain() noexcept { ignore(cudaStreamSynchronize(gear_.own.get())); }
+    void wait(int i) { gear_.mark(i).wait(); }                                 // mutant: cuda_lane_wait
+    void drain() noexcept { ignore(cudaStreamSynchronize(gear_.own.get())); }  // mutant: cuda_lane_drain
 
    private:
     gear& gear_;
@@ -84,7 +84,7 @@ class lane_team {
             stopping_ = true;
             work_.notify_all();
         }
-        for (auto& t : threads_) t.join();
+        for (auto& t : threads_) t.join();  // mutant: cuda_lane_join
     }
 
     /// Carries out a job; returns when it is done, or throws its first failure when no lane works on it any more.
@@ -105,7 +105,7 @@ class lane_team {
     [[nodiscard]] std::exception_ptr await(staged_job& job) {
         if (job.cut.pages_ahead) make_pages_ahead(job, huge_page, make_pages);
         std::unique_lock lock{mutex_};
-        done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });
+        done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });  // mutant: cuda_lane_team
         std::erase(jobs_, &job);
         return std::exchange(job.failure, nullptr);
     }

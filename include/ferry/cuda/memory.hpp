@@ -67,10 +67,10 @@ class memory {
         device_guard const current{stream_device};
         if (!on.names_stream() || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::memory");
         detail::beside_captures const quietly{detail::driver()};
-        check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");
+        check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");  // mutant: cuda_memory_take
         if (on.names_stream()) return;
         // Without a stream to order on, whoever uses the memory could come too early.
-        if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {
+        if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {  // mutant: cuda_memory_any
             detail::release_on_legacy(std::exchange(data_, nullptr), where_.id);
             check(e, "cudaStreamSynchronize");
         }

@@ -30,6 +30,7 @@ inline void order_in_graph(stream_token from, stream_token to) {
     });
     if (nodes.empty()) return;
     on_device_of(to, [&](cudaStream_t s) {
+        // mutant: cuda_order_in_graph
         check(cudaStreamUpdateCaptureDependencies(s, nodes.data(), edges.data(), nodes.size(),
                                                   cudaStreamAddCaptureDependencies),
               "cudaStreamUpdateCaptureDependencies");
@@ -37,7 +38,7 @@ inline void order_in_graph(stream_token from, stream_token to) {
 }
 
 inline void require_same_capture(unsigned long long from, unsigned long long to) {
-    if (from != to)
+    if (from != to)  // mutant: cuda_order_same_capture
         ferry::detail::fail(
             errc::capturing, "ferry::cuda::order",
             message{"one of the streams is being captured, and not both into the same graph: exchange before or after "
@@ -47,9 +48,9 @@ inline void require_same_capture(unsigned long long from, unsigned long long to)
 /// The second wait for a stream, when the first has failed. Says nothing.
 inline void wait_again(stream_token on) noexcept {
     try {
-        on_device_of(on, [](cudaStream_t s) {
+        on_device_of(on, [](cudaStream_t s) {  // mutant: cuda_wait_failed_device
             beside_captures const quietly;
-            ignore(cudaStreamSynchronize(s));
+            ignore(cudaStreamSynchronize(s));  // mutant: cuda_wait_failed
         });
     } catch (...) {  // CUDA is gone, or the device
     }
@@ -70,9 +71,11 @@ inline void order(stream_token from, stream_token to) {
     auto const capture = detail::capture_of(from, "ferry::cuda::order");
     detail::require_same_capture(capture, detail::capture_of(to, "ferry::cuda::order"));
     if (capture != 0) return detail::order_in_graph(from, to);
+    // mutant: cuda_order_to_device
     if (to.says_device() && !detail::is_default(to)) static_cast<void>(detail::known_stream(to));
     cudaEvent_t const recorded = detail::record(from);
     detail::on_device_of(to, [&](cudaStream_t s) {
+        // mutant: cuda_order_wait
         detail::check_driver(detail::driver().stream_wait_event(s, recorded, 0), "cuStreamWaitEvent",
                              [&] { return cudaStreamWaitEvent(s, recorded, 0); });
     });
@@ -85,9 +88,9 @@ inline void wait(stream_token on) {
     detail::require_stream(on, "ferry::cuda::wait");
     try {
         detail::on_device_of(on, [](cudaStream_t s) {
-            detail::require_no_capture(s, "ferry::cuda::wait");
+            detail::require_no_capture(s, "ferry::cuda::wait");  // mutant: cuda_wait_capture
             detail::beside_captures const quietly{detail::driver()};
-            check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+            check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_wait
         });
     } catch (error const& e) {  // what a copy would have written may be freed: nothing queued there may run any more
         if (e.code() != errc::capturing) detail::wait_again(on);

@@ -48,15 +48,15 @@ class peer_pairs {
 /// failed is tried again the next time; `anew`: what was open, too, for the program may have closed it since.
 [[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool anew = false) {
     auto& pairs = peer_pairs::of_this_thread();
-    peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};
+    peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};  // mutant: cuda_peer_reset
     bool const has_numbers = now.reader != 0 && now.owner != 0;
     auto const* const known = has_numbers ? pairs.find(now.reader, now.owner) : nullptr;
-    if (known != nullptr && !(anew && known->reaches)) return known->reaches;
+    if (known != nullptr && !(anew && known->reaches)) return known->reaches;  // mutant: cuda_peer_once
     int can = known != nullptr ? 1 : 0;
     cudaError_t e = known != nullptr ? cudaSuccess : cudaDeviceCanAccessPeer(&can, reader, owner);
     if (e == cudaSuccess && can != 0) {
         device_guard const on{reader};
-        e = cudaDeviceEnablePeerAccess(owner, 0);
+        e = cudaDeviceEnablePeerAccess(owner, 0);  // mutant: cuda_peer_device
         now.reaches = e == cudaSuccess || e == cudaErrorPeerAccessAlreadyEnabled;
     }
     ignore(e);
@@ -90,7 +90,7 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, 
     beside_captures const quietly;
     if (!enable_devices(reader, owner, anew)) return false;
     cudaMemPool_t const pool = pool_of(p);
-    if (pool == nullptr) return is_open_to(reader, p);
+    if (pool == nullptr) return is_open_to(reader, p);  // mutant: cuda_peer_open
     cudaMemLocation where{};
     where.type = cudaMemLocationTypeDevice;
     where.id = reader;
@@ -100,7 +100,7 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, 
     cudaMemAccessDesc leave{};
     leave.location = where;
     leave.flags = cudaMemAccessFlagsProtReadWrite;
-    cudaError_t const e = cudaMemPoolSetAccess(pool, &leave, 1);
+    cudaError_t const e = cudaMemPoolSetAccess(pool, &leave, 1);  // mutant: cuda_peer_pool
     ignore(e);
     return e == cudaSuccess;
 }

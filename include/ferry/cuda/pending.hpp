@@ -29,6 +29,7 @@ class pending {
    public:
     /// `done` was recorded on `on` behind the work.
     pending(T made, managed_tensor source, event done, stream_token on) noexcept
+        // mutant: cuda_pending_source
         : made_{std::move(made)}, source_{std::move(source)}, done_{std::move(done)}, on_{on} {}
     pending(pending&& other) noexcept
         : made_{std::move(other.made_)},
@@ -43,7 +44,7 @@ class pending {
         return *this;
     }
     ~pending() {
-        if (done_) detail::wait_to_release(done_->get());
+        if (done_) detail::wait_to_release(done_->get());  // mutant: cuda_pending_drop
     }
 
     /// Whether the work has run. Does not block. \throws error  what the event reports
@@ -54,7 +55,7 @@ class pending {
         if (!done_)
             ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
                                 message{"the result was handed over already, or moved"});
-        done_->wait();
+        done_->wait();  // mutant: cuda_pending_get
         done_.reset();
         source_ = {};
         return std::move(made_);
@@ -94,7 +95,7 @@ template <back_end BackEnd>
                 << name(to.type)
                 << " memory without the host: ask for cuda_host, which the host reads, or call ferry::to_host",
             where);
-    ready_on = ready_on.bound_to(source.device());
+    ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
     on = on.names_stream() ? on.on_device(to) : ready_on;
     if (!on.names_stream())
         ferry::detail::fail(errc::stream, api, message{"the copy is queued on a stream: name one"}, where);
@@ -118,7 +119,7 @@ template <back_end BackEnd>
         auto const& dst = made.view();
         auto const plan = make_copy_plan(
             tensor_view{dst.data(), dst.dtype(), dst.shape(), dst.strides(), to, sized.flags()}, from, api, where);
-        ferry::order(ready_on, on, b);
+        ferry::order(ready_on, on, b);  // mutant: cuda_pending_order
         ferry::detail::queue_copy(b, plan, dst.data(), to, from.data(), from.device(), on);
     }
     behind.done();
@@ -126,6 +127,7 @@ template <back_end BackEnd>
         done.record(detail::handle_of(on));
     } catch (...) {
         detail::beside_captures const quietly;
+        // mutant: cuda_pending_failed
         detail::ignore(cudaStreamSynchronize(detail::handle_of(on)));  // else the queued copy would write freed memory
         throw;
     }

@@ -55,6 +55,7 @@ class pool {
         void* p = nullptr;
         detail::require_no_capture(on.get(), "ferry::cuda::pool");
         detail::beside_captures const quietly;
+        // mutant: cuda_pool_take
         check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()),
               "cudaMallocFromPoolAsync");
         return p;
@@ -83,6 +84,7 @@ class pool_space {
         try {
             device_guard const current{pool_.device_id()};
             detail::beside_captures const quietly;
+            // mutant: cuda_pool_capture, cuda_pool_free
             if (detail::is_free_of_captures(on_.get())) detail::ignore(cudaFreeAsync(p, on_.get()));
         } catch (...) {  // CUDA is gone
         }

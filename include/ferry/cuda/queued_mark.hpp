@@ -42,6 +42,7 @@ class queued_mark {
     }
     ~queued_mark() {
         if (event_.e == nullptr || is_reset()) return;
+        // mutant: cuda_queued_mark
         detail::wait_to_release(event_.e);  // whatever device is current
         detail::idle_events::all().put({&event_, 1});
     }

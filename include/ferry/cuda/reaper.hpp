@@ -26,7 +26,7 @@ class reaper {
     reaper& operator=(reaper const&) = delete;
     /// Waits for the work that its tensors are part of, stream by stream, and drops them.
     ~reaper() {
-        for (auto& g : guests_) detail::wait_to_release(g.done.get());
+        for (auto& g : guests_) detail::wait_to_release(g.done.get());  // mutant: cuda_reaper_end
     }
 
     /// Drops the tensors whose work is done, and says how many. Does not block.
@@ -38,7 +38,7 @@ class reaper {
             gone.reserve(guests_.size());
             free_.reserve(free_.size() + guests_.size());
             for (std::size_t i = 0; i < guests_.size();) {
-                if (!guests_[i].done.is_done()) {
+                if (!guests_[i].done.is_done()) {  // mutant: cuda_reaper_poll
                     ++i;
                     continue;
                 }
@@ -76,7 +76,7 @@ class reaper {
         std::lock_guard const lock{mutex_};
         if (guests_.size() == guests_.capacity()) guests_.reserve(guests_.size() < 16 ? 16 : 2 * guests_.size());
         event done = take(id);
-        done.record(detail::handle_of(on));
+        done.record(detail::handle_of(on));                           // mutant: cuda_reaper_record
         guests_.push_back({id, std::move(done), std::move(tensor)});  // reserved
     }
     [[nodiscard]] event take(std::int32_t device_id) {
@@ -102,7 +102,7 @@ class reaper {
 /// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
 inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
     detail::require_stream(on, "ferry::cuda::release_after");
-    if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));
+    if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));  // mutant: cuda_release_device
 }
 
 }  // namespace ferry::inline v0::cuda

@@ -36,7 +36,7 @@ inline void release_parked(std::int32_t device_id) {
     if (parked.entries.empty() || !is_free_of_captures(cudaStreamLegacy)) return;
     std::erase_if(parked.entries, [device_id](auto const& e) {
         if (e.device_id != device_id) return false;
-        ignore(cudaFreeAsync(e.p, cudaStreamLegacy));
+        ignore(cudaFreeAsync(e.p, cudaStreamLegacy));  // mutant: cuda_release_parked
         return true;
     });
 }
@@ -47,8 +47,8 @@ inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     try {
         device_guard const on{device_id};
         beside_captures const quietly;
-        if (is_free_of_captures(cudaStreamLegacy)) {
-            ignore(cudaFreeAsync(p, cudaStreamLegacy));
+        if (is_free_of_captures(cudaStreamLegacy)) {     // mutant: cuda_park
+            ignore(cudaFreeAsync(p, cudaStreamLegacy));  // mutant: cuda_release
             release_parked(device_id);
         } else {
             auto& parked = parked_memory::all();

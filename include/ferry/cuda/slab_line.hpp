@@ -30,6 +30,7 @@ class slab_line {
     slab_line(slab_line const&) = delete;
     slab_line& operator=(slab_line const&) = delete;
     ~slab_line() {
+        // mutant: cuda_slabs_unwind
         if (is_travelling_) ignore(cudaStreamSynchronize(road_.get()));  // before the buffers go
     }
 
@@ -38,27 +39,28 @@ class slab_line {
     void down(std::int64_t count, Pack&& pack, Carry&& carry) {
         for (std::int64_t i = 0; i < count; ++i) {
             int const k = static_cast<int>(i % 2);
-            if (i >= 2) make_wait(on_, empty_[k]);
+            if (i >= 2) make_wait(on_, empty_[k]);  // mutant: cuda_slabs_down_reuse
             pack(i, buffer(k));
             full_[k].record(on_);
-            set_out(full_[k]);
+            set_out(full_[k]);  // mutant: cuda_slabs_down_ready
             carry(i, buffer(k), road_.get());
             empty_[k].record(road_.get());
         }
-        make_wait(on_, empty_[(count - 1) % 2]);
+        make_wait(on_, empty_[(count - 1) % 2]);  // mutant: cuda_slabs_down_end
         is_travelling_ = false;
     }
     /// Host → device, queued: `carry(i, buffer, stream)`, `unpack(i, buffer)` on `on`.
     template <class Carry, class Unpack>
     void up(std::int64_t count, Carry&& carry, Unpack&& unpack) {
         empty_[0].record(on_);
+        // mutant: cuda_slabs_up_begin
         set_out(empty_[0]);  // the buffers, and the source, are there for work behind `on` only
         for (std::int64_t i = 0; i < count; ++i) {
             int const k = static_cast<int>(i % 2);
-            if (i >= 2) make_wait(road_.get(), empty_[k]);
+            if (i >= 2) make_wait(road_.get(), empty_[k]);  // mutant: cuda_slabs_up_reuse
             carry(i, buffer(k), road_.get());
             full_[k].record(road_.get());
-            make_wait(on_, full_[k]);
+            make_wait(on_, full_[k]);  // mutant: cuda_slabs_up_ready
             unpack(i, buffer(k));
             empty_[k].record(on_);
         }
@@ -74,7 +76,7 @@ class slab_line {
             int const k = static_cast<int>(i % 2);
             pack(i, buffer(k));
             full_[k].record(on_);
-            full_[k].wait();
+            full_[k].wait();  // mutant: cuda_slabs_lanes_ready
             prepare(i, buffer(k), jobs.renew(k));
             jobs.start(k);
         };
@@ -90,7 +92,7 @@ class slab_line {
         two_jobs jobs{team};
         auto const begin = [&](std::int64_t i) {
             int const k = static_cast<int>(i % 2);
-            empty_[k].wait();
+            empty_[k].wait();  // mutant: cuda_slabs_lanes_reuse
             prepare(i, buffer(k), jobs.renew(k));
             jobs.start(k);
         };
@@ -116,7 +118,7 @@ class slab_line {
             for (int k = 0; k < 2; ++k) {
                 if (!is_started_[k]) continue;
                 jobs_[k].cancel();
-                static_cast<void>(team_.await(jobs_[k]));
+                static_cast<void>(team_.await(jobs_[k]));  // mutant: cuda_slabs_lanes_unwind
             }
         }
         [[nodiscard]] staged_job& renew(int k) noexcept {

@@ -69,7 +69,7 @@ class slot_pool {
                 }
                 if (pinned_ < most_) break;
                 if (!may_wait) return nullptr;
-                changed_.wait(lock);
+                changed_.wait(lock);  // mutant: cuda_slot_wait
             }
             free_.reserve(pinned_ + 1);  // so that giving back cannot fail
             ++pinned_;
@@ -85,8 +85,8 @@ class slot_pool {
     }
     void give_back(std::byte* p) noexcept {
         std::lock_guard const lock{mutex_};
-        free_.push_back(p);  // reserved
-        changed_.notify_one();
+        free_.push_back(p);     // reserved
+        changed_.notify_one();  // mutant: cuda_slot_wake
     }
 
     std::size_t block_bytes_, most_;

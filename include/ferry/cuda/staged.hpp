@@ -104,7 +104,7 @@ void run_down(staged_job& job, Link& lane) {
         }
         if (started == done) return;
         int const slot = static_cast<int>(done % static_cast<std::size_t>(slots));
-        lane.wait(slot);
+        lane.wait(slot);  // mutant: cuda_staged_down
         move_bytes(job.dst + under_way[slot].begin, lane.slot(slot), under_way[slot].size, job.cut.past_caches);
         ++done;
     }
@@ -119,11 +119,11 @@ void run_up(staged_job& job, Link& lane) {
         chunk const c = job.take();
         if (c.size == 0) break;
         int const slot = static_cast<int>(started % slots);
-        if (started >= slots) lane.wait(slot);
+        if (started >= slots) lane.wait(slot);  // mutant: cuda_staged_up
         move_bytes(lane.slot(slot), job.src + c.begin, c.size, job.cut.past_caches);
         lane.start(slot, job.dst + c.begin, lane.slot(slot), c.size);
     }
-    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)
+    for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)  // mutant: cuda_staged_end
         lane.wait(static_cast<int>(i % slots));
 }
 
@@ -136,7 +136,7 @@ void run(staged_job& job, Link& lane) {
         else run_up(job, lane);
     } catch (...) {
         job.cancel();
-        lane.drain();
+        lane.drain();  // mutant: cuda_staged_failed
         throw;
     }
 }

@@ -116,9 +116,9 @@ inline void require_said_device(stream_token t, std::int32_t id, char const* api
 /// The device that a stream's work runs on. Refuses streams that are being captured, and those that must be of another
 /// device. Default streams are asked for a capture by whoever makes their device current.
 [[nodiscard]] inline std::int32_t device_of(stream_token t, char const* api) {
-    if (!is_default(t)) require_no_capture(handle_of(t), api);
+    if (!is_default(t)) require_no_capture(handle_of(t), api);  // mutant: cuda_device_capture
     std::int32_t const id = device_of_free(t);
-    require_said_device(t, id, api);
+    require_said_device(t, id, api);  // mutant: cuda_device_said
     return id;
 }
 

@@ -83,19 +83,21 @@ struct system_back_end {
         if (queued) detail::require_stream(on, "ferry::cuda::system");
         detail::beside_captures const quietly{detail::driver()};
         detail::require_place(dst, to, "ferry::cuda::system");
-        detail::require_place(src, from, "ferry::cuda::system");
+        detail::require_place(src, from, "ferry::cuda::system");  // mutant: cuda_copy_place
         std::int32_t const where = queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
-        detail::require_side(where, to, from, "ferry::cuda::system");
+        detail::require_side(where, to, from, "ferry::cuda::system");  // mutant: cuda_system_side
         device_guard const current{where};
+        // mutant: cuda_copy_capture
         if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
         static_cast<void>(detail::enable_peers(to, dst, from, src));
         detail::transfer(plan, dst, to, src, from, where, s);
         // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
         // pinned.
-        if (queued && from.type != device_type::cpu) return false;
+        if (queued && from.type != device_type::cpu) return false;  // mutant: cuda_copy_host_source, cuda_copy_says
+        // mutant: cuda_copy_failed
         detail::drain reading{s};  // also when the wait fails: the caller frees its memory then
-        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");
+        check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_copy_wait
         reading.done();
         return true;
     }

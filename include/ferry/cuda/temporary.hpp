@@ -15,11 +15,12 @@ class temporary {
    public:
     /// \throws error  errc::out_of_memory
     temporary(pool const& from, std::size_t bytes, cudaStream_t s) : stream_{s} {
+        // mutant: cuda_temporary_take
         check(cudaMallocFromPoolAsync(&p_, bytes, from.get(), s), "cudaMallocFromPoolAsync");
     }
     temporary(temporary const&) = delete;
     temporary& operator=(temporary const&) = delete;
-    ~temporary() { ignore(cudaFreeAsync(p_, stream_)); }
+    ~temporary() { ignore(cudaFreeAsync(p_, stream_)); }  // mutant: cuda_temporary_free
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
 
    private:

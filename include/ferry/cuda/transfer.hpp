@@ -111,7 +111,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
         check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
     };
     cudaStream_t dst_on = s, src_on = s;
-    if (dst_far && src_far && to.id != from.id) {
+    if (dst_far && src_far && to.id != from.id) {  // mutant: cuda_by_host_beside
         wait_for(s);
         (to.id == where ? src_on : dst_on) = beside.emplace(other).get();
     }
@@ -133,6 +133,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     }
     if (dst_far && !p.counts_bits()) dst_bytes = compact_destination(p);
     buffer<host_space> const near_src{src_far ? size(src_bytes) : 0}, near_dst{dst_far ? size(dst_bytes) : 0};
+    // mutant: cuda_by_host_unwind
     drain from_src{src_on}, to_dst{dst_on};  // before they go
     void* near = dst;
     if (src_far && !whole) {
@@ -149,7 +150,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     } else if (dst_far) {
         near = near_dst.data();
     }
-    finish();
+    finish();  // mutant: cuda_by_host_before
     from_src.done();
     copy_on_host(p, near, src);
     if (dst_far) {
@@ -161,6 +162,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
             for (int i = 0; i < p.rank; ++i) scatter.src_strides[i] = p.dst_strides[i];
             copy_all(scatter, dst, near_dst.data(), dst_on);
         }
+        // mutant: cuda_by_host_after
         wait_for(dst_on);  // it reads what dies here
     }
     to_dst.done();
@@ -175,7 +177,7 @@ inline void transfer(copy_plan const& p, void* dst, device to, void const* src, 
     if (p.kind == copy_kind::empty) return;
     // From host to host CUDA copies by the host as well.
     if ((is_host(to) && is_host(from)) || !is_worth_queueing(p)) return copy_by_host(p, dst, to, src, from, where, s);
-    drain pieces{s};
+    drain pieces{s};  // mutant: cuda_transfer_unwind
     copy_pieces(p, p.unit, dst, src, {between_gpus, to.id, from.id}, s);
     pieces.done();
 }

@@ -45,7 +45,7 @@ consteval bool is_consumer() {
 template <class Consumer>
 void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::source_location where) {
     if constexpr (!takes_vectors<Consumer>) {
-        if (v.dtype().lanes != 1)
+        if (v.dtype().lanes != 1)  // mutant: r21_lanes
             fail(errc::dtype, "ferry::from_dlpack",
                  message{"dtype "}
                      << v.dtype() << " has " << unsigned{v.dtype().lanes}
@@ -69,7 +69,7 @@ template <class Consumer>
     static_assert(is_consumer<Consumer>());
     if constexpr (tells_current_stream<Consumer>) {
         device const target = wish.device.value_or(where);
-        if (wish.stream.is_none() && target.type != device_type::cpu)
+        if (wish.stream.is_none() && target.type != device_type::cpu)  // mutant: r48_current_stream_host
             wish.stream = array_traits<Consumer>::current_stream(target);
     }
     return wish;

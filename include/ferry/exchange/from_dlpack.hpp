@@ -25,9 +25,11 @@ template <class Consumer, class BackEnd>
     if (!got) return ferry::to_dlpack(std::move(got), wish, b, ready, where);  // which says so
     require_lanes<Consumer>(got.view(), where);                                // before anything is copied
     wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
+    // mutant: r12_copied_already
     if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
     auto facts = facts_of(v, ready, true);
+    // mutant: r13_padded_consumer
     facts.is_describable = takes_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
     auto d = negotiate(facts, wish);
     if (d.act == action::share) return ferry::to_dlpack(std::move(got), wish, b, ready, where);
@@ -45,8 +47,9 @@ template <class Consumer, class BackEnd>
 [[nodiscard]] constexpr stream_token ready_after(request const& asked, device where) noexcept {
     bool const told =
         asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
+    // mutant: ready_after_default, ready_after_number
     stream_token const on = told ? asked.stream.on_any_device() : default_stream(where);
-    return on.names_stream() ? on : already_ready;
+    return on.names_stream() ? on : already_ready;  // mutant: ready_after
 }
 
 /// The same after a handshake.
@@ -94,18 +97,19 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
     } else if constexpr (std::is_pointer_v<P>) {
         auto const take = [&] {
             if constexpr (std::same_as<P, DLManagedTensor*>) return from_dlpack(from, flags::read_only, where);
-            else return from_dlpack(from, where);
+            else return from_dlpack(from, where);  // mutant: r58_stale_error_place
         };
         return from_dlpack<Consumer>(take(), asked, b, stream_token{}, where);
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
         // Asked for host memory, whoever does not honour that must not take -1 for leave to hand out unfinished data
         // (R48).
         request wish = asked;
+        // mutant: no_sync_for_the_host
         if (wish.device && wish.device->type == device_type::cpu && wish.stream.is_no_sync()) wish.stream = {};
         if (wish.device) wish = detail::with_stream<Consumer>(wish, *wish.device);
         managed_tensor got = from.ferry_export(wish);
         auto const ready = detail::ready_after(wish, got.device());
-        wish = detail::with_stream<Consumer>(wish, got.device());
+        wish = detail::with_stream<Consumer>(wish, got.device());  // mutant: current_stream_of_exporter
         return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), wish, ready, b, where), where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
         auto const wish = detail::with_stream<Consumer>(asked, view_of(from).device());

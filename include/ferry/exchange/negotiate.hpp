@@ -71,20 +71,23 @@ namespace detail {
 /// The stream that a consumer means by saying nothing: the default stream where the rules name one (R44, R45), none
 /// elsewhere; pinned and managed memory then is synchronised on the host (R49).
 [[nodiscard]] constexpr stream_token default_stream(device where) noexcept {
+    // mutant: r44_default_stream
     if (where.type == device_type::cuda) return stream_token::cuda_legacy_default(where.id);
-    if (where.type == device_type::rocm) return stream_token::rocm_default(where.id);
+    if (where.type == device_type::rocm) return stream_token::rocm_default(where.id);  // mutant: r45_default_stream
     return {};
 }
 
 /// Whether memory of `from` can be used as memory of `to` as it stands: what the host reads is CPU memory, managed
 /// memory is CUDA memory (R39, R53).
 [[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
+    // mutant: r39_host_reads
     return is_same_place(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
-           (to.type == device_type::cuda && from.type == device_type::cuda_managed);
+           (to.type == device_type::cuda && from.type == device_type::cuda_managed);  // mutant: r39_managed_as_cuda
 }
 
 /// R48, R49: whether the data must be there on return, because the consumer named no stream that could be ordered.
 [[nodiscard]] constexpr bool is_synchronous(device to, stream_token consumer) noexcept {
+    // mutant: r48_host, r49_host
     return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
 }
 
@@ -102,20 +105,21 @@ namespace detail {
 
     decision d;
     d.to = wish.device.value_or(facts.where);
-    if (ignores_id(d.to.type)) d.to.id = 0;  // R35
-    if (!is_known(d.to.type) || d.to.id < 0)
+    // mutant: r35_id
+    if (ignores_id(d.to.type)) d.to.id = 0;   // R35
+    if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
         return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
 
     // The stream belongs to the target device (R48).
     if (wish.stream.is_ambiguous())
         return refuse(errc::stream,
                       "the stream is a null handle: say the legacy default or the per-thread default stream (R44)");
-    if (!fits(wish.stream, d.to.type))
+    if (!fits(wish.stream, d.to.type))  // mutant: r46_r48_stream_fits
         return refuse(errc::stream, d.to.type == device_type::cpu
                                         ? "memory of the CPU has no streams: leave the stream out (R46, R48)"
                                         : "the stream belongs to another kind of device than the data (R43–R45)");
 
-    if (wish.stream.is_default_of_other(d.to))
+    if (wish.stream.is_default_of_other(d.to))  // mutant: r48_default_of_other
         return refuse(
             errc::stream,
             "stream of another device: the request names the default stream of one, and the data is wanted on "
@@ -124,9 +128,11 @@ namespace detail {
     // Share or copy (R53)?
     bool const fresh = wish.copy == copy_policy::always;
     bool const reachable = detail::is_reachable_as(facts.where, d.to);
+    // mutant: r13_legacy_padded, r13_r15_unspeakable
     bool const unspeakable = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
+    // mutant: r21_describable, r53_always, r53_reachable
     if (fresh || !reachable || unspeakable || !facts.is_describable) {
-        if (wish.copy == copy_policy::never) {
+        if (wish.copy == copy_policy::never) {  // mutant: r54_never
             if (!reachable)
                 return refuse(errc::copy_needed,
                               "the data is on another device and copy=False forbids to copy it (R53, R54)");
@@ -139,7 +145,7 @@ namespace detail {
                           "data: ask for max_version=(1, 0) (R15)");
         }
         d.act = action::copy;
-    } else if (!facts.is_shareable) {
+    } else if (!facts.is_shareable) {  // mutant: r55_shareable
         return refuse(errc::not_shareable,
                       wish.copy == copy_policy::never
                           ? "the owner cannot be shared: move it in, or borrow()"
@@ -149,34 +155,36 @@ namespace detail {
 
     // Who waits for whom (R43, R48, R49)?
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
+    // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
     stream_token const ready = pending ? facts.ready_on.bound_to(facts.where) : already_ready;
+    // mutant: r44_stream_of_device, r48_bound_consumer
     stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to) : wish.stream.bound_to(d.to);
     bool const synchronous = detail::is_synchronous(d.to, consumer);
-    bool const unordered = consumer.is_no_sync() && !synchronous;
+    bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
     if (d.act == action::share) {
         if (pending && synchronous) d.how = wait::host;
-        else if (pending && !unordered && ready != consumer) d.how = wait::order;
+        else if (pending && !unordered && ready != consumer) d.how = wait::order;  // mutant: r43_equal_streams
         if (d.how != wait::none) d.on = synchronous ? ready : consumer;
     } else {
         bool const off_host = facts.where.type != device_type::cpu || d.to.type != device_type::cpu;
-        if (off_host) d.on = synchronous || unordered ? ready : consumer;
+        if (off_host) d.on = synchronous || unordered ? ready : consumer;  // mutant: r48_on_consumer
         if (!d.on.names_stream()) d.on = {};  // nothing to queue on: the copy itself is synchronous
         if (synchronous && d.on.names_stream()) d.how = wait::host;
         else if (pending && !synchronous && ready != d.on) d.how = wait::order;
     }
     if (pending && (d.how != wait::none || d.act == action::copy)) {
-        if (!ready.names_stream())
+        if (!ready.names_stream())  // mutant: r43_nobody_said
             return refuse(errc::stream,
                           "nobody said on which stream the data is ready: pass ready_on, add "
                           "array_traits::ready_on, or say ferry::already_ready");
         if (ready.is_ambiguous())
             return refuse(errc::stream,
                           "the data is ready on a null stream: say the legacy default or the per-thread default (R44)");
-        if (!fits(ready, facts.where.type))
+        if (!fits(ready, facts.where.type))  // mutant: r43_family
             return refuse(
                 errc::stream,
                 "the stream on which the data is ready belongs to another kind of device than the data (R43–R45)");
-        if (ready.is_default_of_other(facts.where))
+        if (ready.is_default_of_other(facts.where))  // mutant: r43_ready_of_other
             return refuse(errc::stream,
                           "stream of another device: the data is said to be ready on the default stream of one, and "
                           "lies on another: pass a stream of the latter that is ordered after it (R43)");
@@ -184,9 +192,10 @@ namespace detail {
 
     // What the struct says (R4, R11–R13, R57).
     d.bits = facts.bits & flags::subbyte_padded;
+    // mutant: r12_is_copied, r13_copy_for_legacy
     if (d.act == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
-    else if (read_only) d.bits |= flags::read_only;
-    d.stamp = legacy ? version::legacy : detail::stamp_for(facts.type, d.bits, wish.max_version);
+    else if (read_only) d.bits |= flags::read_only;  // mutant: r11_read_only
+    d.stamp = legacy ? version::legacy : detail::stamp_for(facts.type, d.bits, wish.max_version);  // mutant: r57_legacy
     return d;
 }
 

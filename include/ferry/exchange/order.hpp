@@ -14,7 +14,7 @@ namespace ferry::inline v0 {
 template <class BackEnd>
     requires back_end<BackEnd>
 void order(stream_token from, stream_token to, BackEnd& b) {
-    if (from == to || !from.names_stream() || !to.names_stream()) return;
+    if (from == to || !from.names_stream() || !to.names_stream()) return;  // mutant: order_equal_streams
     b.order(from, to);
 }
 
@@ -24,9 +24,9 @@ namespace detail {
 template <class BackEnd>
 void settle(decision const& d, stream_token ready_on, BackEnd& b) {
     switch (d.how) {
-        case wait::none: return;
-        case wait::order: ferry::order(ready_on, d.on, b); return;
-        case wait::host: b.wait(d.on); return;
+        case wait::none: return;                                    // mutant: settle_none
+        case wait::order: ferry::order(ready_on, d.on, b); return;  // mutant: settle_order
+        case wait::host: b.wait(d.on); return;                      // mutant: settle_host
     }
 }
 

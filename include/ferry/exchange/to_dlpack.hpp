@@ -46,6 +46,7 @@ inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_c
 
 /// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
 [[nodiscard]] constexpr bool reads_later(decision const& d, device source) noexcept {
+    // mutant: reads_later_host
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
 
@@ -59,9 +60,9 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                              std::source_location where) {
     using kept = copied<Owner, queued_by<BackEnd>>;
     kept taken{std::move(owner), {}};
-    taken_on behind{b, d.on, d.to};
+    taken_on behind{b, d.on, d.to};  // mutant: copy_failed_struct
     tensor_view const fresh = view_of_owner(taken.memory);
-    if (!is_same_place(fresh.device(), d.to))
+    if (!is_same_place(fresh.device(), d.to))  // mutant: r41_place
         fail(errc::device, api,
              message{"the copy is wanted on "}
                  << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
@@ -72,6 +73,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
              message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
     auto const packing = fresh.flags() & flags::subbyte_padded;
     auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
+    // mutant: r13_packing
     Raw* const raw = make_raw<Raw>(std::move(taken), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing,
                                    d.stamp, api, where);
     auto& copy = static_cast<block<Raw, kept>*>(raw->manager_ctx)->owner;
@@ -79,18 +81,19 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         tensor_view const dst{raw->dl_tensor, fresh.flags()};
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
-            if (d.how == wait::order) ferry::order(ready, d.on, b);
+            if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: copy_into_order
+            // mutant: copy_into_wait
             if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
             else if (!queue_copy(b, plan, dst.data(), d.to, v.data(), v.device(), d.on))
-                copy.queued = mark_queued(b, d.on);
+                copy.queued = mark_queued(b, d.on);  // mutant: copy_queued_mark
         }
     } catch (...) {
         behind.wait();
-        raw->deleter(raw);
+        raw->deleter(raw);  // mutant: r68_failed_copy
         throw;
     }
     behind.done();
-    if (source != nullptr && reads_later(d, v.device())) copy.source = std::move(*source);
+    if (source != nullptr && reads_later(d, v.device())) copy.source = std::move(*source);  // mutant: keep_source
     return raw;
 }
 
@@ -102,13 +105,13 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
                                               BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
                                               managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
-    stream_token const ready = ready_on.bound_to(v.device());
-    if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);
+    stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
+    if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);  // mutant: r40_reach
     if (d.act == action::share) {
         settle(d, ready, b);
         return share_as();
     }
-    require_reach(b, d.to, api, where);
+    require_reach(b, d.to, api, where);  // mutant: r40_reach_target
     validate_view(v, api, where);
     if constexpr (allocates<Array>) {
         return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
@@ -165,7 +168,7 @@ template <managed_struct Raw, class Array, class BackEnd>
         } else if constexpr (shareable<T>) {
             auto other = array_traits<std::remove_cv_t<T>>::share(array);
             // The handle may allow less than the array.
-            auto const bits = d.bits | (view_of(other).flags() & flags::read_only);
+            auto const bits = d.bits | (view_of(other).flags() & flags::read_only);  // mutant: r11_weaker_handle
             if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
                 fail(errc::read_only, api,
                      message{"the legacy struct cannot say that the shared data is read-only (R15)"}, where);
@@ -175,6 +178,7 @@ template <managed_struct Raw, class Array, class BackEnd>
         }
     };
     if constexpr (!std::is_lvalue_reference_v<Array> || shareable<T>) {
+        // mutant: keep_array
         if (reads_later(d, v.device())) {  // the copy keeps what it is made from alive (R50)
             auto source = trusted::adopt(own_versioned(std::forward<Array>(array), v.flags(), api, where));
             return fulfil<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share_as, api, where, &source);
@@ -263,13 +267,14 @@ template <class BackEnd = host_back_end const&>
     auto const d = negotiate(detail::facts_of(v, ready_on, true), wish);
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
         if (is_same_place(d.to, v.device())) return nullptr;
-        auto const bits = d.bits | (v.flags() & flags::is_copied);
+        auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
         return detail::make_raw<DLManagedTensorVersioned>(
             std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
     };
     auto* const raw =
         detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
-    if (raw == nullptr) return std::move(tensor);   // as it is, with the fields that were checked (R33)
+    if (raw == nullptr) return std::move(tensor);  // as it is, with the fields that were checked (R33)
+    // mutant: r68_spent
     managed_tensor const spent{std::move(tensor)};  // copied, and nobody reads it any more
     return detail::trusted::adopt(raw);
 }

@@ -64,7 +64,7 @@ class client {
         if (int const failed = connect(to); failed != 0) fail_system(api, to.sun_path, failed);
         auto who = socket::peer_of(socket_.get(), api);
         if (options.exporters.empty()) options.exporters.push_back(::geteuid());
-        if (std::ranges::find(options.exporters, who.uid) == options.exporters.end())
+        if (std::ranges::find(options.exporters, who.uid) == options.exporters.end())  // mutant: ipc_exporter_user
             ferry::detail::fail(errc::permission, api,
                                 ferry::message{} << to.sun_path << " is served by user " << std::uint64_t{who.uid}
                                                  << ": name it in client_options::exporters to trust it");
@@ -87,7 +87,7 @@ class client {
         auto answer = answered(machine_.ask(checked(name), w.after, patience, w.finished), milliseconds{patience});
         if (auto* g = std::get_if<protocol::granted>(&answer)) {
             auto fds = std::exchange(fds_, {});
-            if (fds.size() != g->fds) {
+            if (fds.size() != g->fds) {  // mutant: ipc_fds_lost
                 release(g->buffer);
                 ferry::detail::fail(errc::out_of_memory, api,
                                     "file descriptors were lost on the way: close some, or raise `ulimit -n`");
@@ -151,7 +151,7 @@ class client {
     /// fine.
     void close() noexcept {
         if (!socket_) return;
-        if (pid_ == ::getpid()) {
+        if (pid_ == ::getpid()) {  // mutant: ipc_fork_close
             try {
                 machine_.give_up_all();
                 send(std::chrono::steady_clock::now() + std::min(timeout_, milliseconds{2000}));
@@ -224,7 +224,7 @@ class client {
         if (left <= 0) return false;
         pollfd both[] = {{socket_.get(), what, 0}, {exporter_.get(), POLLIN, 0}};
         ::poll(both, 2, static_cast<int>(std::min<milliseconds::rep>(left, 3600'000)));
-        return both[0].revents != 0 || both[1].revents == 0;
+        return both[0].revents != 0 || both[1].revents == 0;  // mutant: ipc_exporter_exit
     }
     /// Takes one message, if there is one. `answer` is set when it answers a request. False: nothing there.
     bool take(std::optional<protocol::message>& answer) {
@@ -239,7 +239,7 @@ class client {
             auto m = protocol::from_bytes(std::span{incoming_}.first(r.size));
             auto const* g = std::get_if<protocol::granted>(&m);
             std::size_t const expected = g != nullptr ? g->fds : 0U;
-            if (r.fds.size() > expected || (r.whole && r.fds.size() != expected))
+            if (r.fds.size() > expected || (r.whole && r.fds.size() != expected))  // mutant: ipc_fds_said
                 ferry::detail::fail(errc::bad_descriptor, api,
                                     "a message came with other file descriptors than it says");
             answer = machine_.received(std::move(m));

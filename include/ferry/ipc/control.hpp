@@ -30,7 +30,7 @@ class holder {
     [[nodiscard]] constexpr bool is_foreign() const noexcept { return (word_ >> 62 & 1) != 0; }
     /// Nobody, or somebody who has certainly ended.
     [[nodiscard]] bool is_gone() const noexcept {
-        return word_ == 0 || (!is_foreign() && has_ended(pid(), start_time()));
+        return word_ == 0 || (!is_foreign() && has_ended(pid(), start_time()));  // mutant: ipc_dead_holders
     }
 
     friend constexpr bool operator==(holder, holder) = default;
@@ -65,7 +65,7 @@ class control_page {
     /// dead give theirs up, to processes of the maker's namespace, which alone can tell, and if they were of it.
     [[nodiscard]] bool publish(std::uint64_t id, wire::origin const& process) noexcept {
         holder const by{process, process.pid_namespace != home_.load()};
-        for (bool const evict : {false, !by.is_foreign()})
+        for (bool const evict : {false, !by.is_foreign()})  // mutant: ipc_share_place
             for (auto& s : shares_)
                 if (take(s.by, by, evict)) {
                     s.id.store(id);
@@ -77,7 +77,7 @@ class control_page {
     void retract(std::uint64_t id) noexcept {
         for (auto& s : shares_)
             if (s.id.load() == id) {
-                s.id.store(0);
+                s.id.store(0);  // mutant: ipc_retract
                 s.by.store(0);
             }
     }
@@ -111,7 +111,7 @@ class control_page {
                     return i;
                 }
             }
-        crowd_.fetch_add(1);
+        crowd_.fetch_add(1);  // mutant: ipc_crowd
         return crowd;
     }
     void leave(int place) noexcept {
@@ -195,7 +195,7 @@ class control_page {
         if (who.word() == 0 || who.is_foreign()) return who.word() == 0;
         if (!who.is_gone()) return false;
         std::uint64_t const home = p.home.load();  // last: the system takes microseconds to say what is one's own
-        return home == 0 || home == own_pid_namespace();
+        return home == 0 || home == own_pid_namespace();  // mutant: ipc_namespace_number
     }
 
     [[nodiscard]] static std::size_t at(int place) noexcept { return static_cast<std::size_t>(place); }

@@ -76,7 +76,7 @@ class exporter {
                           std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";
         if (closed_) ferry::detail::fail(errc::exporter_gone, api, "the server is closed: make another");
-        if (registry_.holds(buffer) || is_read(buffer))
+        if (registry_.holds(buffer) || is_read(buffer))  // mutant: ipc_publish_read
             ferry::detail::fail(errc::argument, api,
                                 ferry::message{}
                                     << "buffer " << buffer
@@ -112,6 +112,7 @@ class exporter {
         if (std::exchange(closed_, true)) return;
         while (!registry_.all().empty()) withdraw(std::string{registry_.all().begin()->first});
         for (auto& [id, c] : clients_) {
+            // mutant: ipc_close_answers
             for (auto const& w : std::exchange(c.waiting, {})) refuse(id, w.request, reason::closed);
             if (!c.hung_up) say(id, closing{});
         }
@@ -121,7 +122,7 @@ class exporter {
 
     /// A connection of a permitted user. `owner`: it may drop names. False if there are too many.
     [[nodiscard]] bool joined(std::uint64_t id, bool owner, instant now) {
-        if (closed_ || clients_.size() >= limits_.clients) return false;
+        if (closed_ || clients_.size() >= limits_.clients) return false;  // mutant: ipc_client_bound
         client c;
         c.owner = owner;
         c.heard = now;
@@ -167,7 +168,7 @@ class exporter {
         }
         for (auto& [id, c] : clients_) {
             std::erase_if(c.waiting, [&, i = id](waiter const& w) {
-                if (w.until > now) return false;
+                if (w.until > now) return false;  // mutant: ipc_patience
                 refuse(i, w.request, reason::not_published);
                 return true;
             });
@@ -175,7 +176,7 @@ class exporter {
             for (auto& l : c.leases) {
                 if (std::exchange(l.lapsed, true)) continue;
                 ++counts_.lapsed;
-                events_.push_back({event::what::condemned, l.buffer, id, {}, {}});
+                events_.push_back({event::what::condemned, l.buffer, id, {}, {}});  // mutant: ipc_lease_frees
             }
         }
     }
@@ -290,15 +291,16 @@ class exporter {
     }
     bool heard(std::uint64_t, client& c, release const& r, instant) {
         std::size_t const ended =
+            // mutant: ipc_release_overtaken
             std::erase_if(c.leases, [&](lease const& l) { return l.buffer == r.buffer && l.id <= r.lease; });
-        bool const gone = !c.reads(r.buffer) && std::erase(c.held, r.buffer) != 0;
-        if (ended != 0 || gone) left(r.buffer, ended != 0);
+        bool const gone = !c.reads(r.buffer) && std::erase(c.held, r.buffer) != 0;  // mutant: ipc_hold_until_unread
+        if (ended != 0 || gone) left(r.buffer, ended != 0);                         // mutant: ipc_own_lease
         return true;
     }
     bool heard(std::uint64_t id, client&, ping const& p, instant) { return say(id, done{p.request}); }
     bool heard(std::uint64_t id, client&, count const& c, instant) { return say(id, counted{c.request, counts()}); }
     bool heard(std::uint64_t id, client& c, drop const& d, instant) {
-        if (!c.owner) return refuse(id, d.request, reason::permission);
+        if (!c.owner) return refuse(id, d.request, reason::permission);  // mutant: ipc_drop_owner
         return withdraw(d.name) ? say(id, done{d.request}) : refuse(id, d.request, reason::not_published);
     }
     bool heard(std::uint64_t id, client&, list const& l, instant now) {
@@ -321,6 +323,7 @@ class exporter {
     void answer(std::uint64_t id, client& c, waiter const& w, instant now) {
         auto const* p = registry_.use(w.name, now);
         if (p == nullptr) return static_cast<void>(refuse(id, w.request, reason::not_published));
+        // mutant: ipc_lease_bound
         if (c.leases.size() >= limits_.leases) return static_cast<void>(refuse(id, w.request, reason::too_many));
         bool const fresh = !c.holds(p->buffer);
         if (c.leases.empty()) c.heard = now;  // a lease begins with its grant
@@ -342,7 +345,8 @@ class exporter {
     }
     /// The name of a buffer is gone, or one who read or held it: says so when it was the last.
     void left(std::uint64_t buffer, bool read) {
-        if (registry_.holds(buffer) || is_read(buffer)) return;
+        if (registry_.holds(buffer) || is_read(buffer)) return;  // mutant: ipc_told_reusable
+        // mutant: ipc_told_freeable
         if (!is_held(buffer)) events_.push_back({event::what::freeable, buffer, 0, {}, {}});
         else if (read) events_.push_back({event::what::reusable, buffer, 0, {}, {}});
     }
@@ -352,6 +356,7 @@ class exporter {
     }
     void bury(clients::iterator it) {
         auto& c = it->second;
+        // mutant: ipc_gone_is_both, ipc_hang_up_frees
         if (!c.hung_up || (!c.exited && !(c.leases.empty() && c.held.empty()))) return;
         client const gone = std::move(c);
         clients_.erase(it);

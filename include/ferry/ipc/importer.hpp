@@ -138,7 +138,7 @@ class importer {
             wrong("the answer to another question");
         // Granted as held while the release was on its way: without file descriptors it cannot be mapped again. Ask
         // once more.
-        if (!g.fresh && !holds(g.buffer)) {
+        if (!g.fresh && !holds(g.buffer)) {  // mutant: ipc_grant_without_hold
             orders_.push_back(release{g.buffer, g.lease});
             if (asked == asked_.end()) return {};
             auto again = std::get<attach>(asked->second);
@@ -146,6 +146,7 @@ class importer {
             orders_.push_back(std::move(again));
             return {};
         }
+        // mutant: ipc_orphan_given_back
         if (asked == asked_.end()) {  // nobody waits for it: given back
             if (g.fresh) {
                 orders_.push_back(release{g.buffer, g.lease});

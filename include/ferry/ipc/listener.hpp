@@ -70,6 +70,7 @@ class listener {
         if (!socket_) return;
         socket_ = unique_fd{};
         struct stat there{};
+        // mutant: ipc_unlink_fork, ipc_unlink_own
         if (pid_ == ::getpid() && ::lstat(path_.c_str(), &there) == 0 && there.st_dev == device_ &&
             there.st_ino == inode_)
             ::unlink(path_.c_str());
@@ -114,11 +115,11 @@ class listener {
             fail_system(api, "opening the socket's directory", errno == ELOOP || errno == ENOTDIR ? EACCES : errno);
         struct stat is{};
         if (::fstat(fd.get(), &is) != 0) fail_system(api, "fstat");
-        if (is.st_uid != ::geteuid())
+        if (is.st_uid != ::geteuid())  // mutant: ipc_directory_owner
             ferry::detail::fail(errc::permission, api,
                                 ferry::message{} << directory.c_str() << " belongs to user " << std::uint64_t{is.st_uid}
                                                  << ": choose a directory of your own");
-        if ((is.st_mode & 022) != 0)
+        if ((is.st_mode & 022) != 0)  // mutant: ipc_directory_mode
             ferry::detail::fail(
                 errc::permission, api,
                 ferry::message{} << "others may write to " << directory.c_str() << ": choose a directory of mode 0700");
@@ -136,7 +137,7 @@ class listener {
         bool in_use = refused != ECONNREFUSED && refused != ENOENT;
         if (refused == 0) {
             try {
-                in_use = !socket::has_exited(socket::peer_of(probe.get(), api).process);
+                in_use = !socket::has_exited(socket::peer_of(probe.get(), api).process);  // mutant: ipc_stale
             } catch (error const& e) {
                 in_use = e.code() != errc::exporter_gone;
             }

@@ -225,7 +225,7 @@ struct reader {
     }
     static ferry::message message_text() { return {}; }
     std::span<std::byte const> take(std::size_t n) {
-        if (n > left.size()) bad("the message ends early");
+        if (n > left.size()) bad("the message ends early");  // mutant: ipc_message_bounds
         auto const front = left.first(n);
         left = left.subspan(n);
         return front;
@@ -307,7 +307,7 @@ struct reader {
         return m;
     };
     message m = decode(std::make_index_sequence<std::variant_size_v<message>>{});
-    if (!get.left.empty()) get.bad("bytes are left over");
+    if (!get.left.empty()) get.bad("bytes are left over");  // mutant: ipc_message_rest
     if (auto const* g = std::get_if<granted>(&m); g != nullptr && (g->fds > max_fds || (!g->fresh && g->fds != 0)))
         get.bad("an impossible number of file descriptors");
     if (auto const* a = std::get_if<acknowledge>(&m); a != nullptr && a->done.size() > max_done)

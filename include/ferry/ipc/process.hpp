@@ -75,6 +75,7 @@ struct process_stat {
         return (errno == ENOENT || errno == ESRCH) && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     detail::process_stat found;
     if (!detail::parse_stat(text, found)) return false;
+    // mutant: ipc_zombie
     return found.start_time != start_time || ((found.state == 'Z' || found.state == 'X') && found.threads <= 1);
 }
 

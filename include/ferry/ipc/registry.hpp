@@ -113,7 +113,7 @@ class registry {
     using names = std::map<std::string, publication, std::less<>>;
 
     [[nodiscard]] bool is_over(publication const& p, instant now) const noexcept {
-        return time_to_live_ != 0 && now - p.since >= time_to_live_;
+        return time_to_live_ != 0 && now - p.since >= time_to_live_;  // mutant: ipc_time_to_live
     }
     [[nodiscard]] names::iterator oldest() {
         auto found = names_.begin();

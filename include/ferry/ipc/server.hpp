@@ -186,6 +186,7 @@ class server {
             static_cast<void>(happened_.release());  // its end would wait for waiters that are not in this process
             return true;
         }
+        // mutant: ipc_close_bounded
         auto const until = std::chrono::steady_clock::now() + std::clamp(grace, milliseconds{0}, longest_close);
         try {
             std::unique_lock lock{mutex_};
@@ -194,6 +195,7 @@ class server {
             machine_.close();
             carry_out();
             wake();
+            // mutant: ipc_close_waits
             while (first && !machine_.is_idle() && std::chrono::steady_clock::now() < until) {
                 if (thread_) {
                     happened_->wait_until(lock, until, [&] { return machine_.is_idle(); });
@@ -257,6 +259,7 @@ class server {
             for (auto const& [id, c] : connections_) {
                 ids_.push_back(id);
                 // Who does not read its answers is not listened to.
+                // mutant: ipc_back_pressure
                 fds_to_poll_.push_back({c.socket.get(), static_cast<short>(c.outbox.empty() ? POLLIN : POLLOUT), 0});
                 fds_to_poll_.push_back({c.process.get(), POLLIN, 0});
             }
@@ -274,7 +277,7 @@ class server {
                 static_cast<void>(::read(wake_.get(), &drained, sizeof drained) == sizeof drained);
             for (std::size_t i = 0; i < ids_.size(); ++i) {
                 if (fds_to_poll_[2 + 2 * i].revents != 0) talk(ids_[i]);
-                if (fds_to_poll_[3 + 2 * i].revents != 0) exited(ids_[i]);
+                if (fds_to_poll_[3 + 2 * i].revents != 0) exited(ids_[i]);  // mutant: ipc_exit_seen
             }
             if (fds_to_poll_[1].revents != 0) admit();
         }
@@ -285,6 +288,7 @@ class server {
         if (listener_.get() < 0) return;
         for (int i = 0; i < 16; ++i) {
             unique_fd fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+            // mutant: ipc_reserve
             if (!fd && (errno == EMFILE || errno == ENFILE)) {  // or the listener stays readable and the loop spins
                 reserve_ = unique_fd{};
                 fd = unique_fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
@@ -296,7 +300,7 @@ class server {
             if (!fd) return;
             try {
                 auto who = socket::peer_of(fd.get(), "ferry::ipc::server");
-                if (std::ranges::find(allow_, who.uid) == allow_.end()) {
+                if (std::ranges::find(allow_, who.uid) == allow_.end()) {  // mutant: ipc_allow_list
                     turn_away(fd, reason::permission);
                 } else {
                     // The connection first: whom the machine knows without one would never be seen to leave.

@@ -37,7 +37,7 @@ template <class BackEnd>
     if (is_host_accessible(place)) {
         if (place.type != device_type::cpu && on.names_stream()) {
             require_reach(b, place, share_api, where);
-            b.wait(on);
+            b.wait(on);  // mutant: ipc_column_pinned_wait
         }
         auto const view = c.view();
         host_fetcher fetcher;
@@ -97,6 +97,7 @@ template <class Column, class BackEnd = host_back_end const&>
         tensor_view{
             static_cast<void const*>(part.begin), dtype_of<std::uint8_t>, {&part.bytes, 1}, {}, source.device()});
     auto made = detail::make_share(std::move(bytes), std::move(session),
+                                   // mutant: ipc_column_ready
                                    is_fresh ? copy_policy::if_needed : options.copy, on, b, where);
     shared result = detail::share_access::wrap(made);  // closes it again if one of the rest fails
     made->copied = made->copied || (is_fresh && part.bytes != 0);

@@ -93,7 +93,7 @@ class shared {
         if (state_ == nullptr) return true;
         auto const end = detail::deadline(limit);
         std::chrono::nanoseconds pause = std::chrono::microseconds{10};
-        while (readers() != 0 || !order_after_importers(on)) {
+        while (readers() != 0 || !order_after_importers(on)) {  // mutant: ipc_done_waited, ipc_readers_waited
             auto const now = std::chrono::steady_clock::now();
             if (now >= end) return false;
             detail::sleep_for(std::min(pause, std::chrono::nanoseconds{end - now}));
@@ -109,7 +109,7 @@ class shared {
     /// False when an event is not clear, or cannot be opened while its process lives.
     [[nodiscard]] bool order_after_importers(stream_token on) {
         if (state_->handle == nullptr) return true;
-        on = on.on_device(state_->device);
+        on = on.on_device(state_->device);  // mutant: ipc_reuse_device
         for (int i = 0; i < state_->control().places(); ++i) {
             event_handle done;
             auto const found = state_->control().announced(i, done);

@@ -123,17 +123,18 @@ class segment {
                 detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
             for (off_t done = 0; done < end;) {
                 auto const n = std::min(piece, end - done);
-                int const number = ::posix_fallocate(f.get(), done, n);
+                int const number = ::posix_fallocate(f.get(), done, n);  // mutant: ipc_segment_room
                 if (number == 0) done += n;
                 else if (number != EINTR) detail::fail_system(number, "posix_fallocate", name, api, where);
             }
+            // mutant: ipc_anonymous_sealed
             if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size | F_SEAL_SEAL) != 0)
                 detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
             made.map(f, total, access_mode::read_write, name, api, where);
             // The pages are there; the first write to each would still stop to find it. All at once costs a third of
             // that. Not before Linux 5.14, and then no harm is done.
-            constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
-            static_cast<void>(::madvise(made.base_, total, populate_write));
+            constexpr int populate_write = 23;                                // MADV_POPULATE_WRITE
+            static_cast<void>(::madvise(made.base_, total, populate_write));  // mutant: ipc_populate
         } catch (...) {
             remove_name(name);
             throw;
@@ -169,6 +170,7 @@ class segment {
         if (!f) detail::fail_system(errno, is_anonymous ? "fcntl(F_DUPFD_CLOEXEC)" : "open", name, api, where);
         struct stat facts = {};
         if (::fstat(f.get(), &facts) != 0) detail::fail_system(errno, "fstat", name, api, where);
+        // mutant: ipc_owner_check
         if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 0077) != 0)
             detail::fail(errc::permission, api,
                          message{"the segment "}
@@ -177,6 +179,7 @@ class segment {
                          where);
         // Where files have no seals, asking for them fails: −1, which has every bit.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
+        // mutant: ipc_anonymous_on_disk, ipc_anonymous_unsealed
         if (is_anonymous && (seals < 0 || (seals & detail::fixed_size) != detail::fixed_size))
             detail::fail(errc::permission, api,
                          message{"the file of "} << name.c_str()
@@ -185,7 +188,7 @@ class segment {
                          where);
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
-            total > static_cast<std::uint64_t>(facts.st_size))
+            total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
             detail::fail(errc::bad_descriptor, api,
                          message{"the descriptor speaks of "} << bytes << " bytes, the segment " << name.c_str()
                                                               << " has " << std::int64_t{facts.st_size}
@@ -243,6 +246,7 @@ class segment {
         bytes_ = total;
         device_ = facts.st_dev;
         inode_ = facts.st_ino;
+        // mutant: ipc_read_only
         if (mode == access_mode::read_only && size() != 0 && ::mprotect(data(), size(), PROT_READ) != 0)
             detail::fail_system(errno, "mprotect", name, api, where);
     }

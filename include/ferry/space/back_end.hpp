@@ -85,6 +85,7 @@ class allocating_from {
 
     /// The space's memory too, where plain host code can copy it: it takes the back end underneath to reach the rest.
     [[nodiscard]] bool reaches(device d) const {
+        // mutant: space_reach
         return (is_host_accessible(d) && is_same_place(d, space_.device())) || underneath_->reaches(d);
     }
     /// \throws error  errc::device when the result is wanted elsewhere than in the space;  what the space throws
@@ -199,7 +200,7 @@ class taken_on {
 /// Copies, and blocks the host until what it wrote is there.
 template <back_end B>
 void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-    if (!queue_copy(b, plan, dst, to, src, from, on) && on.names_stream()) b.wait(on);
+    if (!queue_copy(b, plan, dst, to, src, from, on) && on.names_stream()) b.wait(on);  // mutant: copy_wait
 }
 
 }  // namespace detail

@@ -32,7 +32,7 @@ class buffer {
         return *this;
     }
     ~buffer() {
-        if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);
+        if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);  // mutant: buffer_release
     }
 
     [[nodiscard]] void* data() const noexcept { return data_; }

@@ -34,7 +34,7 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
     if (plan.kind == copy_kind::empty) return 0;
     // A default stream without a device is that of the destination, unless any device's would order it.
-    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());
+    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
     detail::copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on);
     return dst.nbytes();
 }

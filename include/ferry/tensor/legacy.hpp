@@ -17,7 +17,7 @@ class legacy_owner {
     legacy_owner(legacy_owner&& other) noexcept : raw_{std::exchange(other.raw_, nullptr)} {}
     legacy_owner& operator=(legacy_owner&&) = delete;
     ~legacy_owner() {
-        if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);
+        if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // mutant: r8_legacy_owner
     }
     [[nodiscard]] DLTensor const& tensor() const noexcept { return raw_->dl_tensor; }
 

@@ -25,9 +25,9 @@ concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::sam
 /// The minor version to stamp: no more than asked for, but what the type and the flags need (R4).
 [[nodiscard]] constexpr version stamp_for(data_type type, flags bits, version max) noexcept {
     auto minor = version::current.minor;
-    if (max.major == version::current.major && max.minor < minor) minor = max.minor;
+    if (max.major == version::current.major && max.minor < minor) minor = max.minor;  // mutant: r4_max_version
     auto const needed = has(bits, flags::subbyte_padded) ? 1u : minor_needed(type);
-    return {version::current.major, minor < needed ? needed : minor};
+    return {version::current.major, minor < needed ? needed : minor};  // mutant: r4_stamp
 }
 
 /// Struct, owner, shape and strides in one allocation (D1); the shape and strides follow the block.
@@ -59,8 +59,8 @@ struct block {
     static void destroy(Raw* raw) noexcept {
         if (raw == nullptr) return;
         auto* self = static_cast<block*>(raw->manager_ctx);
-        self->~block();
-        deallocate(self);
+        self->~block();    // mutant: r6_block_owner
+        deallocate(self);  // mutant: r6_block_memory
     }
 };
 

@@ -34,6 +34,7 @@ class managed_tensor {
         return *this;
     }
     ~managed_tensor() {
+        // mutant: r6_destructor
         if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // R5: the deleter may be NULL
     }
 
@@ -106,7 +107,7 @@ class managed_tensor {
     try {
         detail::check_managed(raw, "ferry::from_dlpack", where);
     } catch (...) {
-        if (raw->deleter != nullptr) raw->deleter(raw);
+        if (raw->deleter != nullptr) raw->deleter(raw);  // mutant: r62_failed_import
         throw;
     }
     return managed_tensor{raw};

@@ -17,7 +17,7 @@ namespace detail {
 
 /// R2: a struct of another major version may be touched nowhere but at `version` and `deleter`.
 inline void check_version(version v, char const* api, std::source_location where) {
-    if (v.major == version::current.major) return;
+    if (v.major == version::current.major) return;  // mutant: validate_version
     fail(errc::version, api,
          message{"the tensor has DLPack version "}
              << v.major << "." << v.minor << " and another ABI than 1.x (R2): ask its producer for max_version=(1, 3)",
@@ -26,7 +26,7 @@ inline void check_version(version v, char const* api, std::source_location where
 
 /// R3, R34: unknown device types are rejected, unknown minor versions are not.
 inline void check_device(device d, char const* api, std::source_location where) {
-    if (is_known(d.type)) return;
+    if (is_known(d.type)) return;  // mutant: validate_device
     fail(errc::device, api,
          message{"device type "} << static_cast<int>(d.type)
                                  << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
@@ -35,7 +35,7 @@ inline void check_device(device d, char const* api, std::source_location where) 
 
 /// R3, R16–R18.
 inline void check_dtype(data_type t, char const* api, std::source_location where) {
-    if (is_valid(t)) return;
+    if (is_valid(t)) return;  // mutant: validate_dtype
     message text{"dtype "};
     text << t << " is unknown or malformed";
     switch (t.code) {
@@ -51,16 +51,18 @@ inline void check_dtype(data_type t, char const* api, std::source_location where
 /// R25, R32: rank, extents, and the number of elements and bytes. Gives the number of elements.
 inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, char const* api,
                                 std::source_location where) {
+    // mutant: validate_ndim
     if (t.ndim < 0) fail(errc::rank, api, message{"ndim is "} << t.ndim << "; it must not be negative (R32)", where);
-    if (t.ndim > 0 && t.shape == nullptr)
+    if (t.ndim > 0 && t.shape == nullptr)  // mutant: validate_shape_null
         fail(errc::shape, api, message{"shape is NULL with ndim "} << t.ndim << "; only ndim 0 allows it (R25, R32)",
              where);
     for (int i = 0; i < t.ndim; ++i) {
-        if (t.shape[i] < 0)
+        if (t.shape[i] < 0)  // mutant: validate_extent
             fail(errc::shape, api, message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)",
                  where);
     }
     std::int64_t count = 0, bytes = 0;
+    // mutant: validate_count, validate_elements
     if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
         fail(errc::overflow, api, message{"the extents multiply to more bytes than 63 bits can count (R32)"}, where);
     return count;
@@ -81,19 +83,19 @@ inline void check_strides(DLTensor const& t, std::int64_t count, data_type type,
     std::int64_t const bits = bits_per_element(type, padded);
     fits = fits && checked_multiply(lowest, bits, lowest) && checked_add(highest, std::int64_t{1}, highest) &&
            checked_multiply(highest, bits, highest);
-    if (!fits)
+    if (!fits)  // mutant: validate_strides
         fail(errc::overflow, api, message{"the strides reach further than 63 bits of address can count (R32)"}, where);
 }
 
 /// R23, R26, R32: only an empty tensor may have no memory, and the byte offset must not lead out of the address space.
 inline void check_data(DLTensor const& t, std::int64_t count, char const* api, std::source_location where) {
-    if (t.data == nullptr && count != 0)
+    if (t.data == nullptr && count != 0)  // mutant: validate_data
         fail(errc::null_data, api,
              message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)",
              where);
     if (!is_addressable(device{t.device}.type)) return;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
-    if (!checked_add(address, t.byte_offset, address))
+    if (!checked_add(address, t.byte_offset, address))  // mutant: validate_offset
         fail(errc::overflow, api,
              message{"byte_offset is "} << t.byte_offset
                                         << ", beyond the end of the address space (R23, R32): point data at the "

@@ -123,7 +123,7 @@ inline void take_fields(reader in, node& n) {
 }
 
 [[nodiscard]] inline node take_node(reader in, int depth) {
-    if (depth > max_depth) in.refuse(": nodes are nested deeper than ", max_depth);
+    if (depth > max_depth) in.refuse(": nodes are nested deeper than ", max_depth);  // mutant: wire_depth
     node n;
     bool has_fields = false;
     while (!in.is_empty()) {
@@ -204,7 +204,7 @@ inline void take_fields(reader in, node& n) {
         by.refuse("truncated: ", std::uint64_t{bytes.size()}, " bytes hold no checksum");
     auto const body = bytes.size() - detail::checksum_size;
     auto const said = detail::little_endian(bytes.data() + body), found = crc32c(bytes.first(body));
-    if (said != found)
+    if (said != found)  // mutant: wire_checksum
         by.refuse("the checksum is ", said, ", and the bytes before it give ", found,
                   ": truncated, or changed on the way");
     d = detail::take_records({bytes.first(body), by, detail::header_size}, std::move(d));

@@ -39,10 +39,11 @@ inline void check_memory(memory const& m, place const& here, caller const& by) {
     if (on_cuda && m.device == uuid{}) by.refuse(here / "device/uuid", " is zero: it must name the GPU");
     if (m.kind == memory_kind::none && m.length != 0)
         by.refuse(here / "length", " is ", m.length, ", and the kind none has no bytes");
-    if (m.allocation > static_cast<std::uint64_t>(INT64_MAX) || m.length > m.allocation ||
+    if (m.allocation > static_cast<std::uint64_t>(INT64_MAX) || m.length > m.allocation ||  // mutant: wire_allocation
         m.offset > m.allocation - m.length)
         by.refuse(here, ": offset ", m.offset, " and length ", m.length, " lead out of the allocation of ",
                   m.allocation, " bytes");
+    // mutant: wire_name
     if (m.kind == memory_kind::host_shared ? !is_segment_name(m.name) : !m.name.empty() && !is_segment_name(m.name))
         by.refuse(here / "name", " is no name of shared memory: a slash, then letters, digits, `.`, `_` or `-`");
     if (m.handle.size() != (on_cuda ? handle_size : 0))
@@ -93,8 +94,9 @@ inline void check_tensor(tensor const& t, std::vector<memory> const& memories, p
         by.refuse(here / "shape", " multiplies to more bytes than 63 bits can count (R32)");
     if (count != 0 && !extent_in_bytes(t, begin, end))
         by.refuse(here / "strides", " reach further than 63 bits can count (R32)");
+    // mutant: wire_tensor_begin
     if (t.byte_offset < 0 || t.byte_offset + begin < 0 || !ferry::detail::checked_add(t.byte_offset, end, last) ||
-        static_cast<std::uint64_t>(last) > length)
+        static_cast<std::uint64_t>(last) > length)  // mutant: wire_tensor_end
         by.refuse(here, ": elements lie at bytes ", begin, " to ", end, " from byte_offset ", t.byte_offset,
                   ", outside the range of ", length, " bytes");
 }
@@ -104,7 +106,7 @@ inline void check_slice(slice const& s, std::vector<memory> const& memories, pla
     if (!absent && s.memory >= memories.size())
         by.refuse(here / "memory", " is ", s.memory, ", and there are ", std::uint64_t{memories.size()}, " memories");
     auto const length = absent ? 0 : memories[s.memory].length;
-    if (s.length > length || s.offset > length - s.length)
+    if (s.length > length || s.offset > length - s.length)  // mutant: wire_slice
         by.refuse(here, ": offset ", s.offset, " and length ", s.length, " lead out of a range of ", length, " bytes");
 }
 
@@ -131,7 +133,7 @@ inline void check_node(node const& n, std::vector<memory> const& memories, int d
 
 inline void check(descriptor const& d, caller const& by) {
     place const top;
-    if (d.major != major_version)
+    if (d.major != major_version)  // mutant: wire_major
         by.refuse("version ", unsigned{d.major}, ".", unsigned{d.minor}, " is of another major than ",
                   unsigned{major_version}, ", the one that this ferry reads: use a ferry of the exporter's major");
     if (d.from.pid > static_cast<std::uint32_t>(INT32_MAX))

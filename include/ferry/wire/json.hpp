@@ -159,6 +159,7 @@ class json_value {
         bool const fits = value_->is_number_unsigned()
                               ? value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(largest_number)
                               : !value_->is_number_integer() || value_->get<std::int64_t>() >= -largest_number;
+        // mutant: wire_json_numbers
         if (value_->is_number_float() || !fits) refuse("an integer up to 2^53; larger ones are decimal strings");
         if (value_->is_array()) for_each([](json_value const& item) { item.check_numbers(); });
         if (value_->is_object())
@@ -230,6 +231,7 @@ class json_value {
 /// The document, of bounded depth. Of two equal keys the last counts, as with most readers.
 [[nodiscard]] inline json parse(std::string_view text, caller const& by) {
     auto const bounded = [&](int depth, json::parse_event_t, json const&) {
+        // mutant: wire_json_depth
         if (depth > max_json_depth) by.refuse("the document is nested deeper than ", max_json_depth);
         return true;
     };
@@ -283,7 +285,7 @@ class json_value {
     in.check_numbers();
     auto const said = in["checksum"].integer<std::uint32_t>();
     document.erase("checksum");
-    if (auto const found = detail::checksum_of(document); said != found)
+    if (auto const found = detail::checksum_of(document); said != found)  // mutant: wire_json_checksum
         by.refuse("/checksum is ", said, ", and the rest of the document gives ", found, ": changed on the way");
     auto const from = in["from"];
     d.from = {from["pid"].integer<std::uint32_t>(), from["pid_namespace"].integer<std::uint64_t>(),

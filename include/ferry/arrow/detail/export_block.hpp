@@ -41,6 +41,7 @@ struct export_block {
         return released;
     }
     [[nodiscard]] std::int64_t release_child(Struct& s) noexcept {
+        // mutant: arrow_release_last
         if (s.release == nullptr) return 0;  // moved out, or released alone
         if (s.release == &release && s.private_data == this) return release_tree(s);
         s.release(&s);  // somebody put one of their own there

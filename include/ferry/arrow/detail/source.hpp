@@ -146,6 +146,7 @@ class arrow_check {
         return type;
     }
     void check_array(ArrowArray const& a, ArrowSchema const& s, column_type const& type, column_path const& path) {
+        // mutant: arrow_untouched
         if (a.release == nullptr) refuse(path, message{"the array has been released, or moved away"});
         if (a.n_children != s.n_children)
             refuse(path, message{"the array has "} << a.n_children << " children, and its schema " << s.n_children);

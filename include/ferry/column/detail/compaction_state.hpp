@@ -65,6 +65,7 @@ class compaction_state {
         auto const layout = layout_of(n.type);
         // What slices share may be more.
         bool const is_own = n.offset <= p.offset && p.offset + p.length <= n.offset + n.length;
+        // mutant: column_part_nulls
         bool const has_no_nulls = is_own && n.null_count.load(std::memory_order_relaxed) == 0;
         for (int i = 0; i < layout.buffer_count; ++i) {
             auto const kind = layout.buffers[i].kind;

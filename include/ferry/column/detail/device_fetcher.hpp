@@ -83,10 +83,11 @@ class device_fetcher final : public range_fetcher {
             for (auto const& r : runs)
                 has_run &= queue_copy(b_, plan_bytes(r.end - r.begin), to + r.place, cpu, r.begin, from_, on_);
         } catch (...) {
+            // mutant: column_fetch_settle
             settle();  // the staging memory dies now
             throw;
         }
-        if (!has_run && on_.names_stream()) b_.wait(on_);
+        if (!has_run && on_.names_stream()) b_.wait(on_);  // mutant: column_fetch_wait
     }
     void settle() noexcept {
         if (!on_.names_stream()) return;

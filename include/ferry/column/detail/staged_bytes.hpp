@@ -27,7 +27,7 @@ class staged_bytes {
         if (!is_host_accessible(from)) {
             copy_.emplace(static_cast<std::size_t>(bytes));
             data_ = copy_->data();
-            copy_and_wait(b, plan_bytes(bytes), copy_->data(), cpu, data, from, on);
+            copy_and_wait(b, plan_bytes(bytes), copy_->data(), cpu, data, from, on);  // mutant: column_bits_wait
         } else if (on.names_stream()) {
             b.wait(on);
         }

@@ -32,6 +32,7 @@ class opened_once {
     /// The one of this program, or shared library, for what CUDA has once for a process: two tables would close it
     /// under each other.
     [[nodiscard]] FERRY_HIDDEN static opened_once of_process() {
+        // mutant: cuda_opened_process
         static auto const* const one = new opened_once;  // never destroyed: deleters run until the very end
         return *one;
     }
@@ -44,7 +45,7 @@ class opened_once {
         ~use() {
             if (state_ == nullptr) return;  // moved from
             std::lock_guard const lock{state_->mutex};
-            if (--at_->users == 0) state_->entries.erase(at_);
+            if (--at_->users == 0) state_->entries.erase(at_);  // mutant: cuda_opened_once
         }
         [[nodiscard]] Opened const& operator*() const noexcept { return at_->opened; }
         [[nodiscard]] Opened const* operator->() const noexcept { return &at_->opened; }
@@ -65,7 +66,7 @@ class opened_once {
         Opened made = make();
         for (auto at = state_->entries.begin(); at != state_->entries.end(); ++at)
             if (at->opened.is_same(made)) {
-                at->opened.join(made);
+                at->opened.join(made);  // mutant: cuda_opened_again
                 ++at->users;
                 return use{state_, at};
             }

@@ -55,8 +55,8 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
               "cudaMemcpyAsync");
         return;
     }
-    require_peer(dst, api);
-    require_peer(src, api);
+    require_peer(dst, api);  // mutant: cuda_peer_pack_dst
+    require_peer(src, api);  // mutant: cuda_peer_pack_src
     pack_job job;
     make_pack_job(plan, dst, src, job);
     launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
@@ -86,7 +86,7 @@ void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, 
         }
     } catch (...) {
         beside_captures const quietly;
-        if (is_queued) ignore(cudaStreamSynchronize(on.get()));
+        if (is_queued) ignore(cudaStreamSynchronize(on.get()));  // mutant: cuda_pieces_unwind
         throw;
     }
 }

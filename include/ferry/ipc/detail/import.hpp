@@ -44,6 +44,7 @@ struct mapping_entry {
     mapping_entry(mapping_entry const&) = delete;
     mapping_entry& operator=(mapping_entry const&) = delete;
     ~mapping_entry() {
+        // mutant: ipc_close_after_work
         foreign.reset();  // first: an empty place says that nothing is mapped
         if (where != nullptr && pid == ::getpid()) where->memory.control().leave(place);
     }
@@ -65,6 +66,7 @@ struct mapping_entry {
 
     [[nodiscard]] control_page& control() const noexcept { return where->memory.control(); }
     [[nodiscard]] bool is_attachable() const noexcept {
+        // mutant: ipc_exporter_alive
         return control().is_open(share) && (exporter == nullptr || !exporter->has_ended());
     }
 };

@@ -181,7 +181,7 @@ template <class BackEnd>
                                                       std::source_location where) {
     tensor_view const v = tensor.view();
     auto const me = session->me(where);
-    session->sweep_once(me);
+    session->sweep_once(me);  // mutant: ipc_sweep
     session->collect({});
     segment_name const name{::geteuid(), me.pid_namespace, me.pid, me.start_time, fresh_id(share_api, where)};
     auto made = std::make_shared<share_state>();

@@ -32,10 +32,11 @@ class attachment {
     attachment& operator=(attachment&&) = delete;
     ~attachment() {
         if (session_ == nullptr) return;
-        if (mapping_->pid == ::getpid()) {
+        if (mapping_->pid == ::getpid()) {  // mutant: ipc_fork_place
+            // mutant: ipc_done_announced
             if (!announce_done()) {  // it stays read, and mapped, until this process ends: whoever drops the session
                 std::lock_guard const lock{mapping_->recording};
-                mapping_->kept_by = std::move(session_);
+                mapping_->kept_by = std::move(session_);  // mutant: ipc_captured_kept
                 return;
             }
             mapping_->control().drop_reader(mapping_->place);
@@ -53,6 +54,7 @@ class attachment {
         try {
             std::lock_guard const lock{mapping_->recording};
             event_handle done;
+            // mutant: ipc_done_device
             auto const on = on_.on_device(mapping_->foreign->device());  // every device has default streams of its own
             if (mapping_->foreign->record_done(on, done)) mapping_->control().announce(mapping_->place, done);
         } catch (error const& e) {
@@ -81,7 +83,7 @@ class attachment {
 inline segment_name check_origin(wire::descriptor const& d, wire::memory const& m, wire::origin const& me,
                                  std::source_location where) {
     auto const name = parse_segment_name(m.name);
-    if (!name || name->pid != d.from.pid || name->start_time != d.from.start_time ||
+    if (!name || name->pid != d.from.pid || name->start_time != d.from.start_time ||  // mutant: ipc_name_origin
         name->pid_namespace != d.from.pid_namespace)
         fail(errc::bad_descriptor, attach_api,
              message{"memories[0].name is `"} << m.name.c_str() << "`, which is no name that its origin, process "
@@ -100,10 +102,10 @@ inline segment_name check_origin(wire::descriptor const& d, wire::memory const& 
 /// A tensor of this process and session: shares its owner.
 [[nodiscard]] inline managed_tensor alias(std::shared_ptr<share_state> const& s, wire::descriptor const& d,
                                           stream_token on, std::source_location where) {
-    if (!(s->memory_description() == d.memories[0]))
+    if (!(s->memory_description() == d.memories[0]))  // mutant: ipc_alias_memory
         fail(errc::bad_descriptor, attach_api, message{"its memory is not what was shared under this name"}, where);
     if (!s->is_open) fail_gone(d.memories[0], "this process has closed it", where);
-    if (s->handle != nullptr) s->handle->wait_ready(on.on_device(s->device));
+    if (s->handle != nullptr) s->handle->wait_ready(on.on_device(s->device));  // mutant: ipc_alias_ready
     auto const& t = std::get<wire::tensor>(d.root);
     auto* const begin = static_cast<std::byte*>(s->data) - s->layout().byte_offset;
     bool const is_read_only = has(s->layout().flags, flags::read_only);
@@ -121,7 +123,7 @@ template <class Open>
         bool const may_help = e.code() == errc::already_mapped || e.code() == errc::out_of_memory;
         if (!may_help || session.imports().unused() == 0) throw;
     }
-    session.trim();
+    session.trim();  // mutant: ipc_open_again
     return open();
 }
 
@@ -203,7 +205,7 @@ template <class BackEnd>
     if (found.foreign != nullptr) {
         place = found.foreign->device();
         begin = static_cast<std::byte*>(found.foreign->data());
-        found.foreign->wait_ready(m, on.on_device(place));
+        found.foreign->wait_ready(m, on.on_device(place));  // mutant: ipc_ready
     } else if (m.kind == wire::memory_kind::host_shared) {
         begin = found.where->memory.data() + m.offset;
     }

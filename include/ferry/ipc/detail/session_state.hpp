@@ -80,10 +80,10 @@ class session_state : public std::enable_shared_from_this<session_state> {
 
     /// Ends new attaches. What importers may still use of device memory is condemned: it lives until they are gone.
     void close(std::shared_ptr<share_state> const& s) noexcept {
-        if (s->pid != ::getpid() || !s->is_open.exchange(false)) return;
+        if (s->pid != ::getpid() || !s->is_open.exchange(false)) return;  // mutant: ipc_fork_share
         withdraw(*s);
         std::lock_guard const lock{mutex_};
-        if (s->handle == nullptr || !s->control().is_mapped()) return;
+        if (s->handle == nullptr || !s->control().is_mapped()) return;  // mutant: ipc_condemned
         s->self = s;
         s->next_condemned = std::exchange(first_condemned_, s.get());
     }
@@ -133,6 +133,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         if (found == kept_.end()) return;
         last = std::move(found->second);
         kept_.erase(found);
+        // mutant: ipc_fork_space
         if (last.pid != ::getpid()) return;  // the parent's name
         remove_name(last.name);
         regions_.remove_name(*last.where, last.name);
@@ -149,7 +150,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
         auto watching = known.lock();
         if (watching == nullptr)
             known = watching = std::make_shared<process_watch const>(exporter.pid, exporter.start_time);
-        return last_watch_ = watching;
+        return last_watch_ = watching;  // mutant: ipc_last_watch
     }
 
     /// What data of the host is put into.
@@ -159,7 +160,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
     void trim() noexcept {
         imports_.trim();
         std::lock_guard const lock{mutex_};
-        last_watch_ = nullptr;
+        last_watch_ = nullptr;  // mutant: ipc_last_watch_trim
     }
     /// Open shares, mappings, unused mappings, condemned shares.
     [[nodiscard]] std::array<std::size_t, 4> counts() const noexcept {
@@ -184,7 +185,7 @@ class session_state : public std::enable_shared_from_this<session_state> {
             if (me_.pid != static_cast<std::uint32_t>(::getpid())) return 0;
             for (auto** at = &first_condemned_; *at != nullptr;) {
                 share_state* const one = *at;
-                if (one->control().is_mapped()) {
+                if (one->control().is_mapped()) {  // mutant: ipc_collect
                     ++left;
                     at = &one->next_condemned;
                 } else {

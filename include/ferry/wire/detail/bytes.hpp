@@ -70,7 +70,7 @@ class reader {
     /// them.
     [[nodiscard]] std::size_t take_count(std::size_t size, char const* what) {
         std::size_t const count = take<std::uint32_t>(what);
-        if (count > left() / size)
+        if (count > left() / size)  // mutant: wire_count
             refuse(": truncated: ", what, " has ", std::uint64_t{count}, " items of ", std::uint64_t{size},
                    " bytes, and ", std::uint64_t{left()}, " bytes are left");
         return count;
