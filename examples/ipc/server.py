@@ -1,8 +1,8 @@
 """Streams the photographs of scikit-image as frames to a client in another process; no pixel goes through the socket.
 
-usage: python examples/ipc/server.py [--frames N] [--slots N] [--socket PATH]
+usage: python examples/ipc/server.py [--slots N] [--socket PATH]
 
-Serves one client after the other, until one has had all frames. A client that is killed, or silent for long, is replaced by the
+Serves one client after the other, until one says that it has had enough. A client that is killed, or silent for long, is replaced by the
 next, which goes on where the last one stopped, in slots that nobody else has.
 """
 
@@ -18,7 +18,7 @@ from frames import STAMP, Lines, Report, default_socket, is_ours, photographs, r
 import minitensor as mt
 
 
-PATIENCE = 10.0  # seconds; who says nothing for so long may be stopped, and go on reading one day
+PATIENCE = 60.0  # seconds; who says nothing for so long may be stopped, and go on reading one day
 
 
 def listen_at(path):
@@ -57,35 +57,32 @@ class Slots:
             share.close()
 
 
-def stream(connection, slots, pictures, first, last, report):
-    """Sends frames first … last - 1. The number of frames that the client is done with, all told."""
+def stream(connection, slots, pictures, frame, report):
+    """Sends frames from this one on, until the client has had enough. The frame that comes next, and whether it has had enough."""
     lines = Lines(connection)
-    count, done, sent = len(slots.shares), first, {}
+    count, done, enough, sent = len(slots.shares), frame, False, {}
     try:
         send(connection, {"slots": [s.json() for s in slots.shares]})
-        for frame in range(first, last + count):
-            if frame >= first + count:  # its slot is that of an older frame, which the client must be done with
+        while not enough or done < frame:
+            if enough or frame == done + count:  # the next slot is that of an older frame, which the client must be done with
                 answer = lines.receive()
                 begin, size = sent.pop(answer["frame"])
-                done = answer["frame"] + 1
+                done, enough = answer["frame"] + 1, enough or answer["enough"]
                 report.add(answer["frame"], size, answer["seen"] - begin)
-            if frame >= last:
-                if done == last:
-                    break
                 continue
             name, pixels, checksum = pictures[frame % len(pictures)]
             slots.write(frame % count, frame, pixels)
             sent[frame] = (time.monotonic(), pixels.nbytes)
             send(connection, {"frame": frame, "slot": frame % count, "name": name, "shape": pixels.shape, "checksum": checksum})
+            frame += 1
         send(connection, {"end": True})
+        return done, True
     except (EOFError, ConnectionError, TimeoutError):
-        pass
-    return done
+        return done, False
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=5000)
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--socket", default=default_socket())
     options = parser.parse_args()
@@ -93,19 +90,19 @@ def main():
     slots = Slots(options.slots, room_for(pictures))
     listener = listen_at(options.socket)
     print(f"server: {len(pictures)} photographs, {options.slots} slots of {room_for(pictures) / 1e6:.2f} MB; waiting for a client", flush=True)
-    done, clients, report = 0, 0, Report("server", time.monotonic, "latency")
-    while done < options.frames:
+    frame, enough, clients, report = 0, False, 0, Report("server", time.monotonic, "latency")
+    while not enough:
         connection, _ = listener.accept()
         if not is_ours(connection):
             connection.close()
             continue
         connection.settimeout(PATIENCE)
         clients += 1
-        print(f"server: client {clients} begins with frame {done}", flush=True)
+        print(f"server: client {clients} begins with frame {frame}", flush=True)
         with connection:
-            done = stream(connection, slots, pictures, done, options.frames, report)
-        if done < options.frames:
-            print(f"server: client {clients} is gone after frame {done - 1}; waiting for the next", flush=True)
+            frame, enough = stream(connection, slots, pictures, frame, report)
+        if not enough:
+            print(f"server: client {clients} is gone after frame {frame - 1}; waiting for the next", flush=True)
             slots.close()  # what it has mapped stays its own
             slots = Slots(options.slots, room_for(pictures))
     slots.close()
