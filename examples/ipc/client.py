@@ -1,8 +1,9 @@
 """Looks at the frames of examples/ipc/server.py where they lie, and checks every byte.
 
-usage: python examples/ipc/client.py [--socket PATH] [--wait SECONDS] [--out FOLDER]
+usage: python examples/ipc/client.py [--frames N] [--socket PATH] [--wait SECONDS] [--out FOLDER]
 
-Kill it and start it again: the server goes on with the frame that comes next. Exits with 1 when a frame is not what it should be.
+Says that it has had enough after N frames; with 0, never. Kill it and start it again: the server goes on with the frame that comes
+next. Exits with 1 when a frame is not what it should be.
 """
 
 import argparse
@@ -36,9 +37,9 @@ def connect(path, patience):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frames", type=int, default=5000, help="that are enough; 0: go on until it is killed")
     parser.add_argument("--socket", default=default_socket())
     parser.add_argument("--wait", type=float, default=60.0, help="for a server, in seconds")
-    parser.add_argument("--mark", type=int, help="say so after this many frames")
     parser.add_argument("--out", type=pathlib.Path, help="write the last frame of each photograph here")
     options = parser.parse_args()
     connection = connect(options.socket, options.wait)
@@ -61,9 +62,9 @@ def main():
             if options.out is not None:
                 kept[message["name"]] = pixels.copy()
             report.add(frame, size, time.monotonic() - seen)
-            send(connection, {"frame": frame, "seen": seen})
-            if report.frames == options.mark:
-                print(f"client: {report.frames} frames so far", flush=True)
+            if report.frames == 100:
+                print(f"client: 100 frames checked, {bad} bad; the last is frame {frame}", flush=True)
+            send(connection, {"frame": frame, "seen": seen, "enough": report.frames == options.frames})
     except (EOFError, ConnectionError):
         print("client: the server is gone", flush=True)
         bad += 1

@@ -1,14 +1,14 @@
 """Server and client side by side, and clients that are killed in the middle.
 
-usage: python examples/ipc/demo.py [--frames N] [--kills N]
+usage: python examples/ipc/demo.py [--frames N] [--kills N]      N frames for the client that is not killed
 
 The server sends until it is told to stop, which is when the last client has checked N frames. Exits with 1 when a frame came out wrong, or the stream did not go on after a kill.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,8 +16,15 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def start(name, *arguments):
-    return subprocess.Popen([sys.executable, str(HERE / name), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+@contextlib.contextmanager
+def started(name, *arguments):
+    """Runs a script beside this one; kills it at the end of the `with` block, unless it has ended by itself."""
+    process = subprocess.Popen([sys.executable, str(HERE / name), *arguments], stdout=subprocess.PIPE, text=True)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def hear(process, text):
@@ -25,8 +32,14 @@ def hear(process, text):
     for line in process.stdout:
         print(line, end="", flush=True)
         if text in line:
-            return True
-    return False
+            return
+    sys.exit(f"FAILED: {process.args[1]} ended with status {process.wait()}, and did not say: {text}")
+
+
+def end(process):
+    """Lets it end by itself, which it must do well."""
+    if status := process.wait():
+        sys.exit(f"FAILED: {process.args[1]} ended with status {status}")
 
 
 def main():
@@ -36,24 +49,19 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "frames.sock")
-        server = start("server.py", "--socket", path, "--frames", "0")
-        good = hear(server, "waiting for a client")
-        for _ in range(options.kills):
-            client = start("client.py", "--socket", path, "--mark", "10")
-            good = good and hear(server, "begins with") and hear(client, "10 frames so far")
-            client.send_signal(signal.SIGKILL)
-            client.wait()
-            client.stdout.close()
-            good = good and hear(server, "waiting for the next")
-        client = start("client.py", "--socket", path, "--mark", str(options.frames))
-        good = hear(client, "frames so far") and good
-        server.stdin.close()
-        good = hear(client, "checked byte by byte, 0 bad") and good
-        good = client.wait() == 0 and good
-        good = hear(server, "server: " + str(options.kills + 1) + " clients") and good
-        good = server.wait() == 0 and good
-    print("the stream went on after every kill, and every byte was right" if good else "FAILED")
-    sys.exit(not good)
+        with started("server.py", "--socket", path) as server:
+            hear(server, "waiting for a client")
+            for _ in range(options.kills):
+                with started("client.py", "--socket", path, "--frames", "0") as client:  # has never had enough
+                    hear(client, "100 frames checked, 0 bad")
+                # It is killed, whatever it was doing.
+                hear(server, "waiting for the next")
+            with started("client.py", "--socket", path, "--frames", str(options.frames)) as client:
+                hear(client, "checked byte by byte, 0 bad")
+                end(client)
+            hear(server, f"server: {options.kills + 1} clients")
+            end(server)
+    print("the stream went on after every kill, and every byte was right")
 
 
 if __name__ == "__main__":

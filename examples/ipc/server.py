@@ -1,8 +1,8 @@
 """Streams the photographs of scikit-image as frames to a client in another process; no pixel goes through the socket.
 
-usage: python examples/ipc/server.py [--frames N] [--slots N] [--socket PATH]
+usage: python examples/ipc/server.py [--slots N] [--socket PATH]
 
-Serves one client after the other, until one has had all frames; with --frames 0, until standard input ends. A client that is killed, or silent for long, is replaced by the
+Serves one client after the other, until one says that it has had enough. A client that is killed, or silent for long, is replaced by the
 next, which goes on where the last one stopped, in slots that nobody else has.
 """
 
@@ -58,16 +58,17 @@ class Slots:
             share.close()
 
 
-def stream(connection, slots, pictures, first, is_wanted, report):
-    """Sends frames from number `first` on. The number of frames that clients are done with, and whether none is wanted any more."""
+def stream(connection, slots, pictures, frame, report):
+    """Sends frames from this one on, until the client has had enough. The frame that comes next, and whether it has had enough."""
     lines = Lines(connection)
-    count, frame, sent = len(slots.shares), first, {}
+    count, done, enough, sent = len(slots.shares), frame, False, {}
     try:
         send(connection, {"slots": [s.json() for s in slots.shares]})
-        while is_wanted(frame) or sent:
-            if len(sent) == count or not is_wanted(frame):  # the next slot is that of an older frame, which the client must be done with
+        while not enough or done < frame:
+            if enough or frame == done + count:  # the next slot is that of an older frame, which the client must be done with
                 answer = lines.receive()
                 begin, size = sent.pop(answer["frame"])
+                done, enough = answer["frame"] + 1, enough or answer["enough"]
                 report.add(answer["frame"], size, answer["seen"] - begin)
                 continue
             name, pixels, checksum = pictures[frame % len(pictures)]
@@ -76,14 +77,13 @@ def stream(connection, slots, pictures, first, is_wanted, report):
             send(connection, {"frame": frame, "slot": frame % count, "name": name, "shape": pixels.shape, "checksum": checksum})
             frame += 1
         send(connection, {"end": True})
-        return frame, True
+        return done, True
     except (EOFError, ConnectionError, TimeoutError):
-        return frame - len(sent), False
+        return done, False
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=5000, help="0: until standard input ends")
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--socket", default=default_socket())
     options = parser.parse_args()
@@ -91,27 +91,19 @@ def main():
     slots = Slots(options.slots, room_for(pictures))
     listener = listen_at(options.socket)
     print(f"server: {len(pictures)} photographs, {options.slots} slots of {room_for(pictures) / 1e6:.2f} MB; waiting for a client", flush=True)
-    done, clients, report = 0, 0, Report("server", time.monotonic, "latency")
-
-    def is_wanted(frame):
-        return frame < options.frames if options.frames else not select.select([sys.stdin], [], [], 0)[0]
-
-    is_over = False
-    while not is_over:
-        ready, _, _ = select.select([listener] if options.frames else [listener, sys.stdin], [], [])
-        if listener not in ready:
-            break
+    frame, enough, clients, report = 0, False, 0, Report("server", time.monotonic, "latency")
+    while not enough:
         connection, _ = listener.accept()
         if not is_ours(connection):
             connection.close()
             continue
         connection.settimeout(PATIENCE)
         clients += 1
-        print(f"server: client {clients} begins with frame {done}", flush=True)
+        print(f"server: client {clients} begins with frame {frame}", flush=True)
         with connection:
-            done, is_over = stream(connection, slots, pictures, done, is_wanted, report)
-        if not is_over:
-            print(f"server: client {clients} is gone after frame {done - 1}; waiting for the next", flush=True)
+            frame, enough = stream(connection, slots, pictures, frame, report)
+        if not enough:
+            print(f"server: client {clients} is gone after frame {frame - 1}; waiting for the next", flush=True)
             slots.close()  # what it has mapped stays its own
             slots = Slots(options.slots, room_for(pictures))
     slots.close()

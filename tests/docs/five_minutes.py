@@ -3,8 +3,9 @@
 usage: five_minutes.py [PAGE...]
 
 The folder holds ferry's tree as `ferry`, which is what a page says that its reader has, and nothing else. Block after block:
-commands are run by bash under `env -i` with PATH and HOME alone; a block of code becomes the file that the sentence before
-it names; `text` must be what the commands before it print. Whatever a page forgets to say is therefore missing.
+commands are run by bash under `env -i` with PATH and HOME alone, and with PIP_INDEX_URL where that is set, for packages that this
+machine has already; a block of code becomes the file that the sentence before it names; `text` must be what the commands before it
+print. Whatever a page forgets to say is therefore missing.
 The last line is `N passed, N failed, N skipped`.
 """
 
@@ -20,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["docs/start/library.md", "docs/start/application.md", "docs/start/pipeline.md"]
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
 COMMANDS, OUTPUT = "sh", "text"
+KEPT = ("PATH", "HOME", "PIP_INDEX_URL")
 
 
 def steps(text):
@@ -39,7 +41,7 @@ def follow(page, folder):
     printed = ""
     for kind, name, code in steps((ROOT / page).read_text(encoding="utf-8")):
         if kind == COMMANDS:
-            environment = ["env", "-i", f"PATH={os.environ['PATH']}", f"HOME={os.environ['HOME']}"]
+            environment = ["env", "-i", *(f"{name}={os.environ[name]}" for name in KEPT if name in os.environ)]
             ran = subprocess.run(
                 [*environment, "bash", "-euo", "pipefail", "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500, check=False
             )

@@ -60,7 +60,7 @@ class Target:
         o = self.options
         log = o.out / "logs" / f"{self.name}-{number}.log"
         command = [self.binary, f"-seed={o.seed + number}", "-reload=1", f"-max_total_time={o.seconds}", "-rss_limit_mb=4096",
-                   "-print_final_stats=1", "-timeout=25", f"-detect_leaks={self.leaks}", f"-max_len={MAX_LEN.get(self.name, 512)}",
+                   "-print_final_stats=1", "-timeout=120", f"-detect_leaks={self.leaks}", f"-max_len={MAX_LEN.get(self.name, 512)}",
                    f"-artifact_prefix={o.out}/crashes/{self.name}-", self.found, self.seeds]
         with subprocess.Popen(command, env=environment(self.leaks), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                               errors="replace") as worker, log.open("w") as kept:
@@ -142,6 +142,7 @@ def main():
     for folder in "logs", "crashes":
         (o.out / folder).mkdir(parents=True, exist_ok=True)
     names = o.targets or [p.name for p in sorted(o.corpus.iterdir()) if (o.binaries / p.name).exists()]
+    print(f"--seed {o.seed}", flush=True)
     shares = {n: SHARES.get(n, 3) for n in names}
     workers = {n: max(1, o.jobs * share // sum(shares.values())) for n, share in shares.items()}
     for n in sorted(names, key=shares.get, reverse=True)[: max(0, o.jobs - sum(workers.values()))]:

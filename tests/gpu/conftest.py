@@ -8,11 +8,12 @@ import sys
 os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")  # a kernel loaded behind a closed gate would wait for it
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import own_shm  # noqa: F401, I001: before what starts threads
 import pytest
 
 import minitensor as mt
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 def pytest_configure(config):

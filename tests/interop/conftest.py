@@ -4,12 +4,13 @@ import gc
 import pathlib
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import own_shm  # noqa: F401, I001: before what starts threads
 import pytest
 from forge import error_is_set
 
 import minitensor as mt
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from arrow_forge import Forged, Node, Tree
+from other_process import Process
 
 import minitensor as mt
 
@@ -33,7 +34,7 @@ def back(c):
 
 
 def elsewhere(code, *lines):
-    done = subprocess.run([sys.executable, "-c", BEGIN + code], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", BEGIN + code], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
     return done.stdout.strip()
 
@@ -58,19 +59,14 @@ for line in iter(sys.stdin.readline, ""):
     )
 
     def __init__(self):
-        self.popen = subprocess.Popen([sys.executable, "-c", self.CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = Process(self.CODE)
 
     def __call__(self, descriptor):
-        self.popen.stdin.write((descriptor if isinstance(descriptor, str) else descriptor.hex()) + "\n")
-        self.popen.stdin.flush()
-        line = self.popen.stdout.readline()
-        assert line, "the process died"
-        return pa.ipc.open_stream(bytes.fromhex(line)).read_next_batch().column(0)
+        self.process.tell(descriptor if isinstance(descriptor, str) else descriptor.hex())
+        return pa.ipc.open_stream(bytes.fromhex(self.process.hear())).read_next_batch().column(0)
 
     def close(self):
-        self.popen.stdin.close()
-        assert self.popen.wait(20) == 0
-        self.popen.stdout.close()
+        self.process.end()
 
 
 @pytest.fixture(scope="module")

@@ -65,11 +65,12 @@ def test_R54_a_copied_capsule_needs_no_copy():
 def test_R66_threads_that_work_when_the_interpreter_ends(body):
     """R66: a thread that wants the GIL back after the end of the interpreter waits; the process ends as it should."""
     program = (
-        "import minitensor as mt, numpy as np, threading, time\n"
+        "import minitensor as mt, numpy as np, threading\n"
         "a = np.arange(1000000); t = mt.from_dlpack(a)\n"
-        f"def work():\n    while True: {body}\n"
+        "at_work = threading.Barrier(5)\n"
+        f"def work():\n    {body}\n    at_work.wait()\n    while True: {body}\n"
         "for _ in range(4): threading.Thread(target=work, daemon=True).start()\n"
-        "time.sleep(0.2)\n"
+        "at_work.wait()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

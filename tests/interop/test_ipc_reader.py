@@ -13,7 +13,7 @@ READER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ipc" / "rea
 
 
 def read(shared, *arguments):
-    result = subprocess.run([sys.executable, READER, *arguments], input=shared.json(), capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, READER, *arguments], input=shared.json(), capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     return eval(result.stdout)  # a list of numbers
 
@@ -44,7 +44,7 @@ def test_a_read_only_tensor_is_read_and_not_written():
     source = mt.asarray([1, 2, 3], dtype="int32").as_readonly()
     with mt.ipc_share(source) as shared:
         assert read(shared) == [1, 2, 3]
-        late = subprocess.run([sys.executable, READER, "5"], input=shared.json(), capture_output=True, text=True, timeout=60)
+        late = subprocess.run([sys.executable, READER, "5"], input=shared.json(), capture_output=True, text=True, timeout=120)
         assert late.returncode != 0 and "read-only" in late.stderr
         assert shared.tensor.tolist() == [1, 2, 3]
 
@@ -59,5 +59,5 @@ def test_what_is_closed_is_there_for_nobody():
     with mt.ipc_share(mt.zeros((4,), dtype="int64")) as shared:
         assert read(shared) == [0, 0, 0, 0]
         text = shared.json()
-    late = subprocess.run([sys.executable, READER], input=text, capture_output=True, text=True, timeout=60)
+    late = subprocess.run([sys.executable, READER], input=text, capture_output=True, text=True, timeout=120)
     assert late.returncode != 0 and "FileNotFoundError" in late.stderr

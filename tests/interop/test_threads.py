@@ -176,10 +176,13 @@ EXITS = {
     """,
     "atexit": "atexit.register(lambda: mt.from_dlpack(t.__dlpack__(), copy=True).tolist())",
     "a daemon thread": """
+        at_work = threading.Barrier(4)
         def forever():
+            mt.from_dlpack(t.__dlpack__(), copy=True)
+            at_work.wait()
             while True: mt.from_dlpack(t.__dlpack__(), copy=True)
         for _ in range(3): threading.Thread(target=forever, daemon=True).start()
-        import time; time.sleep(0.1)
+        at_work.wait()
     """,
     "thread locals": """
         local = threading.local(); local.t = mt.from_dlpack(np.arange(4)); local.c = t.__dlpack__()
@@ -246,11 +249,13 @@ assert t[999].item() == 999 and mt.from_dlpack(c).data_ptr == t.data_ptr
 def test_a_fork_while_other_threads_export():
     child(PROLOGUE + """
 import os
-stop = threading.Event()
+stop, at_work = threading.Event(), threading.Barrier(4)
 def work():
+    at_work.wait()
     while not stop.is_set(): mt.from_dlpack(t.__dlpack__(), copy=True)
 threads = [threading.Thread(target=work) for _ in range(3)]
 for th in threads: th.start()
+at_work.wait()
 for _ in range(10):
     pid = os.fork()
     if pid == 0:

@@ -5,10 +5,10 @@ The docstring of a wrong one begins with the rule that must catch it, and says `
 
 import ctypes
 import os
-import time
+import threading
 
 from dlpack_conformance.dlpack import (
-    COUNTING_DELETER, IS_COPIED, KEPT, LEGACY, PADDED, READ_ONLY, USED_VERSIONED, VERSIONED, Versioned, capsule_new, capsule_pointer,
+    COUNTING_DELETER, IS_COPIED, KEPT, LEGACY, PADDED, READ_ONLY, USED_VERSIONED, VERSIONED, Offer, Versioned, capsule_new, capsule_pointer,
     capsule_rename, delete, name_of, static_name, struct_of, take,
 )  # fmt: skip
 from dlpack_conformance.plugin import Cannot
@@ -48,6 +48,10 @@ class Right(Minitensor):
     name = "right"
     takes_capsules = False
     box = Box
+
+    def __init__(self):
+        super().__init__()
+        Offer.waits = 0.0  # minitensor lets go at once
 
     def array(self, *arguments, **named):
         return self.box(super().array(*arguments, **named), self)
@@ -752,16 +756,16 @@ class Hangs(Right):
 
     def see(self, raw):
         if raw.tensor.byte_offset:
-            time.sleep(1000)
+            threading.Event().wait()
 
 
 class HangingDeleter(Right):
     """R65: the deleter never returns."""
 
-    SLEEPS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: time.sleep(1000))
+    WAITS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: threading.Event().wait())
 
     def change(self, raw, arguments):
-        raw.deleter = ctypes.cast(self.SLEEPS, ctypes.c_void_p).value
+        raw.deleter = ctypes.cast(self.WAITS, ctypes.c_void_p).value
 
 
 class DoesNotLoad(Right):

@@ -193,7 +193,7 @@ def arguments():
     form.add_argument("--list", action="store_true", help="the rules, their cases, and what Python cannot see")
     form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that shows the break without this package")
     parser.add_argument("--verify", action="store_true", help="run the reproduction of every break, too; one that shows nothing is a failure")
-    parser.add_argument("--timeout", type=float, default=20.0, metavar="S", help="seconds for one case (20)")
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="seconds, after which a case is taken to hang (120)")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="libraries at a time")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--version", action="version", version=__version__)

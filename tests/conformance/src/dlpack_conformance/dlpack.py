@@ -243,6 +243,8 @@ class Forged:
 class Offer:
     """A well-behaved producer of one forged tensor: legacy where no version is asked for, and it remembers what it was asked."""
 
+    waits = 60.0  # seconds, for a library that lets go on a thread of its own; who has kept something is waited for no longer
+
     def __init__(self, name=..., **fields):
         self.fields, self.name = fields, name
         self.asked, self.made, self.capsules = [], [], []
@@ -276,19 +278,22 @@ class Offer:
         return sum(f.deletions for f in self.made)
 
     def settled(self, at_least=None):
-        """The calls of deleters, once there are as many as tensors went out, or for as long as a library may take to let go."""
+        """The calls of deleters, once there are as many as tensors went out, or when a library has had its time to let go."""
         expected = len(self.made) if at_least is None else at_least
         gc.collect()
         while self.capsules:  # what the destructor of a capsule that nobody consumed does
             capsule = self.capsules.pop()
             if name_of(capsule) in (VERSIONED, LEGACY):
                 delete(take(capsule))
-        end = time.monotonic() + 1
-        while True:
-            gc.collect()
-            if self.deletions >= expected or time.monotonic() > end:
-                return self.deletions
+        gc.collect()
+        end = time.monotonic() + Offer.waits
+        while self.deletions < expected:
+            if time.monotonic() > end:
+                Offer.waits = 0.0
+                break
             time.sleep(0.01)
+            gc.collect()
+        return self.deletions
 
 
 def on_a_foreign_thread(function, argument):
@@ -299,9 +304,3 @@ def on_a_foreign_thread(function, argument):
     libc.pthread_join.argtypes = (ctypes.c_ulong, c_void_p)
     assert libc.pthread_create(ctypes.byref(thread), None, function, argument) == 0
     assert libc.pthread_join(thread, None) == 0
-
-
-def resident():
-    """Bytes of memory that the process has in use."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * mmap.PAGESIZE

@@ -136,7 +136,7 @@ def grouped(imports):
     return "\n".join(plain + [f"from {module} import {', '.join(sorted(of))}" for module, of in sorted(names.items())])
 
 
-def confirms(key, spec, timeout=60.0):
+def confirms(key, spec, timeout=120.0):
     """Whether the script, run by itself, shows the break: its last words, or nothing."""
     try:
         done = subprocess.run(

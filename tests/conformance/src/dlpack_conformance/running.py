@@ -121,7 +121,7 @@ def verdict(key):
     return "broken" if CASES[key].force == "must" else "departs"
 
 
-def run(spec, keys, timeout=20.0, progress=lambda done, key: None):
+def run(spec, keys, timeout=120.0, progress=lambda done, key: None):
     """The facts of a library, and a Result for every case."""
     try:
         worker = Worker(spec, timeout)
