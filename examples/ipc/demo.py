@@ -2,7 +2,7 @@
 
 usage: python examples/ipc/demo.py [--frames N] [--kills N]      N frames for the client that is not killed
 
-The server sends until it is told to stop, which is when the last client has checked N frames. Exits with 1 when a frame came out wrong, or the stream did not go on after a kill.
+Exits with 1 when a frame came out wrong, or the stream did not go on after a kill.
 """
 
 import argparse

@@ -8,7 +8,6 @@ next, which goes on where the last one stopped, in slots that nobody else has.
 
 import argparse
 import os
-import select
 import socket
 import sys
 import time
