@@ -421,36 +421,36 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     constexpr std::uint64_t rounds = 300;
     std::atomic<std::uint64_t> read = 0;
     std::atomic<bool> is_over = false;
-    {
-        std::jthread const reader{[&] {
-            errc const failed = code_of([&] {
-                client c{here.path(), {.exporters = {}, .timeout = support::patience}};
-                for (std::uint64_t lease = 0; read < rounds;) {
-                    auto const g = c.attach("frame", {.after = read, .patience = support::patience, .finished = lease});
-                    if (!g || g->generation != read + 1) return;
-                    lease = g->lease;
-                    ++read;
-                }
-            });
-            if (failed != errc::ok) read = 1000 + static_cast<std::uint64_t>(failed);
-        }};
-        std::jthread const asks{[&] {
-            while (!is_over) {
-                static_cast<void>(s.held());
-                static_cast<void>(s.is_freeable(1));
-                std::this_thread::yield();
+    std::thread reader{[&] {
+        errc const failed = code_of([&] {
+            client c{here.path(), {.exporters = {}, .timeout = support::patience}};
+            for (std::uint64_t lease = 0; read < rounds;) {
+                auto const g = c.attach("frame", {.after = read, .patience = support::patience, .finished = lease});
+                if (!g || g->generation != read + 1) return;
+                lease = g->lease;
+                ++read;
             }
-        }};
-        bool goes_on = true;
-        for (std::uint64_t i = 0; i < rounds && goes_on; ++i) {
-            // It has finished the frame before, and waits for this one: it reads all of them, however late a thread
-            // comes.
-            goes_on = soon([&] { return s.counts().waiting == 1; }) && s.is_reusable(1 + i % 2);
-            if (goes_on) publish(s, 1 + i % 2, frames[i % 2]);
+        });
+        if (failed != errc::ok) read = 1000 + static_cast<std::uint64_t>(failed);
+    }};
+    std::thread asks{[&] {
+        while (!is_over) {
+            static_cast<void>(s.held());
+            static_cast<void>(s.is_freeable(1));
+            std::this_thread::yield();
         }
-        CHECK(goes_on);
-        is_over = true;
+    }};
+    bool goes_on = true;
+    for (std::uint64_t i = 0; i < rounds && goes_on; ++i) {
+        // It has finished the frame before, and waits for this one: it reads all of them, however late a thread
+        // comes.
+        goes_on = soon([&] { return s.counts().waiting == 1; }) && s.is_reusable(1 + i % 2);
+        if (goes_on) publish(s, 1 + i % 2, frames[i % 2]);
     }
+    CHECK(goes_on);
+    is_over = true;
+    asks.join();
+    reader.join();
     CHECK(read == rounds);
     CHECK(soon([&] { return s.counts().clients == 0; }));
     CHECK(s.counts().grants == rounds);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -40,14 +41,14 @@ using support::values;
 
 namespace {
 
-int claims_that_fail = 0, claims_made = 0;
+std::atomic<int> claims_that_fail = 0, claims_made = 0;
 
 }  // namespace
 
 /// The system's own, but for those that fail as if another program had just taken the room.
 extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
     ++claims_made;
-    if (claims_that_fail > 0) return --claims_that_fail, ENOSPC;
+    if (claims_that_fail > 0 && claims_that_fail-- > 0) return ENOSPC;
     for (;;) {
         if (::fallocate(fd, 0, offset, length) == 0) return 0;
         if (errno != EINTR) return errno;
@@ -328,7 +329,7 @@ TEST_CASE("a full /dev/shm is an error and leaves nothing behind") {
     session own;
     ferry::ipc::shared_space space{own};
     auto const all = std::filesystem::space("/dev/shm").capacity;
-    auto const claims = claims_made;
+    int const claims = claims_made;
     support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(all + 1)); }, {"/dev/shm", "room"});
     CHECK(claims_made == claims);  // not by filling it
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX / 2)); });
