@@ -10,6 +10,7 @@
 #include <gpu/gate.hpp>
 #include <gpu/importer.hpp>
 #include <support/ipc.hpp>
+#include <support/patience.hpp>
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -362,7 +363,7 @@ struct state {
                 return {};
             case next: {
                 auto grant = client->attach("frame", {.after = static_cast<std::uint64_t>(number_at(payload, 0)),
-                                                      .patience = std::chrono::seconds{10}});
+                                                      .patience = support::patience});
                 if (!grant) throw std::logic_error{"no frame came"};
                 lease = grant->lease;
                 if (grant->fresh) {
@@ -537,14 +538,13 @@ void importer::kill() {
 void importer::signal(int which) { ::kill(pid_, which); }
 
 bool importer::wait() {
-    for (int i = 0; i < 500; ++i) {
-        if (::waitpid(pid_, &status_, WNOHANG) != 0) {
-            pid_ = -1;
-            return true;
-        }
-        ::usleep(10'000);
+    auto const end = std::chrono::steady_clock::now() + support::patience;
+    while (::waitpid(pid_, &status_, WNOHANG) == 0) {
+        if (std::chrono::steady_clock::now() > end) return false;
+        ::usleep(1'000);
     }
-    return false;
+    pid_ = -1;
+    return true;
 }
 
 std::string importer::ending() {

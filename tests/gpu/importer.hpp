@@ -90,7 +90,7 @@ class importer {
 
    private:
     answer tell_where(order_of_work what, std::span<std::byte const> descriptor, std::int32_t device, int file);
-    bool wait();           ///< whether it has ended after five seconds
+    bool wait();           ///< waits for its end; false: it hangs
     std::string ending();  ///< how it ended
 
     int socket_ = -1, status_ = 0;

@@ -11,7 +11,7 @@ import time
 import pytest
 from gates import cp, np
 from layouts import LAYOUTS
-from other_process import Process, elsewhere
+from other_process import HANGS, Process, elsewhere
 
 import minitensor as mt
 
@@ -85,20 +85,19 @@ def test_a_killed_reader_keeps_nothing_and_the_next_one_attaches():
     before = mt.live_bytes()
     with mt.ipc_share(mt.zeros((1 << 20,), "uint8", "cuda")) as shared:
         for _ in range(3):
-            reader = Process("t = mt.ipc_attach(read())\nprint('attached', flush=True)\ntime.sleep(100)")
+            reader = Process("t = mt.ipc_attach(read())\nprint('attached', flush=True)\nsys.stdin.readline()")
             reader.tell(shared.descriptor.hex())
             assert reader.hear() == "attached"
             reader.kill()
         assert elsewhere("print(mt.ipc_attach(read()).shape)", shared.descriptor.hex()) == "(1048576,)"
-    for _ in range(100):
-        if mt.live_bytes() == before:
-            break
-        time.sleep(0.05)
-    assert mt.live_bytes() == before
+    end = time.monotonic() + HANGS
+    while mt.live_bytes() != before:
+        assert time.monotonic() < end, "waited for the memory of a killed reader's share"
+        time.sleep(0.001)
 
 
 def test_a_killed_exporter_is_an_error_for_the_next_and_what_was_attached_can_be_dropped():
-    exporter = Process("s = mt.ipc_share(mt.arange(5, 'int64', 'cuda'))\nprint(s.descriptor.hex(), flush=True)\ntime.sleep(100)")
+    exporter = Process("s = mt.ipc_share(mt.arange(5, 'int64', 'cuda'))\nprint(s.descriptor.hex(), flush=True)\nsys.stdin.readline()")
     descriptor = bytes.fromhex(exporter.hear())
     attached = mt.ipc_attach(descriptor)
     assert attached.tolist() == [0, 1, 2, 3, 4]
@@ -162,7 +161,7 @@ except ValueError as e:
 def test_sixty_lines_of_python_read_and_write_from_the_json_alone(layout):
     with mt.ipc_share(mt.asarray(VALUES, "float64", "cuda")) as whole, mt.ipc_share(LAYOUTS[layout](whole.tensor)) as shared:
         before = shared.tensor.tolist()
-        done = subprocess.run([sys.executable, READER, "5"], input=shared.json(), capture_output=True, text=True, timeout=100, env=with_runtime())
+        done = subprocess.run([sys.executable, READER, "5"], input=shared.json(), capture_output=True, text=True, timeout=HANGS, env=with_runtime())
         assert done.returncode == 0, done.stderr
         assert eval(done.stdout) == before
         expected = np.asarray(before) + 5
@@ -231,7 +230,7 @@ def test_other_libraries_open_what_ferry_shares(library):
 def looked_at(handle, offset, count, *pool, files=()):
     if not PROGRAM.exists():
         pytest.skip("build/gpu/tests/gpu is not built")
-    done = subprocess.run([PROGRAM, "--look", handle.hex(), str(offset), str(count), *map(str, pool)], capture_output=True, text=True, timeout=100, pass_fds=files)
+    done = subprocess.run([PROGRAM, "--look", handle.hex(), str(offset), str(count), *map(str, pool)], capture_output=True, text=True, timeout=HANGS, pass_fds=files)
     assert done.returncode == 0, done.stderr
     return [float(x) for x in done.stdout.split()]
 
