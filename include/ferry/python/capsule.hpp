@@ -47,16 +47,24 @@ template <ferry::detail::managed_struct Raw>
 /// The struct in a capsule of this kind; null, without an error, when it is of another.
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
-    void* const raw = PyCapsule_GetPointer(capsule, capsule_name<Raw>);  // compares the name, once
-    if (raw == nullptr) PyErr_Clear();
-    return static_cast<Raw*>(raw);
+    // Asked first: an exception that PyCapsule_GetPointer sets is an object, whose allocation may run finalisers.
+    if (PyCapsule_IsValid(capsule, capsule_name<Raw>) == 0) return nullptr;
+    return static_cast<Raw*>(PyCapsule_GetPointer(capsule, capsule_name<Raw>));
 }
 
-/// Takes the struct out of its capsule by renaming that (R62): from then on one deleter call is owed.
+/// Takes the struct out of a capsule of this kind by renaming the capsule (R62): from then on one deleter call is owed.
+/// Null, without an error, when the capsule is of another kind or has been consumed.
+///
+/// Reading and renaming are one step: nothing between them runs Python code, allocates an object or releases the GIL,
+/// so that only one of two threads that take a capsule gets the struct. PyCapsule_SetName alone does not test and set:
+/// without a GIL, this body would need a critical section on the capsule.
+///
+/// \throws error_is_set  the capsule could not be renamed, and is as it was
 template <ferry::detail::managed_struct Raw>
-[[nodiscard]] managed_tensor take(PyObject* capsule, Raw* raw) {
-    if (PyCapsule_SetName(capsule, used_capsule_name<Raw>) != 0) throw error_is_set{};
-    return ferry::from_dlpack(raw);
+[[nodiscard]] Raw* take(PyObject* capsule) {
+    Raw* const raw = struct_in<Raw>(capsule);
+    if (raw != nullptr && PyCapsule_SetName(capsule, used_capsule_name<Raw>) != 0) throw error_is_set{};
+    return raw;
 }
 
 }  // namespace detail
@@ -67,8 +75,8 @@ template <ferry::detail::managed_struct Raw>
 /// \throws error_is_set  TypeError, ValueError;  what from_dlpack throws, after the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
-    if (auto* const raw = detail::struct_in<DLManagedTensorVersioned>(capsule)) return detail::take(capsule, raw);
-    if (auto* const raw = detail::struct_in<DLManagedTensor>(capsule)) return detail::take(capsule, raw);
+    if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
+    if (auto* const raw = detail::take<DLManagedTensor>(capsule)) return ferry::from_dlpack(raw);
     if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
         PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
         raise(PyExc_ValueError,
