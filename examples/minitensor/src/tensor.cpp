@@ -15,9 +15,7 @@ struct counts {
 
 /// Counts elements and bytes, and sees to it that neither overflows.
 counts count(dtype type, std::span<std::int64_t const> shape) {
-    if (!supported(type)) {
-        throw std::invalid_argument{"minitensor has no elements of " + name(type)};
-    }
+    if (!supported(type)) throw buffer_error{"minitensor has no elements of " + name(type)};
     if (shape.size() > tensor::max_ndim) {
         throw std::invalid_argument{"a tensor has at most " + std::to_string(tensor::max_ndim) +
                                     " dimensions, not " + std::to_string(shape.size())};
@@ -83,7 +81,6 @@ tensor::tensor(mt::dtype type, std::span<std::int64_t const> shape, mt::device w
 tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype type,
                std::span<std::int64_t const> shape, std::span<std::int64_t const> strides,
                mt::device where, bool readonly, bool copied) {
-    if (!supported(type)) throw buffer_error{"minitensor has no elements of " + name(type)};
     auto const [size, nbytes] = count(type, shape);
     std::vector<std::int64_t> steps{strides.begin(), strides.end()};
     if (steps.empty()) steps = row_major(shape);

@@ -24,10 +24,9 @@ class tensor {
 
     /// Fresh memory: uninitialised, row-major, counted in live_bytes().
     ///
-    /// \throws std::invalid_argument  negative extents, more bytes than can be counted, an
-    /// unsupported dtype
+    /// \throws buffer_error           an unsupported dtype; there is no such device
+    /// \throws std::invalid_argument  negative extents, more bytes than can be counted
     /// \throws std::bad_alloc         there is not enough memory
-    /// \throws buffer_error           there is no such device
     tensor(mt::dtype, std::span<std::int64_t const> shape, mt::device = {}, bool copied = false);
 
     /// Memory of somebody else's, who frees it when the last handle drops `keep_alive`. Strides are
