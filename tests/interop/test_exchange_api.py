@@ -8,6 +8,7 @@ import pytest
 from forge import (
     DATA, IS_COPIED, PADDED, READ_ONLY, DType, Forged, Producer, Tensor, Versioned, delete, describe, new_capsule, static,
 )  # fmt: skip
+from test_threads import child
 
 import minitensor as mt
 
@@ -127,6 +128,14 @@ def test_R72_a_failed_allocation_is_told_through_set_error(prototype, kinds):
     context, kind, message = errors[0]
     assert context == 0x1234 and kind in kinds and len(message) > 10
     assert mt.live_bytes() == before
+
+
+@pytest.mark.parametrize("dtype", [(1, 24, 1), (3, 64, 1), (2, 128, 1), (18, 32, 1), (99, 8, 1), (2, 32, 2)])
+def test_R81_import_and_allocator_refuse_a_dtype_with_the_same_error(dtype):
+    with pytest.raises(BufferError) as refused:
+        mt.from_dlpack(Forged(dtype=dtype, shape=(2,)).capsule())
+    (_, kind, message), = allocated((2,), dtype)[2]
+    assert kind == "BufferError" and message.partition("minitensor has")[2] == str(refused.value).partition("minitensor has")[2]
 
 
 def test_R72_null_arguments_are_an_error():
@@ -300,8 +309,7 @@ def table(from_object=None, stream=True, version=(1, 3), prev=None, **members):
 
 
 def publish(address, spelling=SPELLING):
-    value = new_capsule(address, static(NAME), None) if spelling == SPELLING else address
-    return type("Published", (Publisher,), {spelling: value})()
+    return type("Published", (Publisher,), {spelling: new_capsule(address, static(NAME), None)})()
 
 
 @pytest.mark.parametrize("spelling", [SPELLING, SPELLING_1_2])
@@ -317,7 +325,7 @@ def test_R69_a_table_is_read_in_both_spellings(spelling):
 def test_R69_the_new_spelling_comes_first():
     new, old = Forged(), Forged()
     x = publish(table(lambda _: new.address))
-    setattr(type(x), SPELLING_1_2, table(lambda _: old.address))
+    setattr(type(x), SPELLING_1_2, new_capsule(table(lambda _: old.address), static(NAME), None))
     mt.from_dlpack(x)
     assert (new.deletions, old.deletions) == (1, 0)
 
@@ -346,8 +354,7 @@ def test_R56_a_request_that_the_table_cannot_say_goes_by_dlpack(how):
 @pytest.mark.parametrize("spelling", [SPELLING, SPELLING_1_2])
 def test_R56_R69_of_an_object_with_a_table_and_nothing_else_the_rest_is_done_here(how, copied, spelling):
     made = Forged()
-    address = table(lambda _: made.address)
-    value = new_capsule(address, static(NAME), None) if spelling == SPELLING else address
+    value = new_capsule(table(lambda _: made.address), static(NAME), None)
     t = mt.from_dlpack(type("OnlyTable", (), {spelling: value})(), **how)
     assert t.tolist() == VALUES and t.copied == copied and (t.data_ptr != DATA) == copied
     del t
@@ -393,11 +400,52 @@ def test_R70_R71_a_table_that_cannot_be_used_is_passed_over(what, spelling):
 
 @pytest.mark.parametrize("attributes", [
     {SPELLING: None}, {SPELLING: 3}, {SPELLING: "x"}, {SPELLING_1_2: None}, {SPELLING_1_2: 0}, {SPELLING_1_2: "x"},
-    {SPELLING_1_2: True}, {SPELLING: new_capsule(DATA, static(b"other"), None)}, {SPELLING: new_capsule(DATA, None, None)},
+    {SPELLING_1_2: True}, {SPELLING_1_2: new_capsule(DATA, static(b"other"), None)},
+    {SPELLING: new_capsule(DATA, static(b"other"), None)}, {SPELLING: new_capsule(DATA, None, None)},
 ], ids=str)  # fmt: skip
 def test_R69_what_is_no_table_is_passed_over(attributes):
     x = type("Published", (Publisher,), attributes)()
     assert mt.from_dlpack(x).tolist() == VALUES and len(x.asked) == 1
+
+
+def test_R69_an_int_is_never_used_as_the_address_of_a_table():
+    """1.2 published an int; a number that is no table's address cannot be told from one. In a process of its own: it crashed."""
+    child("""
+        import minitensor as mt
+
+        class X:
+            __c_dlpack_exchange_api__ = 1
+
+        class Subclass(int):
+            pass
+
+        for number in (1, -1, 4096, 2**62, 2**64, 2**200, id(X), Subclass(1), True):
+            X.__c_dlpack_exchange_api__ = number
+            try:
+                mt.from_dlpack(X())
+            except TypeError as e:
+                assert "__dlpack__" in str(e)
+            else:
+                raise AssertionError(number)
+    """)
+
+
+def test_R70_a_chain_of_tables_that_never_gets_older_ends():
+    """In a process of its own: it never ended."""
+    child("""
+        import ctypes
+        from forge import new_capsule, static
+        from test_exchange_api import NAME, SPELLING, Table
+        import minitensor as mt
+
+        one, other = Table(major=3), Table(major=2)
+        one.prev_api, other.prev_api = ctypes.addressof(other), ctypes.addressof(one)
+        value = new_capsule(ctypes.addressof(one), static(NAME), None)
+        try:
+            mt.from_dlpack(type("Ring", (), {SPELLING: value})())
+        except TypeError:
+            print("refused")
+    """)
 
 
 class Mine(Exception):

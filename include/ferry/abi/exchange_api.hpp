@@ -26,7 +26,7 @@ struct exchange_api {
 inline constexpr char const* exchange_api_capsule = "dlpack_exchange_api";
 /// Where a type publishes the table (R69).
 inline constexpr char const* exchange_api_attribute = "__dlpack_c_exchange_api__";
-/// The spelling of 1.2: an int that holds the address.
+/// The spelling of 1.2, which had an int there; later producers publish the same capsule under both names.
 inline constexpr char const* exchange_api_attribute_1_2 = "__c_dlpack_exchange_api__";
 
 }  // namespace ferry::inline v0::abi

@@ -80,7 +80,7 @@ class plain_producers {
     entry entries_[8];
 };
 
-/// The exchange table of an object's type, in either spelling (R69), in the newest version that we
+/// The exchange table of an object's type, a capsule in either spelling (R69), in the newest version that we
 /// can read (R70), with all that an import needs (R71); null when there is none. A table that a
 /// base published does not speak for a type with a
 /// `__dlpack__` of its own.
@@ -93,18 +93,19 @@ class plain_producers {
                older = base_that_defines(type, names().exchange_api_1_2);
     if (PyTuple_GET_SIZE(type->tp_mro) == newer && newer == older) return nullptr;
     if (base_that_defines(type, names().dlpack) < (newer < older ? newer : older)) return nullptr;
-    void* table = nullptr;
+    // A capsule says what it holds. The int of DLPack 1.2 could be any number, and would be used as an address.
     reference published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api);
-    if (published) {
-        if (PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) != 0)
-            table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
-    } else {
-        published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api_1_2);
-        if (published && PyLong_CheckExact(published.get()) != 0) table = PyLong_AsVoidPtr(published.get());
-        if (PyErr_Occurred() != nullptr) throw error_is_set{};
-    }
+    if (!published) published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api_1_2);
+    if (!published || PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) == 0) return nullptr;
+    void* const table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
     auto const* header = static_cast<abi::exchange_api_header const*>(table);
-    while (header != nullptr && header->version.major > version::current.major) header = header->prev_api;
+    while (header != nullptr && header->version.major > version::current.major) {
+        auto const* const next = header->prev_api;
+        auto const& is = header->version;
+        bool const is_older = next != nullptr && (next->version.major < is.major ||
+                                                  (next->version.major == is.major && next->version.minor < is.minor));
+        header = is_older ? next : nullptr;  // versions that do not descend may form a ring
+    }
     if (header == nullptr || header->version.major != version::current.major) return nullptr;
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
     return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
