@@ -483,6 +483,19 @@ def test_R38_R39_R53_what_the_host_reads_becomes_the_cpu_without_a_copy(kind, ho
     assert [f.deletions for f in made] == [1]
 
 
+def test_R39_R53_pinned_memory_of_rocm_is_copied_to_the_cpu():
+    answer, made = forged(device=(11, 0))
+    t = mt.from_dlpack(Age3(answer, device=(11, 0)), device="cpu", copy=True)
+    assert t.device == (1, 0) and t.data_ptr != DATA and t.copied and t.tolist() == VALUES
+    assert [f.deletions for f in made] == [1]
+
+
+@pytest.mark.parametrize("how", [{}, {"copy": True}], ids=str)
+def test_R40_the_error_for_other_memory_of_rocm_names_a_cure_for_python(how):
+    with pytest.raises(BufferError, match="pass device='cpu'"):
+        mt.from_dlpack(Age3(forged(device=(11, 0))[0], device=(11, 0)), **how)
+
+
 @pytest.mark.parametrize("how", [{"device": "cpu"}, {"copy": True}, {"copy": False}, {}], ids=str)
 def test_R40_what_only_a_device_reads_is_refused_and_released(how):
     answer, made = forged(device=(2, 0))

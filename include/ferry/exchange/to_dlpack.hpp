@@ -1,4 +1,5 @@
 // ferry: exports: an array becomes a tensor that travels.
+// length: arrays and tensors, by one decision and one way to copy
 #pragma once
 
 #include <ferry/exchange/negotiate.hpp>
@@ -50,6 +51,13 @@ inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_c
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
 
+/// Where a source is for a back end: memory that the host reads, that is wanted on the host and on which nothing is
+/// queued, is host memory to a back end that does not reach it (R39).
+[[nodiscard]] device source_for(auto& b, decision const& d, device where) {
+    bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(where) && !d.on.names_stream();
+    return host_copies && !b.reaches(where) ? cpu : where;  // mutant: r39_host_copies
+}
+
 /// A copy of `v` in the fresh memory that `owner` holds and `view_of_owner` describes, with the waits of the decision.
 /// The struct exists before the copy is queued, so that no failure to make it can free memory that a queued copy still
 /// writes. The copy takes `source` over, if there is one, when it may still be read (R50), and waits for itself when it
@@ -82,9 +90,10 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         if (!v.is_empty()) {
             auto const plan = make_copy_plan(dst, v, api, where);
             if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: copy_into_order
+            auto const from = source_for(b, d, v.device());
             // mutant: copy_into_wait
-            if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), v.device(), d.on);
-            else if (!queue_copy(b, plan, dst.data(), d.to, v.data(), v.device(), d.on))
+            if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), from, d.on);
+            else if (!queue_copy(b, plan, dst.data(), d.to, v.data(), from, d.on))
                 copy.queued = mark_queued(b, d.on);  // mutant: copy_queued_mark
         }
     } catch (...) {
@@ -106,7 +115,8 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
                                               managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
     stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
-    if (d.how != wait::none || d.act == action::copy) require_reach(b, v.device(), api, where);  // mutant: r40_reach
+    if (d.how != wait::none || d.act == action::copy)
+        require_reach(b, source_for(b, d, v.device()), api, where);  // mutant: r40_reach
     if (d.act == action::share) {
         settle(d, ready, b);
         return share_as();

@@ -53,6 +53,12 @@ inline void translate_exception() noexcept {
             PyErr_SetString(PyExc_SystemError, "ferry: an error was announced and none is set");
     } catch (error const& e) {
         switch (e.code()) {
+            case errc::no_backend:
+                PyErr_Format(PyExc_BufferError,
+                             "%s; from Python: pass device='cpu', or copy the data to the CPU with the library that "
+                             "made it",
+                             e.what());
+                return;
             case errc::copy_needed: {
                 reference type{copy_needed_class()};
                 if (type) set_error(type.get(), e.what());

@@ -255,6 +255,31 @@ TEST_CASE("R48: a consumer's current stream is not mentioned to the CPU") {
     CHECK(got.tensor.as<float, 1>()(1) == 2.0f);
 }
 
+TEST_CASE("R39, R53: pinned memory that no back end reaches is copied by the host when nothing is pending") {
+    for (int const type : {3, 11, 13}) {
+        CAPTURE(type);
+        float data[] = {1, 2};
+        counting_producer p{data, float32, {2}};
+        p.on(type);
+        ferry::request const copied{.device = ferry::cpu, .copy = copy_policy::always};
+        auto const got =
+            ferry::from_dlpack<taken>(ferry::from_dlpack(&p.raw), copied, ferry::host_only, ferry::already_ready);
+        CHECK(p.deleter_calls == 1);
+        data[0] = 7;
+        CHECK(got.tensor.device() == ferry::cpu);
+        CHECK(got.tensor.is_copied());
+        CHECK(got.tensor.as<float, 1>()(0) == 1.0f);
+
+        // Data that is pending on a stream needs a back end, which waits.
+        p.on(type);
+        auto const pending = type == 11 ? stream_token::rocm_default() : stream_token::cuda_legacy_default();
+        fails(errc::no_backend, [&] {
+            (void)ferry::from_dlpack<taken>(ferry::from_dlpack(&p.raw), copied, ferry::host_only, pending);
+        });
+        CHECK(p.deleter_calls == 2);
+    }
+}
+
 TEST_CASE("R40: a raw struct on a device without a back end is refused and released once") {
     float data[] = {1};
     counting_producer p{data, float32, {1}};

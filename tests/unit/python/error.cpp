@@ -31,6 +31,11 @@ TEST_CASE("R81: what cannot travel is a BufferError") {
         CHECK(translated(PyExc_BufferError, [&] { fail_with(code); }).find("the message") != std::string::npos);
 }
 
+TEST_CASE("R40: the error of a missing back end names a cure for Python") {
+    CHECK(translated(PyExc_BufferError, [] { fail_with(ferry::errc::no_backend); }).find("pass device='cpu'") !=
+          std::string::npos);
+}
+
 TEST_CASE("R54: copy=False that needs a copy is a BufferError and a ValueError") {
     CHECK(translated(PyExc_BufferError, [] { fail_with(ferry::errc::copy_needed); }).find("message") !=
           std::string::npos);
