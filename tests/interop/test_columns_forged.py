@@ -4,6 +4,7 @@ import ctypes
 import gc
 import struct as pack
 
+import pyarrow as pa
 import pytest
 from arrow_forge import ARRAY, SCHEMA, Array, Chunks, Forged, Node, Schema, Tree, array_in, capsule, schema_in, struct
 from forge import new_capsule
@@ -232,6 +233,19 @@ def test_full_validation_reads_the_values():
     full(Node(null_count=0, buffers=(b"\5", INT32S)), "null")
     full(struct(Node(b"vu", 3, (None, pack.pack("<i4sii", 20, b"abcd", 0, 0) * 3, b"x" * 16, pack.pack("<q", 16)), name=b"t")), "column.t")
     full(struct(Node(b"vu", 3, (None, pack.pack("<i4sii", 14, b"abcd", 7, 0) * 3, b"x" * 16, pack.pack("<q", 16)), name=b"t")), "column.t")
+
+
+@pytest.mark.parametrize("null_count", [-1, 0, 2, 3])
+def test_all_items_of_a_null_column_are_null_whatever_it_says_as_arrow_has_it(null_count):
+    node = Node(b"n", 3, (), null_count=null_count)
+    theirs = pa.array(Forged(Tree(node)))
+    theirs.validate(full=True)
+    ours = mt.Column.from_arrow(Forged(Tree(node)))
+    ours.validate(full=True)
+    assert ours.null_count == theirs.null_count == 3 and pa.array(ours).null_count == 3
+    nested = mt.Column.from_arrow(Forged(Tree(struct(Node(b"n", 3, (), null_count=null_count, name=b"x")))))
+    nested.validate(full=True)
+    assert nested.children[0].null_count == 3
 
 
 def test_what_lies_behind_a_null_is_not_looked_at_where_it_means_nothing():
