@@ -11,13 +11,41 @@
 #include <ferry/config.hpp>
 
 #include <cerrno>
+#include <cstddef>
 #include <optional>
 #include <source_location>
+#include <stdexcept>  // a text of any length whose copies do not throw
+#include <string>     // builds that text
 #include <string_view>
 #include <utility>
 #include <vector>  // the chunks
 
 namespace ferry::inline v0 {
+
+/// What a stream reported, with all of its own text: of Python's producers, where the error came from. Of a text of
+/// more than 16 KiB the middle is left out. Copies do not throw.
+class arrow_stream_error : public error {
+   public:
+    /// \param said  the stream's text, of one line or several; line ends behind it are dropped
+    /// \throws std::bad_alloc
+    arrow_stream_error(errc code, char const* api, message const& text, std::string_view said,
+                       std::source_location where)
+        : error{code, api, text, where}, text_{error::what() + trimmed(said)} {}
+
+    [[nodiscard]] char const* what() const noexcept override { return text_.what(); }
+
+   private:
+    [[nodiscard]] static std::string trimmed(std::string_view said) {
+        constexpr std::size_t most = 16 * 1024;
+        said = said.substr(0, said.find_last_not_of("\r\n") + 1);
+        if (said.empty()) return {};
+        std::string text{": "};
+        if (said.size() <= most) return text += said;
+        return ((text += said.substr(0, most / 2)) += " ... ") += said.substr(said.size() - most / 2);
+    }
+
+    std::runtime_error text_;
+};
 
 /// The chunks of an ArrowArrayStream, one after the other. Owns the stream, and the schema that it gave. Move-only; not
 /// for two threads at a time.
@@ -45,9 +73,9 @@ class arrow_reader {
     [[nodiscard]] column const& type() const noexcept { return type_; }
     /// The next chunk; nothing at the end, and ever after. Waits for the producer as long as it takes.
     ///
-    /// \throws error  what the stream reports, with its own text: errc::argument for EINVAL, out_of_memory for ENOMEM,
-    ///                driver for all else;  errc::bad_column: a chunk that does not hold, which has been released;
-    ///                std::bad_alloc
+    /// \throws arrow_stream_error  what the stream reports: errc::argument for EINVAL, out_of_memory for ENOMEM, driver
+    ///                             for all else
+    /// \throws error  errc::bad_column: a chunk that does not hold, which has been released;  std::bad_alloc
     [[nodiscard]] std::optional<column> next(std::source_location where = std::source_location::current()) {
         if (stream_.raw.release == nullptr) return std::nullopt;
         detail::owned<ArrowArray> chunk;
@@ -74,25 +102,11 @@ class arrow_reader {
                  : result == EIO    ? " (EIO)"
                  : result == ENOSYS ? " (ENOSYS)"
                                     : "");
-        if (char const* const said = stream.get_last_error(&stream); said != nullptr) say(text, said);
-        detail::fail(result == EINVAL   ? errc::argument
-                     : result == ENOMEM ? errc::out_of_memory
-                                        : errc::driver,
-                     api, text, where);
-    }
-
-    /// Of several lines the first and the last one: between them lies, of Python's producers, where the error came
-    /// from.
-    static void say(message& text, std::string_view said) noexcept {
-        constexpr std::string_view ends = "\r\n";
-        said = said.substr(0, said.find_last_not_of(ends) + 1);
-        if (said.empty()) return;
-        text << ": ";
-        auto const first = said.substr(0, said.find_first_of(ends));
-        for (char const c : first) text << c;
-        if (first.size() == said.size()) return;
-        text << " ... ";
-        for (char const c : said.substr(said.find_last_of(ends) + 1)) text << c;
+        char const* const said = stream.get_last_error(&stream);
+        throw arrow_stream_error{result == EINVAL   ? errc::argument
+                                 : result == ENOMEM ? errc::out_of_memory
+                                                    : errc::driver,
+                                 api, text, said != nullptr ? said : "", where};
     }
 
     detail::owned<ArrowArrayStream> stream_;

@@ -129,20 +129,35 @@ TEST_CASE("a stream whose schema cannot be had stays the caller's") {
     fails(errc::argument, [&] { static_cast<void>(ferry::from_arrow_stream(&q.stream)); }, {"callback"});
 }
 
-TEST_CASE("of an error of several lines the first and the last are said") {
+[[nodiscard]] static std::string what_is_said_of(char const* text) {
     producer p{0, EIO};
-    p.text =
-        "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'\n\n";
+    p.text = text;
     auto reader = ferry::from_arrow_stream(&p.stream);
-    std::string said;
     try {
         static_cast<void>(reader.next());
     } catch (ferry::error const& e) {
-        said = e.what();
+        ferry::arrow_stream_error const copy{dynamic_cast<ferry::arrow_stream_error const&>(e)};
+        return copy.what();
     }
-    CHECK(said.find(": Key error: 'b'. Detail: Traceback (most recent call last): ... KeyError: 'b'") !=
-          std::string::npos);
-    CHECK(said.find("line 7") == std::string::npos);
+    return {};
+}
+
+TEST_CASE("of an error of several lines all are said") {
+    constexpr auto text =
+        "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'";
+    CHECK(what_is_said_of((std::string{text} + "\r\n\n").c_str()) ==
+          std::string{"ferry::from_arrow_stream: the stream failed with 5 (EIO): "} + text);
+}
+
+TEST_CASE("an error of 16 KiB is said in full, and of a longer one the beginning and the end") {
+    std::string const whole(16 * 1024, 'x');
+    CHECK(what_is_said_of(whole.c_str()).ends_with(": " + whole));
+    std::string const longer = "begin " + whole + " end";
+    auto const said = what_is_said_of(longer.c_str());
+    CHECK(said.find(": begin x") != std::string::npos);
+    CHECK(said.find("x ... x") != std::string::npos);
+    CHECK(said.ends_with("x end"));
+    CHECK(said.size() < longer.size() + 100);
 }
 
 TEST_CASE("an error of one line, or of none, is said as it is") {
