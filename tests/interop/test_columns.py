@@ -379,6 +379,33 @@ def test_a_requested_schema_is_a_wish_that_is_left_unfulfilled():
     assert schema_in(wish).release  # it stays the caller's
 
 
+@pytest.mark.parametrize("type_, requested", [
+    (pa.int32(), pa.string()), (pa.string(), pa.int32()), (pa.int32(), pa.list_(pa.int32())), (pa.int32(), pa.struct([])),
+    (pa.list_(pa.int8()), pa.list_(pa.string())), (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.int8()), ("b", pa.int8())])),
+    (pa.struct([("a", pa.int8())]), pa.struct([("a", pa.string())])), (pa.dictionary(pa.int8(), pa.string()), pa.int8()),
+    (pa.string(), pa.run_end_encoded(pa.int32(), pa.int64())), (pa.int8(), pa.dense_union([pa.field("a", pa.int8())])),
+], ids=str)  # fmt: skip
+def test_a_requested_schema_of_other_data_is_a_value_error(type_, requested):
+    """As the interface has it, and of the class that pyarrow raises for a cast that fails."""
+    c = column(pa.array([], type_))
+    for method in (c.__arrow_c_array__, c.__arrow_c_device_array__):
+        with pytest.raises(ValueError, match="requested_schema: column.*: request another representation of the same data, or None"):
+            method(requested.__arrow_c_schema__())
+
+
+@pytest.mark.parametrize("type_, requested", [
+    (pa.int32(), pa.uint8()), (pa.float64(), pa.int8()), (pa.timestamp("s"), pa.date32()), (pa.string(), pa.large_string()),
+    (pa.string(), pa.dictionary(pa.int8(), pa.string_view())), (pa.dictionary(pa.int8(), pa.int64()), pa.int32()),
+    (pa.list_(pa.int8()), pa.large_list(pa.int16())), (pa.list_(pa.int8()), pa.list_view(pa.int16())), (pa.binary(), pa.binary(3)),
+    (pa.struct([("a", pa.int8())]), pa.struct([("b", pa.int64())])), (pa.null(), pa.int8()), (pa.int8(), pa.null()),
+    (pa.int32(), pa.run_end_encoded(pa.int32(), pa.int64())),
+], ids=str)  # fmt: skip
+def test_a_requested_representation_that_is_not_provided_is_answered_with_the_columns_own(type_, requested):
+    c = column(pa.array([], type_))
+    for method in (c.__arrow_c_array__, c.__arrow_c_device_array__):
+        assert schema_in(method(requested.__arrow_c_schema__())[0]).format == schema_in(c.__arrow_c_schema__()).format
+
+
 def test_keywords_of_later_versions_are_refused_unless_none():
     c = column([1, 2, 3])
     c.__arrow_c_device_array__(requested_schema=None, stream=None, anything=None)

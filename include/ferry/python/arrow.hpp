@@ -18,15 +18,19 @@ struct FERRY_HIDDEN column_methods {
     }
     static PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
         return guarded([&] {
-            parse_arrow_arguments("__arrow_c_array__", args, positional, keywords, false);
-            return arrow_array_capsules(unwrap(self));
+            constexpr auto method = "__arrow_c_array__";
+            column const& c = unwrap(self);
+            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, false));
+            return arrow_array_capsules(c);
         });
     }
     static PyObject* device_array(PyObject* self, PyObject* const* args, Py_ssize_t positional,
                                   PyObject* keywords) noexcept {
         return guarded([&] {
-            parse_arrow_arguments("__arrow_c_device_array__", args, positional, keywords, true);
-            return arrow_device_array_capsules(unwrap(self));
+            constexpr auto method = "__arrow_c_device_array__";
+            column const& c = unwrap(self);
+            check_requested_schema(method, c.view(), parse_arrow_arguments(method, args, positional, keywords, true));
+            return arrow_device_array_capsules(c);
         });
     }
     static PyObject* from_arrow(PyObject*, PyObject* x) noexcept {

@@ -7,10 +7,14 @@
 #include <ferry/python/object.hpp>
 
 #include <ferry/arrow/device.hpp>
+#include <ferry/arrow/from_schema.hpp>
 #include <ferry/arrow/to_arrow.hpp>
 #include <ferry/column/column.hpp>
+#include <ferry/column/detail/path.hpp>
+#include <ferry/column/type.hpp>
 #include <ferry/column/view.hpp>
 
+#include <source_location>
 #include <utility>
 
 namespace ferry::inline v0::python {
@@ -24,11 +28,71 @@ namespace detail {
     return pair;
 }
 
-/// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and its kin. A request is a wish that a producer
-/// may leave unfulfilled, and columns are never cast: it is looked at no further than whether it is one. Other keywords
-/// are for later versions of the protocol: None means that nothing is wanted, anything else cannot be had.
-inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_ssize_t positional, PyObject* keywords,
-                                  bool is_open) {
+/// Whether a requested schema describes the same data in another representation: the widths of numbers and times, the
+/// encodings of text and bytes, the layouts of lists, dictionaries and runs may differ; fields may not.
+class schema_request {
+   public:
+    schema_request(char const* method, std::source_location where) noexcept : method_{method}, where_{where} {}
+
+    /// \throws error  errc::argument: the schema is not one of this data
+    void require(column_view requested, column_view c, ferry::detail::column_path const& path) const {
+        requested = decoded(requested);
+        c = decoded(c);
+        if (requested.type().id == type_id::null || c.type().id == type_id::null) return;
+        if (kind_of(requested.type().id) != kind_of(c.type().id))
+            refuse(path, message{"the format "} << requested.name_of_format().c_str() << ", and the column has "
+                                                << c.name_of_format().c_str());
+        if (requested.child_count() != c.child_count())
+            refuse(path, message{} << requested.child_count() << " children, and the column has " << c.child_count());
+        for (int i = 0; i < c.child_count(); ++i) {
+            auto const child = c.child(i);
+            require(requested.child(i), child, ferry::detail::column_path{path, c.type().id, i, child.name()});
+        }
+    }
+
+   private:
+    enum class kind { number, bytes, list, structure, choice };
+    [[nodiscard]] static constexpr kind kind_of(type_id id) noexcept {
+        if (id < type_id::fixed_size_binary) return kind::number;
+        if (id < type_id::list) return kind::bytes;
+        if (id < type_id::structure || id == type_id::map) return kind::list;
+        return id == type_id::structure ? kind::structure : kind::choice;  // a union
+    }
+    /// What the indices or runs of a column stand for.
+    [[nodiscard]] static column_view decoded(column_view c) {
+        for (;;) {
+            if (c.has_dictionary()) c = c.dictionary();
+            else if (c.type().id == type_id::run_end_encoded) c = c.child(1);
+            else return c;
+        }
+    }
+    [[noreturn]] FERRY_COLD void refuse(ferry::detail::column_path const& path, message const& what) const {
+        ferry::detail::fail(errc::argument, method_,
+                            message{"requested_schema: "}
+                                << path << ": it has " << what.c_str()
+                                << ": request another representation of the same data, or None, and cast the result",
+                            where_);
+    }
+
+    char const* method_;
+    std::source_location where_;
+};
+
+/// Checks the requested schema of a column; null means that there is none. Columns are never cast: what cannot be
+/// provided is exported with the column's own schema, as the interface allows.
+/// \throws error  errc::bad_column: the schema does not hold;  argument: it is not one of this data
+inline void check_requested_schema(char const* method, column_view c, ArrowSchema const* requested) {
+    if (requested == nullptr) return;
+    auto const where = std::source_location::current();
+    column const wanted = from_arrow_schema(requested, where);
+    schema_request{method, where}.require(wanted.view(), c, ferry::detail::column_path{c.name()});
+}
+
+/// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and its kin. Other keywords are for later versions
+/// of the protocol: None is accepted, anything else refused.
+/// \return  the requested schema, or null; borrowed from its capsule
+[[nodiscard]] inline ArrowSchema* parse_arrow_arguments(char const* method, PyObject* const* args,
+                                                        Py_ssize_t positional, PyObject* keywords, bool is_open) {
     if (positional > 1) {
         PyErr_Format(PyExc_TypeError, "%s() takes one argument, requested_schema", method);
         throw error_is_set{};
@@ -49,7 +113,7 @@ inline void parse_arrow_arguments(char const* method, PyObject* const* args, Py_
             throw error_is_set{};
         }
     }
-    if (requested != Py_None) static_cast<void>(struct_in<ArrowSchema>(requested, "requested_schema"));
+    return requested != Py_None ? struct_in<ArrowSchema>(requested, "requested_schema") : nullptr;
 }
 
 }  // namespace detail
