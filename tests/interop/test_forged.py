@@ -185,6 +185,16 @@ def test_R35_R39_what_the_host_reads_is_taken_with_any_id(versioned, device):
     accepted(Forged(versioned=versioned, device=device), device="cpu", copy=False)
 
 
+def test_R17_any_byte_of_a_bool_but_0_is_true():
+    """R17 fixes the size of a bool, and nothing its values: no code here reads one as a C++ bool."""
+    bytes_ = (ctypes.c_uint8 * 4)(0, 1, 2, 255)
+    expected = [False, True, True, True]
+    for how in ({}, {"copy": True}):
+        t = mt.from_dlpack(Forged(data=ctypes.addressof(bytes_), shape=(4,), dtype=(6, 8, 1)).capsule(), **how)
+        assert t.tolist() == t.copy().tolist() == t[::-1].tolist()[::-1] == [x.item() for x in t] == expected
+        assert all(type(x) is bool for x in t.tolist())
+
+
 def test_R33_a_received_struct_is_never_written_into():
     tensor = Forged(strides=(3, 1), flags=1 << 40)
     before = bytes(tensor.raw), bytes(tensor.shape), bytes(tensor.strides)

@@ -171,7 +171,9 @@ class typed_view {
 /// Checks that a tensor is what the type says and gives the typed view: data type (R21: vectors only as vector types),
 /// rank, constness (R11), host access (R39), alignment (R31), contiguity.
 ///
-/// Borrows; reads metadata only; does not synchronise.
+/// Borrows; reads metadata only; does not synchronise. DLPack does not say that the bytes of a bool are 0 or 1, and to
+/// read another one through `as<bool>` is undefined behaviour: from producers that are not trusted, read the bytes
+/// behind `tensor_view::data()` as unsigned char and compare them with 0, as ferry's own code does. Copies keep them.
 /// \throws error  errc::dtype, rank, read_only, not_accessible, strides, null_data or alignment: the message says what
 ///                would do
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
