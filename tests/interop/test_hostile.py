@@ -7,6 +7,7 @@ import minitensor as mt
 import numpy as np
 import pytest
 import torch
+from test_threads import child
 
 
 def test_R41_a_conjugated_tensor_of_torch_is_refused_as_torch_refuses_it():
@@ -45,6 +46,83 @@ def test_R52_a_list_that_empties_itself_while_it_is_read(argument):
     mt.zeros(4).__dlpack__(**{argument: pair})
     pair.extend([Clears(), 0])
     assert mt.from_dlpack(mt.zeros(4), device=pair).tolist() == [0] * 4
+
+
+class Key(str):
+    """A key of a class that compares as a test wants it to when the exchange table is looked up."""
+
+    def __hash__(self):
+        return hash("__dlpack_c_exchange_api__")
+
+    def __eq__(self, other):
+        return self.compare()
+
+
+def test_a_class_that_changes_its_bases_while_it_is_looked_at():
+    """In a process of its own, with memory that is overwritten when it is freed: it crashed."""
+    child("""
+        from test_hostile import Key
+        import minitensor as mt
+
+        class One:
+            pass
+
+        for _ in range(40):
+            One = type("One", (One,), {})
+
+        class Other:
+            pass
+
+        def change():
+            Changes.__bases__ = (Other,) if Changes.__bases__ == (One,) else (One,)
+            return False
+
+        key = Key("key")
+        Changes = type("Changes", (One,), {key: 1})
+        key.compare = change
+        try:
+            mt.from_dlpack(Changes())
+        except TypeError as e:
+            assert "__dlpack__" in str(e)
+    """, python_malloc="debug")
+
+
+def test_an_error_of_a_comparison_of_keys_goes_through():
+    key = Key("key")
+    key.compare = lambda: False
+    Raises = type("Raises", (), {key: 1, "__dlpack__": lambda self, **_: mt.zeros(3).__dlpack__()})
+
+    def compare():
+        raise Mine
+
+    key.compare = compare
+    with pytest.raises(Mine):
+        mt.from_dlpack(Raises())
+
+
+class Mine(Exception):
+    pass
+
+
+def test_an_array_interface_that_empties_itself_while_it_is_read():
+    """In a process of its own, with memory that is overwritten when it is freed: it crashed."""
+    child("""
+        import minitensor as mt
+
+        class Clears:
+            def __index__(self):
+                facts.clear()
+                return 4096
+
+        class Flag:
+            pass
+
+        facts = {"shape": (3,), "typestr": "<f4", "version": 3, "data": tuple([Clears(), Flag()])}
+        try:
+            mt.from_dlpack(type("X", (), {"__cuda_array_interface__": facts})())
+        except (BufferError, ValueError):  # no device, no such memory, or the missing shape
+            pass
+    """, python_malloc="debug")
 
 
 def test_errors_of_an_index_go_through():

@@ -17,12 +17,12 @@ HERE = pathlib.Path(__file__).parent
 VALUES = [[0, 1, 2], [3, 4, 5]]
 
 
-def child(code, **how):
-    """A program of its own that must end well and say nothing on stderr."""
+def child(code, python_malloc="", **how):
+    """A program of its own that must end well and say nothing on stderr. `python_malloc`: see PYTHONMALLOC."""
     path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": path}, **how,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONMALLOC": python_malloc}, **how,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stdout, done.stderr[-3000:])
     return done.stdout

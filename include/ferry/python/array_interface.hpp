@@ -64,13 +64,16 @@ namespace ferry::inline v0::python::detail {
     throw error_is_set{};
 }
 
-/// One entry of the interface; null when it is missing or None.
-[[nodiscard]] inline PyObject* entry(PyObject* facts, char const* key) {
-    reference name{PyUnicode_FromString(key)};
+/// One entry of the interface; null when it is missing or None. Held, because to read one may run code that empties the
+/// dictionary.
+[[nodiscard]] inline reference entry(PyObject* facts, char const* key) {
+    reference const name{PyUnicode_FromString(key)};
     if (!name) throw error_is_set{};
     PyObject* const value = PyDict_GetItemWithError(facts, name.get());
     if (value == nullptr && PyErr_Occurred() != nullptr) throw error_is_set{};
-    return value == Py_None ? nullptr : value;
+    if (value == nullptr || value == Py_None) return {};
+    Py_INCREF(value);
+    return reference{value};
 }
 
 [[nodiscard]] inline std::vector<std::int64_t> integers_from(PyObject* tuple, char const* complaint) {
@@ -91,10 +94,10 @@ namespace ferry::inline v0::python::detail {
 /// The stream on which the elements are ready. None and, from version 3 on, a missing entry say that nothing is
 /// pending; older versions had no word for it, and mean the legacy default stream.
 [[nodiscard]] inline stream_token stream_of(PyObject* facts, long long version) {
-    PyObject* const given = entry(facts, "stream");
-    if (given == nullptr) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
+    reference const given = entry(facts, "stream");
+    if (!given) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
     long long number = 0;
-    if (PyBool_Check(given) != 0 || !to_integer(given, number) || number <= 0)
+    if (PyBool_Check(given.get()) != 0 || !to_integer(given.get(), number) || number <= 0)
         raise(PyExc_ValueError,
               "__cuda_array_interface__: stream must be None, 1, 2 or a cudaStream_t; 0 is ambiguous (R44)");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
@@ -152,19 +155,20 @@ struct array_facts {
     }
     if (PyDict_Check(facts.get()) == 0) raise(PyExc_ValueError, "__cuda_array_interface__ must be a dict");
     long long version = 0, address = 0;
-    if (auto* const v = entry(facts.get(), "version"); v != nullptr && !to_integer(v, version))
+    if (reference const v = entry(facts.get(), "version"); v && !to_integer(v.get(), version))
         raise(PyExc_ValueError, "__cuda_array_interface__: version must be an integer");
-    auto* const typestr = entry(facts.get(), "typestr");
-    char const* const text = typestr != nullptr && PyUnicode_Check(typestr) != 0 ? PyUnicode_AsUTF8(typestr) : "";
+    reference const typestr = entry(facts.get(), "typestr");
+    char const* const text =
+        typestr && PyUnicode_Check(typestr.get()) != 0 ? PyUnicode_AsUTF8(typestr.get()) : "";
     if (text == nullptr) throw error_is_set{};
     array_facts got{};
     bool const are_bits = bits && (std::strcmp(text, "<t1") == 0 || std::strcmp(text, "|t1") == 0);
     got.type = are_bits ? data_type{type_code::uint, 1} : type_from_text(text);
-    auto* const extents = entry(facts.get(), "shape");
-    if (extents == nullptr) raise(PyExc_ValueError, "__cuda_array_interface__ has no shape");
-    got.shape = integers_from(extents, "__cuda_array_interface__: shape must be a tuple of integers");
-    if (auto* const steps = entry(facts.get(), "strides")) {
-        got.strides = integers_from(steps, "__cuda_array_interface__: strides must be None or a tuple of integers");
+    reference const extents = entry(facts.get(), "shape");
+    if (!extents) raise(PyExc_ValueError, "__cuda_array_interface__ has no shape");
+    got.shape = integers_from(extents.get(), "__cuda_array_interface__: shape must be a tuple of integers");
+    if (reference const steps = entry(facts.get(), "strides")) {
+        got.strides = integers_from(steps.get(), "__cuda_array_interface__: strides must be None or a tuple of integers");
         if (got.strides.size() != got.shape.size())
             raise(PyExc_ValueError, "__cuda_array_interface__: shape and strides differ in length");
         if (are_bits) raise(PyExc_BufferError, "__cuda_array_interface__: bits have no strides: leave them out");
@@ -177,10 +181,10 @@ struct array_facts {
             step /= bytes;
         }
     }
-    auto* const data = entry(facts.get(), "data");
-    bool const is_pair = data != nullptr && PyTuple_Check(data) != 0 && PyTuple_GET_SIZE(data) == 2;
-    reference const pointer{is_pair ? PyNumber_Index(PyTuple_GET_ITEM(data, 0)) : nullptr};
-    int const read_only = is_pair ? PyObject_IsTrue(PyTuple_GET_ITEM(data, 1)) : -1;
+    reference const data = entry(facts.get(), "data");
+    bool const is_pair = data && PyTuple_Check(data.get()) != 0 && PyTuple_GET_SIZE(data.get()) == 2;
+    reference const pointer{is_pair ? PyNumber_Index(PyTuple_GET_ITEM(data.get(), 0)) : nullptr};
+    int const read_only = is_pair ? PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1)) : -1;
     if (pointer) address = static_cast<long long>(PyLong_AsUnsignedLongLongMask(pointer.get()));
     if (!pointer || read_only < 0 || PyErr_Occurred() != nullptr) {
         PyErr_Clear();
@@ -189,7 +193,7 @@ struct array_facts {
     got.first = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
     got.read_only = read_only != 0;
     got.ready = stream_of(facts.get(), version);
-    if (auto* const mask = entry(facts.get(), "mask")) got.mask = reference{Py_NewRef(mask)};
+    got.mask = entry(facts.get(), "mask");
     return got;
 }
 

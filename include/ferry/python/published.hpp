@@ -13,19 +13,25 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Where among the bases of a type, itself first, a name is defined; their number when nowhere.
-[[nodiscard]] inline Py_ssize_t base_that_defines(PyTypeObject* type, PyObject* name) noexcept {
-    PyObject* const bases = type->tp_mro;
-    Py_ssize_t const count = bases != nullptr ? PyTuple_GET_SIZE(bases) : 0;
+/// Where among the bases of a type, itself first, a name is defined; their number when nowhere. To compare a key may
+/// run Python code that gives the type other bases: those that it had are looked at.
+/// \throws error_is_set  what the comparison of a key raised
+[[nodiscard]] inline Py_ssize_t base_that_defines(PyTypeObject* type, PyObject* name) {
+    Py_XINCREF(type->tp_mro);
+    reference const bases{type->tp_mro};
+    Py_ssize_t const count = bases ? PyTuple_GET_SIZE(bases.get()) : 0;
     for (Py_ssize_t i = 0; i < count; ++i) {
-        auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases, i));
+        auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases.get(), i));
 #if PY_VERSION_HEX >= 0x030C0000
         reference const own{PyType_GetDict(base)};
         PyObject* const dictionary = own.get();
 #else
         PyObject* const dictionary = base->tp_dict;
 #endif
-        if (dictionary != nullptr && PyDict_Contains(dictionary, name) == 1) return i;
+        if (dictionary == nullptr) continue;
+        int const has_it = outlive([&] { return PyDict_Contains(dictionary, name); });
+        if (has_it < 0) throw error_is_set{};
+        if (has_it == 1) return i;
     }
     return count;
 }
@@ -117,11 +123,12 @@ class plain_producers {
 [[nodiscard]] inline bool has_dlpack(PyObject* x) {
     auto* const type = Py_TYPE(x);
     if (plain_producers::known().knows(type)) return true;
+    auto const at = base_that_defines(type, names().dlpack);
+    bool const is_first = at < base_that_defines(type, names().exchange_api) &&
+                          at < base_that_defines(type, names().exchange_api_1_2);
+    // Last: what was found must be what the type has when it is remembered.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type), names().dlpack)) {
-        auto const at = base_that_defines(type, names().dlpack);
-        if (at < base_that_defines(type, names().exchange_api) &&
-            at < base_that_defines(type, names().exchange_api_1_2))
-            plain_producers::known().add(type, found.get());
+        if (is_first) plain_producers::known().add(type, found.get());
         return true;
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
