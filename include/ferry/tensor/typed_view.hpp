@@ -24,6 +24,16 @@ enum class layout : std::uint8_t { strided, contiguous };
 
 namespace detail {
 
+/// Says that `as` has checked the view from which a typed_view is made.
+struct checked_by_as {
+    explicit checked_by_as() = default;
+};
+
+[[noreturn]] FERRY_COLD inline void fail_index_count(int count, int rank, char const* api) {
+    fail(errc::rank, api,
+         message{} << count << " indices for a tensor of rank " << rank << ": pass one for each dimension");
+}
+
 /// Extents and strides by value, so that a view of static rank points at nothing but the elements.
 template <int Rank>
 struct extents_and_strides {
@@ -89,8 +99,10 @@ class typed_view {
     /// `T&`, or the value of a packed element.
     using reference = std::conditional_t<packed_type<T>, value_type, T&>;
 
-    /// Takes the view at its word; `as` is the checking way.
-    constexpr explicit typed_view(tensor_view const& v) noexcept
+    // clang-format off
+    explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks that the view is what the type says");
+    // clang-format on
+    constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept
         : data_{static_cast<T*>(v.data())}, where_{v}, step_{bits_per_element(v.dtype(), v.is_padded())} {}
 
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
@@ -107,26 +119,37 @@ class typed_view {
         return count;
     }
 
-    /// The element at these indices, unchecked.
+    /// The element at these indices, whose values are not checked. Their number is: by the compiler for a static rank.
+    /// \param index  one for each dimension, from 0 to the extent
+    /// \return       the element, or the value of a packed one
+    /// \throws error  errc::rank: not one index for each dimension of a view of dynamic rank
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
-    [[nodiscard]] constexpr reference operator()(Index... index) const noexcept {
+    [[nodiscard]] constexpr reference operator()(Index... index) const noexcept(Rank != dynamic_rank) {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
+        if constexpr (Rank == dynamic_rank) check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::()");
         return element_at(where_.offset(indices));
     }
     /// The element at these indices.
+    /// \param index  one for each dimension
+    /// \return       the element, or the value of a packed one
     /// \throws error  errc::rank or errc::out_of_range
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference at(Index... index) const {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
-        check(indices, static_cast<int>(sizeof...(Index)));
+        check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::at");
+        check_bounds(indices);
         return element_at(where_.offset(indices));
     }
-    /// The element at a list of indices, unchecked; its length is the rank.
-    [[nodiscard]] constexpr reference operator[](shape_view index) const noexcept
+    /// The element at a list of indices, whose values are not checked. Their number is.
+    /// \param index  one for each dimension, from 0 to the extent
+    /// \return       the element, or the value of a packed one
+    /// \throws error  errc::rank: not one index for each dimension
+    [[nodiscard]] constexpr reference operator[](shape_view index) const
         requires(Access == access::host)
     {
+        check_count(index.rank(), "ferry::typed_view::[]");
         return element_at(where_.offset(index.data()));
     }
 
@@ -152,11 +175,11 @@ class typed_view {
         }
     }
 
-    constexpr void check(std::int64_t const* index, int count) const {
-        if (count != rank())
-            detail::fail(errc::rank, "ferry::typed_view::at",
-                         message{} << count << " indices for a tensor of rank " << rank());
-        for (int i = 0; i < count; ++i)
+    FERRY_ALWAYS_INLINE constexpr void check_count(int count, char const* api) const {
+        if (count != rank()) detail::fail_index_count(count, rank(), api);  // mutant: index_count
+    }
+    constexpr void check_bounds(std::int64_t const* index) const {
+        for (int i = 0; i < rank(); ++i)
             if (index[i] < 0 || index[i] >= extent(i))
                 detail::fail(
                     errc::out_of_range, "ferry::typed_view::at",
@@ -232,7 +255,7 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                          << static_cast<unsigned>(alignof(T))
                          << " bytes (R31): ask for a copy with copy_policy::always",
                      where);
-    return typed_view<T, Rank, Access, Layout>{v};
+    return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
 
 }  // namespace ferry::inline v0

@@ -149,7 +149,8 @@ TEST_CASE("R28: negative strides are shared as they are") {
 TEST_CASE("R26: an empty tensor travels without data") {
     host_array a;
     a.layout(0, 2, {0, 4}, {4, 1});
-    CHECK(ferry::to_dlpack(std::move(a)).get()->dl_tensor.data == nullptr);
+    auto const t = ferry::to_dlpack(std::move(a));
+    CHECK(t.get()->dl_tensor.data == nullptr);
 }
 
 TEST_CASE("R31: copies are aligned as the header asks") {
