@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -47,6 +48,7 @@ struct extents_and_strides {
         }
     }
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return steps[i]; }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
@@ -63,6 +65,7 @@ struct extents_and_strides<dynamic_rank> {
 
     constexpr explicit extents_and_strides(tensor_view const& v) noexcept : view{v} {}
     [[nodiscard]] constexpr int rank() const noexcept { return view.rank(); }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return view.shape(); }
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return view.extent(i); }
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return view.stride(i); }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
@@ -111,11 +114,8 @@ class typed_view {
     /// In elements.
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return where_.stride(i); }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::int64_t count = 1;
-        for (int i = 0; i < rank(); ++i) {
-            if (extent(i) == 0) return 0;  // the others may be of any size
-            if (!detail::checked_multiply(count, extent(i), count)) count = 0;
-        }
+        std::int64_t count = 0;
+        static_cast<void>(element_count(where_.shape(), count));
         return count;
     }
 
@@ -195,8 +195,8 @@ class typed_view {
 /// rank, constness (R11), host access (R39), alignment (R31), contiguity.
 ///
 /// Borrows; reads metadata only; does not synchronise.
-/// \throws error  errc::dtype, rank, read_only, not_accessible, strides, null_data or alignment: the message says what
-///                would do
+/// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment: the
+///                message says what would do
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
@@ -217,12 +217,14 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                      message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
                                               << " strides: give one for each, or none for compact elements",
                      where);
+    std::int64_t count = 0;
+    if (!element_count(v.shape(), count)) detail::validate_view(v, api, where);  // which says why not (R32)
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(
             errc::read_only, api,
             message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"},
             where);
-    if (!std::is_const_v<T> && !v.is_empty())
+    if (!std::is_const_v<T> && count != 0)
         for (int i = 0; i < v.rank(); ++i)
             if (v.extent(i) > 1 && v.stride(i) == 0)
                 detail::fail(
@@ -247,9 +249,9 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
             errc::strides, api,
             message{"the elements are not contiguous: ask for layout::strided, or for a copy with copy_policy::always"},
             where);
-    if (v.data() == nullptr && !v.is_empty())
+    if (v.data() == nullptr && count != 0)
         detail::fail(errc::null_data, api, message{"there is no data behind the view's elements (R26)"}, where);
-    if (!std::is_constant_evaluated() && !v.is_empty() && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
+    if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
         detail::fail(errc::alignment, api,
                      message{"the first element is not aligned to "}
                          << static_cast<unsigned>(alignof(T))

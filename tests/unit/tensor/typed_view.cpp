@@ -120,6 +120,17 @@ TEST_CASE("D4: a view of dynamic rank is indexed by one index for each dimension
     }
 }
 
+TEST_CASE("R32: a view whose elements cannot be counted is refused") {
+    numbers n;
+    std::int64_t const negative[] = {-4}, many[] = {INT64_MAX, INT64_MAX}, extents[] = {2};
+    fails(errc::shape,
+          [&] { static_cast<void>(as<std::int32_t, 1, access::host, layout::contiguous>(tensor_view{n.data, negative})); },
+          {"ferry::as", "shape[0] is -4", "(R32)"});
+    fails(errc::overflow, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, many})); }, {"(R32)"});
+    fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, ferry::shape_view{extents, -1}})); },
+          {"ndim is -1", "(R32)"});
+}
+
 TEST_CASE("at() names the index, the dimension and the extent") {
     numbers n;
     tensor_view const v{n.data, two_by_three};
