@@ -74,13 +74,15 @@ class shaped {
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
+    /// \return  the tensor, which borrows extents and strides from this object
     /// \throws  what the library's `where` throws
-    [[nodiscard]] tensor_view ferry_view() {
+    [[nodiscard]] tensor_view ferry_view() & {
         return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
-    [[nodiscard]] tensor_view ferry_view() const {
+    [[nodiscard]] tensor_view ferry_view() const& {
         return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
+    tensor_view ferry_view() const&& FERRY_DELETED("the view would outlive its extents: keep the array in a variable");
 
    private:
     [[nodiscard]] device place() const {

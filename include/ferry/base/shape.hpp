@@ -32,7 +32,7 @@ class int64_list {
     [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept { return data_[i]; }
     [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return data_; }
     [[nodiscard]] constexpr std::int64_t const* end() const noexcept {
-        return data_ == nullptr ? nullptr : data_ + rank_;
+        return data_ == nullptr || rank_ < 0 ? data_ : data_ + rank_;
     }
 
    protected:
@@ -102,18 +102,21 @@ class strides_view : public detail::int64_list {
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
 };
 
-/// The number of elements; 1 for rank 0. False when it does not fit 64 bits (R32). Extents must not be negative.
+/// Counts the elements (R32).
+/// \param shape  extents
+/// \param out    the number of elements, 1 for rank 0; 0 where there is none
+/// \return       false when the rank or an extent is negative, or the number does not fit 63 bits
 [[nodiscard]] constexpr bool element_count(shape_view shape, std::int64_t& out) noexcept {
-    out = 1;
-    bool fits = true;
+    std::int64_t count = 1, signs = shape.rank();
+    bool fits = true, empty = false;
     for (auto const extent : shape) {
-        if (extent == 0) {
-            out = 0;
-            return true;
-        }
-        fits = fits && detail::checked_multiply(out, extent, out);
+        signs |= extent;
+        empty = empty || extent == 0;
+        fits = detail::checked_multiply(count, extent, count) && fits;
     }
-    return fits;
+    bool const counted = signs >= 0 && (fits || empty);  // what overflows may still be empty
+    out = counted && !empty ? count : 0;
+    return counted;
 }
 
 namespace detail {

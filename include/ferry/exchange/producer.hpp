@@ -36,6 +36,9 @@ struct view_of_t {
     [[nodiscard]] constexpr tensor_view operator()(Array& a) const {
         return a.ferry_view();
     }
+    template <viewable Array>
+        requires(!std::is_lvalue_reference_v<Array>)
+    void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary: keep the array in a variable");
 };
 /// `view_of(array)`: the tensor that an array describes, borrowed, by its array_traits or its member `ferry_view`.
 inline constexpr view_of_t view_of{};

@@ -259,9 +259,9 @@ template <class Array>
     }
 }
 
-/// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. The
-/// result is ready as `wish.stream` says; `ready_on` is where it is ready now, and must be said for memory off the
-/// host.
+/// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. Strides
+/// that are missing under a version that promises them are written, in a struct that owns `tensor` (R24). The result is
+/// ready as `wish.stream` says; `ready_on` is where it is ready now, and must be said for memory off the host.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's.
 /// \throws error  as above
@@ -275,8 +275,10 @@ template <class BackEnd = host_back_end const&>
                      where);
     tensor_view const v = tensor.view();
     auto const d = negotiate(detail::facts_of(v, ready_on, true), wish);
+    // R24: ferry promises strides under a minor of 2 or more, even where the producer left them out.
+    bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
-        if (is_same_place(d.to, v.device())) return nullptr;
+        if (is_same_place(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
         auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
         return detail::make_raw<DLManagedTensorVersioned>(
             std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);

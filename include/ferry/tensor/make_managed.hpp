@@ -93,21 +93,6 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
-/// Checks what an adapter says of its own array, before anything is moved.
-FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
-    if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
-        fail(errc::strides, api,
-             message{"the view has "} << v.rank() << " extents but " << v.strides().rank() << " strides", where);
-    DLTensor t{};
-    t.data = v.data();
-    t.device = v.device().to_abi();
-    t.ndim = v.rank();
-    t.dtype = v.dtype().to_abi();
-    t.shape = const_cast<std::int64_t*>(v.shape().data());
-    t.strides = const_cast<std::int64_t*>(v.strides().data());
-    ferry::validate(t, v.flags(), api, where);
-}
-
 /// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address
 /// may have changed with it.
 FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,

@@ -72,7 +72,10 @@ class managed_tensor {
     }
 
     /// The struct, still owned here.
-    [[nodiscard]] DLManagedTensorVersioned const* get() const noexcept { return raw_; }
+    [[nodiscard]] DLManagedTensorVersioned const* get() const& noexcept { return raw_; }
+    // clang-format off
+    DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the struct would outlive the tensor: keep the managed_tensor in a variable, or call release()");
+    // clang-format on
     /// Hands the struct over as it came, flags included: the caller owes exactly one deleter call (R62, R68).
     [[nodiscard]] DLManagedTensorVersioned* release() noexcept {
         view_ = {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -24,6 +25,16 @@ enum class layout : std::uint8_t { strided, contiguous };
 
 namespace detail {
 
+/// Says that `as` has checked the view from which a typed_view is made.
+struct checked_by_as {
+    explicit checked_by_as() = default;
+};
+
+[[noreturn]] FERRY_COLD inline void fail_index_count(int count, int rank, char const* api) {
+    fail(errc::rank, api,
+         message{} << count << " indices for a tensor of rank " << rank << ": pass one for each dimension");
+}
+
 /// Extents and strides by value, so that a view of static rank points at nothing but the elements.
 template <int Rank>
 struct extents_and_strides {
@@ -37,6 +48,7 @@ struct extents_and_strides {
         }
     }
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return steps[i]; }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
@@ -53,6 +65,7 @@ struct extents_and_strides<dynamic_rank> {
 
     constexpr explicit extents_and_strides(tensor_view const& v) noexcept : view{v} {}
     [[nodiscard]] constexpr int rank() const noexcept { return view.rank(); }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return view.shape(); }
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return view.extent(i); }
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return view.stride(i); }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
@@ -89,8 +102,10 @@ class typed_view {
     /// `T&`, or the value of a packed element.
     using reference = std::conditional_t<packed_type<T>, value_type, T&>;
 
-    /// Takes the view at its word; `as` is the checking way.
-    constexpr explicit typed_view(tensor_view const& v) noexcept
+    // clang-format off
+    explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks that the view is what the type says");
+    // clang-format on
+    constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept
         : data_{static_cast<T*>(v.data())}, where_{v}, step_{bits_per_element(v.dtype(), v.is_padded())} {}
 
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
@@ -99,34 +114,42 @@ class typed_view {
     /// In elements.
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return where_.stride(i); }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::int64_t count = 1;
-        for (int i = 0; i < rank(); ++i) {
-            if (extent(i) == 0) return 0;  // the others may be of any size
-            if (!detail::checked_multiply(count, extent(i), count)) count = 0;
-        }
+        std::int64_t count = 0;
+        static_cast<void>(element_count(where_.shape(), count));
         return count;
     }
 
-    /// The element at these indices, unchecked.
+    /// The element at these indices, whose values are not checked. Their number is: by the compiler for a static rank.
+    /// \param index  one for each dimension, from 0 to the extent
+    /// \return       the element, or the value of a packed one
+    /// \throws error  errc::rank: not one index for each dimension of a view of dynamic rank
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
-    [[nodiscard]] constexpr reference operator()(Index... index) const noexcept {
+    [[nodiscard]] constexpr reference operator()(Index... index) const noexcept(Rank != dynamic_rank) {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
+        if constexpr (Rank == dynamic_rank) check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::()");
         return element_at(where_.offset(indices));
     }
     /// The element at these indices.
+    /// \param index  one for each dimension
+    /// \return       the element, or the value of a packed one
     /// \throws error  errc::rank or errc::out_of_range
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference at(Index... index) const {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
-        check(indices, static_cast<int>(sizeof...(Index)));
+        check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::at");
+        check_bounds(indices);
         return element_at(where_.offset(indices));
     }
-    /// The element at a list of indices, unchecked; its length is the rank.
-    [[nodiscard]] constexpr reference operator[](shape_view index) const noexcept
+    /// The element at a list of indices, whose values are not checked. Their number is.
+    /// \param index  one for each dimension, from 0 to the extent
+    /// \return       the element, or the value of a packed one
+    /// \throws error  errc::rank: not one index for each dimension
+    [[nodiscard]] constexpr reference operator[](shape_view index) const
         requires(Access == access::host)
     {
+        check_count(index.rank(), "ferry::typed_view::[]");
         return element_at(where_.offset(index.data()));
     }
 
@@ -152,11 +175,11 @@ class typed_view {
         }
     }
 
-    constexpr void check(std::int64_t const* index, int count) const {
-        if (count != rank())
-            detail::fail(errc::rank, "ferry::typed_view::at",
-                         message{} << count << " indices for a tensor of rank " << rank());
-        for (int i = 0; i < count; ++i)
+    FERRY_ALWAYS_INLINE constexpr void check_count(int count, char const* api) const {
+        if (count != rank()) detail::fail_index_count(count, rank(), api);  // mutant: index_count
+    }
+    constexpr void check_bounds(std::int64_t const* index) const {
+        for (int i = 0; i < rank(); ++i)
             if (index[i] < 0 || index[i] >= extent(i))
                 detail::fail(
                     errc::out_of_range, "ferry::typed_view::at",
@@ -174,8 +197,8 @@ class typed_view {
 /// Borrows; reads metadata only; does not synchronise. DLPack does not say that the bytes of a bool are 0 or 1, and to
 /// read another one through `as<bool>` is undefined behaviour: from producers that are not trusted, read the bytes
 /// behind `tensor_view::data()` as unsigned char and compare them with 0, as ferry's own code does. Copies keep them.
-/// \throws error  errc::dtype, rank, read_only, not_accessible, strides, null_data or alignment: the message says what
-///                would do
+/// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment: the
+///                message says what would do
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
@@ -196,12 +219,14 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                      message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
                                               << " strides: give one for each, or none for compact elements",
                      where);
+    std::int64_t count = 0;
+    if (!element_count(v.shape(), count)) detail::validate_view(v, api, where);  // which says why not (R32)
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(
             errc::read_only, api,
             message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"},
             where);
-    if (!std::is_const_v<T> && !v.is_empty())
+    if (!std::is_const_v<T> && count != 0)
         for (int i = 0; i < v.rank(); ++i)
             if (v.extent(i) > 1 && v.stride(i) == 0)
                 detail::fail(
@@ -226,15 +251,15 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
             errc::strides, api,
             message{"the elements are not contiguous: ask for layout::strided, or for a copy with copy_policy::always"},
             where);
-    if (v.data() == nullptr && !v.is_empty())
+    if (v.data() == nullptr && count != 0)
         detail::fail(errc::null_data, api, message{"there is no data behind the view's elements (R26)"}, where);
-    if (!std::is_constant_evaluated() && !v.is_empty() && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
+    if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
         detail::fail(errc::alignment, api,
                      message{"the first element is not aligned to "}
                          << static_cast<unsigned>(alignof(T))
                          << " bytes (R31): ask for a copy with copy_policy::always",
                      where);
-    return typed_view<T, Rank, Access, Layout>{v};
+    return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
 
 }  // namespace ferry::inline v0

@@ -8,6 +8,7 @@
 #include <ferry/base/flags.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/tensor/view.hpp>
 
 #include <cstdint>
 #include <source_location>
@@ -24,13 +25,19 @@ inline void check_version(version v, char const* api, std::source_location where
          where);
 }
 
-/// R3, R34: unknown device types are rejected, unknown minor versions are not.
+/// R3, R34: unknown device types are rejected, unknown minor versions are not. R35, R36: so are ids that number no
+/// device, where ids mean something.
 inline void check_device(device d, char const* api, std::source_location where) {
-    if (is_known(d.type)) return;  // mutant: validate_device
-    fail(errc::device, api,
-         message{"device type "} << static_cast<int>(d.type)
-                                 << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
-         where);
+    if (!is_known(d.type))  // mutant: validate_device
+        fail(errc::device, api,
+             message{"device type "} << static_cast<int>(d.type)
+                                     << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
+             where);
+    if (d.id < 0 && !ignores_id(d.type))  // mutant: validate_device_id
+        fail(errc::device, api,
+             message{"the device id of "} << name(d.type) << " is " << d.id
+                                          << "; devices are numbered from 0 (R36): correct it at the producer",
+             where);
 }
 
 /// R3, R16–R18.
@@ -48,8 +55,15 @@ inline void check_dtype(data_type t, char const* api, std::source_location where
     fail(errc::dtype, api, text << "; view it as uint8 at the producer", where);
 }
 
-/// R25, R32: rank, extents, and the number of elements and bytes. Gives the number of elements.
-inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, char const* api,
+/// How far the elements lie from the first one's address, in bytes.
+struct byte_reach {
+    std::uint64_t below = 0;  ///< before it
+    std::uint64_t above = 0;  ///< from it to the end of the furthest
+};
+
+/// R25, R32: rank, extents, and the number of elements and bytes. Gives the number of elements; `reach` is that of
+/// compact ones.
+inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, byte_reach& reach, char const* api,
                                 std::source_location where) {
     // mutant: validate_ndim
     if (t.ndim < 0) fail(errc::rank, api, message{"ndim is "} << t.ndim << "; it must not be negative (R32)", where);
@@ -65,30 +79,34 @@ inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, 
     // mutant: validate_count, validate_elements
     if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
         fail(errc::overflow, api, message{"the extents multiply to more bytes than 63 bits can count (R32)"}, where);
+    reach = {0, static_cast<std::uint64_t>(bytes)};
     return count;
 }
 
 /// R24, R26–R29, R32: the byte distance from the first element to the furthest ones must fit. Any sign is allowed
 /// (R28), and 0 (R29). Strides of empty tensors and of dimensions of extent 1 are never looked at (R26, R27).
-inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, char const* api,
-                          std::source_location where) {
+inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, byte_reach& reach,
+                          char const* api, std::source_location where) {
     if (t.strides == nullptr || count == 0) return;
-    std::int64_t lowest = 0, highest = 0, reach = 0;
+    std::int64_t lowest = 0, highest = 0, step = 0;
     bool fits = true;
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] == 1) continue;
-        fits = fits && checked_multiply(t.shape[i] - 1, t.strides[i], reach) &&
-               checked_add(reach < 0 ? lowest : highest, reach, reach < 0 ? lowest : highest);
+        fits = fits && checked_multiply(t.shape[i] - 1, t.strides[i], step) &&
+               checked_add(step < 0 ? lowest : highest, step, step < 0 ? lowest : highest);
     }
     std::int64_t const bits = bits_per_element(type, padded);
     fits = fits && checked_multiply(lowest, bits, lowest) && checked_add(highest, std::int64_t{1}, highest) &&
            checked_multiply(highest, bits, highest);
     if (!fits)  // mutant: validate_strides
         fail(errc::overflow, api, message{"the strides reach further than 63 bits of address can count (R32)"}, where);
+    reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
 }
 
-/// R23, R26, R32: only an empty tensor may have no memory, and the byte offset must not lead out of the address space.
-inline void check_data(DLTensor const& t, std::int64_t count, char const* api, std::source_location where) {
+/// R23, R26, R32: only an empty tensor may have no memory, and neither the byte offset nor an element may lead out of
+/// the address space.
+inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, char const* api,
+                       std::source_location where) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
         fail(errc::null_data, api,
              message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)",
@@ -101,6 +119,13 @@ inline void check_data(DLTensor const& t, std::int64_t count, char const* api, s
                                         << ", beyond the end of the address space (R23, R32): point data at the "
                                            "first element and write 0",
              where);
+    bool const before = reach.below > address;
+    if (before || (reach.above != 0 && reach.above - 1 > ~address))  // mutant: validate_reach
+        fail(errc::overflow, api,
+             message{"data is "} << address << ", and shape and strides place elements "
+                                 << (before ? "before the first" : "behind the last")
+                                 << " address (R23, R32): correct data, shape or strides at the producer",
+             where);
 }
 
 /// All of a foreign managed struct. Takes a pointer, because another major version may have less behind it than the
@@ -108,13 +133,14 @@ inline void check_data(DLTensor const& t, std::int64_t count, char const* api, s
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
 /// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64
-/// bits, no extent of 0, no byte offset, sizes and reach far from overflow. One loop without a branch but to give up;
+/// bits, no extent of 0, no byte offset, sizes, reach and addresses far from overflow. One loop without a branch but to give up;
 /// what it does not vouch for is examined check by check.
-[[nodiscard]] FERRY_ALWAYS_INLINE constexpr bool is_ordinary(DLTensor const& t) noexcept {
+[[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
     constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
     bool const plain =
         t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
-    if (!plain || !is_known(device{t.device}.type) || t.data == nullptr || t.byte_offset != 0) return false;
+    if (!plain || !is_known(device{t.device}.type) || t.device.device_id < 0 || t.data == nullptr || t.byte_offset != 0)
+        return false;
     if (static_cast<unsigned>(t.ndim) > 64u || (t.ndim != 0 && t.shape == nullptr)) return false;
     std::int64_t count = 1, lowest = 0, highest = 0;
     for (int i = t.ndim; i-- > 0;) {
@@ -131,16 +157,19 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
         lowest += reach < 0 ? reach : 0;
         highest += reach < 0 ? 0 : reach;
     }
-    return count < far && highest < far && lowest > -far;
+    auto const address = reinterpret_cast<std::uintptr_t>(t.data);
+    auto const below = static_cast<std::uint64_t>(-lowest) * (t.dtype.bits / 8u);
+    return count < far && highest < far && lowest > -far && below <= address && address >> 62 == 0;
 }
 
 FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
     data_type const type{t.dtype};
+    byte_reach reach;
     check_device(device{t.device}, api, where);
     check_dtype(type, api, where);
-    auto const count = check_shape(t, type, padded, api, where);
-    check_strides(t, count, type, padded, api, where);
-    check_data(t, count, api, where);
+    auto const count = check_shape(t, type, padded, reach, api, where);
+    check_strides(t, count, type, padded, reach, api, where);
+    check_data(t, count, reach, api, where);
 }
 
 }  // namespace detail
@@ -170,5 +199,27 @@ inline void detail::check_managed(DLManagedTensorVersioned const* t, char const*
     check_version({t->version.major, t->version.minor}, api, where);
     ferry::validate(t->dl_tensor, known(flags{t->flags}), api, where);
 }
+
+namespace detail {
+
+/// Checks a view that comes from an adapter or a caller: as many strides as extents, or none, and what `validate`
+/// checks.
+FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+    if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
+        fail(errc::strides, api,
+             message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
+                                      << " strides: give one for each, or none for compact elements",
+             where);
+    DLTensor t{};
+    t.data = v.data();
+    t.device = v.device().to_abi();
+    t.ndim = v.rank();
+    t.dtype = v.dtype().to_abi();
+    t.shape = const_cast<std::int64_t*>(v.shape().data());
+    t.strides = const_cast<std::int64_t*>(v.strides().data());
+    ferry::validate(t, v.flags(), api, where);
+}
+
+}  // namespace detail
 
 }  // namespace ferry::inline v0

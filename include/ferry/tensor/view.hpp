@@ -77,7 +77,7 @@ class tensor_view {
     /// Whether sub-byte elements take whole bytes (R13).
     [[nodiscard]] constexpr bool is_padded() const noexcept { return has(flags_, ferry::flags::subbyte_padded); }
 
-    /// The number of elements; 1 for rank 0. Fits for every validated view.
+    /// The number of elements; 1 for rank 0. 0 where it cannot be counted, which `validate` refuses (R32).
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 0;
         static_cast<void>(element_count(shape_, count));
@@ -100,6 +100,7 @@ class tensor_view {
     /// (R27), nor any in an empty tensor (R26).
     [[nodiscard]] constexpr bool is_contiguous() const noexcept {
         if (strides_.is_implicit()) return true;
+        if (strides_.rank() != rank()) return false;
         std::int64_t step = 1;
         for (int i = rank(); i-- > 0;) {
             auto const extent = shape_[i];

@@ -50,6 +50,8 @@ struct lambda_of_pointer {
 // R7: no view outlives its owner within an expression.
 static_assert(has_view<managed_tensor&> && has_view<managed_tensor const&> && !has_view<managed_tensor> &&
               !has_view<managed_tensor const>);
+static_assert(has_get<managed_tensor&> && has_get<managed_tensor const&> && !has_get<managed_tensor> &&
+              !has_get<managed_tensor const>);
 static_assert(has_typed_view<managed_tensor&> && !has_typed_view<managed_tensor> &&
               !has_typed_view<managed_tensor const>);
 static_assert(has_view<borrowed_tensor const&> && !has_view<borrowed_tensor>);

@@ -39,7 +39,9 @@ enum class colour { red };
 // Values, as pointers are.
 static_assert(std::copyable<plain> && std::is_trivially_copyable_v<plain> && std::is_trivially_copyable_v<open>);
 static_assert(std::is_nothrow_move_constructible_v<plain> && !std::is_default_constructible_v<plain>);
-static_assert(!std::is_convertible_v<ferry::tensor_view, plain> && std::is_constructible_v<plain, ferry::tensor_view>);
+// D2: only `as` makes a typed view, once it has checked the rank, the type and the rest.
+static_assert(!std::is_convertible_v<ferry::tensor_view, plain> &&
+              !std::is_constructible_v<plain, ferry::tensor_view>);
 static_assert(sizeof(plain) <= 48);
 
 // D3: T const reads, T writes.

@@ -70,6 +70,7 @@ TEST_CASE("R32: element_count reports what does not fit, and an extent of 0 make
     CHECK(count == std::int64_t{1} << 62);
     std::int64_t const one_more[] = {std::int64_t{1} << 31, std::int64_t{1} << 31, 2};
     CHECK_FALSE(element_count(one_more, count));
+    CHECK(count == 0);
     std::int64_t const most[] = {INT64_MAX};
     CHECK(element_count(most, count));
     CHECK(count == INT64_MAX);
@@ -78,6 +79,16 @@ TEST_CASE("R32: element_count reports what does not fit, and an extent of 0 make
         CHECK(element_count(zero, count));
         CHECK(count == 0);
     }
+}
+
+TEST_CASE("R32: negative extents have no number of elements, even beside an extent of 0") {
+    for (auto const& bad : {std::array<std::int64_t, 2>{-1, 3}, {-2, -3}, {0, -1}, {-1, 0}, {INT64_MIN, 1}}) {
+        std::int64_t count = -1;
+        CHECK_FALSE(element_count(bad, count));
+        CHECK(count == 0);
+    }
+    std::int64_t const extents[] = {2, 3};
+    for ([[maybe_unused]] auto const extent : shape_view{extents, -1}) FAIL("it has no extents");
 }
 
 TEST_CASE("R24: compact strides are row-major; a dimension of extent 0 counts as 1") {

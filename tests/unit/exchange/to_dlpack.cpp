@@ -1,6 +1,7 @@
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/legacy.hpp>
 #include <support/allocation_failure.hpp>
+#include <support/counting_producer.hpp>
 #include <support/fails.hpp>
 #include <support/sim_array.hpp>
 #include <support/stream_ordered.hpp>
@@ -146,10 +147,36 @@ TEST_CASE("R28: negative strides are shared as they are") {
     CHECK(got.view().stride(0) == -1);
 }
 
+TEST_CASE("R24: strides that a producer left out are written where its version promises them, and only there") {
+    float data[6] = {};
+    for (std::uint32_t minor : {0u, 1u, 2u, 3u}) {
+        support::counting_producer theirs{data, support::float32, {2, 3}};
+        theirs.raw.version = {1, minor};
+        theirs.raw.flags = 3;
+        {
+            auto const got = ferry::to_dlpack(ferry::from_dlpack(&theirs.raw), ferry::request{});
+            auto const& t = got.get()->dl_tensor;
+            CHECK((got.get() == &theirs.raw) == (minor < 2));
+            CHECK((t.strides == nullptr) == (minor < 2));
+            if (t.strides != nullptr) {
+                CHECK(t.strides[0] == 3);
+                CHECK(t.strides[1] == 1);
+            }
+            CHECK(t.data == data);
+            CHECK(got.get()->flags == 3);
+            CHECK(theirs.deleter_calls == 0);
+        }
+        CHECK(theirs.deleter_calls == 1);
+    }
+    support::counting_producer scalar{data, support::float32, {}};
+    CHECK(ferry::to_dlpack(ferry::from_dlpack(&scalar.raw), ferry::request{}).release() == &scalar.raw);
+}
+
 TEST_CASE("R26: an empty tensor travels without data") {
     host_array a;
     a.layout(0, 2, {0, 4}, {4, 1});
-    CHECK(ferry::to_dlpack(std::move(a)).get()->dl_tensor.data == nullptr);
+    auto const t = ferry::to_dlpack(std::move(a));
+    CHECK(t.get()->dl_tensor.data == nullptr);
 }
 
 TEST_CASE("R31: copies are aligned as the header asks") {

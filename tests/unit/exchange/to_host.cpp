@@ -35,7 +35,7 @@ struct counting_resource {
 
 TEST_CASE("R39: what is on the host is handed on untouched") {
     float data[] = {1, 2};
-    counting_producer p{data, float32, {2}};
+    counting_producer p{data, float32, {2}, {1}};
     auto const got = ferry::to_host(ferry::from_dlpack(&p.raw));
     CHECK(got.get() == &p.raw);
     CHECK(!got.is_copied());

@@ -113,3 +113,14 @@ TEST_CASE("a list of strides that is shorter than that of the extents is not rea
     CHECK(says(f, "2 extents but 1 strides"));
     CHECK(plan_failure({data, square, one}, {data, square}).code == ferry::errc::strides);
 }
+
+TEST_CASE("R32: a copy of negative extents is refused") {
+    std::int64_t const negative[] = {-1}, square_of_negatives[] = {-3, -3}, beside_zero[] = {0, -1};
+    auto const f = plan_failure({data, negative}, {data, negative});
+    CHECK(f.code == ferry::errc::shape);
+    CHECK(says(f, "shape[0] is -1"));
+    CHECK(plan_failure({data, square_of_negatives}, {data, square_of_negatives}).code == ferry::errc::shape);
+    CHECK(plan_failure({data, beside_zero}, {data, beside_zero}).code == ferry::errc::shape);
+    ferry::shape_view const no_rank{line, -1};
+    CHECK(plan_failure({data, no_rank}, {data, no_rank}).code == ferry::errc::rank);
+}

@@ -242,7 +242,8 @@ TEST_CASE("R11: const elements are READ_ONLY on the wire") {
     auto const t = make_managed(0, tensor_view{constant, two_by_three});
     CHECK(t.get()->flags == 1);
     CHECK(t.is_read_only());
-    CHECK(make_managed(0, tensor_view{memory, two_by_three}).get()->flags == 0);
+    auto const writable = make_managed(0, tensor_view{memory, two_by_three});
+    CHECK(writable.get()->flags == 0);
 }
 
 TEST_CASE("R12: IS_COPIED is for the exchange to set; a view's own does not travel") {
@@ -255,7 +256,8 @@ TEST_CASE("R12: IS_COPIED is for the exchange to set; a view's own does not trav
 
 TEST_CASE("R14: unknown bits are written as 0") {
     tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags{0xf0}};
-    CHECK(make_managed(0, v, flags{0xff00}).get()->flags == 0);
+    auto const t = make_managed(0, v, flags{0xff00});
+    CHECK(t.get()->flags == 0);
 }
 
 TEST_CASE("what is wrong with a view is found before the owner moves") {

@@ -105,6 +105,32 @@ TEST_CASE("R26, R32: an empty view has no elements, however large its other exte
     CHECK(as<float, 3>(odd).size() == 0);  // R31: nothing to align
 }
 
+TEST_CASE("D4: a view of dynamic rank is indexed by one index for each dimension, or by an error") {
+    numbers n;
+    std::int64_t const shape[] = {1, 2, 3, 4}, strides[] = {24, 12, 4, 1}, three[] = {0, 1, 2};
+    for (auto const& v : {tensor_view{n.data, shape}, tensor_view{n.data, shape, strides}}) {
+        auto const open = as<std::int32_t>(v);
+        CHECK(open(0, 1, 2, 3) == 23);
+        fails(errc::rank, [&] { static_cast<void>(open(1)); }, {"1 indices", "rank 4", "one for each dimension"});
+        fails(errc::rank, [&] { static_cast<void>(open()); }, {"0 indices", "rank 4"});
+        fails(errc::rank, [&] { static_cast<void>(open(0, 0, 0, 0, 0)); }, {"5 indices", "rank 4"});
+        fails(errc::rank, [&] { static_cast<void>(open[three]); }, {"3 indices", "rank 4"});
+        fails(errc::rank, [&] { static_cast<void>(as<std::int32_t, 4>(v)[three]); }, {"3 indices", "rank 4"});
+        fails(errc::rank, [&] { static_cast<void>(open[ferry::shape_view{}]); }, {"0 indices", "rank 4"});
+    }
+}
+
+TEST_CASE("R32: a view whose elements cannot be counted is refused") {
+    numbers n;
+    std::int64_t const negative[] = {-4}, many[] = {INT64_MAX, INT64_MAX}, extents[] = {2};
+    fails(errc::shape,
+          [&] { static_cast<void>(as<std::int32_t, 1, access::host, layout::contiguous>(tensor_view{n.data, negative})); },
+          {"ferry::as", "shape[0] is -4", "(R32)"});
+    fails(errc::overflow, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, many})); }, {"(R32)"});
+    fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, ferry::shape_view{extents, -1}})); },
+          {"ndim is -1", "(R32)"});
+}
+
 TEST_CASE("at() names the index, the dimension and the extent") {
     numbers n;
     tensor_view const v{n.data, two_by_three};

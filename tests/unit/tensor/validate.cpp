@@ -70,12 +70,20 @@ TEST_CASE("R3, R34: an unknown device type is refused by its number") {
     }
 }
 
-TEST_CASE("R35: no id is refused") {
-    for (int type : {1, 2, 3, 13})
-        for (int id : {0, 1, 99, -1}) {
+TEST_CASE("R35, R36: any id is taken where ids mean nothing, and elsewhere any that can number a device") {
+    for (int type : {1, 2, 3, 11, 13})
+        for (int id : {0, 1, 99}) {
             tensor t{memory, support::float32, {2}};
             accepts(t.on(type, id));
         }
+    for (int type : {1, 3, 11, 13}) {
+        tensor t{memory, support::float32, {2}};
+        accepts(t.on(type, -1));
+    }
+    for (int type : {2, 4, 10, 12}) {
+        tensor t{memory, support::float32, {2}};
+        refuses(t.on(type, -7), errc::device, {"device id", "-7", "R36"});
+    }
 }
 
 TEST_CASE("R3, R9, R16: an unknown type code is refused by its number") {
@@ -183,13 +191,32 @@ TEST_CASE("R32: strides that lead out of the address space are refused, either w
     tensor up{memory, support::float32, {3}, {INT64_MAX / 2}}, down{memory, support::float32, {3}, {INT64_MIN / 2}};
     tensor product{memory, support::uint8, {3}, {INT64_MAX}},
         sum{memory, support::uint8, {2, 2}, {INT64_MAX / 2 + 1, INT64_MAX / 2 + 1}};
-    tensor both{memory, support::float32, {2, 2}, {big, -big}}, least{memory, support::float32, {2}, {INT64_MIN}};
+    tensor both{memory + 64, support::float32, {2, 2}, {big, -16}}, least{memory, support::float32, {2}, {INT64_MIN}};
     refuses(up, errc::overflow, {"strides", "(R32)"});
     refuses(down, errc::overflow, {"strides"});
     refuses(product, errc::overflow, {"strides"});
     refuses(sum, errc::overflow, {"strides"});
     refuses(least, errc::overflow, {"strides"});
     accepts(both);
+}
+
+TEST_CASE("R23, R32: no element may lie before the first address or behind the last one") {
+    auto const at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
+    tensor below{at(4096), support::float32, {3}, {-513}}, first{at(4096), support::float32, {3}, {-512}};
+    refuses(below, errc::overflow, {"data is 4096", "before", "R32"}), accepts(first);
+    below.tensor().byte_offset = 64;
+    accepts(below);
+    tensor above{at(UINTPTR_MAX - 4095), support::float32, {1025}}, last{at(UINTPTR_MAX - 4095), support::float32, {1024}};
+    refuses(above, errc::overflow, {"behind the last address", "R32"}), accepts(last);
+    last.tensor().byte_offset = 4;
+    refuses(last, errc::overflow, {"behind the last address"});
+    tensor spread{at(UINTPTR_MAX - 4095), support::float32, {2}, {1024}}, near{at(UINTPTR_MAX - 4095), support::uint8, {2}, {4095}};
+    refuses(spread, errc::overflow, {"behind the last address"}), accepts(near);
+    tensor nibbles{at(4096), {0, 4, 1}, {2}, {-8193}}, packed{at(4096), {0, 4, 1}, {2}, {-8192}};
+    refuses(nibbles, errc::overflow, {"before"}), accepts(packed);
+    accepts(below.on(4)), accepts(above.on(4));  // handles: nothing is added to them
+    tensor empty{at(UINTPTR_MAX), support::float32, {0, 4096}};
+    accepts(empty);
 }
 
 TEST_CASE("R23, R32: a byte offset may be of any size that leads to an address") {
@@ -217,7 +244,9 @@ __extension__ typedef __int128 wide;
 // The rules once more, in wide integers, with no thought of speed.
 bool is_sound(DLTensor const& t, bool padded) {
     ferry::data_type const type{t.dtype};
-    if (!is_known(ferry::device{t.device}.type) || !is_valid(type) || t.ndim < 0) return false;
+    if (!is_known(ferry::device{t.device}.type) || (t.device.device_id < 0 && !is_host_accessible(ferry::device{t.device})))
+        return false;
+    if (!is_valid(type) || t.ndim < 0) return false;
     if (t.ndim > 0 && t.shape == nullptr) return false;
     bool empty = false;
     for (int i = 0; i < t.ndim; ++i) {
@@ -240,7 +269,11 @@ bool is_sound(DLTensor const& t, bool padded) {
         if (lowest < INT64_MIN || highest > INT64_MAX) return false;
     }
     if ((count * bits + 7) / 8 > INT64_MAX) return false;
-    return t.strides == nullptr || (lowest * bits >= INT64_MIN && (highest + 1) * bits <= INT64_MAX);
+    if (t.strides != nullptr && (lowest * bits < INT64_MIN || (highest + 1) * bits > INT64_MAX)) return false;
+    if (!is_addressable(ferry::device{t.device}.type)) return true;
+    if (t.strides == nullptr) highest = count - 1;
+    wide const first = (wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset) * 8;
+    return first + lowest * bits >= 0 && first + (highest + 1) * bits <= (wide{UINT64_MAX} + 1) * 8;
 }
 
 }  // namespace
@@ -266,10 +299,12 @@ TEST_CASE("R3, R16-R18, R23-R29, R32: validate finds what is wrong with random t
         }
         if (random() % 2 == 0) t.strides = p.strides;
         if (random() % 30 == 0) t.shape = nullptr;
-        if (random() % 20 == 0) t.data = nullptr;
+        if (random() % 20 == 0)
+            t.data = reinterpret_cast<void*>(one_of(0, 0, 4096, -4096, INT64_MIN, std::int64_t{1} << 62));
         t.byte_offset =
             static_cast<std::uint64_t>(one_of(0, 0, 0, 16, std::int64_t{1} << 47, random() % 9 == 0 ? -1 : 0));
-        p.on(static_cast<int>(random() % 20 == 0 ? one_of(0, 5, 6, 22, -1) : one_of(1, 2, 3, 4, 13, 15)));
+        p.on(static_cast<int>(random() % 20 == 0 ? one_of(0, 5, 6, 22, -1) : one_of(1, 2, 3, 4, 13, 15)),
+             static_cast<int>(random() % 20 == 0 ? one_of(-1, INT32_MIN) : one_of(0, 1)));
         t.dtype = {static_cast<std::uint8_t>(one_of(0, 1, 2, 4, 5, 6, 15, 17, random() % 256)),
                    static_cast<std::uint8_t>(one_of(8, 8, 16, 32, 64, 4, 6, random() % 256)),
                    static_cast<std::uint16_t>(random() % 9 == 0 ? one_of(0, 2, 4, 65535) : 1)};

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 using ferry::flags;
 using ferry::shape_view;
@@ -141,4 +142,22 @@ TEST_CASE("R39: the same memory can be seen as another device's") {
     CHECK(w.data() == v.data());
     CHECK(w.extent(1) == 3);
     CHECK(v.device().type == ferry::device_type::cuda_host);
+}
+
+TEST_CASE("R32: a view whose elements cannot be counted has none") {
+    float memory[4] = {};
+    for (auto const& bad : {std::array<std::int64_t, 2>{INT64_MAX, INT64_MAX}, {-2, -2}, {-4, 1}}) {
+        tensor_view const v{memory, bad};
+        CHECK(v.size() == 0);
+        CHECK(v.nbytes() == 0);
+    }
+}
+
+TEST_CASE("R24: elements with fewer strides than extents are not contiguous") {
+    float memory[4] = {};
+    std::int64_t const extents[] = {2, 2}, strides[] = {2};
+    auto const one = std::make_unique<std::int64_t[]>(1);
+    one[0] = 2;
+    CHECK_FALSE(tensor_view{memory, extents, ferry::strides_view{one.get(), 1}}.is_contiguous());
+    CHECK_FALSE(tensor_view{memory, extents, strides}.is_contiguous());
 }

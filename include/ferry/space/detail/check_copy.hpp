@@ -6,6 +6,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/config.hpp>
+#include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
@@ -71,12 +72,14 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept {
 constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src, char const* api,
                                   std::source_location where) {
     bool same = dst.rank() == src.rank(), fits = true;
-    std::int64_t count = 1;
+    std::int64_t count = 1, signs = dst.rank();
     for (int i = 0; same && i < dst.rank(); ++i) {
         same = dst.extent(i) == src.extent(i);
+        signs |= dst.extent(i);
         fits = checked_multiply(count, dst.extent(i), count) && fits;
     }
     if (!same) fail_shape(dst.shape(), src.shape(), api, where);
+    if (signs < 0) validate_view(dst, api, where);  // which says what is negative (R32)
     if (!(dst.dtype() == src.dtype())) fail_dtype(dst.dtype(), src.dtype(), api, where);
     if (dst.is_read_only()) fail_read_only(api, where);
     // Padded elements are the larger ones. What overflows may still be empty.
