@@ -1,6 +1,9 @@
 #include <minitensor/storage.hpp>
 #include <minitensor/tensor.hpp>
 
+#include "cuda.hpp"
+
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -57,10 +60,16 @@ bool overlaps(std::span<std::int64_t const> shape, std::span<std::int64_t const>
     return false;
 }
 
-/// The timeline of new memory: it begins on the current stream.
-std::shared_ptr<timeline> begin(device where) {
+/// The timeline of new memory: it begins on that stream; 0 is the current one.
+std::shared_ptr<timeline> begin(device where, std::uintptr_t handle = 0) {
     if (where.type == device::cpu || !cuda_available()) return nullptr;
-    return std::make_shared<timeline>(current_stream(where));
+    auto first = current_stream(where);
+    if (handle != 0 && handle != first.handle) {
+        first = {handle, 0, {}};
+        bool const of_memory = first.is_default() && where.type == device::cuda;
+        first.device = of_memory ? where.id : cuda::device_of(handle);
+    }
+    return std::make_shared<timeline>(std::move(first));
 }
 
 }  // namespace
@@ -80,7 +89,7 @@ tensor::tensor(mt::dtype type, std::span<std::int64_t const> shape, mt::device w
 
 tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype type,
                std::span<std::int64_t const> shape, std::span<std::int64_t const> strides,
-               mt::device where, bool readonly, bool copied) {
+               mt::device where, bool readonly, bool copied, std::uintptr_t ready_on) {
     auto const [size, nbytes] = count(type, shape);
     std::vector<std::int64_t> steps{strides.begin(), strides.end()};
     if (steps.empty()) steps = row_major(shape);
@@ -92,7 +101,7 @@ tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype typ
     }
     readonly = readonly || (size != 0 && overlaps(shape, steps));
     where = normalised(where);
-    auto line = begin(where);
+    auto line = begin(where, ready_on);
     if (line) {
         // Its owner must not be dropped before the work is done that minitensor queues on it.
         keep_alive = std::shared_ptr<void const>{data, [line, owner = std::move(keep_alive)](void const*) mutable {

@@ -109,16 +109,21 @@ void judge_handshake(Judge& judge) {
         }
         like.is_any = found;
     }
-    auto const each = [&](auto check) {
-        return [&like, &where, check]() -> outcome {
-            static_cast<void>(check), static_cast<void>(where);  // where nothing can be taken over
+    auto const each = [&](auto check, bool on_explicit_stream = false) {
+        return [&like, &where, check, on_explicit_stream]() -> outcome {
+            // where nothing can be taken over
+            static_cast<void>(check), static_cast<void>(where), static_cast<void>(on_explicit_stream);
             if (!like.is_any)
                 return not_applicable("the type holds no memory off the host, or cannot take over any here");
             if constexpr (adopting<Array> && std::move_constructible<Array>) {
                 scene on{like.type, *like.shape, where};
                 box<Array> a;
-                if (on.import(a)) return check(on, a);
-                return broken("it cannot be imported on the stream that array_traits<T>::current_stream names");
+                request wish;
+                if (on_explicit_stream) wish.stream = on.sim.make_stream();
+                if (on.import(a, wish)) return check(on, a);
+                return broken(on_explicit_stream
+                                  ? "it cannot be imported on a stream that the request names"
+                                  : "it cannot be imported on the stream that array_traits<T>::current_stream names");
             }
             return kept();
         };
@@ -132,6 +137,16 @@ void judge_handshake(Judge& judge) {
               if constexpr (std::move_constructible<Array>) return judge_ordered_export(on, a);
               else return kept();
           }));
+    judge("R43", "import_on_stream", each(
+                                         [](scene& on, box<Array>& a) -> outcome {
+                                             if constexpr (adopts_with_stream<Array>)
+                                                 return judge_ordered_export(on, a);
+                                             else
+                                                 return not_applicable(
+                                                     "adopt takes no stream_token: imports on another stream than "
+                                                     "current_stream are not ordered when they are exported again");
+                                         },
+                                         true));
     judge("R48", "to_host", each([](scene& on, box<Array>& a) { return judge_host_copy(on, a); }));
     judge("R50", "queued_copy", each([](scene& on, box<Array>& a) { return judge_queued_copy(on, a); }));
 }

@@ -19,7 +19,10 @@ namespace ferry::inline v0 {
 /// array.
 ///   Throws where one tensor on one device cannot say it: sharded, sparse (R41).
 /// - `Owner share(T const&)`: another handle to the same memory, so that an lvalue can be exported.
-/// - `T adopt(managed_tensor)`: takes over a tensor without a copy; `T adopt(managed_tensor&&)` does as well.
+/// - `T adopt(managed_tensor)`: takes over a tensor without a copy; `T adopt(managed_tensor&&)` does as well. With a
+///   second parameter, `T adopt(managed_tensor, stream_token)`, it is told the stream on which the data is ready, or
+///   already_ready when nothing is pending: `ready_on` of the array then names that stream. Where both are there, ferry
+///   calls the one with two parameters.
 /// - `T allocate(data_type, shape_view, device)`: fresh memory of the library's own for copies, on that device, which
 /// any
 ///   stream may write at once; throws where it has none.
@@ -43,6 +46,18 @@ template <class T>
 concept takes_over = requires { static_cast<T (*)(managed_tensor)>(array_traits<T>::adopt); } || requires {
     static_cast<T (*)(managed_tensor&&)>(array_traits<T>::adopt);
 } || !requires(managed_tensor const& m) { array_traits<T>::adopt(m); };
+
+/// `adopt` can be called with a stream as well, whatever it returns.
+template <class T>
+concept declares_stream_of_adopt =
+    requires(managed_tensor m, stream_token ready) { array_traits<T>::adopt(std::move(m), ready); };
+
+/// The same as `takes_over`, of an `adopt` with two parameters.
+template <class T>
+concept takes_over_with_stream = requires {
+    static_cast<T (*)(managed_tensor, stream_token)>(array_traits<T>::adopt);
+} || requires { static_cast<T (*)(managed_tensor&&, stream_token)>(array_traits<T>::adopt); } ||
+    !requires(managed_tensor const& m, stream_token ready) { array_traits<T>::adopt(m, ready); };
 
 }  // namespace detail
 
@@ -83,11 +98,19 @@ concept allocates = viewable<Array> && requires(data_type t, shape_view s, devic
     { array_traits<std::remove_cv_t<Array>>::allocate(t, s, d) } -> std::same_as<std::remove_cv_t<Array>>;
 };
 
-/// array_traits<T>::adopt takes over a tensor. Not required: that T can be exported again.
+/// array_traits<T>::adopt takes over a tensor, and is told the stream on which its data is ready. Not required: that T
+/// works on that stream.
 template <class T>
-concept adopting = requires(managed_tensor m) {
+concept adopts_with_stream = requires(managed_tensor m, stream_token ready) {
+    { array_traits<T>::adopt(std::move(m), ready) } -> std::same_as<T>;
+} && detail::takes_over_with_stream<T>;
+
+/// array_traits<T>::adopt takes over a tensor. Not required: that T can be exported again, or that `adopt` has the
+/// second parameter.
+template <class T>
+concept adopting = adopts_with_stream<T> || (requires(managed_tensor m) {
     { array_traits<T>::adopt(std::move(m)) } -> std::same_as<T>;
-} && detail::takes_over<T>;
+} && detail::takes_over<T>);
 
 /// It knows the stream that the calling thread works on.
 template <class Array>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/exchange/request.hpp>
@@ -54,11 +55,15 @@ void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::
     }
 }
 
-/// Hands a tensor to its consumer. The tensor is consumed whatever happens.
+/// Hands a tensor to its consumer, which is told that the data is ready on `ready` when it has a parameter for that.
+/// The tensor is consumed whatever happens.
 template <consumer Consumer>
-[[nodiscard]] Consumer consume(managed_tensor&& tensor, std::source_location where) {
+[[nodiscard]] Consumer consume(managed_tensor&& tensor, [[maybe_unused]] stream_token ready,
+                               std::source_location where) {
     require_lanes<Consumer>(tensor.view(), where);
     if constexpr (std::same_as<Consumer, managed_tensor>) return std::move(tensor);
+    else if constexpr (adopts_with_stream<Consumer>)
+        return array_traits<Consumer>::adopt(std::move(tensor), ready);  // mutant: r43_adopt_ready
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 

@@ -52,6 +52,29 @@ template <class Consumer, class BackEnd>
     return on.names_stream() ? on : already_ready;  // mutant: ready_after
 }
 
+/// Where data is ready at the end of an import, on memory of `where`: on the stream that `wish` names, which was
+/// ordered after the producer's, else on the default stream, else the host has waited. With no_sync nothing was
+/// ordered, and the data is ready where it was ready before.
+[[nodiscard]] constexpr stream_token ready_for(request const& wish, stream_token before, device where) noexcept {
+    if (!wish.stream.is_no_sync()) return ready_after(wish, where).on_device(where);
+    // mutant: ready_for_no_sync
+    return before.names_stream() && orders(before.family(), where.type) ? before : already_ready;
+}
+
+/// Settles what is left of `wish` for a tensor that is ready on `ready`, and hands it to its consumer.
+template <class Consumer, class BackEnd>
+[[nodiscard]] Consumer finish_import(managed_tensor&& got, request const& wish, stream_token ready, BackEnd& b,
+                                     std::source_location where) {
+    if constexpr (adopts_with_stream<Consumer>) {
+        stream_token const before = got ? ready.on_device(got.device()) : ready;
+        auto settled = settle_debts<Consumer>(std::move(got), wish, ready, b, where);
+        stream_token const now = ready_for(wish, before, settled.device());
+        return consume<Consumer>(std::move(settled), now, where);
+    } else {
+        return consume<Consumer>(settle_debts<Consumer>(std::move(got), wish, ready, b, where), {}, where);
+    }
+}
+
 /// The same after a handshake.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b,
@@ -71,8 +94,7 @@ template <class Consumer, class BackEnd>
 [[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& asked, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
     auto const wish = detail::with_stream<Consumer>(asked, tensor.device());
-    return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(tensor), wish, ready_on, b, where),
-                                     where);
+    return detail::finish_import<Consumer>(std::move(tensor), wish, ready_on, b, where);
 }
 
 /// Imports a tensor from any producer under a request: asks it for what the request says, makes up for what it does not
@@ -110,13 +132,17 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         managed_tensor got = from.ferry_export(wish);
         auto const ready = detail::ready_after(wish, got.device());
         wish = detail::with_stream<Consumer>(wish, got.device());  // mutant: current_stream_of_exporter
-        return detail::consume<Consumer>(detail::settle_debts<Consumer>(std::move(got), wish, ready, b, where), where);
+        return detail::finish_import<Consumer>(std::move(got), wish, ready, b, where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
-        auto const wish = detail::with_stream<Consumer>(asked, view_of(from).device());
+        device const place = view_of(from).device();
+        auto const wish = detail::with_stream<Consumer>(asked, place);
+        stream_token before{};
+        if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(place);
         managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), wish, b, where);
         if constexpr (!takes_padded<Consumer>)  // R13
             if (got.view().is_padded()) got = detail::settle_debts<Consumer>(std::move(got), wish, b, where);
-        return detail::consume<Consumer>(std::move(got), where);
+        auto const now = detail::ready_for(wish, before, got.device());
+        return detail::consume<Consumer>(std::move(got), now, where);
     }
 }
 

@@ -90,19 +90,20 @@ struct FERRY_HIDDEN exchange_table {
     }
 
     /// Takes the tensor over, whatever happens: on failure its deleter has run (R74). Padded elements are packed, in a
-    /// copy, unless the array type knows them (R13).
+    /// copy, unless the array type knows them (R13). It is ready on the current stream of this thread (R76).
     static int to_object(DLManagedTensorVersioned* tensor, void** out) noexcept {
         try {
             auto const where = std::source_location::current();
             managed_tensor got = ferry::from_dlpack(tensor);
+            auto const wish = ferry::detail::with_stream<T>(request{}, got.device());
             if constexpr (!takes_padded<T>)  // R13
                 if (got.view().is_padded()) {
                     BackEnd b{};
                     yielding patient{b};
-                    auto const wish = ferry::detail::with_stream<T>(request{}, got.device());
                     got = ferry::detail::settle_debts<T>(std::move(got), wish, patient, where);
                 }
-            *out = Wrap{}(ferry::detail::consume<T>(std::move(got), where));
+            auto const ready = ferry::detail::ready_for(wish, already_ready, got.device());
+            *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready, where));
             return *out != nullptr ? 0 : -1;
         } catch (...) {
             translate_exception();

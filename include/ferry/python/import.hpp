@@ -220,8 +220,7 @@ template <class T, class BackEnd = host_back_end const&>
     stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(wish, place);
     wish = ferry::detail::with_stream<T>(wish, place);
     detail::yielding patient{b};
-    return ferry::detail::consume<T>(ferry::detail::settle_debts<T>(std::move(got.tensor), wish, ready, patient, where),
-                                     where);
+    return ferry::detail::finish_import<T>(std::move(got.tensor), wish, ready, patient, where);
 }
 
 }  // namespace ferry::inline v0::python

@@ -133,8 +133,13 @@ class loader {
             typename Options::back_end b{};
             if constexpr (names_stream<Options>) {
                 std::optional<managed_tensor> got;
-                if (import_argument<Options>(x, may_copy, got))
-                    value.emplace(ferry::from_dlpack<T>(std::move(*got), request{}, b, already_ready));
+                if (import_argument<Options>(x, may_copy, got)) {
+                    request wish;
+                    auto const place = got->device();
+                    if (place.type != device_type::cpu) wish.stream = Options::current_stream(place);
+                    auto const ready = ferry::detail::ready_after(wish, place);
+                    value.emplace(ferry::from_dlpack<T>(std::move(*got), wish, b, ready));
+                }
             } else {
                 request wish{.copy =
                                  may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};

@@ -249,8 +249,8 @@ struct ferry::array_traits<ferry::python::detail::shared_tensor> {
     static constexpr bool vector_elements = true, padded_elements = true;
     static tensor_view view(handle const& h) { return h.tensor->view(); }
     static handle share(handle const& h) { return h; }
-    static handle adopt(managed_tensor m) {
-        return {std::make_shared<managed_tensor const>(std::move(m)), already_ready};
+    static handle adopt(managed_tensor m, stream_token ready) {
+        return {std::make_shared<managed_tensor const>(std::move(m)), ready};
     }
     static stream_token ready_on(handle const& h) { return h.ready; }
 };

@@ -60,6 +60,7 @@ enum class fault {
     adopt_null_refused,
     adopt_nothing,
     adopt_touches_memory,
+    adopt_forgets_stream,
     ready_always,
     ready_nowhere,
     ready_on_null,
@@ -182,7 +183,7 @@ struct ferry::array_traits<library::array> {
             b.owner = {a.owner.get(), [](void* p) { library::release(*static_cast<library::storage*>(p)); }};
         return b;
     }
-    static array adopt(managed_tensor m) {
+    static array adopt(managed_tensor m, stream_token ready) {
         if (is(fault::adopt_nothing)) throw std::runtime_error{"no"};
         auto const v = m.view();
         DLTensor const& raw = m.get()->dl_tensor;
@@ -204,7 +205,7 @@ struct ferry::array_traits<library::array> {
         }
         if (is(fault::adopt_without_strides)) a.strides = library::compact(a.shape);
         if (is(fault::adopt_scalar_as_one) && v.rank() == 0) a.shape = {1}, a.strides = {1};
-        if (a.where != cpu) a.ready_on = current_stream(a.where);
+        if (a.where != cpu) a.ready_on = is(fault::adopt_forgets_stream) ? current_stream(a.where) : ready;
         if (is(fault::adopt_touches_memory) && a.where != cpu) std::memset(a.data, 0, 4);
         if (is(fault::adopt_copies) && a.where == cpu) {
             auto const* const from = a.data;

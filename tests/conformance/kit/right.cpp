@@ -16,7 +16,7 @@ namespace {
 using sets = std::set<std::string>;
 
 sets const without_adopt = {"R53 adopt",   "R44 current_stream", "R43 import_ordered", "R43 export_ordered",
-                            "R48 to_host", "R50 queued_copy",    "R62 failed_import"};
+                            "R48 to_host", "R50 queued_copy",    "R62 failed_import",  "R43 import_on_stream"};
 sets const without_allocate = {"R32 allocate_shape", "R17 allocate_dtype", "R12 allocate_fresh", "R40 allocate_device"};
 sets const without_share = {"R53 share", "R59 repeated_export", "R7 outlives_array"};
 sets const without_hooks = {"R11 read_only", "R11 read_only_export", "R15 legacy_read_only", "R6 release"};

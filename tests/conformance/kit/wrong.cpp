@@ -60,6 +60,7 @@ constexpr expectation all[] = {
     WRONG(adopt_null_refused, "R26 adopt_empty"),
     WRONG(adopt_nothing, "R53 adopt"),
     WRONG(adopt_touches_memory, "R43 import_ordered"),
+    WRONG(adopt_forgets_stream, "R43 import_on_stream"),
     WRONG(ready_always, "R43 import_ordered"),
     WRONG(ready_nowhere, "R43 import_ordered"),
     WRONG(ready_on_null, "R43 import_ordered"),

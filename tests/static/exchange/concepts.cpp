@@ -2,6 +2,7 @@
 #include <ferry/exchange/to_host.hpp>
 
 #include <concepts>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -22,6 +23,10 @@ struct streams {};
 struct streams_by_number {};
 struct adopts {};
 struct adopts_another {};
+struct adopts_told {};
+struct adopts_told_another {};
+struct adopts_told_by_const_reference {};
+struct adopts_handle {};
 struct fresh {};
 struct fresh_elsewhere {};
 struct vectors {};
@@ -76,6 +81,23 @@ struct ferry::array_traits<streams_by_number> {
 template <>
 struct ferry::array_traits<adopts> {
     static adopts adopt(managed_tensor);
+};
+template <>
+struct ferry::array_traits<adopts_told> {
+    static adopts_told adopt(managed_tensor, stream_token);
+};
+template <>
+struct ferry::array_traits<adopts_told_another> {
+    static adopts_told_another adopt(managed_tensor);
+    static int adopt(managed_tensor, stream_token);
+};
+template <>
+struct ferry::array_traits<adopts_told_by_const_reference> {
+    static adopts_told_by_const_reference adopt(managed_tensor const&, stream_token);
+};
+template <>
+struct ferry::array_traits<adopts_handle> {
+    static adopts_handle adopt(managed_tensor, std::uintptr_t);
 };
 template <>
 struct ferry::array_traits<adopts_another> {
@@ -134,7 +156,10 @@ static_assert(ferry::producer<managed_tensor> && ferry::producer<DLManagedTensor
 static_assert(!ferry::producer<unknown> && !ferry::producer<DLTensor*> && !ferry::producer<int>);
 
 // ---- adopting, consumer ----
-static_assert(ferry::adopting<adopts> && ferry::consumer<adopts>);
+static_assert(ferry::adopting<adopts> && ferry::consumer<adopts> && !ferry::adopts_with_stream<adopts>);
+static_assert(ferry::adopting<adopts_told> && ferry::consumer<adopts_told> && ferry::adopts_with_stream<adopts_told>);
+static_assert(!ferry::adopts_with_stream<adopts_told_another>);
+static_assert(!ferry::adopting<adopts_told_by_const_reference> && !ferry::adopting<adopts_handle>);
 static_assert(!ferry::adopting<adopts_another> && !ferry::adopting<both>);
 static_assert(ferry::consumer<managed_tensor> && !ferry::adopting<managed_tensor>);
 static_assert(!ferry::consumer<unknown> && !ferry::consumer<adopts&>);

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -38,6 +39,12 @@ struct streaming {
     managed_tensor tensor;
 };
 
+/// Remembers where it is ready, and can be exported again.
+struct remembering {
+    std::shared_ptr<managed_tensor> tensor;
+    stream_token ready;
+};
+
 /// Allocates its copies itself.
 struct allocating {
     std::vector<float> values;
@@ -66,6 +73,16 @@ template <>
 struct ferry::array_traits<streaming> {
     static streaming adopt(managed_tensor m) { return {std::move(m)}; }
     static stream_token current_stream(device) { return streaming::current; }
+};
+
+template <>
+struct ferry::array_traits<remembering> {
+    static tensor_view view(remembering const& a) { return a.tensor->view(); }
+    static remembering share(remembering const& a) { return a; }
+    static remembering adopt(managed_tensor m, stream_token ready) {
+        return {std::make_shared<managed_tensor>(std::move(m)), ready};
+    }
+    static stream_token ready_on(remembering const& a) { return a.ready; }
 };
 
 template <>
@@ -206,6 +223,55 @@ TEST_CASE("R43: a tensor of a producer that was told our stream is ready there, 
     sim.finish(ours);
     CHECK(sim.reads_after_release() == 0);  // R50
     CHECK(element(sim, got.tensor.view(), 3) == 4.0f);
+}
+
+TEST_CASE("R43: an array that was imported on an explicit stream is exported behind that stream") {
+    for (bool const copies : {false, true}) {
+        sim_system sim{gpu};
+        auto const theirs = sim.make_stream(gpu), first = sim.make_stream(gpu), second = sim.make_stream(gpu);
+        auto const gate = sim.close(theirs), gate_of_first = sim.close(first);
+        auto const a = make_array(sim, gpu, theirs, {4});
+        auto const copy = copies ? copy_policy::always : copy_policy::if_needed;
+        auto const got = ferry::from_dlpack<remembering>(a, {.copy = copy, .stream = first}, sim);
+        CHECK(got.ready == first);
+        auto const out = ferry::to_dlpack(got, {.stream = second}, sim);
+        CHECK(!gate_of_first.is_open());
+        CHECK(sim.is_ordered(first, second));
+        gate.open();
+        gate_of_first.open();
+        sim.finish(second);
+        CHECK(element(sim, out.view(), 3) == 4.0f);
+        CHECK(sim.races() == 0);
+    }
+}
+
+TEST_CASE("R43: adopt is told the stream on which the data is ready, by whatever way it came") {
+    sim_system sim{gpu, extension};
+    auto const theirs = sim.make_stream(gpu), ours = sim.make_stream(gpu);
+    auto const a = make_array(sim, gpu, theirs, {4});
+    auto const ready = [&](auto&& from, request const& wish) {
+        return ferry::from_dlpack<remembering>(from, wish, sim).ready;
+    };
+    CHECK(ready(a, {}) == stream_token::cuda_legacy_default(0));
+    CHECK(ready(a, {.stream = ferry::already_ready}) == theirs);  // nothing was ordered
+    CHECK(ready(a, {.copy = copy_policy::always, .stream = ferry::already_ready}) == theirs);
+    CHECK(ready(a, {.device = ferry::cpu}) == ferry::already_ready);
+    stubborn p{a, {}};
+    CHECK(ready(p, {.stream = ours}) == ours);
+    CHECK(ready(p, {.stream = ferry::already_ready}) == ferry::already_ready);  // the exporter was told so
+    CHECK(ready(p, {.device = ferry::cpu}) == ferry::already_ready);
+    auto const taken_from = [&](request const& wish, stream_token on) {
+        return ferry::from_dlpack<remembering>(ferry::to_dlpack(a, {.stream = ferry::already_ready}, sim), wish, sim, on)
+            .ready;
+    };
+    CHECK(taken_from({.stream = ours}, theirs) == ours);
+    CHECK(taken_from({.stream = ferry::already_ready}, theirs) == theirs);
+    CHECK(taken_from({.stream = ours}, ferry::already_ready) == ours);
+    auto const on_extension = sim.make_stream(extension);
+    CHECK(ready(make_array(sim, extension, on_extension, {4}), {}) == ferry::already_ready);  // the host has waited
+    float data[] = {1};
+    counting_producer host{data, float32, {1}};
+    CHECK(ferry::from_dlpack<remembering>(&host.raw).ready == ferry::already_ready);
 }
 
 TEST_CASE("R48: a producer that ignored the device was told nothing by a stream of another family") {

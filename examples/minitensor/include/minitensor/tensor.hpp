@@ -31,13 +31,14 @@ class tensor {
 
     /// Memory of somebody else's, who frees it when the last handle drops `keep_alive`. Strides are
     /// in elements; none means row-major. A tensor with a broadcast dimension is read-only whatever
-    /// `readonly` says.
+    /// `readonly` says. The elements are ready on the CUDA stream `ready_on`, which must last as long as
+    /// work on the tensor is queued; 0: on the current stream.
     ///
     /// \throws buffer_error           an unsupported dtype or device
     /// \throws std::invalid_argument  extents as above; elements without memory; too few strides
     tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype,
            std::span<std::int64_t const> shape, std::span<std::int64_t const> strides, mt::device,
-           bool readonly, bool copied);
+           bool readonly, bool copied, std::uintptr_t ready_on = 0);
 
     /// The first element; null when there is none. Not to be written through if `readonly()`.
     [[nodiscard]] void* data() const noexcept { return state_->data; }
@@ -64,8 +65,8 @@ class tensor {
 
     /// Where minitensor queues work on the elements; null for memory of the host, and without a GPU.
     [[nodiscard]] mt::timeline* line() const noexcept { return state_->line.get(); }
-    /// The stream that the elements were used on last , by any tensor that shares them; an import counts
-    /// as a use on the current stream. None when nothing can be pending.
+    /// The stream that the elements were used on last, by any tensor that shares them; an import counts
+    /// as a use on the stream that it names. None when nothing can be pending.
     [[nodiscard]] mt::stream ready_on() const {
         return state_->line ? state_->line->last() : mt::stream{};
     }

@@ -73,7 +73,7 @@ shared ipc_share(nb::object x) {
         return c != nullptr ? ferry::ipc::share(*c, options, back_end()) : ferry::ipc::share(*t, options, back_end());
     }();
     if (made.copied()) {
-        x = nb::steal(c != nullptr ? new_object(made.column()) : new_object(adapter::adopt(made.tensor())));
+        x = nb::steal(c != nullptr ? new_object(made.column()) : new_object(adapter::adopt(made.tensor(), ferry::already_ready)));
         if (!x.is_valid()) throw nb::python_error{};
     }
     return {std::move(x), std::move(made)};
@@ -131,7 +131,7 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
     };
     auto const made = is_column
                           ? new_object(unlocked([&] { return ferry::ipc::attach_column(d, options, back_end()); }))
-                          : new_object(unlocked([&] { return adapter::adopt(ferry::ipc::attach(d, options, back_end())); }));
+                          : new_object(unlocked([&] { return adapter::adopt(ferry::ipc::attach(d, options, back_end()), options.stream); }));
     if (made == nullptr) throw nb::python_error{};
     return nb::steal(made);
 }

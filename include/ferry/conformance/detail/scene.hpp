@@ -34,8 +34,8 @@ class scene {
     }
     /// Imports it into `a`; false when adopt refuses it.
     template <class Array>
-    [[nodiscard]] bool import(box<Array>& a) {
-        return a.construct([&]() -> Array { return ferry::from_dlpack<Array>(*this, request{}, sim); });
+    [[nodiscard]] bool import(box<Array>& a, request const& wish = {}) {
+        return a.construct([&]() -> Array { return ferry::from_dlpack<Array>(*this, wish, sim); });
     }
 
     sim_device sim;

@@ -53,10 +53,11 @@ consteval bool is_sound() {
     static_assert(
         share,
         "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference, and returns by value an owner that ferry can view, such as another T");
-    constexpr bool adopt = !declares_adopt<T> || adopting<T>;
+    constexpr bool adopt =
+        !declares_adopt<T> || (adopting<T> && (!declares_stream_of_adopt<T> || adopts_with_stream<T>));
     static_assert(
         adopt,
-        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor): it takes the tensor by value or as an rvalue, since by any other reference the tensor dies after the call, and returns T by value");
+        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor) or static T adopt(ferry::managed_tensor, ferry::stream_token): it takes the tensor by value or as an rvalue, since by any other reference the tensor dies after the call, then at most the stream_token on which the data is ready, not a handle, and returns T by value");
     constexpr bool described = !declares_allocate<T> || viewable<T>;
     static_assert(
         described,
