@@ -119,7 +119,8 @@ class plain_producers {
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type), names().dlpack)) {
         auto const at = base_that_defines(type, names().dlpack);
         if (at < base_that_defines(type, names().exchange_api) &&
-            at < base_that_defines(type, names().exchange_api_1_2))
+            at < base_that_defines(type, names().exchange_api_1_2) &&
+            base_that_defines(type, names().requires_grad) == PyTuple_GET_SIZE(type->tp_mro))  // else: torch_tensor.hpp
             plain_producers::known().add(type, found.get());
         return true;
     }
