@@ -470,41 +470,79 @@ def test_R20_R30_what_numpy_cannot_say_is_its_own_error():
 EVERY_WAY = ({}, {"copy": True}, {"copy": False}, {"device": "cpu"})
 
 
+def parameter(torch):
+    return torch.nn.Parameter(torch.tensor([1.0, 2, 3]))
+
+
+UNEXPORTABLE = {
+    "requires a gradient": (lambda torch: torch.zeros(3, requires_grad=True), "x.detach()", lambda x: x.detach()),
+    "parameter": (parameter, "x.detach()", lambda x: x.detach()),
+    "buffer of a gradient": (lambda torch: parameter(torch) * 2, "x.detach()", lambda x: x.detach()),
+    "conjugated": (lambda torch: torch.tensor([1 + 2j, 3 + 4j]).conj(), "x.resolve_conj()", lambda x: x.resolve_conj()),
+    "negated": (lambda torch: torch._neg_view(torch.tensor([1.0, 2])), "x.resolve_neg()", lambda x: x.resolve_neg()),
+    "conjugated and negated": (lambda torch: torch.tensor([1 + 2j, 3 + 4j]).conj().imag, "x.resolve_neg()", lambda x: x.resolve_neg()),
+    "sparse": (lambda torch: torch.eye(3).to_sparse(), "x.to_dense()", lambda x: x.to_dense()),
+    "sparse rows": (lambda torch: torch.eye(3).to_sparse_csr(), "x.to_dense()", lambda x: x.to_dense()),
+    "mkldnn": (lambda torch: torch.eye(3).to_mkldnn(), "x.to_dense()", lambda x: x.to_dense()),
+    "meta": (lambda torch: torch.zeros(3, device="meta"), "meta device", None),
+    "quantized": (lambda torch: torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.quint8), "x.dequantize()", lambda x: x.dequantize()),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("how", EVERY_WAY, ids=str)
-@pytest.mark.parametrize("what, error, by_table", [("conjugated", BufferError, BufferError), ("sparse", BufferError, RuntimeError), ("meta", BufferError, RuntimeError)])
-def test_R41_R81_what_torch_does_not_export_is_its_own_error(what, error, by_table, how):
+@pytest.mark.parametrize("what", UNEXPORTABLE)
+def test_R41_R81_what_dlpack_cannot_say_of_a_torch_tensor_is_refused_with_its_cure(what, how):
+    """PyTorch's table shares a writable alias of a parameter, and its two ways give stored numbers with the wrong sign."""
     torch = LIBRARIES["torch"].module
-    x = {
-        "conjugated": lambda: torch.zeros(3, dtype=torch.complex64).conj(),
-        "sparse": lambda: torch.zeros((3, 3)).to_sparse(),
-        "meta": lambda: torch.zeros(3, device="meta"),
-    }[what]()  # fmt: skip
-    if what == "meta" and "device" in how:
-        error = NotImplementedError
-    with pytest.raises(error if how else by_table) as caught:
+    make, cure, cured = UNEXPORTABLE[what]
+    x = make(torch)
+    count = sys.getrefcount(x)
+    with pytest.raises(BufferError) as caught:
         mt.from_dlpack(x, **how)
-    assert type(caught.value) is (error if how else by_table)
+    assert type(caught.value) is BufferError and cure in str(caught.value) and "Exception raised from" not in str(caught.value)
+    del caught
+    assert sys.getrefcount(x) == count
+    if cured:
+        plain = cured(x)
+        assert mt.from_dlpack(plain, **how).tolist() == plain.tolist()
 
 
-def test_R41_torch_lends_what_requires_a_gradient_by_its_table_and_refuses_it_by_dlpack():
-    """PyTorch's two ways differ: the one that is taken by default shares it, writable; every request goes the other way."""
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_of_torch_come_in(dtype, how):
     torch = LIBRARIES["torch"].module
-    for x in (torch.zeros(3, requires_grad=True), torch.nn.Parameter(torch.zeros(3))):
-        t = mt.from_dlpack(x)
-        assert t.data_ptr == x.data_ptr() and not t.readonly
-        for how in EVERY_WAY[1:]:
-            with pytest.raises(BufferError, match="gradient"):
-                mt.from_dlpack(x, **how)
+    x = torch.tensor([1 + 2j, 3 - 4j], dtype=getattr(torch, dtype))
+    assert mt.from_dlpack(x, **how).tolist() == x.tolist()
+    assert mt.from_dlpack(torch.view_as_real(x).T, **how).tolist() == torch.view_as_real(x).T.tolist()
 
 
-def test_torch_hands_out_the_numbers_of_a_negated_view_as_they_are_stored():
-    """Nothing in DLPack tells: whoever imports such a view, NumPy or we, sees the other sign. Only a copy that PyTorch makes is right."""
+def test_R41_a_subclass_of_a_torch_tensor_with_its_own_dlpack_speaks_for_itself():
     torch = LIBRARIES["torch"].module
-    x = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
-    assert x.is_neg() and x.tolist() == [-2, -4]
-    for taken in (np.from_dlpack(x), mt.from_dlpack(x), mt.from_dlpack(x, copy=False), mt.from_dlpack(x, device="cpu")):
-        assert taken.tolist() == [2, 4]
-    assert mt.from_dlpack(x, copy=True).tolist() == mt.from_dlpack(x.resolve_neg()).tolist() == [-2, -4]
+
+    class Detaches(torch.Tensor):
+        def __dlpack__(self, **how):
+            return torch.Tensor.__dlpack__(self.detach(), **how)
+
+    class Plain(torch.Tensor):
+        pass
+
+    for how in EVERY_WAY:
+        assert mt.from_dlpack(torch.zeros(3).as_subclass(Detaches).requires_grad_(), **how).tolist() == [0, 0, 0]
+        with pytest.raises(BufferError, match="detach"):
+            mt.from_dlpack(torch.zeros(3).as_subclass(Plain).requires_grad_(), **how)
+
+
+def test_R41_torch_without_a_table_is_held_to_the_same(monkeypatch):
+    torch = LIBRARIES["torch"].module
+    for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
+        monkeypatch.delattr(torch.Tensor, name, raising=False)
+    assert mt.from_dlpack(torch.zeros(3)).tolist() == mt.from_dlpack(torch.zeros(3)).tolist() == [0, 0, 0]
+    for what in ("parameter", "conjugated", "negated"):
+        make, cure, _ = UNEXPORTABLE[what]
+        with pytest.raises(BufferError) as caught:
+            mt.from_dlpack(make(torch))
+        assert cure in str(caught.value)
 
 
 def test_pyarrow_exports_no_nulls_and_no_bits():

@@ -383,6 +383,38 @@ def test_R56_the_request_is_forwarded_in_one_call(how, expected):
     assert producer.asked == [expected]
 
 
+@pytest.mark.parametrize("device", [(2, 0), (13, 0), (10, 0)], ids=["cuda", "cuda_managed", "rocm"])
+@pytest.mark.parametrize("how, said", [
+    ({}, {}), ({"copy": True}, {}), ({"device": "cpu"}, {}), ({"device": "cuda_host"}, {}), ({"device": "cuda_managed"}, {}),
+    ({"device": "cpu", "copy": True}, {}), ({"copy": False}, {"copy": False}),
+], ids=str)  # fmt: skip
+def test_R56_a_producer_on_a_gpu_is_asked_to_share_and_copies_nothing(device, how, said):
+    """It would order the streams before it queues its copy. The memory is the host's, which the capsule says (R38)."""
+    answer, made = forged()
+    producer = Producer(answer, device)
+    if how.get("device", "cpu") != "cpu" and not mt.cuda_available():
+        with pytest.raises(BufferError):
+            mt.from_dlpack(producer, **how)
+    else:
+        assert mt.from_dlpack(producer, **how).tolist() == VALUES
+    asked = [{k: v for k, v in call.items() if k != "stream"} for call in producer.asked]
+    assert asked == [{"max_version": OURS, **said}]
+    assert [f.deletions for f in made] == [1]
+
+
+@pytest.mark.parametrize("how", [{"copy": True}, {"device": "cpu"}], ids=str)
+def test_R56_a_copy_on_a_stream_that_is_not_known_is_refused(how):
+    """The producer shares nothing, and has no table that tells on which stream it would copy."""
+
+    def answer(**_):
+        raise BufferError("not shared")
+
+    producer = Producer(answer, (2, 0))
+    with pytest.raises(BufferError, match="does not tell the stream on which it would copy") as caught:
+        mt.from_dlpack(producer, **how)
+    assert str(caught.value.__cause__) == "not shared" and len(producer.asked) == 1
+
+
 class Mine(Exception):
     pass
 

@@ -26,6 +26,11 @@ struct interned_names {
     PyObject* device = PyUnicode_InternFromString("device");
     PyObject* dlpack = PyUnicode_InternFromString("__dlpack__");
     PyObject* dlpack_device = PyUnicode_InternFromString("__dlpack_device__");
+    PyObject* requires_grad = PyUnicode_InternFromString("requires_grad");
+    PyObject* is_neg = PyUnicode_InternFromString("is_neg");
+    PyObject* is_conj = PyUnicode_InternFromString("is_conj");
+    PyObject* is_meta = PyUnicode_InternFromString("is_meta");
+    PyObject* is_quantized = PyUnicode_InternFromString("is_quantized");
     PyObject* exchange_api = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     PyObject* exchange_api_1_2 = PyUnicode_InternFromString("__c_dlpack_exchange_api__");
     PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);

@@ -21,6 +21,32 @@ struct error_is_set {};
     throw error_is_set{};
 }
 
+/// Sets the Python error aside for a scope; an error that is set in between is lost.
+class kept_error {
+   public:
+    kept_error() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }
+    kept_error(kept_error const&) = delete;
+    kept_error& operator=(kept_error const&) = delete;
+    ~kept_error() { PyErr_Restore(type_, value_, trace_); }
+
+   private:
+    PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
+/// Replaces the Python error that is set by a BufferError, of which it is the cause.
+inline void replace_error(char const* text) noexcept {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != nullptr) PyException_SetTraceback(value, trace);
+    reference const dropped[] = {reference{type}, reference{trace}};
+    reference cause{value};
+    reference const made{PyObject_CallFunction(PyExc_BufferError, "s", text)};
+    if (!made) return;
+    PyException_SetCause(made.get(), cause.release());
+    PyErr_SetObject(PyExc_BufferError, made.get());
+}
+
 /// The class of `copy=False` that would need a copy: a BufferError for those who follow `__dlpack__`, a ValueError for
 /// those who follow from_dlpack (R54). A new reference, or null with an error set.
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {

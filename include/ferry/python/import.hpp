@@ -6,6 +6,7 @@
 #include <ferry/python/capsule.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/published.hpp>
+#include <ferry/python/torch_tensor.hpp>
 
 #include <ferry/exchange/from_dlpack.hpp>
 
@@ -23,32 +24,30 @@ struct arrival {
     std::optional<stream_token> ready_on;
 };
 
-/// The tensor of an object whose type has a table. R73, R76: no synchronisation happens in there; the tensor is ready
-/// on the producer's current stream. Nothing for objects without a table, and for complex numbers: PyTorch's table
-/// passes on the numbers of a conjugated tensor as they are stored, which its `__dlpack__` refuses. `is_only_way`: no
-/// `__dlpack__` is there to ask.
-[[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object, bool is_only_way = false) {
+/// The producer's current stream on a device, as its table tells it.
+[[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device where) {
+    void* stream = nullptr;
+    if (api.current_work_stream(where.to_abi().device_type, where.id, &stream) != 0) throw error_is_set{};
+    auto const handle = reinterpret_cast<std::uintptr_t>(stream);
+    // NULL is the legacy default stream here, and only here.
+    if (uses_cuda_streams(where.type))
+        return handle != 0 ? stream_token::from_cuda_handle(handle) : stream_token::cuda_legacy_default();
+    if (uses_rocm_streams(where.type))
+        return handle != 0 ? stream_token::rocm_handle(handle) : stream_token::rocm_default();
+    return stream_token::native(where.type, handle);
+}
+
+/// The tensor of an object whose type has a table; nothing for objects without one. R73, R76: no synchronisation
+/// happens in there; the tensor is ready on the producer's current stream.
+[[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object) {
     auto const* const table = find_exchange_api(object);
     if (table == nullptr) return {};
     auto const& api = *table;
     DLManagedTensorVersioned* raw = nullptr;
     if (outlive([&] { return api.managed_tensor_from_py_object_no_sync(object, &raw); }) != 0) throw error_is_set{};
     arrival got{ferry::from_dlpack(raw), already_ready};
-    auto const code = got.tensor.dtype().code;
-    if (!is_only_way && (code == type_code::complex || code == type_code::bcomplex)) return {};
     device const where = got.tensor.device();
-    if (where.type != device_type::cpu) {
-        void* stream = nullptr;
-        if (api.current_work_stream(where.to_abi().device_type, where.id, &stream) != 0) throw error_is_set{};
-        // NULL is the legacy default stream here, and only here.
-        if (uses_cuda_streams(where.type))
-            got.ready_on = stream != nullptr ? stream_token::from_cuda_handle(reinterpret_cast<std::uintptr_t>(stream))
-                                             : stream_token::cuda_legacy_default();
-        else if (uses_rocm_streams(where.type))
-            got.ready_on = stream != nullptr ? stream_token::rocm_handle(reinterpret_cast<std::uintptr_t>(stream))
-                                             : stream_token::rocm_default();
-        else got.ready_on = stream_token::native(where.type, reinterpret_cast<std::uintptr_t>(stream));
-    }
+    if (where.type != device_type::cpu) got.ready_on = current_stream_of(api, where);
     return got;
 }
 
@@ -87,12 +86,24 @@ struct arrival {
     return reference{outlive([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
+/// Whether ferry copies memory of this type itself, on the consumer's stream, whatever its producer offers. A producer
+/// that copies orders the consumer's stream behind its own, and may do so before it queues the copy, as PyTorch does:
+/// the consumer would read what is not there yet.
+[[nodiscard]] constexpr bool is_copied_here(device_type type) noexcept {
+    return type == device_type::cuda || type == device_type::cuda_managed || type == device_type::rocm;
+}
+
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or
 /// move (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other
 /// errors, and any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data
 /// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere, and NumPy
-/// refuses any.
-[[nodiscard]] inline reference ask(PyObject* x, request const& wish, std::optional<device> at) {
+/// refuses any. Memory of a GPU is asked for as it is: see is_copied_here.
+[[nodiscard]] inline reference ask(PyObject* x, request wish, std::optional<device> at) {
+    bool const copied_here = at && is_copied_here(at->type);
+    if (copied_here) {
+        wish.device.reset();
+        if (wish.copy == copy_policy::always) wish.copy = copy_policy::if_needed;
+    }
     reference const stream = to_number(wish.stream);
     bool const is_known_there = !at || (at->type != device_type::cpu &&
                                         (!wish.stream.names_stream() || orders(wish.stream.family(), at->type)));
@@ -106,7 +117,7 @@ struct arrival {
     PyObject* const copy = wish.copy == copy_policy::if_needed ? nullptr
                            : wish.copy == copy_policy::always  ? Py_True
                                                                : Py_False;
-    reference result = call_dlpack(x, true, stream.get(), dl_device.get(), copy);
+    reference result = call_dlpack(x, true, copied_here ? plain_stream : stream.get(), dl_device.get(), copy);
     if (result) return result;
     bool const too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
     bool const asked_much = copy == Py_True || (dl_device && copy != Py_False);
@@ -143,7 +154,7 @@ template <class BackEnd>
                             std::optional<device> at = {}) {
     if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
     if (!has_dlpack(x)) {
-        if (auto got = import_by_table(x, true)) return std::move(*got);
+        if (auto got = import_by_table(x)) return std::move(*got);
         if constexpr (knows_other_protocol<BackEnd>)
             if (PyType_Check(x) == 0)
                 if (auto got = b.fetch_otherwise(x)) return std::move(*got);
@@ -168,32 +179,85 @@ template <class BackEnd>
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
+/// The copy that a producer makes of memory on a GPU, when it shares none of it: after its refusal, whose error is set.
+/// Such a copy is queued on the producer's current stream, or on the one that it was told; the result is ready, since
+/// both have been waited for. Where the producer tells no current stream the copy is refused.
+template <class BackEnd>
+[[nodiscard]] arrival copy_by_producer(PyObject* x, request const& told, device at, BackEnd& b) {
+    std::optional<stream_token> theirs;
+    {
+        kept_error const refusal;
+        if (b.reaches(at) && has_dlpack(x))
+            if (auto const* const table = find_exchange_api(x)) theirs = current_stream_of(*table, at);
+    }
+    if (!theirs) {
+        replace_error("from_dlpack: the producer does not share this memory, and does not tell the stream on which it "
+                      "would copy it: copy it with the producer's library, synchronise, and import the copy");
+        throw error_is_set{};
+    }
+    PyErr_Clear();
+    stream_token const ours = ferry::detail::ready_after(told, at);
+    reference const stream =
+        told.stream.names_stream() && !orders(told.stream.family(), at.type) ? reference{} : to_number(told.stream);
+    reference const capsule = call_dlpack(x, true, stream.get(), nullptr, Py_True);
+    if (!capsule) throw error_is_set{};
+    arrival got{from_capsule(capsule.get()), already_ready};
+    yielding const patient{b};
+    patient.wait(*theirs);
+    if (ours.names_stream() && ours != *theirs) patient.wait(ours);
+    return got;
+}
+
 /// Asks the producer on its own device (R42), with the stream on which T will use the data (R43); `told` is the request
 /// as the producer heard it. No stream goes to pinned memory, which PyTorch calls memory of the CPU: its producer then
 /// waits (R49).
 template <class T, class BackEnd>
-[[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
-    if (!told.device && told.copy == copy_policy::if_needed && PyCapsule_CheckExact(x) == 0)
+[[nodiscard]] arrival ask_for(PyObject* x, request& told, BackEnd& b) {
+    bool const wants_copy = told.device || told.copy == copy_policy::always, is_capsule = PyCapsule_CheckExact(x) != 0;
+    if (!told.device && told.copy == copy_policy::if_needed && !is_capsule)
         if (auto got = import_by_table(x)) return std::move(*got);
-    if constexpr (tells_current_stream<T> || selects_device<BackEnd>) {
-        // On a GPU a table is asked for copies, too: PyTorch makes its own behind the event that it has recorded for
-        // us, so that nobody knows when they are done.
-        if (auto const where = PyCapsule_CheckExact(x) == 0 ? announced_device(x) : std::nullopt) {
-            if (where->type == device_type::cuda)
-                if (auto got = import_by_table(x)) return std::move(*got);
-            device const target = told.device.value_or(*where);
-            if (is_known(target.type) && target.type != device_type::cuda_host)
-                told = ferry::detail::with_stream<T>(told, target);
-            if constexpr (selects_device<BackEnd>) {
-                if (where->type == device_type::cuda) {
-                    [[maybe_unused]] auto const current = b.make_current(*where);
-                    return fetch(x, told, b, where);
-                }
-            }
-            return fetch(x, told, b, where);
+    bool const asks_where = tells_current_stream<T> || selects_device<BackEnd> || wants_copy;
+    auto const where = asks_where && !is_capsule ? announced_device(x) : std::nullopt;
+    if (!where) return fetch(x, told, b);
+    bool const copied_here = is_copied_here(where->type);
+    device const target = told.device.value_or(*where);
+    auto const go = [&]() -> arrival {
+        // A table is asked for copies, too: ferry makes them.
+        if (copied_here)
+            if (auto got = import_by_table(x)) return std::move(*got);
+        if (is_known(target.type) && (copied_here || target.type != device_type::cuda_host))
+            told = ferry::detail::with_stream<T>(told, target);
+        return fetch(x, told, b, where);
+    };
+    auto const go_there = [&]() -> arrival {
+        try {
+            return go();
+        } catch (error_is_set const&) {
+            bool const wants_one = copied_here && wants_copy && told.copy != copy_policy::never;
+            if (!wants_one || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
+        }
+        return copy_by_producer(x, told, *where, b);
+    };
+    if constexpr (selects_device<BackEnd>) {
+        if (where->type == device_type::cuda) {
+            [[maybe_unused]] auto const current = b.make_current(*where);
+            return go_there();
         }
     }
-    return fetch(x, told, b);
+    return go_there();
+}
+
+/// The same, with what PyTorch cannot export refused in ferry's words.
+template <class T, class BackEnd>
+[[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
+    if (plain_producers::known().knows(Py_TYPE(x)) || !is_torch_tensor(Py_TYPE(x))) return ask_for<T>(x, told, b);
+    require_plain(x);
+    try {
+        return ask_for<T>(x, told, b);
+    } catch (error_is_set const&) {
+        explain_refusal(x);
+        throw;
+    }
 }
 
 }  // namespace detail

@@ -124,11 +124,13 @@ class plain_producers {
     auto* const type = Py_TYPE(x);
     if (plain_producers::known().knows(type)) return true;
     auto const at = base_that_defines(type, names().dlpack);
-    bool const is_first = at < base_that_defines(type, names().exchange_api) &&
-                          at < base_that_defines(type, names().exchange_api_1_2);
+    bool const is_plain = at < base_that_defines(type, names().exchange_api) &&
+                          at < base_that_defines(type, names().exchange_api_1_2) &&
+                          // The others are asked more: torch_tensor.hpp.
+                          base_that_defines(type, names().requires_grad) == PyTuple_GET_SIZE(type->tp_mro);
     // Last: what was found must be what the type has when it is remembered.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type), names().dlpack)) {
-        if (is_first) plain_producers::known().add(type, found.get());
+        if (is_plain) plain_producers::known().add(type, found.get());
         return true;
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);

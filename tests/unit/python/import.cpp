@@ -1,7 +1,12 @@
 #include "interpreter.hpp"
 
+#include "support/counting_producer.hpp"
+
+#include <ferry/exchange/from_dlpack.hpp>
+
 #include <optional>
 #include <string>
+#include <vector>
 
 using ferry::device;
 using ferry::device_type;
@@ -30,15 +35,109 @@ constexpr device gpu{device_type::cuda, 0};
 
 }  // namespace
 
-TEST_CASE(
-    "R48, R58: who moves nothing hears no stream of the wanted device in the plain request, unless it is its own") {
+TEST_CASE("R48, R58: the plain request to a producer on the host carries no stream of the wanted device") {
     ferry::request const to_gpu{.device = gpu, .stream = stream_token::cuda_legacy_default()};
     CHECK(told(to_gpu, ferry::cpu) == "[{'dl_device': (2, 0), 'stream': 1}, {}]");
-    CHECK(told(to_gpu, device{device_type::rocm, 0}) == "[{'dl_device': (2, 0), 'stream': 1}, {}]");
-    CHECK(told(to_gpu, device{device_type::cuda, 1}) == "[{'dl_device': (2, 0), 'stream': 1}, {'stream': 1}]");
     CHECK(told(to_gpu, std::nullopt) == "[{'dl_device': (2, 0), 'stream': 1}, {'stream': 1}]");
     CHECK(told({.device = gpu, .stream = stream_token::no_sync()}, ferry::cpu) ==
           "[{'dl_device': (2, 0), 'stream': -1}, {}]");
+}
+
+TEST_CASE("R56: a producer on a GPU is asked to share, and for no copy and no device") {
+    auto const stream = stream_token::from_cuda_handle(64);
+    for (auto const type : {device_type::cuda, device_type::cuda_managed}) {
+        device const at{type, 1};
+        CHECK(told({.device = gpu, .stream = stream}, at) == "[{'stream': 64}]");
+        CHECK(told({.device = device{device_type::cuda_host, 0}, .stream = stream}, at) == "[{'stream': 64}]");
+        CHECK(told({.copy = ferry::copy_policy::always, .stream = stream}, at) == "[{'stream': 64}]");
+        CHECK(told({.device = ferry::cpu}, at) == "[{}]");
+        CHECK(told({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream}, at) ==
+              "[{'copy': False, 'stream': 64}]");
+    }
+    device const rocm{device_type::rocm, 0};
+    CHECK(told({.copy = ferry::copy_policy::always, .stream = stream_token::rocm_handle(64)}, rocm) ==
+          "[{'stream': 64}]");
+    CHECK(told({.device = gpu, .stream = stream}, rocm) == "[{}]");  // R48: a stream of another family
+}
+
+namespace {
+
+/// Reaches all and does nothing; keeps the streams that were waited for.
+struct noting {
+    std::vector<stream_token>* waited;
+    [[nodiscard]] bool reaches(device) const { return true; }
+    [[nodiscard]] ferry::buffer<ferry::host_space> allocate(device, std::size_t bytes, stream_token) const {
+        return ferry::buffer<ferry::host_space>{bytes};
+    }
+    void copy(ferry::copy_plan const&, void*, device, void const*, device, stream_token) const {}
+    void order(stream_token, stream_token) const {}
+    void wait(stream_token on) const { waited->push_back(on); }
+};
+
+constexpr int theirs = 128;
+
+int refuse(void*, DLManagedTensorVersioned**) {
+    PyErr_SetString(PyExc_BufferError, "not shared");
+    return -1;
+}
+int say_stream(DLDeviceType, std::int32_t, void** out) {
+    *out = reinterpret_cast<void*>(static_cast<std::uintptr_t>(theirs));
+    return 0;
+}
+ferry::abi::exchange_api table{{{1, 3}, nullptr}, nullptr, &refuse, nullptr, nullptr, &say_stream};
+
+/// An object on a GPU that shares nothing, and copies when it is asked to; `calls` keeps what it was asked.
+reference unsharing(PyObject* capsule, bool has_table) {
+    reference const globals{PyDict_New()};
+    reference const ran{PyRun_String("class P:\n"
+                                     "    def __init__(self, capsule):\n"
+                                     "        self.capsule, self.calls = capsule, []\n"
+                                     "    def __dlpack_device__(self):\n"
+                                     "        return (2, 0)\n"
+                                     "    def __dlpack__(self, max_version, **how):\n"
+                                     "        self.calls.append(dict(sorted(how.items())))\n"
+                                     "        if how.get('copy'): return self.capsule\n"
+                                     "        raise BufferError('not shared')\n",
+                                     Py_file_input, globals.get(), globals.get())};
+    REQUIRE(ran);
+    PyObject* const type = PyDict_GetItemString(globals.get(), "P");
+    if (has_table) {
+        reference const published{PyCapsule_New(&table, ferry::abi::exchange_api_capsule, nullptr)};
+        REQUIRE(PyObject_SetAttrString(type, ferry::abi::exchange_api_attribute, published.get()) == 0);
+    }
+    return reference{PyObject_CallOneArg(type, capsule)};
+}
+
+}  // namespace
+
+TEST_CASE("R56: a copy that only its producer makes is waited for, on its current stream and on the stream passed") {
+    support::start_python();
+    std::vector<stream_token> waited;
+    noting back_end{&waited};
+    float elements[6] = {};
+    for (bool const has_table : {true, false}) {
+        CAPTURE(has_table);
+        support::counting_producer p{elements, support::float32, {2, 3}};
+        p.raw.dl_tensor.device = gpu.to_abi();
+        reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+        reference const producer = unsharing(capsule.get(), has_table);
+        REQUIRE(producer);
+        ferry::request wish{.copy = ferry::copy_policy::always, .stream = stream_token::from_cuda_handle(64)};
+        waited.clear();
+        try {
+            auto const got = ferry::python::detail::fetch_for<ferry::managed_tensor>(producer.get(), wish, back_end);
+            CHECK(has_table);
+            CHECK(got.ready_on == ferry::already_ready);
+            CHECK(waited == std::vector{stream_token::from_cuda_handle(theirs), stream_token::from_cuda_handle(64)});
+        } catch (ferry::python::error_is_set const&) {
+            CHECK_FALSE(has_table);
+            CHECK(support::taken_error(PyExc_BufferError).find("on which it would copy it") != std::string::npos);
+            CHECK(waited.empty());
+        }
+        reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
+        CHECK(std::string{PyUnicode_AsUTF8(text.get())} ==
+              (has_table ? "[{'copy': True, 'stream': 64}]" : "[{'stream': 64}]"));
+    }
 }
 
 TEST_CASE("R81: what was asked for with copy=False is not asked for otherwise") {
