@@ -92,13 +92,13 @@ def compare(found, stated):
 
 
 def long_subjects():
-    """Subjects that are too long, of the commits since this file was added. In a shallow clone: since its oldest commit."""
+    """Subjects that are too long, of the commits since the one that added this file, or since the oldest commit of a shallow clone."""
 
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
 
     for base in git("log", "--diff-filter=A", "--format=%H", "--", "tests/docs/language.py"):
-        for line in git("log", "--ancestry-path", "--format=%h %s", f"{base}..HEAD"):
+        for line in git("log", "--no-walk", "--format=%h %s", base) + git("log", "--ancestry-path", "--format=%h %s", f"{base}..HEAD"):
             commit, _, subject = line.partition(" ")
             if len(subject) > SUBJECT:
                 yield f"commit {commit}: a subject of {len(subject)} characters, at most {SUBJECT} are allowed: {subject}"
