@@ -1,4 +1,4 @@
-// An adapter from two lines upwards: what each further function of ferry::array_traits brings.
+// Adapters, from the minimal one of two lines to one with all functions of ferry::array_traits.
 #include <ferry/ferry.hpp>
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <cassert>
 
 // [member]
-// A type that describes itself by a member needs no specialisation.
+// A type with a member function ferry_view needs no specialisation.
 struct samples {
     std::vector<double> values;
     std::int64_t count = static_cast<std::int64_t>(values.size());
@@ -33,11 +33,11 @@ struct ferry::array_traits<matrix> {
     static tensor_view view(matrix const& m) { return {static_cast<float const*>(m.data), m.shape, m.strides}; }
     // [/view]
     // [share]
-    static matrix share(matrix const& m) { return m; }  // counts a reference, copies no element
+    static matrix share(matrix const& m) { return m; }  // increments a reference count, copies no elements
     // [/share]
     // [adopt]
     static matrix adopt(managed_tensor t) {
-        auto const elements = t.as<float>();  // of another type, read-only, or off the host: ferry::error
+        auto const elements = t.as<float>();  // throws for another type, read-only or device memory
         auto const v = t.view();
         std::vector<std::int64_t> shape, strides;
         for (int i = 0; i < v.rank(); ++i) {
@@ -50,7 +50,7 @@ struct ferry::array_traits<matrix> {
 };
 
 // [lend]
-// A function of another library that looks at a tensor during the call and keeps nothing.
+// A function of another library that reads a tensor during the call and does not store it.
 double sum(DLTensor const* t);
 
 double sum_of(samples const& s) {
@@ -75,7 +75,7 @@ int main() {
     matrix m{numbers, numbers->data(), {2, 3}, {3, 1}};
 
     // [exchange]
-    ferry::managed_tensor out = ferry::to_dlpack(m);                   // share: the receiver holds a handle of its own
+    ferry::managed_tensor out = ferry::to_dlpack(m);                   // share: the tensor holds another handle
     matrix back = ferry::from_dlpack<matrix>(std::move(out));          // adopt: the same memory
     matrix copy = ferry::from_dlpack<matrix>(m, {.copy = ferry::copy_policy::always});
     // [/exchange]

@@ -1,5 +1,5 @@
-// A back end for an accelerator that ferry does not know: exchanges with it, and finished data on
-// the host.
+// A back end for an accelerator that ferry does not know: an exchange with the device, and a copy
+// back to the host.
 #include <ferry/ferry.hpp>
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include <new>
 #include <utility>
 
-// Stands in for the accelerator's SDK. Its one queue runs what it is given at once.
+// Replaces the SDK of the accelerator. It has one queue, which runs work immediately.
 namespace npu {
 void* allocate(std::size_t bytes) { return std::malloc(bytes != 0 ? bytes : 1); }
 void release(void* p) { std::free(p); }
@@ -30,7 +30,7 @@ struct samples {
 constexpr ferry::device accelerator{ferry::device_type::ext_dev, 0};
 
 // [memory]
-// Memory of either side, which releases itself on any thread.
+// Owns host or device memory. Can be destroyed on any thread.
 class npu_memory {
    public:
     npu_memory(std::size_t bytes, bool is_far)
@@ -64,7 +64,7 @@ struct npu_back_end {
                                       ferry::stream_token) const {
         return {bytes, d == accelerator};
     }
-    // A plan says what moves in the fewest pieces; this SDK has one verb, for the simplest.
+    // A plan merges dimensions as far as possible; this SDK copies one contiguous block only.
     void copy(ferry::copy_plan const& plan, void* dst, ferry::device, void const* src,
               ferry::device, ferry::stream_token on) const {
         if (plan.kind == ferry::copy_kind::empty) return;
@@ -75,7 +75,7 @@ struct npu_back_end {
         if (!on.names_stream()) npu::finish();  // no stream: finished on return
     }
     void order(ferry::stream_token, ferry::stream_token) const noexcept {
-    }  // one queue keeps the order
+    }  // one queue: work runs in order
     void wait(ferry::stream_token) const noexcept { npu::finish(); }
 };
 static_assert(ferry::back_end<npu_back_end>);
@@ -89,9 +89,9 @@ int main() {
     // [exchange]
     npu_back_end const npu;
     ferry::managed_tensor far =
-        ferry::to_dlpack(mine, {.device = accelerator}, npu);  // a copy, over there
+        ferry::to_dlpack(mine, {.device = accelerator}, npu);  // a copy on the device
     ferry::managed_tensor near =
-        ferry::to_host(std::move(far), npu, ferry::already_ready);  // and back, finished
+        ferry::to_host(std::move(far), npu, ferry::already_ready);  // and back; ready on return
     // [/exchange]
     bool const is_right = near.as<float, 2>()(1, 2) == 6;
 

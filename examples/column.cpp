@@ -1,4 +1,4 @@
-// Columns: made of buffers, read with their nulls, handed to Arrow and taken back.
+// Columns: created from buffers, read with nulls, exported to Arrow and imported again.
 #include <ferry/arrow.hpp>
 #include <ferry/column.hpp>
 
@@ -12,10 +12,10 @@
 namespace {
 
 // [make]
-// A table of two columns: buffers of yours, and who keeps them alive.
+// A table of two columns: buffers of the caller, and their owner.
 struct orders {
     std::vector<double> prices{9.5, 0.0, 12.25};
-    unsigned char has_price[1] = {0b101};  // a bit for each item, the lowest first; 1 is valid
+    unsigned char has_price[1] = {0b101};  // one bit for each item, lowest bit first; 1: valid
     std::vector<std::int32_t> ends{0, 5, 9, 14};
     std::vector<char> text{'a', 'p', 'p', 'l', 'e', 'p', 'e', 'a', 'r', 'g', 'r', 'a', 'p', 'e'};
 };
@@ -33,10 +33,10 @@ ferry::column make_orders() {
 // [/make]
 
 // [receive]
-// From anybody who speaks Arrow's C data interface: nothing is copied, and the structure is checked.
+// Imports from any library with Arrow's C data interface: nothing is copied, and the structure is checked.
 double total(ArrowArray* array, ArrowSchema* schema) {
     ferry::column const c = ferry::from_arrow(array, schema);
-    ferry::validate(c, ferry::validation::full);  // the values too, when you do not trust them
+    ferry::validate(c, ferry::validation::full);  // also the values, if the producer is not trusted
     double sum = 0;
     for (auto const price : c.child("price").values<double>())
         if (price) sum += *price;
@@ -54,7 +54,7 @@ int main() {
     ferry::to_arrow(table, &array);
     ferry::to_arrow_schema(table, &schema);
     // [/export]
-    double const sum = total(&array, &schema);  // which has released both
+    double const sum = total(&array, &schema);  // releases both
 
     // [read]
     ferry::column const last = table.slice(1, 2);  // the same buffers

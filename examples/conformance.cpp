@@ -1,4 +1,4 @@
-// The conformance kit on an adapter: each rule of the exchange, judged on a type of your own.
+// Tests an adapter with the conformance kit.
 #include <ferry/conformance.hpp>
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct ferry::array_traits<column_major> {
 // [/adapter]
 
 // [make]
-// An array of the shape, whose elements are 1, 2, 3, … in row-major order of their indices. What the type has not is thrown.
+// Returns an array with elements 1, 2, 3, … in row-major order of their indices. Throws for unsupported shapes.
 column_major make(ferry::shape_view shape) {
     if (shape.rank() != 2) throw std::invalid_argument{"it has two dimensions"};
     auto const rows = shape[0], columns = shape[1];

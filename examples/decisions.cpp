@@ -1,4 +1,4 @@
-// What exchanges decide: share, copy or refuse, and who waits, for the cases that one meets.
+// Prints the decisions of ferry::negotiate for the most common cases: share, copy or refuse, and which side waits.
 // docs/protocol.md shows it.
 #include <ferry/ferry.hpp>
 
@@ -20,7 +20,7 @@ struct asked {
 char const* how(ferry::decision const& d) {
     if (d.act == ferry::action::refuse) return ferry::name(d.reason);
     switch (d.how) {
-        case ferry::wait::none: return "nobody waits";
+        case ferry::wait::none: return "no wait";
         case ferry::wait::order: return "streams are ordered";
         case ferry::wait::host: return "host waits";
     }
@@ -43,16 +43,16 @@ int main() {
         {"managed memory", managed},
         {"GPU memory", gpu},
     };
-    constexpr asked wishes[] = {
-        {"where it is", {}},
-        {"on the host", ferry::cpu},
-        {"on the GPU", gpu},
-        {"where it is, legacy struct", {}, ferry::version::legacy},
+    constexpr asked requests[] = {
+        {"same device", {}},
+        {"host", ferry::cpu},
+        {"GPU", gpu},
+        {"same device, legacy struct", {}, ferry::version::legacy},
     };
     constexpr char const* policies[] = {"if_needed", "always", "never"};
 
     for (auto const& p : producers)
-        for (auto const& w : wishes)
+        for (auto const& r : requests)
             for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always,
                                     ferry::copy_policy::never}) {
                 ferry::producer_facts facts{
@@ -61,11 +61,11 @@ int main() {
                                      ? ferry::already_ready
                                      : ferry::stream_token::from_cuda_handle(0x1000);
                 facts.is_shareable = p.has_share;
-                ferry::request const wish{
-                    .device = w.device, .copy = copy, .max_version = w.newest};
-                ferry::decision const d = ferry::negotiate(facts, wish);
+                ferry::request const request{
+                    .device = r.device, .copy = copy, .max_version = r.newest};
+                ferry::decision const d = ferry::negotiate(facts, request);
                 constexpr char const* acts[] = {"share", "copy", "refuse"};
-                std::printf("%s; %s; %s; %s; %s\n", p.words, w.words,
+                std::printf("%s; %s; %s; %s; %s\n", p.words, r.words,
                             policies[static_cast<int>(copy)], acts[static_cast<int>(d.act)],
                             how(d));
             }

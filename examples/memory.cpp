@@ -1,4 +1,4 @@
-// Memory from where you say: a std::pmr resource, and a space of your own.
+// Allocates copies from a std::pmr resource, and from a custom space.
 #include <ferry/ferry.hpp>
 
 #include <atomic>
@@ -21,8 +21,8 @@ struct samples {
 };
 
 // [space]
-// Memory that is counted. Copies of a space are handles to the same memory; the deleter of a tensor
-// keeps one.
+// Counts the allocated bytes. Copies of a space refer to the same memory; the deleter of a tensor
+// holds one.
 class counted_space {
    public:
     explicit counted_space(std::atomic<std::size_t>& bytes) noexcept : bytes_{&bytes} {}
@@ -50,8 +50,8 @@ int main() {
     samples const mine;
 
     // [pmr]
-    // Any resource with allocate and deallocate, such as std::pmr's; it must outlive what is made
-    // from it.
+    // Any resource with allocate and deallocate, such as those of std::pmr. The resource must outlive
+    // the tensors.
     std::pmr::monotonic_buffer_resource arena;
     ferry::resource_space in_arena{arena};
     auto const copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always},
@@ -69,7 +69,7 @@ int main() {
     // [/use]
 
     // [fill]
-    // A tensor of memory that you fill: the buffer moves in and is given back by the deleter.
+    // A tensor in memory that the caller fills. The tensor owns the buffer; the deleter frees it.
     ferry::buffer<counted_space> memory{6 * sizeof(float), counted_space{bytes}};
     std::int64_t const shape[] = {2, 3};
     ferry::tensor_view const view{static_cast<float*>(memory.data()), {shape}};

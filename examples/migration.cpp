@@ -92,15 +92,15 @@ int main() {
 
     // [versioned]
     DLManagedTensorVersioned* const raw =
-        ferry::to_dlpack(make()).release();  // for those who take version 1
+        ferry::to_dlpack(make()).release();  // for consumers of version 1
     DLManagedTensor* const legacy =
-        ferry::to_dlpack(make()).release_legacy();  // for those who do not
+        ferry::to_dlpack(make()).release_legacy();  // for other consumers
     // [/versioned]
 
     // [both]
     float const new_way =
-        sum(ferry::from_dlpack(raw));  // either struct; the rest of the program sees no difference
-    float const old_way = sum(ferry::from_dlpack(legacy));  // without flags: counts as read-only
+        sum(ferry::from_dlpack(raw));  // either struct; other code does not change
+    float const old_way = sum(ferry::from_dlpack(legacy));  // no flags: treated as read-only
     // [/both]
 
     // Either side may change first.

@@ -1,4 +1,4 @@
-// A tensor shared with another process: copied once into shared memory, then seen by both.
+// Shares a tensor with another process: one copy into shared memory, which both processes access.
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
 
@@ -60,10 +60,10 @@ int main() {
 
     receive(up[0]);
     // [reuse]
-    bool const is_free = shared.wait_for_readers(std::chrono::seconds{2});  // nobody holds it: it may be written again
+    bool const is_free = shared.wait_for_readers(std::chrono::seconds{2});  // no reader: it may be written again
     // [/reuse]
     // [space]
-    // Memory that is shareable from the start: no copy.
+    // Allocates shareable memory: no copy.
     ferry::ipc::shared_space space{session};
     ferry::buffer<ferry::ipc::shared_space> memory{6 * sizeof(float), space};
     // [/space]

@@ -12,7 +12,7 @@ LAYERS = {
     "base": "regular value types: errors, data types, devices, flags, shapes, stream tokens",
     "tensor": "one tensor: checked, borrowed, read or owned",
     "space": "where bytes live and how they move",
-    "exchange": "the protocol: who shares, who copies, who waits",
+    "exchange": "the protocol: share, copy or refuse, and the order of work on streams",
     "column": "columns of data frames, in Arrow's layouts",
     "wire": "what one process tells another about memory that it shares",
     "arrow": "Arrow's C interfaces, both ways",
@@ -67,6 +67,7 @@ class Entity:
     line: int
     members: list = dataclasses.field(default_factory=list)
     enumerators: list = dataclasses.field(default_factory=list)
+    bare_params: list = dataclasses.field(default_factory=list)  # parameters of a function that its comment does not name
 
 
 def run_doxygen(include, out, macros=""):
@@ -219,6 +220,9 @@ def entity_of(member, scope):
     found = Entity(
         f"{scope}::{plain(member.find('name'))}", member.get("kind"), declaration_of(member), comment(member), place.get("file"), int(place.get("line"))
     )
+    if found.kind in ("function", "friend"):
+        explained = {plain(name) for name in member.iter("parametername")}
+        found.bare_params = [name for param in member.findall("param") if (name := plain(param.find("declname"))) and name not in explained]
     for value in member.findall("enumvalue"):
         found.enumerators.append((plain(value.find("name")), plain(value.find("initializer")), comment(value)))
     if found.enumerators and not any(text for _, _, text in found.enumerators):
@@ -421,3 +425,12 @@ def undocumented(by_file):
     for name, entities in sorted(texts.items()):
         if not any(e.text for e in entities) and "<" not in name:
             yield f"{entities[0].file}:{entities[0].line}: {name} has no comment"
+
+
+def without_param(entities):
+    """(function, parameter) of each parameter that no \\param explains. Overloads without a comment share that of a neighbour."""
+    commented = {member.name for e in entities for member in (e, *e.members) if member.text}
+    for entity in (member for e in entities for member in (e, *e.members)):
+        trivial = re.search(r"= (delete|default)$|\boperator ?(==|!=|<=>|=)", entity.declaration)
+        if not trivial and (entity.text or entity.name not in commented):
+            yield from ((entity, parameter) for parameter in entity.bare_params)

@@ -66,13 +66,13 @@ class Drawing:
 
 
 def waits():
-    """Who waits for whom: four cases, each with the producer's stream, the consumer's and the host."""
-    d = Drawing(860, 560, "Who waits for whom")
+    """Streams and synchronisation: four cases, each with the producer's stream, the consumer's and the host."""
+    d = Drawing(860, 560, "Streams and synchronisation")
     cases = [
-        ("One stream for both", "nobody waits: the stream keeps the order", None),
-        ("Two streams", "the consumer's stream waits; the host goes on", "order"),
-        ("Wanted on the host", "the host waits: on return the data is there", "host"),
-        ("no_sync", "nobody waits: the consumer has said that it will", "none"),
+        ("One stream for both", "no wait: work on one stream runs in order", None),
+        ("Two streams", "the consumer's stream waits; the host continues", "order"),
+        ("Target: host memory", "the host waits; the data is ready on return", "host"),
+        ("no_sync", "no wait: the consumer must synchronise", "none"),
     ]
     for i, (title, words, how) in enumerate(cases):
         x, y = (i % 2) * 435, (i // 2) * 285
@@ -102,24 +102,24 @@ def waits():
             d.box(x + 284, h + 4, 110, 30, "good", "reads")
         else:
             d.box(x + 172, c + 4, 122, 30, "bad", "reads too soon")
-            d.text(x + 302, c + 24, "unless it waits itself", "soft")
+            d.text(x + 302, c + 24, "without its own wait", "soft")
         if how != "host":
-            d.box(x + 172, h + 4, 140, 30, "box", "goes on at once")
+            d.box(x + 172, h + 4, 140, 30, "box", "continues")
     return d.svg()
 
 
 def owners():
-    """Who owns what, when: from the export to the deleter."""
-    d = Drawing(860, 330, "Who owns what, when")
+    """Ownership and lifetime: from the export to the deleter."""
+    d = Drawing(860, 330, "Ownership and lifetime")
     steps = [(190, "to_dlpack"), (330, "release"), (470, "from_dlpack"), (640, "last use"), (770, "deleter")]
     for x, words in steps:
         d.line(x, 34, x, 300)
         d.text(x, 24, words, "mid head")
     rows = [
-        ("elements", [(110, 780, "good", "stay where they are; alive until the last owner goes")]),
-        ("the array", [(110, 395, "box", "one owner; may go at any time")]),
+        ("elements", [(110, 780, "good", "do not move; freed with the last owner")]),
+        ("the array", [(110, 395, "box", "one owner; may be destroyed")]),
         ("managed_tensor", [(190, 330, "blue", "the producer's side")]),
-        ("the struct, raw", [(330, 470, "copy", "owes one deleter")]),
+        ("the struct, raw", [(330, 470, "copy", "one deleter call")]),
         ("managed_tensor", [(470, 770, "blue", "the consumer's side: checked, sole owner")]),
     ]
     for n, (name, bars) in enumerate(rows):
@@ -127,21 +127,21 @@ def owners():
         d.text(8, y + 21, name)
         for begin, end, kind, words in bars:
             d.box(begin, y, end - begin, 32, kind, words)
-    d.text(110, 320, "A refused struct: its deleter has run once before from_dlpack throws. A borrow ends with the call and owns nothing.", "soft")
+    d.text(110, 320, "If from_dlpack rejects a struct, it calls the deleter once and throws. A borrow is valid for one call and owns nothing.", "soft")
     return d.svg()
 
 
 def decisions():
     """The matrix, as examples/decisions.cpp prints it: two requests above two others."""
     rows = [line.split("; ") for line in (IMAGES / "decisions.txt").read_text(encoding="utf-8").splitlines()]
-    producers, wishes, policies = (list(dict.fromkeys(row[i] for row in rows)) for i in range(3))
+    producers, targets, policies = (list(dict.fromkeys(row[i] for row in rows)) for i in range(3))
     left, cell, tall, at_once = 150, 94, 46, 2
     half = 62 + tall * len(producers)
-    d = Drawing(left + cell * at_once * len(policies) + 8, half * (len(wishes) // at_once) + 24, "Share, copy or refuse")
-    short = {"nobody waits": "", "streams are ordered": "streams wait"}
-    for w, wish in enumerate(wishes):
+    d = Drawing(left + cell * at_once * len(policies) + 8, half * (len(targets) // at_once) + 24, "Share, copy or refuse")
+    short = {"no wait": "", "streams are ordered": "streams wait"}
+    for w, target in enumerate(targets):
         x, top = left + w % at_once * cell * len(policies), w // at_once * half
-        d.text(x + cell * len(policies) / 2, top + 20, wish.split(", ")[-1] if "legacy" in wish else f"wanted {wish}", "mid head")
+        d.text(x + cell * len(policies) / 2, top + 20, target.split(", ")[-1] if "legacy" in target else f"target: {target}", "mid head")
         d.line(x, top + 8, x, top + half - 6)
         for p, policy in enumerate(policies):
             d.text(x + cell * p + cell / 2, top + 42, policy, "mid soft")
@@ -149,14 +149,14 @@ def decisions():
             y = top + 54 + n * tall
             for k, part in enumerate(producer.split(", ") if w % at_once == 0 else []):
                 d.text(8, y + (24 if "," not in producer else 18) + 16 * k, part, "" if k == 0 else "soft")
-            for _, _, policy, act, how in (row for row in rows if row[:2] == [producer, wish]):
+            for _, _, policy, act, how in (row for row in rows if row[:2] == [producer, target]):
                 left_of = x + policies.index(policy) * cell
                 d.box(left_of + 3, y + 3, cell - 6, tall - 8, {"share": "good", "copy": "copy", "refuse": "bad"}[act])
                 below = short.get(how, how)
                 d.text(left_of + cell / 2, y + (19 if below else 26), act, "mid")
                 if below:
                     d.text(left_of + cell / 2, y + 34, below.replace("_", " "), "mid soft")
-    d.text(left, half * (len(wishes) // at_once) + 14, "Printed by examples/decisions.cpp, which asks ferry::negotiate. The consumer names no stream.", "soft")
+    d.text(left, half * (len(targets) // at_once) + 14, "Printed by examples/decisions.cpp, which asks ferry::negotiate. The consumer names no stream.", "soft")
     return d.svg()
 
 

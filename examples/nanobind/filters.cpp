@@ -1,4 +1,4 @@
-// Image filters for the arrays of every Python library that speaks DLPack.
+// Image filters for the arrays of every Python library that supports DLPack.
 #include <ferry/python/nanobind.hpp>
 
 #include <nanobind/stl/vector.h>
@@ -16,7 +16,7 @@ using namespace nb::literals;
 namespace {
 
 // [result]
-// What the functions make: an array of ours, which the adapter below lets out without a copy.
+// The result type of the functions: a custom array, which the adapter below exports without a copy.
 struct image {
     std::vector<float> pixels;
     std::array<std::int64_t, 2> extents;
@@ -33,7 +33,7 @@ struct ferry::array_traits<image> {
 namespace {
 
 // [read]
-// T const reads. Whatever comes is shared for the call, with any strides, and let go when it ends.
+// T const: read access. The array is shared, with any strides, and released when the call ends.
 float mean(ferry::typed_view<float const, 2> in) {
     float sum = 0;
     for (std::int64_t y = 0; y < in.extent(0); ++y)
@@ -43,7 +43,7 @@ float mean(ferry::typed_view<float const, 2> in) {
 // [/read]
 
 // [write]
-// T writes into the caller's memory: read-only arrays are refused.
+// T: write access to the memory of the caller. Read-only arrays are refused.
 void brighten(ferry::typed_view<float, 2> pixels, float by) {
     for (std::int64_t y = 0; y < pixels.extent(0); ++y)
         for (std::int64_t x = 0; x < pixels.extent(1); ++x) pixels(y, x) += by;
@@ -51,7 +51,7 @@ void brighten(ferry::typed_view<float, 2> pixels, float by) {
 // [/write]
 
 // [overload]
-// Overloads by element type: no array is converted to fit.
+// Overloads by element type: no array is converted.
 template <class T>
 std::vector<int> histogram(ferry::typed_view<T const, 2> in, T most) {
     std::vector<int> bins(4);
@@ -63,7 +63,7 @@ std::vector<int> histogram(ferry::typed_view<T const, 2> in, T most) {
 // [/overload]
 
 // [optional]
-// None is for std::optional. The result is a NumPy array, which owns the pixels.
+// std::optional accepts None. The result is a NumPy array, which owns the pixels.
 ferry::python::as_numpy<image> blur(ferry::typed_view<float const, 2> in,
                                     std::optional<ferry::typed_view<float const, 2>> mask) {
     auto const height = in.extent(0), width = in.extent(1);
@@ -84,11 +84,11 @@ ferry::python::as_numpy<image> blur(ferry::typed_view<float const, 2> in,
 // [/optional]
 
 // [keep]
-// A managed_tensor is the function's own: it may outlive the call, and come back as it is.
+// The function owns a managed_tensor argument: it can outlive the call and be returned unchanged.
 class recorder {
    public:
     recorder() = default;
-    recorder(recorder&&) = default;  // tensors are not copied in silence
+    recorder(recorder&&) = default;  // tensors cannot be copied implicitly
 
     void add(ferry::managed_tensor frame) { frames_.push_back(std::move(frame)); }
     std::optional<ferry::managed_tensor> pop() {
@@ -104,7 +104,7 @@ class recorder {
 // [/keep]
 
 // [options]
-// An option per wish: this one must not be copied, and a caller who would need a copy is told so.
+// An argument that must not be copied: if a copy is required, the call fails.
 using rows = ferry::typed_view<float const, 2, ferry::access::host, ferry::layout::contiguous>;
 float sum_rows(ferry::python::argument<rows, ferry::python::copies<ferry::copy_policy::never>> in) {
     float sum = 0;

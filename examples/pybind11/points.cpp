@@ -1,4 +1,4 @@
-// Clouds of points from the arrays of every Python library that speaks DLPack.
+// Clouds of points from the arrays of every Python library that supports DLPack.
 #include <ferry/python/pybind11.hpp>
 
 #include <pybind11/stl.h>
@@ -17,7 +17,7 @@ namespace py = pybind11;
 namespace {
 
 // [cloud]
-// An array of ours that keeps any tensor of points: it adopts what comes, and is shared on its way out.
+// A custom array that holds any tensor of points. Imports adopt the tensor; exports share it.
 struct cloud {
     std::shared_ptr<ferry::managed_tensor> points;
 };

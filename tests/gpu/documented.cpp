@@ -1,4 +1,4 @@
-// What the documentation shows of a real device.
+// The examples of the documentation that need a GPU.
 #include <gpu/world.hpp>
 
 #include <cstdint>
@@ -14,13 +14,13 @@ TEST_CASE(
 
     // [system]
     ferry::managed_tensor const plain =
-        ferry::to_host(array, ferry::cuda::system);  // finished, whatever stream produced it
+        ferry::to_host(array, ferry::cuda::system);  // ready on return, for any producer stream
     float const first = plain.as<float const, 1>()(0);
     // [/system]
     CHECK(first == 1.0f);
 
     // [copier]
-    ferry::cuda::copier copier;  // one for a program: threads and pinned slots come with the first copy and stay
+    ferry::cuda::copier copier;  // one per program: the first copy creates threads and pinned slots
     ferry::managed_tensor const fast = ferry::to_host(array, copier);
     // [/copier]
     CHECK(is_iota_on_host(fast.view()));
@@ -28,7 +28,7 @@ TEST_CASE(
     auto const ready_on = s.token();
     // [bare]
     ferry::managed_tensor tensor = ferry::to_dlpack(array, {.stream = ready_on}, copier);
-    // A tensor names no stream: say where its data is ready.
+    // A tensor carries no stream: pass the one on which its data is ready.
     ferry::managed_tensor const host = ferry::to_host(std::move(tensor), copier, ready_on);
     // [/bare]
     CHECK(is_iota_on_host(host.view()));
@@ -37,7 +37,7 @@ TEST_CASE(
     constexpr ferry::device pinned_memory{ferry::device_type::cuda_host};
     auto pending =
         ferry::cuda::copy_async(ferry::to_dlpack(array, {.stream = ready_on}, copier), pinned_memory, copier, ready_on);
-    // … the host goes on, and so may the stream …
+    // … the host and the stream continue …
     ferry::managed_tensor const done = pending.get();  // waits for this copy alone
     // [/async]
     CHECK(is_iota_on_host(done.view()));

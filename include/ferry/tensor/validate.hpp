@@ -133,8 +133,8 @@ inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, 
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
 /// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64
-/// bits, no extent of 0, no byte offset, sizes, reach and addresses far from overflow. One loop without a branch but to give up;
-/// what it does not vouch for is examined check by check.
+/// bits, no extent of 0, no byte offset, sizes, reach and addresses far from overflow. One loop without a branch but to
+/// give up; what it does not vouch for is examined check by check.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
     constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
     bool const plain =
