@@ -1,10 +1,11 @@
 """All benches that need no device, in one table and one picture. Called by bench/run, which builds what is measured.
 
 usage: report.py <folder of the programs> [--quick] [--json FILE] [--picture FILE] [--write]
+       report.py --page       # writes docs/performance.md again from docs/performance.json, without measuring
 
-A ratio is ours over the peer's, in the same run; host copies alone are given the other way round, as throughputs. Where there is a
-spread it is the quartiles of the ratios of neighbours in time. Rows without a budget inform. Exits with 1 when a budget does not
-hold.
+A ratio is the peer's time over ferry's, in the same run: above 1 ferry is faster. Where there is a spread it is the quartiles of the
+ratios of neighbours in time. A budget says what it limits: "time <= 1.3 x the peer's" is a limit on ferry's time relative to the
+peer's. Rows without a budget inform. Exits with 1 when a budget does not hold.
 """
 
 import argparse
@@ -21,9 +22,9 @@ PAGE = HERE.parent / "docs" / "performance.md"  # and beside it performance.json
 
 # One sentence for a row that does not hold, by the start of its name.
 WHY = {
-    "export, import, release": "The same block filled by hand and checked by nobody (two rows below) misses it as well: a block that is "
+    "export, import, release": "The same block filled by hand without a check (two rows below) misses it as well: a block that is "
     "written and released through its deleter costs more than one that is not touched. The rest is the check of the adapter's view, the "
-    "decision of the exchange and the check of the struct that comes in, which nothing may skip.",
+    "decision of the exchange and the check of the struct that comes in, which are always made.",
     "np.from_dlpack(minitensor)": "NumPy's own export adds a reference without an atomic and checks nothing; ours counts a shared owner "
     "atomically, decides the exchange and checks the view.",
     "minitensor to torch by tables": "The export allocates and checks the struct that the floor is handed ready-made.",
@@ -31,6 +32,16 @@ WHY = {
     "figures of a larger machine.",
     "contiguous": "Both sides end in the same memcpy, and which of them meets the faster memory changes from run to run.",
 }
+
+
+def at_most(limit):
+    """A limit on ferry's time relative to the peer's, as the tables have it; empty without one."""
+    return f"time <= {limit} x the peer's" if limit else ""
+
+
+def at_least(limit):
+    """A limit on the ratio, as the tables have it; empty without one."""
+    return f"ratio >= {limit}" if limit else ""
 
 
 def row(section, what, ours, against, peer, ratio, budget="", holds=None, above_ns=None, spread=None):
@@ -74,8 +85,8 @@ def arrow(programs, quick):
                     continue
                 ours, limit = time[f"{steps}/{columns}"], budget if "export" in steps else None
                 done = "import, export, release" if "export" in steps else "import, release"
-                yield row("Arrow's C data interface", f"{what}: {done}", spoken(ours), against, spoken(time[name]), ours / time[name],
-                          f"<= {limit} x" if limit else "", ours <= limit * time[name] if limit else None)  # fmt: skip
+                yield row("Arrow's C data interface", f"{what}: {done}", spoken(ours), against, spoken(time[name]), time[name] / ours,
+                          at_most(limit), ours <= limit * time[name] if limit else None)  # fmt: skip
 
 
 def exchange(programs, quick):
@@ -83,9 +94,8 @@ def exchange(programs, quick):
     section, ours = "Exchange in C++", time["export_import_release"]
 
     def against(name, what, budget=None):
-        ratio = ours / time[name]
-        return row(section, "export, import, release", spoken(ours), what, spoken(time[name]), ratio,
-                   f"<= {budget} x" if budget else "", ratio <= budget if budget else None)  # fmt: skip
+        return row(section, "export, import, release", spoken(ours), what, spoken(time[name]), time[name] / ours,
+                   at_most(budget), ours <= budget * time[name] if budget else None)  # fmt: skip
 
     yield against("malloc_and_free", "malloc and free of the block", 1.3)
     for line in run([programs / "bench_allocations"]).splitlines():
@@ -97,7 +107,7 @@ def exchange(programs, quick):
         if f"{name}_export_import_release" in time:
             yield against(f"{name}_export_import_release", what)
     for name, what in (("export_and_release", "export, release"), ("import_and_release", "import, release"), ("borrow", "borrow"), ("typed_view", "typed view")):
-        yield row(section, what, spoken(time[name]), "malloc and free of the block", spoken(time["malloc_and_free"]), time[name] / time["malloc_and_free"])
+        yield row(section, what, spoken(time[name]), "malloc and free of the block", spoken(time["malloc_and_free"]), time["malloc_and_free"] / time[name])
 
 
 def python(quick):
@@ -121,16 +131,16 @@ def host_copy(programs, quick):
     lines = run([sys.executable, HERE / "host_copy.py", programs / "bench_copy", "1" if quick else "3"]).splitlines()
     for line in lines[2:]:
         what, ours, peer, ratio, budget, holds, against = line.split("\t")
-        yield row("Copies on the host (ratio: the peer's time over ours)", what.replace("/", ": "), spoken(float(ours) * 1e-6), against.replace("/", ": "),
-                  spoken(float(peer) * 1e-6), float(ratio), "" if budget == "-" else f">= {budget} x", None if holds == "-" else holds == "yes")  # fmt: skip
+        yield row("Copies on the host", what.replace("/", ": "), spoken(float(ours) * 1e-6), against.replace("/", ": "),
+                  spoken(float(peer) * 1e-6), float(ratio), "" if budget == "-" else at_least(budget), None if holds == "-" else holds == "yes")  # fmt: skip
 
 
 def bits(programs, quick):
     for line in run([programs / "bench_bits", "5" if quick else "31"]).splitlines():
         what, ours, peer = line.split("\t")
         is_count = what.endswith("counted")
-        yield row("Bits of columns (ratio: the peer's time over ours)", what, spoken(float(ours)), "memcpy of as much", spoken(float(peer)), float(peer) / float(ours),
-                  ">= 0.8 x" if is_count else "", float(peer) / float(ours) >= 0.8 if is_count else None)  # fmt: skip
+        yield row("Bits of columns", what, spoken(float(ours)), "memcpy of as much", spoken(float(peer)), float(peer) / float(ours),
+                  at_least(0.8) if is_count else "", float(peer) / float(ours) >= 0.8 if is_count else None)  # fmt: skip
 
 
 def attach(programs, quick):
@@ -139,7 +149,7 @@ def attach(programs, quick):
     for name, what, limit, budget in (("found", "found in its session", 2e-6, "<= 2 µs"), ("mapped", "mapped by its session", peer + 20e-6, "<= 20 µs above"),
                                       ("alone", "mapped without a session", None, "")):  # fmt: skip
         ours = time[name]
-        yield row("Attaching a tensor of the host", what, spoken(ours), "shm_open, mmap, munmap", spoken(peer), ours / peer, budget,
+        yield row("Attaching a tensor of the host", what, spoken(ours), "shm_open, mmap, munmap", spoken(peer), peer / ours, budget,
                   ours <= limit if limit else None, (ours - peer) * 1e9 if "above" in budget else None)  # fmt: skip
 
 
@@ -154,7 +164,7 @@ def lifetime(programs, quick):
         spoken_size = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
         for at, way in enumerate(("one way", "there and back")):
             ours, peer = time[what, size][at], time["pipe", size][at]
-            yield row("Frames between two processes", f"frame of {spoken_size}, {way}, lifetime protocol", spoken(ours), "a pipe copy", spoken(peer), ours / peer,
+            yield row("Frames between two processes", f"frame of {spoken_size}, {way}, lifetime protocol", spoken(ours), "a pipe copy", spoken(peer), peer / ours,
                       "<= 15 µs" if at == 0 else "", ours <= 15e-6 if at == 0 else None)  # fmt: skip
 
 
@@ -200,23 +210,33 @@ def cells(r):
     return [r["what"], r["ours"], r["against"], r["peer"], ratio, r["budget"], verdict]
 
 
-def page(rows, facts):
+def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "Written by `bench/run --write`. Each row compares what was measured side by side in one run, by turns, so its ratio means",
-        "more than its times, which belong to the machine below; in brackets, the quartiles of the ratio. Rows without a budget inform.",
-        "The figures are in [performance.json](performance.json).",
+        "Written by `bench/run --write`. Each row compares two times that were measured by turns in one run. **Ratio** is the peer's time over",
+        "ferry's: how many times as fast ferry is, so above 1 ferry is faster, and below 1 the peer is. In brackets are the quartiles of the ratio. A",
+        "budget of the form \"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. Rows without a budget inform. The times",
+        "belong to the machine below. The figures are in [performance.json](performance.json).",
         "",
-        "![ferry's speed over its peers'](images/ratios.svg)",
+        "![How many times as fast as the peer ferry is, for each row with a budget](images/ratios.svg)",
         "",
-        "To see it on a machine of yours: `bench/run --write` builds what is measured, brings the peers into `build/venv` and writes this "
-        "page (a quarter of an hour; `--quick` for a first look); `docs/site/draw.py` draws the picture from it. "
+        "To measure on another machine: `bench/run --write` builds the programs, installs the peers into `build/venv` and writes this "
+        "page (a quarter of an hour; `--quick` for a first look); `docs/site/draw.py` draws the picture from the figures. "
         "[cuda.md](cuda.md) has what needs a GPU, [ipc.md](ipc.md#what-it-costs) what was measured between processes.",
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
     out += ["", "![ferry and its peers side by side](performance.png)"]
+    if parts:
+        out += ["", "## What each part costs", "",
+                f"Lines are those of the part's own headers, rounded to ten. Front end is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
+                f"that includes this header alone, less that of an empty file and of the headers in the column *without*: the median of {parts['rounds']} rounds on {parts['date']}.",
+                "`bench/include_cost.py --parts` prints it.", "",
+                "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
+        for p in parts["rows"]:
+            without = f"`{p['without']}`" if p["without"] else ""
+            out.append(f"| {p['part']} | `ferry/{p['header']}` | {p['lines']} | {p['seconds']:.2f} s | {without} |")
     section = None
     for r in rows:
         if r["section"] != section:
@@ -228,18 +248,26 @@ def page(rows, facts):
         out += ["", "## Where a budget does not hold", ""]
         for r in missed:
             why = next((text for start, text in WHY.items() if r["what"].startswith(start)), "Not explained yet.")
-            out.append(f"- {r['what']}, against {r['against']}: {cells(r)[4]}. {why}")
+            missing = f"against {r['against']}: ratio {cells(r)[4]}" if r["budget"].startswith(("time", "ratio")) else f"{r['ours']} with a budget of {r['budget'].replace('<=', 'at most')}"
+            out.append(f"- {r['what']}, {missing}. {why}")
     return "\n".join(out) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("programs", type=pathlib.Path, nargs="?")
+    parser.add_argument("--page", action="store_true", help="write docs/performance.md and its picture again from docs/performance.json")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
     parser.add_argument("--json", metavar="FILE", help="write the rows there as well")
     parser.add_argument("--picture", metavar="FILE", help="draw the peers side by side there, with matplotlib")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and performance.png")
     arguments = parser.parse_args()
+    if arguments.page:
+        known = json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8"))
+        PAGE.write_text(page(known["rows"], known["facts"], known["parts"]), encoding="utf-8")
+        sys.exit(subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=False).returncode)
+    if arguments.programs is None:
+        parser.error("which folder of programs?")
     rows, raw, section = [], [], None
     for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
@@ -250,12 +278,13 @@ def main():
             print(f"{what:<52} {ours:>8}  {against:<44} {peer:>8} {ratio:>16}  {budget:<15} {verdict}".rstrip(), flush=True)
             rows.append(r)
     facts = list(versions())
-    figures = json.dumps({"facts": facts, "rows": rows, "side by side": raw}, indent=1) + "\n"
+    parts = json.loads(run([sys.executable, HERE / "include_cost.py", "--parts", "--json", "--rounds", "3" if arguments.quick else "11"]))
+    figures = json.dumps({"facts": facts, "rows": rows, "side by side": raw, "parts": parts}, indent=1) + "\n"
     if arguments.json:
         pathlib.Path(arguments.json).write_text(figures)
     pictures = [arguments.picture] if arguments.picture else []
     if arguments.write:
-        PAGE.write_text(page(rows, facts))
+        PAGE.write_text(page(rows, facts, parts))
         PAGE.with_suffix(".json").write_text(figures)
         pictures.append(str(PAGE.with_suffix(".png")))
     for picture in pictures:

@@ -55,12 +55,12 @@ def main():
     results, missed = [], 0
     for what, ours, against, theirs, argument, budget in rows():
         a, b, ratio, _ = compare(calling(ours, argument), calling(theirs, argument), arguments.rounds)
-        holds = None if budget is None else ratio <= budget
+        holds = None if budget is None else 1 / ratio <= budget
         missed += holds is False
-        limit = "" if budget is None else f"<= {budget} x"
+        limit = "" if budget is None else f"time <= {budget} x the peer's"
         results.append({"what": what, "ns": a, "against": against, "against_ns": b, "ratio": ratio, "budget": limit, "holds": holds})
         if not arguments.json:
-            print(f"{what:<38} {a:>6.0f} ns   {against:<22} {b:>6.0f} ns   {ratio:5.2f}   {limit:<9} {({None: '', True: 'yes', False: 'NO'})[holds]}", flush=True)
+            print(f"{what:<38} {a:>6.0f} ns   {against:<22} {b:>6.0f} ns   {ratio:5.2f}   {limit:<26} {({None: '', True: 'yes', False: 'NO'})[holds]}", flush=True)
     if arguments.json:
         print(json.dumps(results, indent=1))
     sys.exit(missed != 0)

@@ -105,20 +105,20 @@ struct subject {
     char const *kind = "", *layout = "", *way = "";
 };
 
-/// A row: ratio is a speed ratio (the peer's time / ours) unless `of_times`, when it is ours / the peer's; median and
+/// A row: ratio is the peer's time / ours. The budget is the least ratio, or with `of_times` the most that ours / the peer's may be; median and
 /// quartiles over the rounds, in which both had their turn.
 void row(subject const& of, samples const& ours, char const* peer_name, samples const& peer, double budget = 0,
          bool of_times = false) {
     double const mine = ours.median(), theirs = peer.median();
     std::vector<double> ratios;
     for (std::size_t i = 0; i < ours.each.size(); ++i)
-        ratios.push_back(of_times ? ours.each[i] / peer.each[i] : peer.each[i] / ours.each[i]);
+        ratios.push_back(peer.each[i] / ours.each[i]);
     double const ratio = quantile(ratios, 0.5), low = quantile(ratios, 0.25), high = quantile(ratios, 0.75);
-    bool const bound = budget > 0, holds = !bound || (of_times ? ratio <= budget : ratio >= budget);
+    bool const bound = budget > 0, holds = !bound || (of_times ? 1 / ratio <= budget : ratio >= budget);
     if (!holds) all_hold = false;
     double const rate = static_cast<double>(of.bytes) / mine * 1e-9;
     char budget_text[32] = "";
-    if (bound) std::snprintf(budget_text, sizeof budget_text, "%s %.2f", of_times ? "<=" : ">=", budget);
+    if (bound) std::snprintf(budget_text, sizeof budget_text, "%s %.2f", of_times ? "time <=" : ">=", budget);
     std::printf("%-52s %8s %12.2f us %7.2f GB/s  %-28s %8.3f (%.3f-%.3f)  %-8s %s\n", of.what.c_str(),
                 of.bytes != 0 ? size_name(of.bytes).c_str() : "", mine * 1e6, rate, peer_name, ratio, low, high,
                 budget_text, bound ? (holds ? "yes" : "NO") : "");

@@ -5,7 +5,8 @@ usage: report.py FOLDER [--command TEXT] [--write]      # FOLDER holds bench.jso
 
 cuda.json has the facts of the run (date, GPU, driver, CUDA, cores, command) and every row; cuda.md the tables of them. --write puts the
 former in docs/, the latter into docs/cuda.md between its markers, and has docs/site/draw.py draw the pictures; a folder with a cuda.json
-may come from another machine. A ratio says in brackets the quartiles of the rounds, in which everybody has a turn.
+may come from another machine. A ratio is the peer's time over ferry's, in brackets the quartiles of the rounds; each round measures each side once.
+A budget limits the ratio from below, or, where `of_times` is set, ferry's time relative to the peer's from above.
 """
 
 import argparse
@@ -60,9 +61,8 @@ def budgets(rows):
     for r in rows:
         if not r["budget"] and r["what"] in bound:
             continue
-        limit = f"{'≤' if r['of_times'] else '≥'} {r['budget']:g}" if r["budget"] else ""
-        against = r["peer"] + (", time" if r["of_times"] else "")
-        yield [r["what"], size_of(r["bytes"]), rate_of(r), against, ratio_of(r), limit, ("yes" if r["holds"] else "**no**") if limit else ""]
+        limit = (f"time ≤ {r['budget']:g} × the peer's" if r["of_times"] else f"ratio ≥ {r['budget']:g}") if r["budget"] else ""
+        yield [r["what"], size_of(r["bytes"]), rate_of(r), r["peer"], ratio_of(r), limit, ("yes" if r["holds"] else "**no**") if limit else ""]
 
 
 def matrix(rows, way):
@@ -103,7 +103,8 @@ def page(measured):
     one_of = of["gpu"] + (f", one of {of['gpus']}" if of["gpus"] > 1 else "")
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
-        "Rates in GB/s; ratios are of speeds, or of times where it says so, within that run, in brackets their quartiles. A budget is what ferry sets itself"
+        "Rates in GB/s. **Ratio** is how many times as fast as the peer ferry is in that run: above 1 ferry is faster; in brackets are its quartiles. A budget\n"
+        "of the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. Budgets are limits that ferry sets for itself"
         f"{f'; {missed} do not hold' if missed else ', and all hold'}.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
     ]
@@ -118,17 +119,17 @@ def page(measured):
     if by["ways"]:
         part += [
             "A strided tensor is packed on the device, by kernels that travel as PTX in a header (`pack.hpp`, what the rows above use) or by the same, compiled by\n"
-            "nvcc (`pack.cuh`); a program that has neither is left pitched copies and loops of the host. To pinned memory, against the contiguous copy, times:\n",
+            "nvcc (`pack.cuh`); without either a program uses pitched copies and loops of the host. To pinned memory; ratio: how many times as fast as the contiguous copy:\n",
             table(["layout", "bytes", "way", "rate", "ratio"], ways(by["ways"])),
         ]
     if by["peers"]:
         part += [
-            "`to_host` with 8 lanes and what a Python user would call, by turns in one process, to fresh memory, until it is there; in brackets how many times as fast ferry is:\n",
+            "`to_host` with 8 lanes and the calls of a Python user, by turns in one process, to fresh memory, until the data is there; in brackets how many times as fast ferry is:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
         part += [
-            "Frames in the memory of a GPU from one process to another, each of which the consumer copies, by turns with what a Python user would call; in brackets\n"
+            "Frames in the memory of a GPU from one process to another, each of which the consumer copies, by turns with the calls of a Python user; in brackets\n"
             "how many times as fast ferry is. Two slots take turns, unless it says one at a time:\n",
             peers(by["frames"]),
         ]
@@ -202,11 +203,11 @@ def self_test():
     import peers as by_peers
 
     def row(name, what, size, seconds, peer, ratio, budget=0, kind="", layout="", way="", of_times=False):
-        holds = not budget or (ratio <= budget if of_times else ratio >= budget)
+        holds = not budget or (1 / ratio <= budget if of_times else ratio >= budget)
         return {"table": name, "what": what, "kind": kind, "layout": layout, "way": way, "bytes": size, "seconds": seconds, "peer": peer, "peer_seconds": seconds * ratio,
                 "ratio": ratio, "low": ratio * 0.9, "high": ratio * 1.1, "rounds": 3, "budget": budget, "of_times": of_times, "holds": holds}  # fmt: skip
 
-    rows = [row("budget", "handshake, different streams", 0, 6e-7, "event record + wait", 0.93, 1.2, of_times=True)]
+    rows = [row("budget", "handshake, different streams", 0, 6e-7, "event record + wait", 0.9, 1.2, of_times=True)]
     for size in (4096, 1 << 20, 1 << 30):
         for peer in ("cudaMemcpy", "pinned link"):
             rows.append(row("budget", "device to host, touched pageable", size, size / 50e9, peer, 2.5, 2.8 if size > 1 << 20 else 0))
@@ -244,13 +245,13 @@ def self_test():
         text = (docs / "cuda.md").read_text(encoding="utf-8")
         assert text.startswith(f"before\n{BEGIN}A GPU, one of 2 (driver ") and text.endswith(f"{END}after\n") and "\nold\n" not in text
         for said in (
-            "| handshake, different streams |  | 0.6 µs | event record + wait, time | 0.93 (0.84–1.02) | ≤ 1.2 | yes |",
-            "| device to host, touched pageable | 1 GiB | 50.0 | cudaMemcpy | 2.5 (2.2–2.8) | ≥ 2.8 | **no** |",
-            "| to_host, fresh memory, 8 lanes, contiguous | 256 MiB | 0.27 | torch .cpu() | 19.0 (19.0–19.0) | ≥ 20 | **no** |",
-            "| frames, a share each | 2 MiB | 21.0 | torch | 3.0 (2.7–3.3) | ≥ 1 | yes |",
+            "| handshake, different streams |  | 0.6 µs | event record + wait | 0.90 (0.81–0.99) | time ≤ 1.2 × the peer's | yes |",
+            "| device to host, touched pageable | 1 GiB | 50.0 | cudaMemcpy | 2.5 (2.2–2.8) | ratio ≥ 2.8 | **no** |",
+            "| to_host, fresh memory, 8 lanes, contiguous | 256 MiB | 0.27 | torch .cpu() | 19.0 (19.0–19.0) | ratio ≥ 20 | **no** |",
+            "| frames, a share each | 2 MiB | 21.0 | torch | 3.0 (2.7–3.3) | ratio ≥ 1 | yes |",
             "| a share each, 2 MiB | 21.0 | 7.0 (3.0 (2.7–3.3)) |",
             "| one at a time, 2 MiB | 10.5 | 5.2 (2.0 (1.80–2.2)) |",
-            "| frame |  | 1 ms | a copy for each buffer | 9.0 | ≥ 5 | yes |",
+            "| frame |  | 1 ms | a copy for each buffer | 9.0 | ratio ≥ 5 | yes |",
             "| to | 4 KiB | 1 MiB | 1 GiB |",
             "| fresh, pieces | 40.0 (1.50) | 40.0 (1.50) | 40.0 (1.50) |",
             "| transposed | 16 MiB | kernels as PTX | 16.8 | 1.04 (0.94–1.14) |",

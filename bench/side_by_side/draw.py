@@ -42,7 +42,7 @@ def bars(axes, rows, text, below):
         low, high = r["seconds_quartiles"]
         axes.barh(at, r["seconds"], color=OURS if r is ours else "#94a3b8", height=0.65)
         axes.plot([low, high], [at, at], color=INK, linewidth=1.5)
-        ratio = "" if r is ours else f"  = {1 / r['ratio']:{'.0f' if r['ratio'] < 0.1 else '.2g'}} ×"
+        ratio = "" if r is ours else f"  = {r['ratio']:{'.0f' if r['ratio'] > 10 else '.2g'}} ×"
         axes.text(high * 1.08, at, spoken(r["seconds"]) + ratio, va="center", fontsize=9, color=INK)
     axes.set_xscale("log")
     axes.set_xlim(min(r["seconds"] for r in rows) / 3, max(r["seconds"] for r in rows) * 15)
@@ -61,8 +61,8 @@ def ratios(axes, rows, text, below):
         for r in (r for r in rows if r["who"] == who):
             at = whats.index(r["what"]) + 0.14 * (2 * n - len(whos) + 1)
             low, high = r["ratio_quartiles"]
-            axes.plot([1 / high, 1 / low], [at, at], color=PEERS[n], linewidth=2)
-            axes.plot(1 / r["ratio"], at, "o", color=PEERS[n], markersize=6, label=label)
+            axes.plot([low, high], [at, at], color=PEERS[n], linewidth=2)
+            axes.plot(r["ratio"], at, "o", color=PEERS[n], markersize=6, label=label)
             label = None
     axes.axvline(1, color=OURS, linewidth=1.5, label="ferry")
     axes.set_xscale("log", base=2)

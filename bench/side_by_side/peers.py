@@ -2,8 +2,8 @@
 
 usage: peers.py <folder of side_by_side's module> [--quick]
 
-Prints JSON: for each row the median of ours and of the peer, in seconds, and the ratio of blocks that were neighbours in time: its
-median, and its quartiles as its spread.
+Prints JSON: for each row the median of its seconds, and the ratio of blocks that were neighbours in time, the peer's time over ours:
+its median, and its quartiles as its spread.
 
 - round trips: export, import and release of a float32 tensor of rank 4. In C++ each library exports an array that it shares by a
   reference count, takes the struct back and lets go; the loop is in C++. In Python each library takes its own array through DLPack.
@@ -56,7 +56,7 @@ def by_turns(contestants, rounds, warm_up=True):
 def rows(group, what, samples, ours="ferry"):
     """One row for each peer, and ferry's own as the first of them."""
     for name, values in samples.items():
-        ratio, quartiles = spread([a / b for a, b in zip(samples[ours], values)])
+        ratio, quartiles = spread([b / a for a, b in zip(samples[ours], values)])
         seconds, own = spread(values)
         yield {"group": group, "what": what, "who": name, "seconds": seconds, "seconds_quartiles": own, "ratio": ratio, "ratio_quartiles": quartiles}
 

@@ -1,13 +1,11 @@
 """Draws the pictures of docs/images, which suit light and dark: draw.py [--check]
 
-decisions.svg comes from decisions.txt, which examples/decisions.cpp must print; the plots from the tables and figures that the
-benches write. --check fails when a diagram is not what this script draws.
+decisions.svg comes from decisions.txt, which examples/decisions.cpp must print; the plots from the figures that the benches write. --check fails when a diagram is not what this script draws.
 """
 
 import json
 import math
 import pathlib
-import re
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parents[1]
@@ -63,6 +61,37 @@ class Drawing:
 
     def svg(self):
         return self.head + STYLE + '\n<g class="ferry-drawing">\n' + "\n".join(self.parts) + "\n</g>\n</svg>\n"
+
+
+def exchange():
+    """One exchange: what the producer gives, what ferry does, what the consumer gets, and the way back."""
+    d = Drawing(860, 292, "One exchange: producer, ferry, consumer")
+    boxes = [
+        (8, 190, "Producer", ["an array of any library,", "described by an adapter", "of one function"]),
+        (318, 224, "ferry", ["checks the struct and its layout", "decides: share, copy or refuse", "orders the streams of both sides"]),
+        (662, 190, "Consumer", ["a typed view, an array", "of its own library,", "a Python object"]),
+    ]
+    for x, wide, title, lines in boxes:
+        d.box(x, 12, wide, 106, "blue" if title == "ferry" else "box")
+        d.text(x + wide / 2, 38, title, "mid head")
+        for n, line in enumerate(lines):
+            d.text(x + wide / 2, 62 + 19 * n, line, "mid")
+    d.arrow(204, 52, 312, 52)
+    d.text(258, 42, "tensor_view", "mid soft")
+    d.arrow(548, 52, 656, 52)
+    d.text(602, 42, "DLPack struct", "mid soft")
+    d.line(757, 124, 757, 156, "wait")
+    d.line(757, 156, 103, 156, "wait")
+    d.arrow(103, 156, 103, 124)
+    d.text(430, 148, "the deleter runs once, on any thread, when the consumer drops the tensor", "mid soft")
+    d.box(8, 192, 844, 44, "good", "the elements stay where they are: producer and consumer use the same address")
+    d.line(40, 118, 40, 192)
+    d.line(820, 118, 820, 192)
+    d.text(48, 184, "owns", "soft")
+    d.text(812, 184, "reads or writes", "end soft")
+    d.text(430, 262, "Where the consumer cannot take the memory as it is (device, alignment, strides), ferry copies it and says so;", "mid soft")
+    d.text(430, 279, "with copy=False the exchange is refused by an error instead.", "mid soft")
+    return d.svg()
 
 
 def waits():
@@ -161,24 +190,27 @@ def decisions():
 
 
 def ratios():
-    """The rows of performance.md that have a budget: how far each is from the peer."""
-    text = (DOCS / "performance.md").read_text(encoding="utf-8").replace("\\<", "<")
-    rows = re.findall(r"^\| ([^|]+) \| [^|]* \| ([^|]+) \| [^|]* \| ([\d.]+) \| [^|]*\d[^|]* × \| (yes|no) \|$", text, re.M)
-    copies = text[text.index("## Copies on the host") :]
-    rows = [(what, peer, float(ratio), holds, f"| {what} |" in copies) for what, peer, ratio, holds in rows if "planned" not in what]
-    d = Drawing(860, 70 + 30 * len(rows), "Measured against a peer in the same run")
-    middle, scale = 620, 56  # where both are as fast; pixels for each doubling
-    d.text(middle - 10, 22, "slower", "end soft")
-    d.text(middle + 10, 22, "faster than the peer", "soft")
-    for n, (what, peer, ratio, holds, is_rate) in enumerate(rows):
-        y = 34 + 30 * n
-        speed = ratio if is_rate else 1 / ratio
-        reach = max(-2.2, min(3.4, math.log2(speed))) * scale
-        d.text(middle - 130, y + 18, f"{what}, {peer}"[:80], "end soft")
-        d.box(min(middle, middle + reach), y + 4, max(abs(reach), 1.5), 20, "good" if holds == "yes" else "bad", "", 2)
-        d.text(middle + reach + (6 if reach >= 0 else -6), y + 18, f"{speed:.2g}×", "soft" if reach >= 0 else "soft end")
-    d.line(middle, 28, middle, 40 + 30 * len(rows), "line")
-    d.text(8, 58 + 30 * len(rows), "Speed over the peer's, logarithmic. Green: the budget of the table holds. Red: it does not.", "soft")
+    """The rows of performance.json that have a budget relative to a peer: how many times as fast as the peer ferry is."""
+    measured = json.loads((DOCS / "performance.json").read_text(encoding="utf-8"))
+    rows = [r for r in measured["rows"] if r["budget"].startswith(("time ", "ratio ")) and "planned" not in r["what"]]
+    d = Drawing(860, 82 + 30 * len(rows), "How many times as fast as the peer ferry is")
+    middle, scale = 560, 68  # where both take the same time; pixels for each doubling
+    bottom = 40 + 30 * len(rows)
+
+    def at(ratio):
+        return middle + max(-1.9, min(3.4, math.log2(ratio))) * scale
+
+    d.text(middle - 10, 22, "ferry is slower", "end soft")
+    d.text(middle + 10, 22, "ferry is faster", "soft")
+    for tick in (0.5, 1, 2, 4, 8):
+        d.line(at(tick), 28, at(tick), bottom)
+        d.text(at(tick), bottom + 15, f"{tick:g}×", "mid soft")
+    for n, r in enumerate(rows):
+        y, x = 34 + 30 * n, at(r["ratio"])
+        d.text(8, y + 18, f"{r['what']}, against {r['against']}"[:90], "soft")
+        d.box(min(middle, x), y + 4, max(abs(x - middle), 1.5), 20, "good" if r["holds"] else "bad", "", 2)
+        d.text(x + (6 if x >= middle else -6), y + 18, f"{r['ratio']:.2g}×", "soft" if x >= middle else "soft end")
+    d.text(8, bottom + 34, "Ratio: the peer's time over ferry's, in the same run, logarithmic; above 1 ferry is faster. Green: the budget of the table holds. Red: it does not.", "soft")
     return d.svg()
 
 
@@ -221,7 +253,7 @@ def rates():
     return d.svg()
 
 
-DIAGRAMS = {"waits": waits, "owners": owners, "decisions": decisions}
+DIAGRAMS = {"exchange": exchange, "waits": waits, "owners": owners, "decisions": decisions}
 PLOTS = {"ratios": ratios, "rates": rates}
 
 
