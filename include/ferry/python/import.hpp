@@ -252,12 +252,16 @@ template <class T, class BackEnd>
 [[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
     if (plain_producers::known().knows(Py_TYPE(x)) || !is_torch_tensor(Py_TYPE(x))) return ask_for<T>(x, told, b);
     require_plain(x);
+    std::optional<arrival> got;
     try {
-        return ask_for<T>(x, told, b);
+        got.emplace(ask_for<T>(x, told, b));
     } catch (error_is_set const&) {
         explain_refusal(x);
         throw;
     }
+    auto const code = got->tensor.dtype().code;
+    if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x);
+    return std::move(*got);
 }
 
 }  // namespace detail
