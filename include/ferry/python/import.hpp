@@ -29,12 +29,13 @@ struct arrival {
     void* stream = nullptr;
     if (api.current_work_stream(where.to_abi().device_type, where.id, &stream) != 0) throw error_is_set{};
     auto const handle = reinterpret_cast<std::uintptr_t>(stream);
-    // NULL is the legacy default stream here, and only here.
+    // NULL is the legacy default stream of CUDA here, ROCm's default stream, and only here; on any other device it says
+    // that nothing is pending (R76).
     if (uses_cuda_streams(where.type))
         return handle != 0 ? stream_token::from_cuda_handle(handle) : stream_token::cuda_legacy_default();
     if (uses_rocm_streams(where.type))
         return handle != 0 ? stream_token::rocm_handle(handle) : stream_token::rocm_default();
-    return stream_token::native(where.type, handle);
+    return handle != 0 ? stream_token::native(where.type, handle) : already_ready;
 }
 
 /// The tensor of an object whose type has a table; nothing for objects without one. R73, R76: no synchronisation
