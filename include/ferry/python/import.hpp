@@ -97,9 +97,8 @@ struct arrival {
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or
 /// move (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other
 /// errors, and any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data
-/// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere, and NumPy
-/// refuses any, -1 as well: data that is on the host and stays there is asked for without. The producer hears the
-/// version that the request names, and none when that is the legacy one (R57). Memory of a GPU is asked for as it is.
+/// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere; for data that
+/// stays on the host none is named: NumPy refuses -1 as well. A legacy request names no version (R57).
 [[nodiscard]] inline reference ask(PyObject* x, request wish, std::optional<device> at) {
     bool const copied_here = at && is_copied_here(at->type);
     if (copied_here) {
