@@ -674,9 +674,11 @@ def test_nan_is_no_null():
 
 def test_bad_arguments_of_dlpack_are_as_with_tensors():
     c = column([1, 2, 3])
-    for bad in ({"stream": 1}, {"stream": 0}, {"stream": "a"}, {"max_version": 1}, {"copy": 1}, {"dl_device": (1,)}):
+    for bad in ({"stream": 1}, {"stream": 0}, {"stream": "a"}, {"max_version": (1, -1)}, {"copy": 1}, {"dl_device": (1,)}):
         with pytest.raises(ValueError):
             c.__dlpack__(**bad)
+    with pytest.raises(TypeError):
+        c.__dlpack__(max_version=1)
     c.__dlpack__(stream=None)
     c.__dlpack__(stream=-1)
     with pytest.raises(TypeError):

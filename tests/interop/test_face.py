@@ -277,7 +277,7 @@ def test_R54_copy_false_that_needs_a_copy_is_both():
         assert both(caught.value)
 
 
-@pytest.mark.parametrize("bad", [{"stream": 1}, {"stream": "x"}, {"max_version": 1}, {"dl_device": "cpu"}, {"copy": 1}], ids=str)
+@pytest.mark.parametrize("bad", [{"stream": 1}, {"stream": "x"}, {"max_version": (1, -1)}, {"dl_device": "cpu"}, {"copy": 1}], ids=str)
 def test_bad_values_are_value_errors(bad):
     """a bad stream, max_version, dl_device or copy value is a ValueError"""
     with pytest.raises(ValueError):
@@ -285,12 +285,14 @@ def test_bad_values_are_value_errors(bad):
 
 
 def test_R52_type_error_is_for_signatures_alone():
-    """TypeError for an unknown keyword or a positional argument, and for nothing else"""
+    """TypeError for an unknown keyword, a positional argument or a max_version that is no pair of integers, and for nothing else"""
     for arguments, keywords in (((1,), {}), ((), {"unknown": 1})):
         with pytest.raises(TypeError):
             tensor().__dlpack__(*arguments, **keywords)
     for value in (object(), "x", 1.5, (), [], {}, b"", type, lambda: 0, 2**100):
-        for keyword in ("stream", "max_version", "dl_device", "copy"):
+        with pytest.raises(TypeError):
+            tensor().__dlpack__(max_version=value)
+        for keyword in ("stream", "dl_device", "copy"):
             with pytest.raises((ValueError, BufferError)):
                 tensor().__dlpack__(**{keyword: value})
 

@@ -231,30 +231,15 @@ class opened_allocation {
 /// one, or refused under copy_policy::never, with the reason. Pinned and managed memory goes as memory of the host: it
 /// is copied into a segment, or refused likewise. Read-only is a word of honour: the mapping can be written.
 template <back_end BackEnd = system_back_end const>
-class shareable {
+class shareable : public ferry::detail::forwarding<BackEnd> {
    public:
     constexpr explicit shareable(BackEnd& underneath, sharing_options const& options = {})
-        : underneath_{&underneath},
+        : ferry::detail::forwarding<BackEnd>{underneath},
           options_{options},
           events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
     explicit shareable(sharing_options const& options = {})
         requires std::same_as<BackEnd, system_back_end const>
         : shareable{system, options} {}
-
-    [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }
-    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) {
-        return underneath_->allocate(d, bytes, on);
-    }
-    decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-        return underneath_->copy(plan, dst, to, src, from, on);
-    }
-    void order(stream_token from, stream_token to) { underneath_->order(from, to); }
-    void wait(stream_token on) { underneath_->wait(on); }
-    [[nodiscard]] auto mark(stream_token on) const
-        requires marking_back_end<BackEnd>
-    {
-        return underneath_->mark(on);
-    }
 
     [[nodiscard]] bool exports(device d) const noexcept { return d.type == device_type::cuda; }
 
@@ -372,7 +357,6 @@ class shareable {
         return ready;
     }
 
-    BackEnd* underneath_;
     sharing_options options_;
     std::shared_ptr<detail::ipc_events> events_;
     mutable detail::pool_memories pools_ = detail::pool_memories::of_process();

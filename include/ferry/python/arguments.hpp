@@ -94,8 +94,9 @@ struct interned_names {
 [[nodiscard]] inline version version_from(PyObject* object) {
     if (object == Py_None) return version::legacy;
     long long major = 0, minor = 0;
-    if (!to_pair(object, major, minor) || minor < 0)
-        raise(PyExc_ValueError, "max_version must be None or a pair of integers (major, minor)");
+    if (!to_pair(object, major, minor))
+        raise(PyExc_TypeError, "max_version must be None or a pair of integers (major, minor)");  // as NumPy
+    if (minor < 0) raise(PyExc_ValueError, "max_version must not have a negative minor version");
     if (major < 1) return version::legacy;
     auto const clamp = [](long long n) { return n > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(n); };
     return {clamp(major), clamp(minor)};

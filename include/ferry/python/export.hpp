@@ -30,7 +30,7 @@ struct export_arguments {
     }
 };
 
-/// Keyword-only, as R52 has it; an unknown keyword or a positional argument is the only TypeError.
+/// Keyword-only, as R52 has it; an unknown keyword or a positional argument is a TypeError.
 [[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,
                                                              PyObject* keywords) {
     if (positional != 0)

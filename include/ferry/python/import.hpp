@@ -29,12 +29,13 @@ struct arrival {
     void* stream = nullptr;
     if (api.current_work_stream(where.to_abi().device_type, where.id, &stream) != 0) throw error_is_set{};
     auto const handle = reinterpret_cast<std::uintptr_t>(stream);
-    // NULL is the legacy default stream here, and only here.
+    // NULL is the legacy default stream of CUDA here, ROCm's default stream, and only here; on any other device it says
+    // that nothing is pending (R76).
     if (uses_cuda_streams(where.type))
         return handle != 0 ? stream_token::from_cuda_handle(handle) : stream_token::cuda_legacy_default();
     if (uses_rocm_streams(where.type))
         return handle != 0 ? stream_token::rocm_handle(handle) : stream_token::rocm_default();
-    return stream_token::native(where.type, handle);
+    return handle != 0 ? stream_token::native(where.type, handle) : already_ready;
 }
 
 /// The tensor of an object whose type has a table; nothing for objects without one. R73, R76: no synchronisation
@@ -51,8 +52,8 @@ struct arrival {
     return got;
 }
 
-/// Calls `x.__dlpack__` with what is given; the result, or null with the producer's error set.
-[[nodiscard]] inline reference call_dlpack(PyObject* x, bool with_version, PyObject* stream, PyObject* dl_device,
+/// Calls `x.__dlpack__` with those arguments that are not null; the result, or null with the producer's error set.
+[[nodiscard]] inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream, PyObject* dl_device,
                                            PyObject* copy) {
     auto const& known = names();
     PyObject* arguments[5] = {x, nullptr, nullptr, nullptr, nullptr};
@@ -63,12 +64,12 @@ struct arrival {
         keywords[count] = name;
         arguments[++count] = value;
     };
-    add(known.max_version, with_version ? known.version : nullptr);
+    add(known.max_version, version);
     add(known.stream, stream);
     add(known.dl_device, dl_device);
     add(known.copy, copy);
     reference tuple;
-    PyObject* keyword_names = count == 1 && with_version ? known.only_max_version : nullptr;
+    PyObject* keyword_names = count == 1 && version != nullptr ? known.only_max_version : nullptr;
     if (keyword_names == nullptr && count != 0) {
         tuple = reference{PyTuple_New(count)};
         if (!tuple) throw error_is_set{};
@@ -96,15 +97,17 @@ struct arrival {
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or
 /// move (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other
 /// errors, and any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data
-/// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere, and NumPy
-/// refuses any. Memory of a GPU is asked for as it is: see is_copied_here.
+/// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere; for data that
+/// stays on the host none is named: NumPy refuses -1 as well. A legacy request names no version (R57).
 [[nodiscard]] inline reference ask(PyObject* x, request wish, std::optional<device> at) {
     bool const copied_here = at && is_copied_here(at->type);
     if (copied_here) {
         wish.device.reset();
         if (wish.copy == copy_policy::always) wish.copy = copy_policy::if_needed;
     }
-    reference const stream = to_number(wish.stream);
+    bool const stays_on_host =
+        at && at->type == device_type::cpu && (!wish.device || wish.device->type == device_type::cpu);
+    reference const stream = stays_on_host ? reference{} : to_number(wish.stream);
     bool const is_known_there = !at || (at->type != device_type::cpu &&
                                         (!wish.stream.names_stream() || orders(wish.stream.family(), at->type)));
     PyObject* const plain_stream = is_known_there ? stream.get() : nullptr;
@@ -117,7 +120,13 @@ struct arrival {
     PyObject* const copy = wish.copy == copy_policy::if_needed ? nullptr
                            : wish.copy == copy_policy::always  ? Py_True
                                                                : Py_False;
-    reference result = call_dlpack(x, true, copied_here ? plain_stream : stream.get(), dl_device.get(), copy);
+    reference other;
+    if (wish.max_version != version::current) {
+        other = reference{Py_BuildValue("(II)", wish.max_version.major, wish.max_version.minor)};
+        if (!other) throw error_is_set{};
+    }
+    PyObject* const version = wish.max_version.is_legacy() ? nullptr : other ? other.get() : names().version;
+    reference result = call_dlpack(x, version, copied_here ? plain_stream : stream.get(), dl_device.get(), copy);
     if (result) return result;
     bool const too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
     bool const asked_much = copy == Py_True || (dl_device && copy != Py_False);
@@ -125,12 +134,13 @@ struct arrival {
     if (!too_old && !(unable && asked_much)) throw error_is_set{};
     if (copy != nullptr || dl_device) {
         PyErr_Clear();
-        result = call_dlpack(x, true, plain_stream, nullptr, nullptr);
+        result = call_dlpack(x, version, plain_stream, nullptr, nullptr);
         if (result) return result;
         if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
     }
+    if (version == nullptr) throw error_is_set{};  // the bare call was that one
     PyErr_Clear();
-    result = call_dlpack(x, false, plain_stream, nullptr, nullptr);
+    result = call_dlpack(x, nullptr, plain_stream, nullptr, nullptr);
     if (!result) throw error_is_set{};
     return result;
 }
@@ -199,7 +209,7 @@ template <class BackEnd>
     stream_token const ours = ferry::detail::ready_after(told, at);
     reference const stream =
         told.stream.names_stream() && !orders(told.stream.family(), at.type) ? reference{} : to_number(told.stream);
-    reference const capsule = call_dlpack(x, true, stream.get(), nullptr, Py_True);
+    reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
     arrival got{from_capsule(capsule.get()), already_ready};
     yielding const patient{b};
@@ -216,7 +226,7 @@ template <class T, class BackEnd>
     bool const wants_copy = told.device || told.copy == copy_policy::always, is_capsule = PyCapsule_CheckExact(x) != 0;
     if (!told.device && told.copy == copy_policy::if_needed && !is_capsule)
         if (auto got = import_by_table(x)) return std::move(*got);
-    bool const asks_where = tells_current_stream<T> || selects_device<BackEnd> || wants_copy;
+    bool const asks_where = tells_current_stream<T> || selects_device<BackEnd> || wants_copy || !told.stream.is_none();
     auto const where = asks_where && !is_capsule ? announced_device(x) : std::nullopt;
     if (!where) return fetch(x, told, b);
     bool const copied_here = is_copied_here(where->type);

@@ -75,27 +75,18 @@ struct host_back_end {
 /// What exchanges use when no back end is passed.
 inline constexpr host_back_end host_only{};
 
-/// A back end whose results live in memory of the caller's space (D9); it copies, orders and waits by the one
-/// underneath. Holds a handle to the space and borrows the back end. As thread-safe as both.
-template <memory_space Space, back_end BackEnd = host_back_end const>
-class allocating_from {
-   public:
-    constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
-        : space_{std::move(space)}, underneath_{&underneath} {}
+namespace detail {
 
-    /// The space's memory too, where plain host code can copy it: it takes the back end underneath to reach the rest.
-    [[nodiscard]] bool reaches(device d) const {
-        // mutant: space_reach
-        return (is_host_accessible(d) && is_same_place(d, space_.device())) || underneath_->reaches(d);
-    }
-    /// \throws error  errc::device when the result is wanted elsewhere than in the space;  what the space throws
-    [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
-        if (!is_same_place(d, space_.device()))
-            detail::fail(errc::device, "ferry::allocating_from",
-                         message{"the result is wanted on "} << name(d.type) << ", the space has memory on "
-                                                             << name(space_.device().type)
-                                                             << ": request the space's device");
-        return buffer<Space>{bytes, space_};
+/// The base of a back end that changes some verbs of another one: it calls the back end underneath for each verb, and
+/// has a verb that is optional exactly when that one has it. Borrows the back end, and is as thread-safe.
+template <back_end BackEnd>
+class forwarding {
+   public:
+    constexpr explicit forwarding(BackEnd& underneath) noexcept : underneath_{&underneath} {}
+
+    [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }
+    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token on) const {
+        return underneath_->allocate(d, bytes, on);
     }
     decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
                         stream_token on) const {
@@ -108,10 +99,52 @@ class allocating_from {
     {
         return underneath_->mark(on);
     }
+    /// The two verbs of `arrow_event_back_end`.
+    void wait_for_event(void* event, device d, stream_token on) const
+        requires requires(BackEnd& b) { b.wait_for_event(event, d, on); }
+    {
+        underneath_->wait_for_event(event, d, on);
+    }
+    [[nodiscard]] auto record_event(device d, stream_token on) const
+        requires requires(BackEnd& b) { b.record_event(d, on); }
+    {
+        return underneath_->record_event(d, on);
+    }
+
+   protected:
+    [[nodiscard]] constexpr BackEnd& underneath() const noexcept { return *underneath_; }
+
+   private:
+    BackEnd* underneath_;
+};
+
+}  // namespace detail
+
+/// A back end whose results live in memory of the caller's space (D9); it copies, orders and waits by the one
+/// underneath. Holds a handle to the space and borrows the back end. As thread-safe as both.
+template <memory_space Space, back_end BackEnd = host_back_end const>
+class allocating_from : public detail::forwarding<BackEnd> {
+   public:
+    constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
+        : detail::forwarding<BackEnd>{underneath}, space_{std::move(space)} {}
+
+    /// The space's memory too, where plain host code can copy it: it takes the back end underneath to reach the rest.
+    [[nodiscard]] bool reaches(device d) const {
+        // mutant: space_reach
+        return (is_host_accessible(d) && is_same_place(d, space_.device())) || this->underneath().reaches(d);
+    }
+    /// \throws error  errc::device when the result is wanted elsewhere than in the space;  what the space throws
+    [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
+        if (!is_same_place(d, space_.device()))
+            detail::fail(errc::device, "ferry::allocating_from",
+                         message{"the result is wanted on "} << name(d.type) << ", the space has memory on "
+                                                             << name(space_.device().type)
+                                                             << ": request the space's device");
+        return buffer<Space>{bytes, space_};
+    }
 
    private:
     Space space_;
-    BackEnd* underneath_;
 };
 
 namespace detail {

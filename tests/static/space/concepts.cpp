@@ -93,4 +93,24 @@ struct hands_out_pointers : can_wait {
 };
 static_assert(!ferry::back_end<hands_out_pointers>);  // nobody would own the memory
 
+// ---- a forwarding back end has the verbs that the one underneath has ----
+struct marks : can_wait {
+    int mark(ferry::stream_token);
+};
+struct has_events : can_wait {
+    void wait_for_event(void*, ferry::device, ferry::stream_token);
+    int record_event(ferry::device, ferry::stream_token);
+};
+template <class B>
+using forwarding = ferry::detail::forwarding<B>;
+static_assert(ferry::back_end<forwarding<can_wait>> && ferry::back_end<forwarding<can_wait> const>);
+static_assert(!ferry::marking_back_end<forwarding<can_wait>> && ferry::marking_back_end<forwarding<marks>>);
+static_assert(ferry::marking_back_end<ferry::allocating_from<ferry::host_space, marks>>);
+template <class B>
+concept has_event_verbs = requires(B& b, void* event, ferry::device d, ferry::stream_token on) {
+    b.wait_for_event(event, d, on);
+    b.record_event(d, on);
+};
+static_assert(!has_event_verbs<forwarding<marks>> && has_event_verbs<forwarding<has_events>>);
+
 }  // namespace

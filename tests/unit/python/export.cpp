@@ -1,7 +1,10 @@
 #include "interpreter.hpp"
 
+#include <support/sim_array.hpp>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace {
@@ -96,4 +99,30 @@ TEST_CASE("R54: a copy is made from a handle of its own, whatever becomes of the
     REQUIRE(tensor.view().size() == 3);
     auto const values = tensor.as<float const, 1>();
     for (std::int64_t i = 0; i < 3; ++i) CHECK(values(i) == 3.0F);
+}
+
+TEST_CASE("R50: a queued copy in a capsule that is dropped early is made before its memory and its source go") {
+    support::start_python();
+    support::sim_system sim{ferry::device_type::cuda};
+    auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
+    auto const gate = sim.close(theirs);
+    std::optional array{support::make_array(sim, ferry::device_type::cuda, theirs, {4})};
+    ferry::python::reference const version{Py_BuildValue("(ii)", 1, 0)},
+        stream{ferry::python::detail::to_number(ours)};
+    ferry::python::detail::export_arguments given;
+    given.max_version = version.get();
+    given.copy = Py_True;
+    given.stream = stream.get();
+    std::optional<ferry::python::reference> capsule{
+        std::in_place, ferry::python::detail::export_capsule(*array, given, sim)};
+    array.reset();
+    CHECK(sim.live_bytes() == 2 * 4 * 4);
+    {
+        support::opener const opens{sim, gate};
+        capsule.reset();
+        CHECK(gate.is_open());  // the end of the capsule has waited for it
+    }
+    sim.finish(ours);
+    CHECK(sim.reads_after_release() == 0);
+    CHECK(sim.live_bytes() == 0);
 }

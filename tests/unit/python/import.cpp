@@ -144,3 +144,34 @@ TEST_CASE("R81: what was asked for with copy=False is not asked for otherwise") 
     CHECK(told({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream_token::cuda_legacy_default()},
                ferry::cpu) == "[{'copy': False, 'dl_device': (2, 0), 'stream': 1}]");
 }
+
+namespace {
+
+/// The keywords of each call of a producer on the host, which refuses every stream, as NumPy does.
+std::string heard(ferry::request const& wish) {
+    support::start_python();
+    reference const producer{support::eval(
+        "(lambda calls: type('P', (), {'calls': calls, '__dlpack_device__': lambda self: (1, 0),"
+        " '__dlpack__': lambda self, **how: (calls.append(dict(sorted(how.items()))), {}[how['stream']] if 'stream' in"
+        " how else __import__('array').array('f', [1]))[1]}))([])()")};
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(producer.get(), wish)),
+                    ferry::python::error_is_set);
+    PyErr_Clear();  // what it gave is no capsule
+    reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
+    return PyUnicode_AsUTF8(text.get());
+}
+
+}  // namespace
+
+TEST_CASE("R46: a producer on the host hears no stream, not even -1") {
+    auto const version = std::string{"[{'max_version': ("} + std::to_string(ferry::version::current.major) + ", " +
+                         std::to_string(ferry::version::current.minor) + ")}]";
+    CHECK(heard({}) == version);
+    CHECK(heard({.stream = ferry::already_ready}) == version);
+}
+
+TEST_CASE("R57: the producer hears the version that the request names, and none for the legacy one") {
+    CHECK(heard({.max_version = {1, 0}}) == "[{'max_version': (1, 0)}]");
+    CHECK(heard({.max_version = ferry::version::legacy}) == "[{}]");
+    CHECK(heard({.copy = ferry::copy_policy::always, .max_version = ferry::version::legacy}) == "[{'copy': True}]");
+}

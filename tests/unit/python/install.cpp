@@ -22,6 +22,25 @@ struct ferry::array_traits<array> {
 
 namespace {
 
+/// An array of a device whose streams DLPack does not name.
+struct metal_array {
+    std::vector<float> values;
+    std::vector<std::int64_t> shape;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<metal_array> {
+    static tensor_view view(metal_array& a) { return {a.values.data(), a.shape, {}, device_type::metal}; }
+    static metal_array share(metal_array const& a) { return a; }
+    static metal_array adopt(managed_tensor) { return {}; }
+};
+
+namespace {
+
+metal_array on_metal{{1, 2, 3}, {3}};
+
 bool install(PyTypeObject* type) {
     return ferry::python::install_dlpack<array>(
         type, [](PyObject*) -> array* { return nullptr; },
@@ -50,6 +69,17 @@ TEST_CASE("R52, R69: a mutable type gets the protocol") {
     ferry::python::reference const capsule{PyObject_CallMethod(object.get(), "__dlpack__", nullptr)};
     CHECK_FALSE(capsule);
     CHECK(support::taken_error(PyExc_TypeError) != "");  // unwrap gave nothing
+}
+
+TEST_CASE("R76: the NULL stream of a device without named streams says that nothing is pending") {
+    support::start_python();
+    auto* const type = make_type(Py_TPFLAGS_DEFAULT);
+    REQUIRE(ferry::python::install_dlpack<metal_array>(
+        type, [](PyObject*) { return &on_metal; }, [](metal_array&&) -> PyObject* { return nullptr; }));
+    ferry::python::reference const object{PyObject_CallNoArgs(reinterpret_cast<PyObject*>(type))};
+    auto const got = ferry::python::from_python<ferry::managed_tensor>(object.get(), ferry::request{});
+    CHECK(got.device() == ferry::device{ferry::device_type::metal});
+    CHECK(got.view().size() == 3);
 }
 
 TEST_CASE("an immutable type is refused, and the message names the cure") {
