@@ -40,7 +40,8 @@ concept laid_out = requires(Owner const& a, std::int64_t* list) {
 
 /// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of
 /// other types, OpenCV counts steps in bytes. Owns the array, or is one more handle to it; move it into to_dlpack, or
-/// borrow it. A handle that owns nothing, to a std::span, is copied by to_dlpack or kept as an lvalue (D13). The array must keep its shape while it is in here; elements may be written. As thread-safe as the array.
+/// borrow it. A handle that owns nothing, to a std::span, is copied by to_dlpack or kept as an lvalue (D13). The array
+/// must keep its shape while it is in here; elements may be written. As thread-safe as the array.
 template <laid_out Owner>
 class shaped {
     using layout = shaped_traits<Owner>;

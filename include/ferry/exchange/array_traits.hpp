@@ -28,8 +28,8 @@ namespace ferry::inline v0 {
 ///   stream may write at once; throws where it has none.
 /// - `stream_token ready_on(T const&)`: the stream on which pending work on the array runs, or already_ready.
 /// - `stream_token current_stream(device)`: the stream on which this thread will use what it imports.
-/// - `constexpr bool owns`: whether an rvalue keeps its elements alive (D13). Without it an array with a destructor of its
-///   own does, and any other one if the elements lie within the object.
+/// - `constexpr bool owns`: whether an rvalue keeps its elements alive (D13). Without it an array with a destructor of
+///   its own does, and any other one if the elements lie within the object.
 ///
 /// All are public and static; overload sets and templates will do. What has one of these names and another signature
 /// does not compile: see exchange/detail/adapter.hpp. A type without `view` may have a member `ferry_view()` instead.

@@ -46,8 +46,8 @@ struct copied {
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
 
-/// Whether the elements stay valid when the array moves into a tensor (D13). What its traits leave open is deduced: a type
-/// with a trivial destructor releases nothing, so that its elements lie within it or belong to another object.
+/// Whether the elements stay valid when the array moves into a tensor (D13). What its traits leave open is deduced: a
+/// type with a trivial destructor releases nothing, so that its elements lie within it or belong to another object.
 template <class Array>
 [[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v) noexcept {
     if constexpr (requires { array_traits<Array>::owns; }) {
@@ -236,8 +236,9 @@ template <class Array, class BackEnd>
 /// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
 ///
 /// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here:
-/// what is more than that, an object of a derived class, is refused. One whose elements belong to another object, as its
-/// traits say or its trivial destructor shows, is copied or refused (D13, `array_traits<T>::owns`). An lvalue is shared by array_traits::share, as
+/// an object of a derived class is refused. One whose elements belong to another object, as its traits say or its
+/// trivial destructor shows, is copied or refused (D13, `array_traits<T>::owns`). An lvalue is shared by
+/// array_traits::share, as
 /// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`).
 /// What is shared is read-only where the array or its constness says so (R11); a copy is compact, writable and flagged
 /// is_copied (R12).
