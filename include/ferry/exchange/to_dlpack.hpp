@@ -238,8 +238,8 @@ template <class Array, class BackEnd>
 /// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here:
 /// an object of a derived class is refused. One whose elements belong to another object, as its traits say or its
 /// trivial destructor shows, is copied or refused (D13, `array_traits<T>::owns`). An lvalue is shared by
-/// array_traits::share, as
-/// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`).
+/// array_traits::share, as often as asked (R59); an array without it can only be moved, copied (copy_policy::always) or
+/// lent (`borrow`).
 /// What is shared is read-only where the array or its constness says so (R11); a copy is compact, writable and flagged
 /// is_copied (R12).
 ///
