@@ -38,6 +38,10 @@
 // the loader would give both the variables of the one that it loaded first, whose layout may be another.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
+// What one shared library throws and another catches: libc++ compares the addresses of the types, which
+// -fvisibility=hidden would keep apart.
+#define FERRY_VISIBLE [[gnu::visibility("default")]]
+
 // Small functions on the path of every exchange: apart they pass structs through memory, and the stores and loads of
 // that cost more than the work.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline

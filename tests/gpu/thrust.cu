@@ -124,7 +124,7 @@ TEST_CASE("R35: an mdspan of device memory is a producer, and says which GPU it 
         for (int x = 0; x < 4; ++x) CHECK(h(y, x) == static_cast<float>(4 * y + x));
     ferry::cuda::stream const said;
     auto const ordered =
-        ferry::to_dlpack(ferry::to_dlpack(ferry::shaped{m}), {.device = ferry::cpu}, ferry::cuda::system, said);
+        ferry::to_dlpack(ferry::to_dlpack(lent), {.device = ferry::cpu}, ferry::cuda::system, said);
     CHECK(ordered.as<float const, 2>()(2, 3) == 11.0f);
     ferry::cuda::device_mdspan<float const, 2, ::cuda::std::layout_right> const constant{m.data_handle(), 3, 4};
     ferry::shaped lent_constant{constant};

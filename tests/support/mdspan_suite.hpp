@@ -68,7 +68,8 @@ void is_an_array() {
     CHECK(loan.view().data() == data);
 
     auto const turned = ferry::to_mdspan<Family>(ferry::as<int, 3>(ferry::tensor_view{data, shape, strides}));
-    ferry::managed_tensor const tensor = ferry::to_dlpack(ferry::shaped{turned});
+    ferry::shaped lent{turned};
+    ferry::managed_tensor const tensor = ferry::to_dlpack(lent);
     auto const back = ferry::to_mdspan<Family>(tensor.as<int, 3>());
     CHECK(back.data_handle() == data);
     CHECK(back.extents() == turned.extents());

@@ -66,7 +66,7 @@ struct eigen_owner {
 /// Refers to elements of somebody else's.
 template <class Map>
 struct eigen_map {
-    static constexpr bool is_handle = true;
+    static constexpr bool is_handle = true, owns = false;
     static auto* data(Map& m) noexcept { return m.data(); }
     static auto* data(Map const& m) noexcept { return const_cast<Map&>(m).data(); }  // const is the handle's
 };

@@ -23,7 +23,7 @@ namespace detail {
 template <class Mdspan>
 struct mdspan_layout {
     static constexpr int max_rank = Mdspan::rank() > 0 ? static_cast<int>(Mdspan::rank()) : 1;
-    static constexpr bool is_flat = false, is_handle = true;
+    static constexpr bool is_flat = false, is_handle = true, owns = false;
 
     /// \throws error  errc::overflow when an extent or stride does not fit 63 bits
     static int describe(Mdspan const& m, std::int64_t* extents, std::int64_t* strides) {

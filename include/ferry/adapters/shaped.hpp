@@ -25,6 +25,7 @@ namespace ferry::inline v0 {
 /// - `data_type dtype(Owner const&)`
 /// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
 /// - `is_handle`: whether copies share the elements
+/// - `owns`: false where the elements belong to another object, as those of a std::span do (D13)
 /// - `device where(Owner const&)`: where the elements are; without it on the host
 /// - `stream_token ready_on(Owner const&)`: for elements off the host that are handles, as `array_traits` has it
 template <class Owner>
@@ -39,7 +40,8 @@ concept laid_out = requires(Owner const& a, std::int64_t* list) {
 
 /// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of
 /// other types, OpenCV counts steps in bytes. Owns the array, or is one more handle to it; move it into to_dlpack, or
-/// borrow it. The array must keep its shape while it is in here; elements may be written. As thread-safe as the array.
+/// borrow it. A handle that owns nothing, to a std::span, is copied by to_dlpack or kept as an lvalue (D13). The array
+/// must keep its shape while it is in here; elements may be written. As thread-safe as the array.
 template <laid_out Owner>
 class shaped {
     using layout = shaped_traits<Owner>;
@@ -98,6 +100,14 @@ class shaped {
 namespace detail {
 
 template <class Owner>
+struct ownership_of_shaped {};
+template <class Owner>
+    requires requires { shaped_traits<Owner>::owns; }
+struct ownership_of_shaped<Owner> {
+    static constexpr bool owns = shaped_traits<Owner>::owns;
+};
+
+template <class Owner>
 struct readiness_of_shaped {};
 template <class Owner>
     requires requires(Owner const& a) { shaped_traits<Owner>::ready_on(a); }
@@ -111,7 +121,7 @@ struct readiness_of_shaped<Owner> {
 template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner> {
+struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 

@@ -80,11 +80,12 @@ struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vecto
 };
 
 /// `ferry::shaped{std::span{v}, {2, 3}}`: borrows the elements, which must outlive every tensor made from it: for
-/// ferry::borrow, and for exports whose receiver is done before. A span of const is read-only (R11).
+/// ferry::borrow, and for exports whose receiver is done before. As an rvalue it is only copied (D13). A span of const
+/// is read-only (R11).
 template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>
 struct shaped_traits<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
-    static constexpr bool is_handle = true;
+    static constexpr bool is_handle = true, owns = false;
     static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
 };
 

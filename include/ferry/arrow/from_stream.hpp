@@ -24,7 +24,7 @@ namespace ferry::inline v0 {
 
 /// What a stream reported, with all of its own text: of Python's producers, where the error came from. Of a text of
 /// more than 16 KiB the middle is left out. Copies do not throw.
-class arrow_stream_error : public error {
+class FERRY_VISIBLE arrow_stream_error : public error {
    public:
     /// \param said  the stream's text, of one line or several; line ends behind it are dropped
     /// \throws std::bad_alloc

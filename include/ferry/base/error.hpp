@@ -136,7 +136,7 @@ class message {
 
 /// The exception of ferry: code, the function that failed, where it was called from, and a sentence that names the
 /// field, its value, the rule and the cure. Copies allocate nothing and do not throw.
-class error : public std::exception {
+class FERRY_VISIBLE error : public std::exception {
    public:
     error(errc code, char const* api, message const& text,
           std::source_location where = std::source_location::current()) noexcept

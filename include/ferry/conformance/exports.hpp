@@ -16,15 +16,15 @@ namespace ferry::inline v0::conformance::detail {
 template <class Array>
 [[nodiscard]] managed_tensor export_any(Array& a, request const& wish) {
     if constexpr (shareable<Array>) return ferry::to_dlpack(a, wish);
-    else if constexpr (std::move_constructible<Array>) return ferry::to_dlpack(std::move(a), wish);
+    else if constexpr (std::move_constructible<Array> && !lends<Array>) return ferry::to_dlpack(std::move(a), wish);
     else return ferry::to_dlpack(a, {wish.device, copy_policy::always, wish.stream, wish.max_version});
 }
 
 /// The array goes, and its place turns to poison; the tensor that it moved into must not notice.
 template <class Array>
 outcome judge_move(box<Array>& a, sample const& s) {
-    if constexpr (!std::move_constructible<Array>) {
-        return not_applicable("the type cannot be moved");
+    if constexpr (!std::move_constructible<Array> || lends<Array>) {
+        return not_applicable("the type cannot be moved, or owns no elements (D13)");
     } else {
         auto const moved = ferry::to_dlpack(std::move(*a));
         a.destroy();
@@ -70,7 +70,7 @@ outcome judge_read_only_export(box<Array>& a, sample const& s) {
     auto const without = message{} << s << " was exported without READ_ONLY";
     if constexpr (shareable<Array>)
         if (!ferry::to_dlpack(*a).is_read_only()) return broken(without);
-    if constexpr (std::move_constructible<Array>)
+    if constexpr (std::move_constructible<Array> && !lends<Array>)
         if (!ferry::to_dlpack(std::move(*a)).is_read_only()) return broken(without);
     return kept();
 }

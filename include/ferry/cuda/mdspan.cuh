@@ -54,7 +54,7 @@ namespace ferry::inline v0 {
 ///
 /// An mdspan does not know on which stream its elements were written. They count as ready on the legacy default stream,
 /// which waits for all blocking ones. After work on a non-blocking stream, export first and then say that stream:
-/// `to_dlpack(to_dlpack(shaped{m}), wish, back_end, stream)`.
+/// `to_dlpack(to_dlpack(lent), wish, back_end, stream)`, where `lent` is a variable: `ferry::shaped lent{m}`.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>

@@ -28,6 +28,8 @@ namespace ferry::inline v0 {
 ///   stream may write at once; throws where it has none.
 /// - `stream_token ready_on(T const&)`: the stream on which pending work on the array runs, or already_ready.
 /// - `stream_token current_stream(device)`: the stream on which this thread will use what it imports.
+/// - `constexpr bool owns`: whether an rvalue keeps its elements alive (D13). Without it an array with a destructor of
+///   its own does, and any other one if the elements lie within the object.
 ///
 /// All are public and static; overload sets and templates will do. What has one of these names and another signature
 /// does not compile: see exchange/detail/adapter.hpp. A type without `view` may have a member `ferry_view()` instead.
@@ -85,6 +87,11 @@ concept shareable = viewable<Array> && requires(Array const& a) {
     requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::share(a)),
                           std::remove_cvref_t<decltype(array_traits<std::remove_cv_t<Array>>::share(a))>>;
 };
+
+/// Its elements belong to another object, and an rvalue of it keeps nothing alive: a span, a map (D13). Not required: a
+/// view.
+template <class Array>
+concept lends = requires { requires !array_traits<std::remove_cv_t<Array>>::owns; };
 
 /// It says where its pending work runs. Not required on the host, where nothing is ever pending.
 template <class Array>

@@ -148,9 +148,9 @@ namespace detail {
     } else if (!facts.is_shareable) {  // mutant: r55_shareable
         return refuse(errc::not_shareable,
                       wish.copy == copy_policy::never
-                          ? "the owner cannot be shared: move it in, or borrow()"
-                          : "the owner cannot be shared: move it in, borrow(), add array_traits::share, or "
-                            "ask for copy_policy::always");
+                          ? "the array does not own its elements, or its owner cannot be shared: move it in, or borrow()"
+                          : "the array does not own its elements, or its owner cannot be shared: move it in, borrow(), "
+                            "add array_traits::share or array_traits::owns, or ask for copy_policy::always");
     }
 
     // Who waits for whom (R43, R48, R49)?

@@ -15,6 +15,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <source_location>
 #include <type_traits>
 #include <typeinfo>
@@ -44,6 +45,28 @@ struct copied {
 /// A const array cannot be moved from: to take it over would copy its elements in silence.
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
+
+/// Whether the elements stay valid when the array moves into a tensor (D13). What its traits leave open is deduced: a
+/// type with a trivial destructor releases nothing, so that its elements lie within it or belong to another object.
+template <class Array>
+[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v) noexcept {
+    if constexpr (requires { array_traits<Array>::owns; }) {
+        return array_traits<Array>::owns;
+    } else if constexpr (std::is_trivially_destructible_v<Array>) {
+        auto const first = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
+        return v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) - first < sizeof a;  // mutant: d13_within
+    } else {
+        return true;
+    }
+}
+
+/// Whether an exchange may share the array.
+template <class Array>
+[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v) noexcept {
+    using T = std::remove_cvref_t<Array>;
+    if constexpr (std::is_lvalue_reference_v<Array>) return shareable<T>;
+    else return keeps_elements<T>(a, v);
+}
 
 /// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
 [[nodiscard]] constexpr bool reads_later(decision const& d, device source) noexcept {
@@ -203,8 +226,7 @@ template <class Array, class BackEnd>
                                                                   std::source_location where) {
     tensor_view const v = view_of(array);
     auto const ready = detail::ready_on(array);
-    auto const d = negotiate(
-        facts_of(v, ready, !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>), wish);
+    auto const d = negotiate(facts_of(v, ready, is_shareable<Array>(array, v)), wish);
     return trusted::adopt(
         export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
 }
@@ -214,8 +236,10 @@ template <class Array, class BackEnd>
 /// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
 ///
 /// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here:
-/// what is more than that, an object of a derived class, is refused. An lvalue is shared by array_traits::share, as
-/// often as anybody asks (R59); an array without it can only be moved, copied (copy_policy::always) or lent (`borrow`).
+/// an object of a derived class is refused. One whose elements belong to another object, as its traits say or its
+/// trivial destructor shows, is copied or refused (D13, `array_traits<T>::owns`). An lvalue is shared by
+/// array_traits::share, as often as asked (R59); an array without it can only be moved, copied (copy_policy::always) or
+/// lent (`borrow`).
 /// What is shared is read-only where the array or its constness says so (R11); a copy is compact, writable and flagged
 /// is_copied (R12).
 ///
@@ -251,6 +275,10 @@ template <class Array>
         "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
         "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
+        static_assert(
+            std::is_lvalue_reference_v<Array> || !lends<std::remove_reference_t<Array>>,
+            "ferry: the elements of this array belong to another object, which the tensor would outlive: move their owner in, or "
+            "borrow() the array, or ask for {.copy = ferry::copy_policy::always}");
         static_assert(
             !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
             "ferry: to_dlpack(lvalue) needs an owner: move it, or borrow() it, or add array_traits<T>::share, or ask for "

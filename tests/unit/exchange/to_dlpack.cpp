@@ -147,6 +147,71 @@ TEST_CASE("R28: negative strides are shared as they are") {
     CHECK(got.view().stride(0) == -1);
 }
 
+namespace {
+
+std::int64_t const of_four[] = {4}, of_none[] = {0};
+
+/// Gives a view that it stored, of elements that are another object's.
+struct stored_view {
+    ferry::tensor_view view;
+    ferry::tensor_view ferry_view() const { return view; }
+};
+/// Its elements move with it.
+struct four_inside {
+    float data[4] = {0, 1, 2, 3};
+    ferry::tensor_view ferry_view() { return {data, of_four}; }
+};
+/// Points to elements of static storage.
+struct constants {
+    float* data;
+    ferry::tensor_view ferry_view() const { return {data, of_four}; }
+};
+/// Has a destructor, and says that it owns nothing.
+struct observer {
+    std::shared_ptr<int> other;
+    float* data;
+    ferry::tensor_view ferry_view() const { return {data, of_four}; }
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<constants> {
+    static constexpr bool owns = true;
+};
+template <>
+struct ferry::array_traits<observer> {
+    static constexpr bool owns = false;
+};
+
+TEST_CASE("D13: an rvalue that owns no elements is copied or refused") {
+    float data[] = {1, 2, 3, 4};
+    auto const stored = [&] { return stored_view{{data, of_four}}; };
+    auto const refused = [](auto f) {
+        fails(ferry::errc::not_shareable, f, {"ferry::to_dlpack", "does not own its elements", "its owner cannot be shared: move it in"});
+    };
+    refused([&] { static_cast<void>(ferry::to_dlpack(stored())); });
+    refused([&] { static_cast<void>(ferry::to_dlpack(stored(), {.device = ferry::cpu})); });
+    refused([&] { static_cast<void>(ferry::to_dlpack(stored(), {.copy = ferry::copy_policy::never})); });
+    refused([&] { static_cast<void>(ferry::to_dlpack(observer{nullptr, data}, {.device = ferry::cpu})); });
+    ferry::request const always{.copy = ferry::copy_policy::always};
+    auto const first = ferry::to_dlpack(stored(), always), second = ferry::to_dlpack(observer{nullptr, data}, always);
+    CHECK(first.is_copied());
+    CHECK(first.as<float, 1>()(3) == 4);
+    CHECK(second.is_copied());
+    CHECK(second.as<float, 1>()(3) == 4);
+    auto const empty = ferry::to_dlpack(stored_view{{static_cast<float*>(nullptr), of_none}});
+    CHECK(empty.view().is_empty());
+}
+
+TEST_CASE("D13: an rvalue that holds its elements, or whose traits say that it owns them, is shared") {
+    auto const inside = ferry::to_dlpack(four_inside{});
+    CHECK(inside.as<float, 1>()(3) == 3);
+    static float data[] = {1, 2, 3, 4};
+    auto const constant = ferry::to_dlpack(constants{data});
+    CHECK(constant.view().data() == data);
+}
+
 TEST_CASE("R24: strides that a producer left out are written where its version promises them, and only there") {
     float data[6] = {};
     for (std::uint32_t minor : {0u, 1u, 2u, 3u}) {
