@@ -18,7 +18,7 @@ Set CMAKE_CXX_COMPILER to a newer one."
     endforeach()
 endfunction()
 
-# Finds what a component needs. `libraries`: what it links beside ferry::ferry. `missing`: why it cannot be had; empty: it can.
+# Finds what a component needs. `libraries`: what it links beside ferry::ferry. `missing`: the reason why it is not available, or empty.
 function(ferry_find_component name libraries missing)
     set(found "")
     set(why "")
@@ -62,7 +62,7 @@ python3-dev), or set Python3_EXECUTABLE"
         set(why "there is none of this name; there are ${all}")
     endif()
     if(why)
-        set(why "ferry: component ${name} cannot be had: ${why}.")
+        set(why "ferry: component ${name} is not available: ${why}.")
     endif()
     set(${libraries} "${found}" PARENT_SCOPE)
     set(${missing} "${why}" PARENT_SCOPE)

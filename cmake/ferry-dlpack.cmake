@@ -1,4 +1,4 @@
-# Makes dlpack::dlpack, DLPack 1.0 or newer; `missing` says how to get it if it cannot be had. ferry's build and its installed
+# Makes dlpack::dlpack, DLPack 1.0 or newer; `missing` is the instruction for the user if it was not found. ferry's build and its installed
 # package go the same way: a target that is there, FERRY_DLPACK_INCLUDE_DIR, an installed package, a header on the search
 # path, the header that the wheel of apache-tvm-ffi brings and, with FERRY_FETCH_DLPACK, the release pinned below.
 function(ferry_find_dlpack missing)

@@ -50,8 +50,8 @@ int main() {
     samples const mine;
 
     // [pmr]
-    // Any resource with allocate and deallocate, such as those of std::pmr. The resource must outlive
-    // the tensors.
+    // Any resource with allocate and deallocate, such as those of std::pmr. It must outlive the
+    // tensors.
     std::pmr::monotonic_buffer_resource arena;
     ferry::resource_space in_arena{arena};
     auto const copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always},

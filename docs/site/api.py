@@ -10,18 +10,18 @@ import xml.etree.ElementTree as ET
 # The layers in the order of docs/design.md, each in a few words.
 LAYERS = {
     "base": "regular value types: errors, data types, devices, flags, shapes, stream tokens",
-    "tensor": "one tensor: checked, borrowed, read or owned",
-    "space": "where bytes live and how they move",
+    "tensor": "one tensor: validation, views, element access, ownership",
+    "space": "memory spaces, buffers and copies",
     "exchange": "the protocol: share, copy or refuse, and the order of work on streams",
     "column": "columns of data frames, in Arrow's layouts",
-    "wire": "what one process tells another about memory that it shares",
-    "arrow": "Arrow's C interfaces, both ways",
+    "wire": "descriptors of memory that is shared between processes",
+    "arrow": "import and export through Arrow's C interfaces",
     "ipc": "tensors and columns shared between processes",
-    "adapters": "arrays of other libraries, one header each",
-    "conformance": "the kit that judges an adapter by the rules of the exchange",
+    "adapters": "adapters for array libraries, one header each",
+    "conformance": "tests of an adapter against the rules of the exchange",
     "cuda": "the CUDA back end",
-    "python": "CPython: the protocol for a Python type",
-    "abi": "the foreign structs, and what older headers of theirs lack",
+    "python": "CPython: the protocol for Python types",
+    "abi": "the foreign structs, and definitions that older DLPack headers lack",
 }
 DOXYFILE = """
 INPUT = {include}/ferry
@@ -118,7 +118,7 @@ def blocks(element):
                     names = ", ".join(f"`{plain(n)}`" for n in item.iter("parametername"))
                     out.append(f"**{label}** {names}: {' '.join(blocks(item.find('parameterdescription')))}")
             elif child.tag == "simplesect":
-                label = {"return": "Returns", "pre": "Needs", "post": "Afterwards"}.get(child.get("kind"), "Note")
+                label = {"return": "Returns", "pre": "Precondition", "post": "Postcondition"}.get(child.get("kind"), "Note")
                 out.append(f"**{label}** {' '.join(blocks(child))}")
             elif child.tag == "programlisting":
                 lines = [code_of(line) for line in child.findall("codeline")]

@@ -107,25 +107,25 @@ def drawing(path, alt):
 
 
 def held_rules():
-    """The page that says for each rule which headers obey it and which tests hold it."""
+    """The page that lists for each rule the headers that implement it and the tests that cover it."""
     sys.path.insert(0, str(ROOT / "tests" / "rules"))
     import report
 
     known = report.kinds((ROOT / "tests/rules/rules.txt").read_text(encoding="utf-8"))
     headers, tests = report.scan_headers(report.HEADERS, known), report.scan_tests(report.TESTS, known)
     words = dict(re.findall(r"^\| (R\d+) \| \w \| (.*?) \| [^|]* \|$", (DOCS / "rules.md").read_text(encoding="utf-8"), re.M))
-    kind = {"host": "on any machine", "cuda": "on a GPU only", "info": "says what others do"}
+    kind = {"host": "on any machine", "cuda": "on a GPU only"}
     out = [
-        "# Who holds which rule",
-        "Generated from the headers and tests: a header obeys a rule that its comments name; a test holds one that the name of its case, "
-        "its docstring or the comment at its top names. The words are those of [the rules](rules.md).",
+        "# Headers and tests of each rule",
+        "Generated from the headers and tests. A header implements the rules that its comments name. A test covers the rules that the name of "
+        "its case, its docstring or the comment at the top of its file names. The text is from [the rules](rules.md).",
     ]
 
     def listed(label, base, names):
         return f"{label}: " + (", ".join(f"[{n}]({base}/{n})" for n in names) if names else "none") + "."
 
     for rule in known:
-        out.append(f"## {rule}\n\n{words.get(rule, '')}\n\nTested {kind[known[rule]]}." if known[rule] != "info" else f"## {rule}\n\n{words.get(rule, '')}\n\nNo behaviour of ferry's follows.")
+        out.append(f"## {rule}\n\n{words.get(rule, '')}\n\nTested {kind[known[rule]]}." if known[rule] != "info" else f"## {rule}\n\n{words.get(rule, '')}\n\nInformational: ferry has no behaviour for it.")
         out.append(listed("Headers", "../include/ferry", headers[rule]) + "\n\n" + listed("Tests", "../tests", tests[rule]))
     return "\n\n".join(out) + "\n"
 

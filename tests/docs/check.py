@@ -90,7 +90,7 @@ def not_run(document, language, code, runner, read):
         script = read(runner)
     except OSError as error:
         return [f"{runner}: {error}"]
-    if f'"{document}"' in script:  # it reads the page itself
+    if f'"{document}"' in script:  # the script reads the page itself
         return []
     known = " ".join(commands_of(script))  # comments run nothing
     return [f"{runner} runs no `{command}`" for command in commands_of(code) if command not in known and command != f"bash {runner}"]

@@ -32,25 +32,25 @@ def rules_in(text, longest=sys.maxsize):
     return found
 
 
-def spoken_in_cpp(text):
+def stated_in_cpp(text):
     return "\n".join(re.sub(r'"\s*"', "", match[1]) for match in TEST_CASE.finditer(text))
 
 
-def spoken_in_python(text):
-    spoken = []
+def stated_in_python(text):
+    stated = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
-            spoken += [node.name.replace("_", " "), ast.get_docstring(node) or ""]
-    return "\n".join(spoken)
+            stated += [node.name.replace("_", " "), ast.get_docstring(node) or ""]
+    return "\n".join(stated)
 
 
-def spoken(path, text):
+def stated(path, text):
     """What the tests of a file say that they test."""
     if path.suffix == ".py":
-        return spoken_in_python(text)
+        return stated_in_python(text)
     if path.parts[0] in ("static", "compile_fail"):
         return TOP.match(text)[0]
-    return spoken_in_cpp(text) if path.suffix in (".cpp", ".cu", ".hpp") else ""
+    return stated_in_cpp(text) if path.suffix in (".cpp", ".cu", ".hpp") else ""
 
 
 def kinds(text):
@@ -73,7 +73,7 @@ def scan_headers(root, known, longest=sys.maxsize):
 
 
 def scan_tests(root, known):
-    return scan(root, known, {".cpp", ".cu", ".hpp", ".py"}, lambda path, text: rules_in(spoken(path, text), 1))
+    return scan(root, known, {".cpp", ".cu", ".hpp", ".py"}, lambda path, text: rules_in(stated(path, text), 1))
 
 
 def needs_device(path):
@@ -104,7 +104,7 @@ def self_test():
     assert rules_in("R2 (R16-R18), R60–R63, R70-72: R9", 1) == {"R2", "R9"}
 
     def rules_of(path, text):
-        return rules_in(spoken(pathlib.PurePath(path), text), 1)
+        return rules_in(stated(pathlib.PurePath(path), text), 1)
 
     case = '// R1\nTEST_CASE("R2: one, "\n          "R3: two") {}  // R4\n// TEST_CASE("R5")\nSUBCASE("R6") CHECK("R7");\n'
     assert rules_of("unit/a.cpp", case) == {"R2", "R3"}
