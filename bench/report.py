@@ -230,8 +230,10 @@ def page(rows, facts, parts=None):
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
         out += ["", "## What each part costs", "",
-                f"Lines are those of the part's own headers, rounded to ten. Front end is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
-                f"that includes this header alone, less that of an empty file and of the headers in the column *without*: the median of {parts['rounds']} rounds on {parts['date']}.",
+                "Lines are those of the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); IPC includes `ferry/wire`.",
+                f"Front end is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
+                f"that includes this header alone, less that of an empty file or of the header in the column *without*: the least of",
+                f"{parts['rounds']} rounds on {parts['date']}. For scale: `#include <memory>` takes {parts['memory']:.2f} s in that run.",
                 "`bench/include_cost.py --parts` prints it.", "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:

@@ -105,8 +105,8 @@ struct subject {
     char const *kind = "", *layout = "", *way = "";
 };
 
-/// A row: ratio is the peer's time / ours. The budget is the least ratio, or with `of_times` the most that ours / the peer's may be; median and
-/// quartiles over the rounds, in which both had their turn.
+/// A row: ratio is the peer's time / ours, its median and quartiles over the rounds, each of which measures both. The
+/// budget is the least ratio, or with `of_times` the most that ours / the peer's may be.
 void row(subject const& of, samples const& ours, char const* peer_name, samples const& peer, double budget = 0,
          bool of_times = false) {
     double const mine = ours.median(), theirs = peer.median();

@@ -34,7 +34,8 @@ def pages():
     found = {p: p.relative_to(DOCS) for p in DOCS.rglob("*.md") if SITE not in p.parents}
     found[ROOT / "README.md"] = pathlib.Path("readme.md")
     for readme in (ROOT / "examples").rglob("README.md"):
-        found[readme] = pathlib.Path("examples") / f"{readme.parent.relative_to(ROOT / 'examples').as_posix().replace('/', '-')}.md"
+        name = "-".join(readme.parent.relative_to(ROOT / "examples").parts) or "index"
+        found[readme] = pathlib.Path("examples") / f"{name}.md"
     return found
 
 

@@ -1,6 +1,7 @@
 """Draws the pictures of docs/images, which suit light and dark: draw.py [--check]
 
-decisions.svg comes from decisions.txt, which examples/decisions.cpp must print; the plots from the figures that the benches write. --check fails when a diagram is not what this script draws.
+decisions.svg comes from decisions.txt, which examples/decisions.cpp must print; the plots from the figures that the benches
+write. --check fails when a picture is not what this script draws.
 """
 
 import json
@@ -263,7 +264,7 @@ def main():
         path, fresh = IMAGES / f"{name}.svg", draw()
         if "--check" not in sys.argv:
             path.write_text(fresh, encoding="utf-8")
-        elif name in DIAGRAMS and path.read_text(encoding="utf-8") != fresh:
+        elif path.read_text(encoding="utf-8") != fresh:
             print(f"{path.relative_to(DOCS.parent)} is not what docs/site/draw.py draws: run it")
             wrong += 1
     return bool(wrong)

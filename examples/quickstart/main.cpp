@@ -9,37 +9,35 @@
 #include <vector>
 
 // [adapter]
-// An array type of yours, and all that ferry wants to know of it.
-struct image {
+struct image {  // your array type
     std::vector<float> pixels;
     std::array<std::int64_t, 2> extents;
 };
 
 template <>
-struct ferry::array_traits<image> {
+struct ferry::array_traits<image> {  // its adapter
     static tensor_view view(image& i) { return {i.pixels.data(), i.extents}; }
     static tensor_view view(image const& i) { return {i.pixels.data(), i.extents}; }  // const: read-only
 };
 // [/adapter]
 
 // [receive]
-// Takes the struct over: it is released when `tensor` goes, or before an error leaves.
 float brightest(DLManagedTensorVersioned* raw) {
-    ferry::managed_tensor tensor = ferry::from_dlpack(raw);  // checked here, once
-    auto const pixels = tensor.as<float const, 2>();         // type, rank and place are checked here
+    ferry::managed_tensor tensor = ferry::from_dlpack(raw);  // takes ownership; validated here, once
+    auto const pixels = tensor.as<float const, 2>();         // type, rank and device are checked here
     float most = -std::numeric_limits<float>::infinity();
     for (std::int64_t y = 0; y < pixels.extent(0); ++y)
         for (std::int64_t x = 0; x < pixels.extent(1); ++x)
             if (pixels(y, x) > most) most = pixels(y, x);
     return most;
-}
+}  // the deleter runs here, or before an error is thrown
 // [/receive]
 
 int main() {
     image mine{{1, 2, 3, 40, 5, 6}, {2, 3}};
 
     // [export]
-    // A copy, of which the receiver is the sole owner; and the array itself, moved into the struct that travels.
+    // A copy, owned by the receiver alone; and the array itself, moved into the DLPack struct.
     auto copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always});
     auto shared = ferry::to_dlpack(std::move(mine));
     // [/export]

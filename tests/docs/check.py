@@ -16,6 +16,7 @@ That script names the document, whose blocks it runs, or has each of the command
 """
 
 import argparse
+import json
 import pathlib
 import re
 import sys
@@ -121,15 +122,28 @@ def check_codes(header, text):
 
 
 def check_figures(text, read):
-    """What the README has measured stands on the page that it names: each number of the table, as it is written there."""
-    rows = re.findall(r"^\|[^|\n]*\|([^|\n]*\|[^|\n]*)\| \[[^\]]*\]\(([^)#]+)[^)]*\) \|$", text, re.M)
+    """Each measured row of the README stands on the page that it names: one line there has all of its numbers, as they are written."""
+    rows = re.findall(r"^\|[^|\n]*\|((?:[^|\n]*\|)+) \[[^\]]*\]\(([^)#]+)[^)]*\) \|$", text, re.M)
     if not rows:
         yield "README.md: no figure with a source"
     for figures, page in rows:
-        known = set(re.findall(r"\d+(?:\.\d+)?", read(page)))
-        for number in re.findall(r"\d+(?:\.\d+)?", figures):
-            if number not in known:
-                yield f"README.md: {number} is not on {page}"
+        numbers = set(re.findall(r"\d+(?:\.\d+)?", figures))
+        if not any(numbers <= set(re.findall(r"\d+(?:\.\d+)?", line)) for line in read(page).splitlines()):
+            yield f"README.md: no line of {page} has {', '.join(sorted(numbers))}"
+
+
+def check_parts(text, measured):
+    """The README's row of each part has the lines and the seconds that performance.json has for its header."""
+    for part in measured["parts"]["rows"]:
+        row = next((line for line in text.splitlines() if f"`ferry/{part['header']}`" in line and line.startswith("|")), "")
+        if f"| {part['lines']} | {part['seconds']:.2f} s |" not in row:
+            yield f"README.md: ferry/{part['header']} has {part['lines']} lines and takes {part['seconds']:.2f} s in docs/performance.json"
+
+
+def check_performance(text, measured, page):
+    """docs/performance.md is what bench/report.py makes of performance.json."""
+    if text != page(measured["rows"], measured["facts"], measured["parts"]):
+        yield "docs/performance.md is not what bench/report.py --page writes"
 
 
 def check_adapter(code):
@@ -156,6 +170,12 @@ def check(fix):
     header = (ROOT / "include/ferry/base/error.hpp").read_text(encoding="utf-8")
     errors += check_codes(header, (ROOT / "docs/errors.md").read_text(encoding="utf-8"))
     errors += check_rules((ROOT / "tests/rules/rules.txt").read_text(), (ROOT / "docs/rules.md").read_text(encoding="utf-8"))
+    measured = json.loads((ROOT / "docs/performance.json").read_text(encoding="utf-8"))
+    errors += check_parts((ROOT / "README.md").read_text(encoding="utf-8"), measured)
+    sys.path.insert(0, str(ROOT / "bench"))
+    import report
+
+    errors += check_performance((ROOT / "docs/performance.md").read_text(encoding="utf-8"), measured, report.page)
     errors += check_figures((ROOT / "README.md").read_text(encoding="utf-8"), lambda page: (ROOT / page).read_text(encoding="utf-8"))
     errors += check_adapter((ROOT / "examples/minitensor/minitensor_ferry.hpp").read_text(encoding="utf-8"))
     print(*errors, sep="\n", end="\n" if errors else "")
@@ -187,7 +207,15 @@ def self_test():
     assert len(list(check_rules("R1 host\n", "| R2 | P |\n"))) == 2
     figure = "| a 1 | 26 ns | 1.5 x | [p](p.md#x) |\n"
     assert list(check_figures(figure, {"p.md": "| 26 ns | 1.5 |"}.__getitem__)) == []
-    assert len(list(check_figures(figure, {"p.md": "| 27 ns | 1.52 |"}.__getitem__))) == 2
+    assert len(list(check_figures(figure, {"p.md": "| 27 ns | 1.52 |"}.__getitem__))) == 1
+    assert len(list(check_figures(figure, {"p.md": "| 26 ns | 1.52 |\n| 27 ns | 1.5 |"}.__getitem__))) == 1
+    parts = {"parts": {"rows": [{"header": "a.hpp", "lines": 120, "seconds": 0.251}]}}
+    assert list(check_parts("| a | `ferry/a.hpp` | x | 120 | 0.25 s | y |\n", parts)) == []
+    assert len(list(check_parts("| a | `ferry/a.hpp` | x | 130 | 0.25 s | y |\n", parts))) == 1
+    assert len(list(check_parts("", parts))) == 1
+    known = {"rows": 1, "facts": 2, "parts": 3}
+    assert list(check_performance("123", known, lambda *all: "".join(map(str, all)))) == []
+    assert len(list(check_performance("12", known, lambda *all: "".join(map(str, all))))) == 1
     assert len(list(check_figures("", None))) == 1
     assert list(check_adapter("x" * 100 + "\n")) == []
     assert len(list(check_adapter("x" * 101 + "\n" * 20))) == 1

@@ -1,4 +1,4 @@
-#include <ferry/python.hpp>  // first: CPython wants its headers before those of the standard library
+#include <ferry/python.hpp>  // first: CPython requires its headers before the standard library's
 
 #include <pybind11/pybind11.h>
 
@@ -6,9 +6,9 @@
 #include <exception>
 #include <limits>
 
-// The largest element of a matrix that any library made.
+// The largest element of a matrix of any library.
 float brightest(pybind11::object const& x) {
-    // Asks for it on the host. Shares what the host can read; else a copy comes, finished.
+    // On the host: shared if the host can read the memory, else a finished copy.
     auto const tensor =
         ferry::python::from_python<ferry::managed_tensor>(x.ptr(), {.device = ferry::cpu});
     auto const pixels = tensor.as<float const, 2>();  // type, rank and place are checked here, once
@@ -20,7 +20,7 @@ float brightest(pybind11::object const& x) {
 }
 
 PYBIND11_MODULE(brightest, m) {
-    // What ferry throws becomes the Python exception that fits.
+    // Translates ferry's exceptions into Python's.
     pybind11::register_exception_translator([](std::exception_ptr thrown) {
         if (!thrown) return;
         try {

@@ -4,8 +4,7 @@
 #include <utility>
 #include <vector>
 
-// The array type: two dimensions of float, reference-counted. It knows nothing of ferry, nor of
-// DLPack.
+// The array type: two dimensions of float, reference-counted. It includes neither ferry nor DLPack.
 struct grid {
     std::shared_ptr<void> owner;
     float* data;

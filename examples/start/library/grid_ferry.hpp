@@ -6,9 +6,9 @@
 template <> struct ferry::array_traits<grid> {
     // Where the elements are: nothing is copied, the grid stays the owner.
     static tensor_view view(grid const& g) { return {g.data, g.extents, g.strides}; }
-    // One more owner of the same elements, for those who receive them.
+    // One more owner of the same elements, for the receiver.
     static grid share(grid const& g) { return g; }
-    // A tensor that came from elsewhere, checked already: what the library cannot hold is refused.
+    // A received tensor, validated already: layouts that the library cannot hold are refused.
     static grid adopt(managed_tensor t) {
         auto const elements =
             t.as<float, 2>();  // another type, rank or place, or read-only: ferry::error

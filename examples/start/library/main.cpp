@@ -7,11 +7,11 @@
 
 int main() {
     grid const mine = make_grid(2, 3);
-    ferry::managed_tensor tensor = ferry::to_dlpack(mine);  // the struct that travels; shares
-    grid const back = ferry::from_dlpack<grid>(std::move(tensor));  // and comes back; shares
+    ferry::managed_tensor tensor = ferry::to_dlpack(mine);  // a DLPack struct that shares
+    grid const back = ferry::from_dlpack<grid>(std::move(tensor));  // imported; shares
     std::printf("the same elements: %s\n", back.data == mine.data ? "yes" : "no");
 
-    // The rules of the exchange, judged on grids.
+    // Checks the rules of the exchange on grids.
     auto const make = [](ferry::shape_view shape) {
         if (shape.rank() != 2) throw std::invalid_argument{"a grid has two dimensions"};
         return make_grid(shape[0], shape[1]);

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-// Buffers of yours: three readings, the second of which is missing.
+// The application's buffers: three readings, the second of which is missing.
 struct readings {
     std::vector<float> celsius{20.5f, 0.0f, 21.25f};
     unsigned char is_valid[1] = {0b101};  // a bit for each item, the lowest first
@@ -25,11 +25,11 @@ int main(int, char** arguments) {
     ferry::ipc::shared const shared =
         ferry::ipc::share(c);  // ordinary memory is copied once, into shared memory
     auto const bytes =
-        ferry::wire::to_bytes(shared.descriptor());  // what lies where, in some hundred bytes
+        ferry::wire::to_bytes(shared.descriptor());  // the layout, in a few hundred bytes
     std::ofstream{path.string() + ".part", std::ios::binary}.write(
         reinterpret_cast<char const*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     std::filesystem::rename(path.string() + ".part", path);  // whole, once it is there
 
     while (std::filesystem::exists(path))
         std::this_thread::sleep_for(std::chrono::milliseconds{20});
-}  // closes the share: new attaches are refused, and who has attached keeps what is there
+}  // closes the share: new attaches are refused; existing ones stay valid
