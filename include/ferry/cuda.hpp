@@ -1,4 +1,4 @@
-// ferry: CUDA: streams, spaces, copies. Ordinary C++; nvcc is needed for *.cuh alone.
+// ferry: the CUDA back end: streams, memory spaces, copies. Plain C++; only *.cuh needs nvcc.
 #pragma once
 
 #include <ferry/cuda/batch.hpp>

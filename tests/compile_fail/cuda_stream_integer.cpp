@@ -1,4 +1,4 @@
-// expect: streams are not integers
+// expect: an integer is not a stream
 #include <ferry/cuda/stream.hpp>
 
 auto made() {

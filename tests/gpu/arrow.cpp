@@ -1,4 +1,4 @@
-// Arrow's C device interface with real events: gates hold the producer's stream closed while arrays go out and come in.
+// Arrow's C device interface with CUDA events: gates hold the producer's stream closed during exports and imports.
 #include <ferry/arrow.hpp>
 #include <ferry/cuda/arrow.hpp>
 #include <gpu/world.hpp>
@@ -16,7 +16,7 @@ using ferry::stream_token;
 
 constexpr std::int64_t many = 1000;
 
-/// A column of floats that `theirs` writes once the gate is open, as an array with an event.
+/// A column of floats that the stream `theirs` writes once the gate is open, as an array with an event.
 struct closed_column {
     closed_column(ferry::device where, stream_token theirs)
         : floats{make_poisoned(where, {many}, theirs)}, closed{handle(theirs)} {
@@ -69,7 +69,7 @@ TEST_CASE("cuda arrow: without a stream the host waits for the event") {
     CHECK(is_iota({data(c), data(c) + many}));
 }
 
-TEST_CASE("cuda arrow: a null event is nothing to wait for") {
+TEST_CASE("cuda arrow: a null sync_event needs no wait") {
     test_stream const theirs, ours;
     closed_column producer{gpu, theirs.token()};
     producer.array.sync_event = nullptr;
@@ -81,7 +81,7 @@ TEST_CASE("cuda arrow: a null event is nothing to wait for") {
     CHECK(is_iota(read(data(c), many)));
 }
 
-TEST_CASE("cuda arrow: streams under capture are refused before anything is taken, and their capture goes on") {
+TEST_CASE("cuda arrow: captured streams are refused before ownership is taken, and their capture stays valid") {
     test_stream const theirs, ours;
     closed_column producer{gpu, theirs.token()};
     producer.closed.open();

@@ -1,5 +1,4 @@
-// What cannot be done is refused with the cure, by either back end: the tensor is still the caller's, and no error of
-// CUDA's stays behind.
+// Both back ends refuse invalid requests with the cure: the tensor stays the caller's, and no CUDA error stays pending.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pending.hpp>
 #include <ferry/cuda/reaper.hpp>
@@ -20,7 +19,7 @@ using ferry::errc;
 using ferry::request;
 using ferry::stream_token;
 
-/// Whatever is tried with a tensor that says this of itself fails with `code`, and leaves it whole.
+/// Every use of a tensor with such a description fails with `code`, and leaves the tensor intact.
 template <class Try>
 void refused(errc code, counting_producer& p, Try attempt, std::initializer_list<char const*> texts) {
     {
@@ -42,9 +41,9 @@ void refuses_all(BackEnd& b) {
     auto const array = make_array(gpu, s.token(), {4});
     s.finish();
     float host[4] = {1, 2, 3, 4};
-    auto const exchange = [&](request const& wish, stream_token ready_on) {
-        return [&b, wish, ready_on](ferry::managed_tensor&& t) {
-            static_cast<void>(ferry::to_dlpack(std::move(t), wish, b, ready_on));
+    auto const exchange = [&](request const& r, stream_token ready_on) {
+        return [&b, r, ready_on](ferry::managed_tensor&& t) {
+            static_cast<void>(ferry::to_dlpack(std::move(t), r, b, ready_on));
         };
     };
     auto const to_host = [&](stream_token ready_on) {
@@ -56,7 +55,7 @@ void refuses_all(BackEnd& b) {
         p.on(static_cast<std::int32_t>(where.type), where.id);
         f(p);
     };
-    auto const wrong_place = {"its producer names the wrong device"};
+    auto const wrong_place = {"correct the device that the producer reports"};
     INFO("a tensor that says another GPU than it is on");
     if (gpus() > 1)
         said(array.first(), {device_type::cuda, 1},
@@ -66,9 +65,9 @@ void refuses_all(BackEnd& b) {
     INFO("a GPU that there is not");
     said(host, ferry::cpu, [&](auto& p) {
         refused(errc::device, p, exchange({.device = no_such_gpu}, {}),
-                {"there is no such CUDA device in this process"});
+                {"this process has no such device"});
     });
-    INFO("memory of the host, and what is nobody's, under the name of a GPU");
+    INFO("host memory, and unmapped addresses, described as GPU memory");
     for (void* const p : {static_cast<void*>(host), reinterpret_cast<void*>(std::uintptr_t{0x7000'0000'1000})}) {
         said(p, gpu, [&](auto& q) { refused(errc::foreign_pointer, q, to_host(ferry::already_ready), wrong_place); });
         for (auto const where : cuda_memory)
@@ -92,7 +91,7 @@ void refuses_all(BackEnd& b) {
         counting_producer p{array.first(), float32, {std::int64_t{1} << 44}, {0}};
         p.on(2);
         refused(errc::out_of_memory, p, exchange({.copy = copy_policy::always, .stream = s.token()}, s.token()),
-                {"free memory, or take it from another space"});
+                {"free memory, or allocate from another memory space"});
     }
     INFO("a stream that is being captured");
     must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
@@ -111,17 +110,17 @@ void refuses_all(BackEnd& b) {
 
 }  // namespace
 
-TEST_CASE("cuda R68: what the plain back end cannot do it refuses with the cure, and the tensor stays the caller's") {
+TEST_CASE("cuda R68: the plain back end refuses invalid requests with the cure, and the tensor stays the caller's") {
     refuses_all(ferry::cuda::system);
 }
 
-TEST_CASE("cuda R68: what the copier cannot do it refuses with the cure, and the tensor stays the caller's") {
+TEST_CASE("cuda R68: the copier refuses invalid requests with the cure, and the tensor stays the caller's") {
     ferry::cuda::copier copier;
     refuses_all(copier);
     CHECK(copier.slots().first == copier.slots().second);
 }
 
-TEST_CASE("cuda R68: what copy_async and release_after cannot do they refuse, and the tensor stays the caller's") {
+TEST_CASE("cuda R68: copy_async and release_after refuse invalid requests, and the tensor stays the caller's") {
     test_stream const s;
     auto const array = make_array(gpu, s.token(), {4});
     s.finish();
@@ -140,12 +139,13 @@ TEST_CASE("cuda R68: what copy_async and release_after cannot do they refuse, an
     };
     said(array.first(), [&](auto& p) { refused(errc::device, p, copy_async(ferry::cpu, s.token()), {"to_host"}); });
     said(array.first(), [&](auto& p) {
-        refused(errc::device, p, copy_async(no_such_gpu, s.token()), {"there is no such CUDA device in this process"});
+        refused(errc::device, p, copy_async(no_such_gpu, s.token()), {"this process has no such device"});
     });
     said(host, [&](auto& p) {
-        refused(errc::foreign_pointer, p, copy_async(pinned, s.token()), {"its producer names the wrong device"});
+        refused(errc::foreign_pointer, p, copy_async(pinned, s.token()),
+                {"correct the device that the producer reports"});
     });
-    said(array.first(), [&](auto& p) { refused(errc::stream, p, copy_async(pinned, {}), {"name one"}); });
+    said(array.first(), [&](auto& p) { refused(errc::stream, p, copy_async(pinned, {}), {"pass `on`"}); });
     must(cudaStreamBeginCapture(s.get(), cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
     said(array.first(),
          [&](auto& p) { refused(errc::capturing, p, copy_async(pinned, s.token()), {"before or after the capture"}); });
@@ -161,7 +161,7 @@ TEST_CASE("cuda R68: what copy_async and release_after cannot do they refuse, an
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda R50: memory that a failed copy_async took on a stream goes back behind it") {
+TEST_CASE("cuda R50: memory of a failed copy_async is freed in the order of its stream") {
     float host[1024] = {};
     ferry::cuda::copier copier;
     test_stream const s, other;
@@ -182,7 +182,7 @@ TEST_CASE("cuda R50: memory that a failed copy_async took on a stream goes back 
                 static_cast<void>(
                     ferry::cuda::copy_async(std::move(t), gpu, copier, ferry::already_ready, s.token()));
             },
-            {"its producer names the wrong device"});
+            {"correct the device that the producer reports"});
     void* after = nullptr;
     must(cudaMallocFromPoolAsync(&after, sizeof host, pool, other.get()));
     must(cudaMemsetAsync(after, 1, sizeof host, other.get()));

@@ -53,7 +53,7 @@ bool can_fail(of kind, failure how) {
     }
 }
 
-/// Counts a call; what it is to fail with.
+/// Counts a call, and returns the error that it must return.
 cudaError_t pass(of kind) {
     ++counts[static_cast<std::size_t>(kind)];
     failure const how = now;
@@ -104,11 +104,11 @@ std::int64_t leaves(std::int64_t blocks) {
 
 using support::calls::of;
 
-// With per-thread default streams the names are macros for others.
+// With per-thread default streams the names are macros for other functions.
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
 
-// Weak, so that another interposer in the same program wins; are_seen() then says that nothing is counted here.
+// Weak, so that another interposer in the same program takes precedence; are_seen() is false then.
 #define COUNTED(kind, name, parameters, arguments)                                              \
     extern "C" __attribute__((weak)) cudaError_t CUDARTAPI name parameters {                    \
         static auto* const next = support::calls::real<decltype(name)>(TEXT(name));             \
@@ -124,7 +124,7 @@ using support::calls::of;
         return code != cudaSuccess ? code : result;                                 \
     }
 
-// Functions of the driver that are looked up. They are handed out as wrappers, under the names that are asked for.
+// Functions of the driver that are looked up are returned as wrappers.
 #define COUNTED_DRIVER(kind, name, parameters, arguments)                                                              \
     namespace {                                                                                                        \
     CUresult(CUDAAPI* next_##name) parameters = nullptr;                                                               \

@@ -1,6 +1,6 @@
-// Counts the calls that ferry makes of CUDA's runtime, and of the driver by functions that it looked up, and makes the
-// n-th of them fail. calls.cpp puts itself before the shared libcudart; in a program that links it statically nothing
-// is counted, and tests that count say so. tests/layers/cuda_calls.py holds it against what the headers call.
+// Counts ferry's calls of the CUDA runtime, and of driver functions that it looked up, and makes the n-th of them fail.
+// calls.cpp interposes the shared libcudart; in a program that links it statically no call is counted, and tests that
+// count report that. tests/layers/cuda_calls.py compares it with the calls in the headers.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ enum class of : std::uint8_t {
     count
 };
 
-/// What a call that is made to fail says, and which calls those are.
+/// The error that a call returns when it is made to fail, and which calls those are.
 enum class failure : std::uint8_t {
     invalid,        ///< cudaErrorInvalidValue: all but those that give back, `current` and `advice`
     out_of_memory,  ///< cudaErrorMemoryAllocation: what allocates, creates and loads
@@ -44,24 +44,25 @@ enum class failure : std::uint8_t {
     unwaited,       ///< cudaErrorInvalidValue: waits, which then have not waited
 };
 
-/// Whether calls pass here at all.
+/// Whether calls are interposed.
 [[nodiscard]] bool are_seen();
 /// Since the last reset, over all threads.
 [[nodiscard]] int count(of which);
-/// Of the kinds before queries.
+/// Of the kinds listed before queries.
 [[nodiscard]] int count();
 void reset();
 
-/// The n-th of the calls that can fail so fails from now on (1: the next; 0: none, and what has failed stays known).
-/// Waits that fail have waited all the same, but for `unwaited`, so that no memory is freed under a copy.
+/// Makes the n-th of the calls that can fail in this way fail from now on (1: the next; 0: none, and earlier failures
+/// stay recorded). Waits that fail have waited nevertheless, except for `unwaited`, so that no memory is freed during a
+/// copy.
 void fail_at(int n, failure how = failure::invalid);
-/// Whether it has failed.
+/// Whether that call has failed.
 [[nodiscard]] bool has_failed();
-/// Whether it was of this kind, so that it made nothing.
+/// Whether it was of this kind, and so created nothing.
 [[nodiscard]] bool has_failed(of which);
 
-/// Notes blocks that a test leaves behind by design; how many that are so far. A program may look for others at its
-/// end.
+/// Records blocks that a test leaves allocated by design; returns their number so far. A program may check for others
+/// at its end.
 std::int64_t leaves(std::int64_t blocks = 0);
 
 }  // namespace support::calls

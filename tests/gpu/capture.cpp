@@ -1,4 +1,5 @@
-// Exchanges beside and within the capture of a graph: what cannot be captured is refused, and no capture is spoilt.
+// Exchanges during a graph capture, on captured and other streams: unsupported calls are refused, and no capture is
+// invalidated.
 #include <ferry/cuda/copier.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
@@ -16,7 +17,7 @@ using ferry::copy_policy;
 using ferry::errc;
 using ferry::stream_token;
 
-/// A capture on a stream of its own, of the strictest mode. `ends_well` asks that it is still valid.
+/// A capture on its own stream, in global mode. `ends_well` checks that it is still valid.
 class capture {
    public:
     explicit capture(unsigned flags = cudaStreamNonBlocking)
@@ -85,7 +86,7 @@ TEST_CASE("cuda capture: streams of one capture are ordered within it") {
     must(cudaEventDestroy(fork));
 }
 
-TEST_CASE("cuda capture: what a capture cannot take is refused, and the capture goes on") {
+TEST_CASE("cuda capture: calls that a capture does not support are refused, and the capture stays valid") {
     test_stream const other;
     auto const array = make_array(gpu, ferry::already_ready, {100});
     auto target = make_poisoned(gpu, {100});  // to be written: not const
@@ -122,7 +123,7 @@ TEST_CASE("cuda capture: what a capture cannot take is refused, and the capture 
     });
 }
 
-TEST_CASE("cuda capture: while a blocking stream is captured the legacy stream is left alone") {
+TEST_CASE("cuda capture: the legacy stream is not used while a blocking stream is captured") {
     test_stream const other;
     auto const array = make_array(gpu, ferry::already_ready, {100});
     auto target = make_poisoned(gpu, {100});
@@ -143,7 +144,7 @@ TEST_CASE("cuda capture: while a blocking stream is captured the legacy stream i
     }
 }
 
-TEST_CASE("cuda capture: memory of every kind comes and goes beside a capture") {
+TEST_CASE("cuda capture: memory of every kind is allocated and freed during a capture of another stream") {
     for (unsigned const flags : {unsigned{cudaStreamNonBlocking}, unsigned{cudaStreamDefault}}) {
         CAPTURE(flags);
         test_stream const other;
@@ -170,7 +171,7 @@ TEST_CASE("cuda capture: memory of every kind comes and goes beside a capture") 
     }
 }
 
-TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
+TEST_CASE("cuda capture: exchanges on other streams work during a capture") {
     test_stream const theirs, ours;
     auto const array = make_array(gpu, theirs.token(), {100});
     theirs.finish();
@@ -187,7 +188,7 @@ TEST_CASE("cuda capture: exchanges on other streams go on beside a capture") {
     }
 }
 
-TEST_CASE("cuda capture: copies of a copier go on beside a capture, its first ones too") {
+TEST_CASE("cuda capture: copies of a copier work during a capture, including its first ones") {
     test_stream const ours;
     auto const array = make_array(gpu, ferry::already_ready, {2'000'000});
     auto const small = make_array(gpu, ferry::already_ready, {100});
@@ -207,7 +208,7 @@ TEST_CASE("cuda capture: copies of a copier go on beside a capture, its first on
     }
 }
 
-TEST_CASE("cuda capture: memory of a pool given back while its stream is captured does not spoil the capture") {
+TEST_CASE("cuda capture: freeing pool memory while its stream is captured does not invalidate the capture") {
     test_stream const s;
     load_kernels();
     ferry::cuda::pool const pool;
@@ -218,7 +219,7 @@ TEST_CASE("cuda capture: memory of a pool given back while its stream is capture
         auto const dead = std::move(held);
     }
     calls::leaves(1);
-    // CUDA refuses it, and today that does not end the capture.
+    // CUDA refuses it; current versions do not invalidate the capture.
     if (calls::are_seen()) CHECK(calls::count(calls::of::free) == 0);
     cudaGraph_t graph = nullptr;
     CHECK(cudaStreamEndCapture(s.get(), &graph) == cudaSuccess);
@@ -226,7 +227,7 @@ TEST_CASE("cuda capture: memory of a pool given back while its stream is capture
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda capture: scattered pieces are captured as they are, and a graph repeats them") {
+TEST_CASE("cuda capture: scattered pieces are captured by value, and the graph repeats them") {
     test_stream const s;
     constexpr std::size_t count = 1500;  // two launches
     auto const from = make_array(gpu, ferry::already_ready, {count}), to = make_poisoned(gpu, {count});

@@ -43,7 +43,7 @@ void round_trips(BackEnd& b, ferry::stream_token on, unsigned seed) {
 
 }  // namespace
 
-TEST_CASE("columns of every type go to memory of every kind and come back") {
+TEST_CASE("columns of every type are copied to memory of every kind and back") {
     test_stream const stream;
     round_trips(cuda::system, stream.token(), 1);
     round_trips(cuda::system, {}, 1'000);

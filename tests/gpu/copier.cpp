@@ -1,5 +1,4 @@
-// The copier on a real device: every byte, from every kind of memory to every other, against a copy that the host
-// makes.
+// The copier on a CUDA device: compares every byte, between all kinds of memory, with a copy by the host.
 #include <ferry/cuda/batch.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
@@ -43,7 +42,7 @@ bytes numbered(std::size_t n, unsigned seed = 1) {
     return v;
 }
 
-/// Memory of any kind that holds what `content` holds.
+/// Memory of any kind with the bytes of `content`.
 cuda::memory filled(ferry::device where, bytes const& content) {
     cuda::memory m{where, content.size(), {}};
     if (content.empty()) return m;
@@ -71,7 +70,7 @@ cuda::copier_options with_pack() {
     return o;
 }
 
-/// Copies by the copier and by the host, and compares all of the memory, the bytes between the elements too.
+/// Copies by the copier and by the host, and compares all memory, including the bytes between the elements.
 struct layout {
     char const* name;
     ferry::data_type type;
@@ -136,7 +135,7 @@ std::vector<layout> layouts() {
 
 }  // namespace
 
-TEST_CASE("copier: bytes in one piece, of any size, from and to every kind of memory, touched and fresh") {
+TEST_CASE("copier: copies blocks of any size between all kinds of memory, populated and not") {
     cuda::copier copier;
     test_stream const s;
     for (std::size_t const n :
@@ -181,7 +180,7 @@ TEST_CASE("copier: bytes in one piece, of any size, from and to every kind of me
     CHECK(all * 4 * mib <= 64 * mib);
 }
 
-TEST_CASE("copier: what lanes write to pages that the caller makes for them is all there, and nothing around it") {
+TEST_CASE("copier: lanes write every byte of pages that the caller populates, and none around them") {
     auto options = with_pack();
     options.lanes = 1;  // one processor more makes pages
     options.slab_bytes = 8 * mib;
@@ -236,7 +235,7 @@ TEST_CASE("copier: any layout, with kernels and without") {
     }
 }
 
-TEST_CASE("copier: slabs of a plan larger than one are the whole") {
+TEST_CASE("copier: a plan larger than a slab is copied completely") {
     auto options = with_pack();
     if (is_short()) options.slab_bytes = mib;
     cuda::copier copier{options};
@@ -311,7 +310,7 @@ TEST_CASE("copier: waits for its own stream and for no other") {
     CHECK_GATED(!g.was_forced());
 }
 
-TEST_CASE("copier: what a closed stream will write is what the host gets") {
+TEST_CASE("copier: the host receives what a closed stream writes later") {
     cuda::copier copier;
     for (std::int64_t const n : {1000, 8'000'000}) {
         test_stream const s;
@@ -333,7 +332,7 @@ TEST_CASE("copier: what a closed stream will write is what the host gets") {
     }
 }
 
-TEST_CASE("copier: a stream that is captured is refused before anything is queued, and its capture survives") {
+TEST_CASE("copier: a captured stream is refused before anything is queued, and its capture stays valid") {
     cuda::copier copier;
     test_stream const s;
     auto const source = filled(gpu, numbered(mib));
@@ -347,7 +346,7 @@ TEST_CASE("copier: a stream that is captured is refused before anything is queue
     must(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("copier: whichever call fails, the caller hears of it once, no slot is lost, and the next copy works") {
+TEST_CASE("copier: after any call fails, one error is thrown, no slot is lost, and the next copy works") {
     if (!calls::are_seen()) {
         MESSAGE("skipped: libcudart is linked statically, and no call can be made to fail");
         return;
@@ -397,7 +396,7 @@ TEST_CASE("copier: whichever call fails, the caller hears of it once, no slot is
     }
 }
 
-TEST_CASE("pending: a copy to pinned or managed memory blocks nobody, and comes whole (R48)") {
+TEST_CASE("pending: a copy to pinned or managed memory does not block, and is complete (R48)") {
     cuda::copier copier;
     for (auto const where : {pinned, managed}) {
         test_stream const s;
@@ -435,7 +434,7 @@ TEST_CASE("pending: a copy to pinned or managed memory blocks nobody, and comes 
     CHECK(t);
 }
 
-TEST_CASE("reaper: drops a tensor on the thread that asks, once its stream has got past it (R50)") {
+TEST_CASE("reaper: releases a tensor on the polling thread, after its stream's work has completed (R50)") {
     test_stream const s;
     auto watched = make_array(gpu, ferry::already_ready, {1000});
     std::weak_ptr<cuda::memory> const alive = watched.memory;
@@ -461,7 +460,7 @@ TEST_CASE("reaper: drops a tensor on the thread that asks, once its stream has g
     CHECK(last.expired());
 }
 
-TEST_CASE("batch: scattered pieces, on any stream, the legacy default one too") {
+TEST_CASE("batch: copies scattered pieces on any stream, including the legacy default stream") {
     constexpr std::size_t piece = 4096, count = 500;
     auto const source = numbered(piece * count * 2);
     auto const src = filled(gpu, source);
@@ -506,7 +505,7 @@ TEST_CASE("copier: between two GPUs") {
     CHECK(left_no_error());
 }
 
-TEST_CASE("to_host by the copier: finished, in memory of its own, whatever stream it was ready on (R48)") {
+TEST_CASE("to_host by the copier: a copy is complete and has its own memory, for any stream of the source (R48)") {
     cuda::copier copier;
     test_stream const s;
     auto const a = make_array(gpu, s.token(), {3'000'000});

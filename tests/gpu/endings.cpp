@@ -1,4 +1,4 @@
-// What is left of CUDA after an error, a reset, the loss of a context, and its end.
+// ferry after an error, a device reset, a lost context, and the shutdown of CUDA.
 #include <ferry/cuda/allocation.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <gpu/calls.hpp>
@@ -21,7 +21,7 @@ using ferry::stream_token;
 
 }  // namespace
 
-TEST_CASE("cuda: an error that is not the end is cleared, and the next call works") {
+TEST_CASE("cuda: a non-sticky error is cleared, and the next call works") {
     fails(errc::device, [] { ferry::cuda::device_guard const on{1000}; });
     CHECK(left_no_error());
     fails(errc::out_of_memory, [] { ferry::cuda::memory const m(gpu, std::size_t{1} << 46, {}); });
@@ -30,14 +30,14 @@ TEST_CASE("cuda: an error that is not the end is cleared, and the next call work
     CHECK(is_iota(ferry::view_of(array)));
 }
 
-TEST_CASE("cuda capture: a thread whose mode could not be relaxed keeps its own") {
+TEST_CASE("cuda capture: a thread keeps its capture mode when it cannot be relaxed") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
     }
     calls::fail_at(1, calls::failure::advice);
     {
-        ferry::cuda::detail::beside_captures const quietly;
+        ferry::cuda::detail::relaxed_capture_mode const relaxed;
     }
     CHECK(calls::has_failed());
     calls::fail_at(0);
@@ -48,7 +48,7 @@ TEST_CASE("cuda capture: a thread whose mode could not be relaxed keeps its own"
 
 namespace {
 
-/// Runs one test case of this program, which is skipped otherwise, in a process of its own. Its exit status; −1: a
+/// Runs one test case of this program, which is skipped otherwise, in its own process. Returns the exit status; −1: a
 /// signal.
 int run_alone(char const* name) {
     std::string const filter = std::string{"--test-case="} + name;
@@ -62,7 +62,7 @@ int run_alone(char const* name) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// Memory of every kind that dies after main, when CUDA is gone.
+/// Memory of every kind that is released after main, when CUDA has shut down.
 std::vector<gpu_array>& until_the_end() {
     static std::vector<gpu_array> arrays;
     return arrays;
@@ -84,7 +84,7 @@ TEST_CASE("alone: a device that is reset" * doctest::skip()) {
     }
     auto held = make_array(gpu, ferry::already_ready, {100});
     must(cudaDeviceReset());
-    held.memory.reset();  // leaked, or an error that nobody sees
+    held.memory.reset();  // leaked, or an error that is not reported
     CHECK(left_no_error());
     test_stream const a, b;
     ferry::cuda::order(a.token(), b.token());  // with a new event
@@ -102,7 +102,7 @@ TEST_CASE("alone: a context that is lost" * doctest::skip()) {
         try {
             f();
         } catch (ferry::error const& e) {
-            return e.code() == errc::context_lost && std::strstr(e.what(), "start the process again") != nullptr;
+            return e.code() == errc::context_lost && std::strstr(e.what(), "restart the process") != nullptr;
         }
         return false;
     };
@@ -112,7 +112,7 @@ TEST_CASE("alone: a context that is lost" * doctest::skip()) {
     std::_Exit(first && second ? 0 : 1);  // nothing that waits for the device can end well
 }
 
-/// What is loaded once in a process, and only when it is needed: a failure is not kept.
+/// State that is loaded once in a process, on first use: a failed load is repeated.
 TEST_CASE("alone: what is loaded is loaded again when it failed" * doctest::skip()) {
     REQUIRE(calls::are_seen());
     test_stream const s;
@@ -135,7 +135,7 @@ TEST_CASE("alone: what is loaded is loaded again when it failed" * doctest::skip
         std::fflush(stdout);
         return n - 1;
     };
-    // Every function of the driver, each of which may be the one that is not found.
+    // Each function of the driver in turn is not found.
     CHECK(until_it_works("order, the first of a process",
                          [&] { ferry::cuda::order(s.token(), stream_token::cuda_legacy_default()); }) > 10);
     auto const from = make_array(gpu, s.token(), {64});
@@ -156,7 +156,7 @@ TEST_CASE("alone: what is loaded is loaded again when it failed" * doctest::skip
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda: what could not be loaded is loaded by the next call") {
+TEST_CASE("cuda: a failed load is repeated by the next call") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;

@@ -1,4 +1,5 @@
-// Whole exchanges over real memory: shared, relabelled, copied; the rows of the foundation's suites that need a device.
+// Complete exchanges of CUDA memory: shared, with another device type, copied; the rows of the shared suites that need
+// a device.
 #include <gpu/world.hpp>
 
 #include <atomic>
@@ -15,7 +16,7 @@ using ferry::stream_token;
 
 }  // namespace
 
-TEST_CASE("cuda R53: shares where it is, copies on demand and says so") {
+TEST_CASE("cuda R53: shares in place, copies on request and sets is_copied") {
     test_stream const theirs, ours;
     for (auto const where : cuda_memory) {
         CAPTURE(ferry::name(where.type));
@@ -27,7 +28,7 @@ TEST_CASE("cuda R53: shares where it is, copies on demand and says so") {
             ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = ours.token()}, ferry::cuda::system);
         CHECK(copied.view().data() != array.first());
         CHECK(copied.is_copied());
-        CHECK(ferry::cuda::where_is(copied.view().data()).type == where.type);
+        CHECK(ferry::cuda::device_of_pointer(copied.view().data()).type == where.type);
         ours.finish();
         CHECK(is_iota(copied.view()));
         auto const imported =
@@ -37,7 +38,7 @@ TEST_CASE("cuda R53: shares where it is, copies on demand and says so") {
     }
 }
 
-TEST_CASE("cuda R39, R53: pinned and managed memory under the names of others, without a copy") {
+TEST_CASE("cuda R39, R53: pinned and managed memory is exchanged as other device types without a copy") {
     test_stream const theirs, ours;
     struct row {
         device from, to;
@@ -74,7 +75,7 @@ TEST_CASE("cuda R39, R53: pinned and managed memory under the names of others, w
     }
 }
 
-TEST_CASE("cuda: from the host to every kind, and back") {
+TEST_CASE("cuda: copies from the host to every kind of memory and back") {
     test_stream const ours;
     auto const array = make_array(ferry::cpu, {}, {7, 11});
     for (auto const to : cuda_memory)
@@ -89,7 +90,7 @@ TEST_CASE("cuda: from the host to every kind, and back") {
         }
 }
 
-TEST_CASE("cuda R26: nothing travels without a call that could fail") {
+TEST_CASE("cuda R26: empty tensors are exchanged without a CUDA call that could fail") {
     test_stream const theirs;
     for (auto const where : cuda_memory) {
         auto const array = make_poisoned(where, {0, 4}, theirs.token());
@@ -118,14 +119,14 @@ TEST_CASE("cuda R50: a queued copy keeps its source alive") {
     static_cast<void>(result);
 }
 
-TEST_CASE("cuda: results live in the caller's space") {
+TEST_CASE("cuda: results are allocated from the caller's space") {
     test_stream const theirs;
     auto const array = make_array(gpu, theirs.token(), {1000});
     ferry::cuda::pinned_pool const slots;
     {
         auto const host =
             ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{slots, ferry::cuda::system});
-        CHECK(ferry::cuda::where_is(host.view().data()).type == ferry::device_type::cuda_host);
+        CHECK(ferry::cuda::device_of_pointer(host.view().data()).type == ferry::device_type::cuda_host);
         CHECK(is_iota_on_host(host.view()));
     }
     CHECK(slots.kept() == 4096);
@@ -136,7 +137,7 @@ TEST_CASE("cuda: results live in the caller's space") {
     CHECK(is_iota(on_pool.view()));
 }
 
-TEST_CASE("cuda: many exchanges on many threads, and nothing is left") {
+TEST_CASE("cuda: many exchanges on many threads leave nothing allocated") {
     auto const before = pool_bytes_used();
     std::atomic<int> wrong = 0, done = 0;
     {

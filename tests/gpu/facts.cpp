@@ -1,4 +1,4 @@
-// What the driver says of a pointer, whatever a struct says.
+// The driver's facts about a pointer, whatever a struct states.
 #include <ferry/cuda/copier.hpp>
 #include <gpu/world.hpp>
 
@@ -20,28 +20,28 @@ Function* driver_function(char const* name) {
 
 }  // namespace
 
-TEST_CASE("cuda R35, R38: where memory is, by its address") {
+TEST_CASE("cuda R35, R38: the device of memory by its address") {
     for (auto const where : cuda_memory) {
         auto const array = make_array(where, ferry::already_ready, {10});
-        auto const is = ferry::cuda::where_is(array.first() + 3);
+        auto const is = ferry::cuda::device_of_pointer(array.first() + 3);
         CHECK(is.type == where.type);
         CHECK(is.id == 0);
     }
     float local = 0;
     auto const heap = std::vector<float>(10);
-    CHECK(ferry::cuda::where_is(&local) == ferry::cpu);
-    CHECK(ferry::cuda::where_is(heap.data()) == ferry::cpu);
+    CHECK(ferry::cuda::device_of_pointer(&local) == ferry::cpu);
+    CHECK(ferry::cuda::device_of_pointer(heap.data()) == ferry::cpu);
     void* const mallocked = ferry::cuda::device_space{}.allocate(64);
-    CHECK(ferry::cuda::where_is(mallocked) == gpu);
+    CHECK(ferry::cuda::device_of_pointer(mallocked) == gpu);
     ferry::cuda::device_space{}.deallocate(mallocked, 64);
     std::vector<char> registered(1 << 16);
     must(cudaHostRegister(registered.data(), registered.size(), cudaHostRegisterDefault));
-    CHECK(ferry::cuda::where_is(registered.data()).type == device_type::cuda_host);
+    CHECK(ferry::cuda::device_of_pointer(registered.data()).type == device_type::cuda_host);
     must(cudaHostUnregister(registered.data()));
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda: memory that is not where its struct says is refused before it is read") {
+TEST_CASE("cuda: memory on another device than its struct states is refused before it is read") {
     float near[4] = {};
     float out[4] = {};
     auto const far = make_array(gpu, ferry::already_ready, {4});
@@ -50,7 +50,7 @@ TEST_CASE("cuda: memory that is not where its struct says is refused before it i
         auto const plan = ferry::make_copy_plan(ferry::tensor_view{out, shape}, ferry::tensor_view{out, shape});
         ferry::cuda::system.copy(plan, dst, to, src, from, {});
     };
-    auto const cure = {"its producer names the wrong device"};
+    auto const cure = {"correct the device that the producer reports"};
     fails(errc::foreign_pointer, [&] { copy(out, ferry::cpu, near, gpu); }, cure);
     fails(errc::foreign_pointer, [&] { copy(out, ferry::cpu, near, pinned); }, cure);
     fails(errc::foreign_pointer, [&] { copy(far.first(), gpu, far.first(), pinned); }, cure);
@@ -67,7 +67,7 @@ TEST_CASE("cuda: memory that is not where its struct says is refused before it i
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda R38: what is said to be on the host may be pinned") {
+TEST_CASE("cuda R38: memory described as cpu may be pinned") {
     auto const array = make_array(pinned, ferry::already_ready, {4});
     auto out = make_poisoned(gpu, {4});
     auto const plan = ferry::make_copy_plan(ferry::view_of(out), ferry::view_of(array));
@@ -75,7 +75,7 @@ TEST_CASE("cuda R38: what is said to be on the host may be pinned") {
     CHECK(is_iota(read(out.first(), 4)));
 }
 
-TEST_CASE("cuda: memory of a context that is not the primary one is refused by name") {
+TEST_CASE("cuda: memory of a context other than the primary one is refused") {
     int count = 0;
     must(cudaGetDeviceCount(&count));
     must(cudaSetDevice(0));
@@ -91,8 +91,8 @@ TEST_CASE("cuda: memory of a context that is not the primary one is refused by n
     CUdeviceptr p = 0;
     REQUIRE(allocate(&p, 4096) == CUDA_SUCCESS);
     REQUIRE(set_current(primary) == CUDA_SUCCESS);
-    fails(errc::device, [&] { static_cast<void>(ferry::cuda::where_is(reinterpret_cast<void*>(p))); },
-          {"not the primary one"});
+    fails(errc::device, [&] { static_cast<void>(ferry::cuda::device_of_pointer(reinterpret_cast<void*>(p))); },
+          {"other than the primary context"});
     CHECK(left_no_error());
     if (count > 1) {  // a scope on another device gives the context of the user's own making back
         REQUIRE(set_current(own) == CUDA_SUCCESS);

@@ -1,4 +1,4 @@
-// Every call of CUDA fails once: each exchange releases all that it took, exactly once, and leaves no error behind.
+// Every CUDA call fails once: each exchange releases everything exactly once, and leaves no error pending.
 #include <ferry/arrow.hpp>
 #include <ferry/column.hpp>
 #include <ferry/cuda/arrow.hpp>
@@ -37,7 +37,7 @@ using ferry::errc;
 using ferry::request;
 using ferry::stream_token;
 
-/// A tensor whose deleter counts, made anew for each attempt.
+/// A tensor whose deleter counts, created for each attempt.
 struct counted {
     counting_producer producer;
     explicit counted(gpu_array const& array, void* at) : producer{at != nullptr ? at : array.first(), float32, {1}} {
@@ -51,8 +51,8 @@ struct counted {
     }
 };
 
-/// What there is of things that can leak, since `calls::reset()`. Threads cannot: ferry's are members of type std::thread, which end
-/// the program when they are neither joined nor detached, and ferry detaches none.
+/// Counts of resources that can leak, since `calls::reset()`. Threads cannot leak: ferry's are members of type
+/// std::thread, which end the program if they are not joined.
 struct things {
     std::int64_t blocks, bytes, events, streams, pools;
 
@@ -69,7 +69,7 @@ struct things {
     }
 };
 
-/// An entry point, and what it is called with. `run` is given a tensor like `from`, or null.
+/// An entry point and its input. `run` is passed a tensor like `from`, or null.
 struct entry {
     char const* name;
     gpu_array const* from;
@@ -78,7 +78,7 @@ struct entry {
     void* lies_at = nullptr;  ///< in other memory than `from`
 };
 
-/// What ferry says of a call that failed so. Calls that it can do without may lead elsewhere.
+/// The expected error for a call that failed in this way. Calls that ferry can do without may lead to another result.
 bool is_said(errc code, calls::failure how) {
     switch (how) {
         case calls::failure::out_of_memory: return code == errc::out_of_memory;
@@ -89,7 +89,7 @@ bool is_said(errc code, calls::failure how) {
     }
 }
 
-/// All attempts at one entry, in each of which another call failed in one manner.
+/// All attempts at one entry point, each with another call failing in one manner.
 struct outcome {
     int attempts = 0, told = 0, released = 0;
     things left{};
@@ -190,7 +190,7 @@ void fails_well(entry const& e, std::function<void()> const& settle) {
     std::fflush(stdout);
 }
 
-/// Two lanes and four slots of a MiB, so that starting and pinning takes no time.
+/// Two lanes and four slots of 1 MiB, so that starting and pinning is fast.
 ferry::cuda::copier_options small_copier(bool packs = false) {
     ferry::cuda::copier_options o;
     o.lanes = 2;
@@ -200,8 +200,8 @@ ferry::cuda::copier_options small_copier(bool packs = false) {
     return o;
 }
 
-/// Two streams under one capture, which ends in any case: CUDA may have spoilt it when a call failed. Streams of its
-/// own, for who knows what else has.
+/// Two streams of one capture, which is ended in any case: a failed call may have invalidated it. Its own streams,
+/// since others may be captured as well.
 class captured_pair {
    public:
     /// The first of them writes to `p` in the graph, which is never launched.
@@ -231,7 +231,7 @@ class captured_pair {
     cudaEvent_t fork_ = nullptr;
 };
 
-/// Exported floats on a GPU, with an event; what nobody took over is released.
+/// Exported floats on a GPU, with an event; releases what was not imported.
 struct exported_column {
     ArrowDeviceArray array{};
     ArrowSchema schema{};
@@ -255,7 +255,7 @@ struct exported_column {
 
 }  // namespace
 
-TEST_CASE("cuda: whatever call fails, everything is released exactly once, and nothing is left") {
+TEST_CASE("cuda: after any call fails, everything is released exactly once") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -268,7 +268,7 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
     wide.shape = {1500, 2000}, wide.strides = {1, 1500};
     tall.shape = {2000, 100}, tall.strides = {1, 2000};
     scattered.shape = {50, 4, 1024}, scattered.strides = {10'240, 4096, 1};
-    // Where copies into a destination go: on the device by columns, and on the host.
+    // Destinations of copies: on the device by columns, and on the host.
     auto by_columns = make_poisoned(gpu, {3'000'000}), on_host = make_poisoned(ferry::cpu, {100});
     by_columns.shape = wide.shape, by_columns.strides = wide.strides;
     auto rows_on_host = large_host, rows_pinned = make_array(pinned, theirs.token(), {3'000'000});
@@ -472,7 +472,7 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              ferry::cuda::ipc_event e{0};
              e.record(theirs.get());
              static_cast<void>(e.handle());
-             e.make_wait(ours.get());
+             e.enqueue_wait(ours.get());
              e.wait();
          }},
         {"release_after", &source,
@@ -529,7 +529,8 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
              ferry::buffer<ferry::cuda::pool_space> const b{4096,
                                                             ferry::cuda::pool_space{ferry::cuda::pool{}, ours.get()}};
          }},
-        {"where_is", nullptr, [&](auto*) { static_cast<void>(ferry::cuda::where_is(source.first())); }},
+        {"device_of_pointer", nullptr,
+         [&](auto*) { static_cast<void>(ferry::cuda::device_of_pointer(source.first())); }},
         {"event", nullptr,
          [&](auto*) {
              ferry::cuda::event e;
@@ -551,7 +552,7 @@ TEST_CASE("cuda: whatever call fails, everything is released exactly once, and n
     }
     for (auto const& e : entries)
         fails_well(e, [&] {
-            // What failed when it was put back.
+            // Resources whose return failed.
             must(cudaSetDevice(0));
             auto mode = cudaStreamCaptureModeGlobal;
             must(cudaThreadExchangeStreamCaptureMode(&mode));

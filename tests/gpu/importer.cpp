@@ -141,7 +141,7 @@ int receive_file(int from) {
 
 constexpr std::uint32_t pass_file = 0xf11e;
 
-/// Work that may block, so that the importer still hears what it is told.
+/// Work that may block, on its own thread, so that the importer keeps serving orders.
 class aside {
    public:
     aside() = default;
@@ -205,7 +205,7 @@ template <class... Numbers>
     return ::poll(&p, 1, 0) != 0;
 }
 
-/// What an order says of where to open, and the description.
+/// The device and the description in an order to open memory.
 struct opening {
     std::int32_t device = -1, file = -1;
     ferry::wire::descriptor descriptor;
@@ -221,7 +221,7 @@ struct opening {
     }
 };
 
-/// What the importer has open.
+/// The memory that the importer has opened.
 struct state {
     int socket;
     ferry::cuda::shareable<> back_end, other_back_end;
@@ -275,7 +275,7 @@ struct state {
         attach_as(o, with);
     }
 
-    /// A MiB of one byte, which is queued on its stream.
+    /// 1 MiB of one byte value, queued on its stream.
     [[nodiscard]] ferry::managed_tensor fresh(std::byte value) {
         using owner = ferry::buffer<ferry::cuda::device_space>;
         static constexpr std::int64_t shape[] = {1 << 20};
@@ -327,7 +327,7 @@ struct state {
                 return {};
             case place: {
                 auto const* const begin = memory->data() - description.offset;
-                auto const told = ferry::cuda::detail::mapped_from(begin, 0);
+                auto const told = ferry::cuda::detail::mapped_bytes_from(begin, 0);
                 return as_bytes(memory->device().id, told == 0 ? std::int64_t{-1} : static_cast<std::int64_t>(told));
             }
             case peek: {

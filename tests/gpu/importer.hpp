@@ -1,4 +1,4 @@
-// A second process: this program started again, which opens what the test shares and does what it is told.
+// A second process, running this program, which opens memory that the test shares and executes orders.
 #pragma once
 
 #include <support/patience.hpp>
@@ -15,7 +15,7 @@
 
 namespace support {
 
-/// What an importer is told to do; each is answered by an errc (0: done) and bytes.
+/// Orders to an importer; each reply has an errc (0: success) and bytes.
 enum class order_of_work : std::uint32_t {
     open,     ///< payload: device or -1, file descriptor or -1 (both int32), a descriptor's bytes; answers the address
     receive,  ///< waits for the ready event on a stream and queues a copy to the host; does not wait for either
@@ -54,7 +54,7 @@ enum class order_of_work : std::uint32_t {
     end_capture,      ///< ends that; answers whether it stayed valid: one byte
 };
 
-/// What a process has, and what it has done to memory and events of others since it began.
+/// Resources of a process, and its accesses to memory and events of others since its start.
 struct ipc_usage {
     std::int64_t files;
     std::int64_t mappings;  ///< of ferry's segments
@@ -67,10 +67,10 @@ struct answer {
     std::vector<std::byte> bytes;
 };
 
-/// Starts the process, and ends it when it dies, with SIGKILL if need be.
+/// Starts the process; the destructor ends it, by SIGKILL if necessary.
 class importer {
    public:
-    /// `visible`: its CUDA_VISIBLE_DEVICES; null: as here.
+    /// `visible`: its CUDA_VISIBLE_DEVICES; null: that of this process.
     explicit importer(char const* visible = nullptr);
     importer(importer const&) = delete;
     importer& operator=(importer const&) = delete;
@@ -79,13 +79,13 @@ class importer {
     answer tell(order_of_work what, std::span<std::byte const> payload = {});
     answer open(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
     answer attach(std::span<std::byte const> descriptor, std::int32_t device = -1, int file = -1);
-    /// Tells it, and does not wait for the answer.
+    /// Sends an order without waiting for the reply.
     void begin(order_of_work what, std::span<std::byte const> payload = {});
     answer hear();
     ipc_usage usage();
     void kill();
     void signal(int which);
-    /// Gives it a file of this process; it knows it by the number that `open` then takes.
+    /// Sends a file of this process; `open` takes the number of that file.
     [[nodiscard]] bool passes(int file);
 
    private:
@@ -100,8 +100,8 @@ class importer {
 /// The importer's side: serves a socket until it is closed. Returns the exit status.
 int serve_as_importer(int socket);
 
-/// Prints floats that another program shares by a bare handle, said in hexadecimal: of cudaMalloc, or with the number
-/// of an open file, of that pool. Returns the exit status.
+/// Prints floats that another program shares by a handle, given in hexadecimal: of cudaMalloc memory, or, with the
+/// number of an open file, of that pool. Returns the exit status.
 int look_at(char const* handle, char const* offset, char const* count, char const* pool);
 
 }  // namespace support

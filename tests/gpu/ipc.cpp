@@ -1,4 +1,4 @@
-// Handles between two processes: this one exports, the program started again imports.
+// Handles between two processes: this one exports, a second process of this program imports.
 #include <ferry/cuda/attach_handle.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/ipc.hpp>
@@ -45,7 +45,7 @@ int number_of(answer const& a) { return a.bytes.size() == 1 ? static_cast<int>(a
 
 std::string text_of(answer const& a) { return {reinterpret_cast<char const*>(a.bytes.data()), a.bytes.size()}; }
 
-/// Pins memory that dies later: what is freed while it is pinned spoils what is allocated there next.
+/// Pins memory that is released later: memory freed while it is pinned affects the next allocation at its address.
 class pinned_for_now {
    public:
     explicit pinned_for_now(std::vector<std::byte>& bytes) : begin_{bytes.data()} {
@@ -65,7 +65,7 @@ ferry::buffer<cuda::device_space> cuda_malloc(std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("ipc: another process reads a slice in place, ordered after the exporter's stream, and nobody blocks") {
+TEST_CASE("ipc: another process reads a slice in place, ordered after the exporter's stream, without blocking a host") {
     load_kernels();
     auto const memory = cuda_malloc(4 * mib);
     fill(memory.data(), 1, 4 * mib);
@@ -90,7 +90,7 @@ TEST_CASE("ipc: another process reads a slice in place, ordered after the export
     CHECK_GATED(!closed.was_forced());
 }
 
-TEST_CASE("ipc: what the importer writes is there for the exporter once its done event has run") {
+TEST_CASE("ipc: the exporter sees the importer's writes after its done event has completed") {
     load_kernels();
     auto const memory = cuda_malloc(2 * mib);
     fill(memory.data(), 1, 2 * mib);
@@ -120,7 +120,7 @@ TEST_CASE("ipc: what the importer writes is there for the exporter once its done
     CHECK(other.tell(let_go).code == errc::ok);
 }
 
-TEST_CASE("ipc: the last mark stands for the work of every stream that was marked before") {
+TEST_CASE("ipc: the last completion event covers the work of every stream recorded before") {
     load_kernels();
     auto const memory = cuda_malloc(2 * mib);
     fill(memory.data(), 1, 2 * mib);
@@ -151,7 +151,7 @@ TEST_CASE("ipc: the last mark stands for the work of every stream that was marke
     CHECK(exported.is_done(done_event));
 }
 
-TEST_CASE("ipc: memory is closed when the work that was marked has run, and its event is used again only then") {
+TEST_CASE("ipc: memory is closed, and its event reused, only after the recorded work has completed") {
     load_kernels();
     auto const memory = cuda_malloc(2 * mib);
     fill(memory.data(), 1, 2 * mib);
@@ -159,7 +159,7 @@ TEST_CASE("ipc: memory is closed when the work that was marked has run, and its 
     importer other;
     auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
     REQUIRE(other.open(described(exported.description())).code == errc::ok);
-    // So that the driver, which may wait when the last one goes, need not.
+    // The driver may wait when the last mapping is closed; this keeps one open.
     REQUIRE(other.tell(open_again).code == errc::ok);
     REQUIRE(other.tell(hold).code == errc::ok);
     std::byte const nine[] = {std::byte{9}};
@@ -181,8 +181,8 @@ TEST_CASE("ipc: memory is closed when the work that was marked has run, and its 
 }
 
 // The driver may wait by itself when it closes a mapping.
-TEST_CASE("ipc: a mark dies when the work has run that it stands for") {
-    auto mark = cuda::detail::done_mark::make(std::make_shared<cuda::detail::ipc_events>(std::size_t{2}), 0);
+TEST_CASE("ipc: the destructor of a completion event waits for the recorded work") {
+    auto mark = cuda::detail::completion_event::make(std::make_shared<cuda::detail::ipc_events>(std::size_t{2}), 0);
     REQUIRE(mark);
     test_stream const s;
     gate closed{s.get()};
@@ -194,7 +194,7 @@ TEST_CASE("ipc: a mark dies when the work has run that it stands for") {
     CHECK_GATED(!closed.was_forced());
 }
 
-TEST_CASE("ipc: an event that was given back is lent again when what was recorded on it has run") {
+TEST_CASE("ipc: a returned event is reused only after its recorded work has completed") {
     if (!gates_hold()) return;  // then all that was recorded runs at once
     cuda::ipc_event_pool pool{0, 2};
     test_stream s;
@@ -222,7 +222,7 @@ TEST_CASE("ipc: an event that was given back is lent again when what was recorde
     CHECK(again->handle() == its_handle);
 }
 
-TEST_CASE("ipc: an event of an importer that is gone is never done: its process must have ended") {
+TEST_CASE("ipc: an event of an importer that has ended never completes: the end of its process counts") {
     auto const memory = cuda_malloc(2 * mib);
     cuda::shareable back_end;
     auto exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
@@ -242,7 +242,7 @@ TEST_CASE("ipc: an event of an importer that is gone is never done: its process 
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("ipc: the exporting process cannot open its own handle, and hears why") {
+TEST_CASE("ipc: the exporting process cannot open its own handle, and the error states why") {
     auto const memory = cuda_malloc(2 * mib);
     cuda::shareable back_end;
     auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
@@ -251,7 +251,7 @@ TEST_CASE("ipc: the exporting process cannot open its own handle, and hears why"
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("ipc: memory that was freed since is a stale handle, or out of range, never a wrong mapping") {
+TEST_CASE("ipc: the handle of freed memory is stale or out of range, never a wrong mapping") {
     cuda::shareable back_end;
     std::vector<std::byte> text;
     {
@@ -264,7 +264,7 @@ TEST_CASE("ipc: memory that was freed since is a stale handle, or out of range, 
     CHECK(opened.code == errc::stale_handle);
 }
 
-TEST_CASE("ipc: bytes beyond the mapped allocation are refused, whatever the descriptor says of it") {
+TEST_CASE("ipc: bytes beyond the mapped allocation are refused, whatever size the descriptor states") {
     auto const memory = cuda_malloc(2 * mib);
     cuda::shareable back_end;
     auto const exported = back_end.export_memory(range(memory.data(), 0, 2 * mib), gpu, {});
@@ -282,7 +282,7 @@ TEST_CASE("ipc: bytes beyond the mapped allocation are refused, whatever the des
     CHECK(other.open(described(exported.description())).code == errc::ok);  // it has survived all that
 }
 
-TEST_CASE("ipc: of a small allocation nothing is let be read behind its block of 2 MiB") {
+TEST_CASE("ipc: bytes past the 2 MiB block of a small allocation cannot be read") {
     auto const memory = cuda_malloc(4096);
     cuda::shareable back_end;
     auto const exported = back_end.export_memory(range(memory.data(), 0, 4096), gpu, {});
@@ -311,7 +311,7 @@ TEST_CASE("ipc: of a small allocation nothing is let be read behind its block of
     CHECK(open(2 * mib, 1) == errc::out_of_range);
 }
 
-TEST_CASE("ipc: behind a copy that is made to be shared there are zeros, not what was freed there") {
+TEST_CASE("ipc: a copy made for sharing is followed by zeros, not by freed data") {
     cuda::shareable back_end;
     test_stream const s;
     for (auto const on : {ferry::stream_token{}, s.token()}) {
@@ -331,7 +331,7 @@ TEST_CASE("ipc: behind a copy that is made to be shared there are zeros, not wha
     }
 }
 
-TEST_CASE("ipc: memory is opened and closed beside the capture of a graph, which ends well") {
+TEST_CASE("ipc: memory is opened and closed during a graph capture, which stays valid") {
     auto const memory = cuda_malloc(2 * mib);
     fill(memory.data(), 8, 2 * mib);
     cuda::shareable back_end;
@@ -370,14 +370,14 @@ TEST_CASE("ipc: managed, pool and pinned memory is refused with the reason") {
     CHECK(!cuda::allocation_of(own.data()).may_have_neighbours());
 }
 
-TEST_CASE("ipc: isolated sharing refuses what lies in a block with others") {
+TEST_CASE("ipc: isolated sharing refuses memory that shares a block with other allocations") {
     cuda::shareable const isolating{cuda::system, {.isolate = true}};
     auto const small = cuda_malloc(4096), whole = cuda_malloc(2 * mib);
     CHECK(isolating.refusal(range(small.data(), 0, 4096), gpu) != nullptr);
     CHECK(isolating.refusal(range(whole.data(), 0, 4096), gpu) == nullptr);
 }
 
-TEST_CASE("ipc: an interior pointer names the same handle as its allocation") {
+TEST_CASE("ipc: an interior pointer has the handle of its allocation") {
     auto const memory = cuda_malloc(4 * mib);
     cuda::shareable back_end;
     auto const whole = back_end.export_memory(range(memory.data(), 0, 4 * mib), gpu, {});
@@ -388,7 +388,7 @@ TEST_CASE("ipc: an interior pointer names the same handle as its allocation") {
     CHECK(slice.description().length == 777);
 }
 
-TEST_CASE("ipc: memory that is freed and allocated anew at one address has another id") {
+TEST_CASE("ipc: memory allocated again at the same address has another id") {
     cuda::shareable back_end;
     std::uint64_t first = 0;
     void* at = nullptr;
@@ -402,7 +402,7 @@ TEST_CASE("ipc: memory that is freed and allocated anew at one address has anoth
     CHECK(back_end.export_memory(range(again.data(), 0, 1), gpu, {}).description().id != first);
 }
 
-TEST_CASE("ipc: memory of an exportable pool travels by the pool's descriptor") {
+TEST_CASE("ipc: memory of an exportable pool is shared by the pool's file descriptor") {
     std::optional<cuda::pool> made;
     try {
         made.emplace(0, cuda::pool::sharing::posix_fd);
@@ -448,7 +448,7 @@ TEST_CASE("ipc: without a free event the host waits instead") {
     CHECK(s.is_idle());
 }
 
-TEST_CASE("ipc: events are used again, so that many shares need few") {
+TEST_CASE("ipc: events are reused, so that many shares need few") {
     auto const memory = cuda_malloc(2 * mib);
     cuda::shareable back_end{cuda::system, {.most_events = 4}};
     test_stream s;
@@ -482,7 +482,7 @@ TEST_CASE("ipc: memory is shared and opened whichever device is current") {
     CHECK(is_all(other.tell(finish).bytes, 4, mib));
 }
 
-TEST_CASE("ipc: memory is ready after a stream of another GPU, and no host waits for that") {
+TEST_CASE("ipc: memory is ready after a stream of another GPU, without blocking a host") {
     if (gpus() < 2) {
         MESSAGE("SKIPPED: needs two GPUs");
         return;
@@ -578,7 +578,7 @@ TEST_CASE("ipc: another GPU opens it too") {
     REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
     CHECK(other.tell(receive).code == errc::ok);
     CHECK(is_all(other.tell(finish).bytes, 6, mib));
-    // Its work there is done for a stream here: the event is of this GPU.
+    // Its work there is ordered before a stream here: the event belongs to this GPU.
     load_kernels();
     std::vector<std::byte> host(mib);
     pinned_for_now const while_here{host};

@@ -1,5 +1,5 @@
-// Memory of a GPU between processes that are killed or stopped at every step: nobody hangs, the next one is served, and
-// nothing is used again that somebody may read.
+// GPU memory shared with processes that are killed or stopped at every step: no process hangs, the next one is served,
+// and no memory is reused while a process may read it.
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/share.hpp>
@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t length = 65536;
 
-/// Whether the importer's copy is what counts up.
+/// Whether the importer's copy counts upwards.
 bool counts_up(answer const& a) {
     auto const got = numbers(a);
     for (std::size_t i = 0; i < got.size(); ++i)
@@ -48,7 +48,7 @@ struct step {
 
 }  // namespace
 
-TEST_CASE("ipc: an importer killed at any step gives everything back, and the next one attaches") {
+TEST_CASE("ipc: an importer killed at any step releases everything, and the next one attaches") {
     load_kernels();
     cuda::shareable back_end;
     ipc::session session;
@@ -71,7 +71,7 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
         };
     };
     auto const is_granted = [&](importer& i, std::vector<std::byte> const&) {
-        here.let_in(i);
+        here.enable_access(i);
         auto const got = i.tell(order_of_work::next, as_payload({0, -1}));
         REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
     };
@@ -91,7 +91,7 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
              REQUIRE(i.tell(finish).code == errc::ok);
              REQUIRE(i.tell(drop).code == errc::ok);
          }},
-        {"let in by the server", [&](importer& i, auto const&) { here.let_in(i); }},
+        {"let in by the server", [&](importer& i, auto const&) { here.enable_access(i); }},
         {"granted a frame", is_granted},
         {"acknowledged it",
          [&](importer& i, auto const& d) {
@@ -130,7 +130,7 @@ TEST_CASE("ipc: an importer killed at any step gives everything back, and the ne
     }
 }
 
-TEST_CASE("ipc: an exporter killed at any step is told as gone, and its successor's memory is attached") {
+TEST_CASE("ipc: an exporter killed at any step is reported as ended, and its successor's memory is attached") {
     ipc::session session;
     cuda::shareable back_end;
     std::byte const seven[] = {std::byte{7}};
@@ -188,7 +188,7 @@ TEST_CASE("ipc: an exporter killed at any step is told as gone, and its successo
     }
 }
 
-TEST_CASE("ipc: memory of an importer that is stopped past its lease is condemned, and neither freed nor used again") {
+TEST_CASE("ipc: memory of an importer stopped past its lease is neither freed nor reused") {
     bool goes_on = false;
     SUBCASE("until it goes on and acknowledges") { goes_on = true; }
     SUBCASE("until it is killed") {}
@@ -205,7 +205,7 @@ TEST_CASE("ipc: memory of an importer that is stopped past its lease is condemne
     auto shared = ipc::share(std::move(a), {.session = &session}, back_end);
     server.publish("frame", 1, text(shared));
     importer other;
-    here.let_in(other);
+    here.enable_access(other);
     auto const got = other.tell(order_of_work::next, as_payload({0, -1}));
     REQUIRE_MESSAGE(got.code == errc::ok, text_of(got));
     other.signal(SIGSTOP);
@@ -220,7 +220,7 @@ TEST_CASE("ipc: memory of an importer that is stopped past its lease is condemne
     CHECK(!server.is_reusable(1));
     CHECK(session.collect(milliseconds{200}) == 1);
     CHECK(!alive.expired());
-    // As much memory again, twice over, is somewhere else.
+    // Twice as much memory is allocated elsewhere.
     for (int i = 0; i < 2; ++i) {
         auto const more = make_plain({length});
         fill(more.memory.get(), 0xEE, plain_array::bytes);

@@ -1,5 +1,5 @@
-// Which memory and which GPU a handle names: numbers of devices that differ, virtual memory, neighbours in a block, and
-// one allocation that is open more than once.
+// The memory and the GPU of a handle: ordinals that differ between processes, virtual memory, other allocations in a
+// block, and one allocation that is opened several times.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/device_uuid.hpp>
 #include <ferry/cuda/driver.hpp>
@@ -66,7 +66,7 @@ struct shared_block {
     }
 };
 
-/// The importer with these devices visible finds the block's by its UUID, under this number.
+/// An importer that sees these devices finds the block's device by its UUID, under this ordinal.
 void opens_as(shared_block const& b, std::string const& visible, std::int64_t number, unsigned char value) {
     CAPTURE(visible);
     importer other{visible.c_str()};
@@ -79,7 +79,7 @@ void opens_as(shared_block const& b, std::string const& visible, std::int64_t nu
     CHECK(std::ranges::all_of(got, [&](std::byte x) { return x == std::byte{value}; }));
 }
 
-/// Memory that is mapped by virtual memory calls.
+/// Memory mapped by the virtual memory API.
 plain_array make_virtual(std::int32_t device = 0) {
     static auto const find = [](auto*& function, char const* name) {
         cuda::detail::find_driver_function(function, name);
@@ -119,7 +119,7 @@ plain_array make_virtual(std::int32_t device = 0) {
     return a;
 }
 
-/// Copies a matrix of bytes on the second GPU, turned, to the first one: memory that no kernel there reaches.
+/// Copies a matrix of bytes, transposed, from the second GPU to the first one: memory that kernels there cannot access.
 template <class BackEnd>
 void comes_turned(void* from, BackEnd& by) {
     constexpr std::int64_t rows = 512, columns = 1024;
@@ -151,7 +151,7 @@ void comes_turned(void* from, BackEnd& by) {
 
 }  // namespace
 
-TEST_CASE("two GPUs: memory of another process, and virtual memory, is copied to the other GPU, and no kernel tries") {
+TEST_CASE("two GPUs: imported and virtual memory is copied to the other GPU without a kernel") {
     if (gpus() < 2) {
         MESSAGE("SKIPPED: needs two GPUs");
         return;
@@ -217,7 +217,7 @@ TEST_CASE("ipc: virtual memory is refused with the reason, and shared by a copy 
     CHECK(got.back() == 73);
 }
 
-TEST_CASE("ipc: one allocation is open once in a process, whoever opens it, and closed with the last of them") {
+TEST_CASE("ipc: a process opens an allocation once, and closes it with its last user") {
     cuda::shareable back_end;
     ipc::session session;
     auto a = make_plain({64});
@@ -250,8 +250,8 @@ TEST_CASE("ipc: one allocation is open once in a process, whoever opens it, and 
     CHECK(numbers(other.tell(elements)).at(1) == 1);
 }
 
-TEST_CASE("ipc: the bytes of a neighbour in the same block of 2 MiB do not travel with an isolated share") {
-    // Small allocations that the driver puts into one block, the others filled with what must not be seen.
+TEST_CASE("ipc: an isolated share does not expose other allocations of the same 2 MiB block") {
+    // Small allocations that the driver places in one block; the others hold bytes that must not be exposed.
     constexpr std::size_t small = 4096;
     std::array<std::byte, 16> secret{};
     std::vector<ferry::buffer<cuda::device_space>> all;
@@ -287,7 +287,7 @@ TEST_CASE("ipc: the bytes of a neighbour in the same block of 2 MiB do not trave
     REQUIRE_MESSAGE(seen.code == errc::ok, text_of(seen));
     REQUIRE(seen.bytes.size() == m.allocation);
     CHECK(seen.bytes[small - 1] == std::byte{5});
-    // What stands behind the tensor was freed before, by this process: none of the neighbours' bytes.
+    // The bytes after the tensor were freed by this process: none belong to other allocations.
     CHECK(std::ranges::search(seen.bytes, secret).empty());
     CHECK(std::all_of(seen.bytes.begin() + small, seen.bytes.end(), [](std::byte b) { return b == std::byte{0}; }));
 }

@@ -1,4 +1,4 @@
-// Memory of stream-ordered pools shared with another process: by the pool's file descriptor, beside a descriptor or
+// Memory of stream-ordered pools shared with another process: by the pool's file descriptor, sent with a descriptor or
 // with a server's frames.
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/cuda/pool.hpp>
@@ -28,7 +28,7 @@ namespace cuda = ferry::cuda;
 namespace ipc = ferry::ipc;
 using std::chrono::milliseconds;
 
-/// A pool that can be shared, and what shares it. Its memory is freed on a stream that outlives it.
+/// An exportable pool, and a back end that shares it. Its memory is freed on a stream that outlives it.
 struct shared_pool {
     cuda::stream on{0};
     cuda::pool pool{0, cuda::pool::sharing::posix_fd};
@@ -55,7 +55,7 @@ struct shared_pool {
     }
 };
 
-/// None where the machine makes no such pools.
+/// std::nullopt where the machine does not support such pools.
 std::unique_ptr<shared_pool> make_shared_pool() try {
     return std::make_unique<shared_pool>();
 } catch (ferry::error const& e) {
@@ -105,7 +105,7 @@ std::vector<int> counted(int from, int n) {
 
 }  // namespace
 
-TEST_CASE("ipc pool: slices, strides and turned round views are attached by the pool's file, on every GPU") {
+TEST_CASE("ipc pool: slices and views with strides of either sign are attached by the pool's file, on every GPU") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     for (auto const device : devices_to_open_on()) {
@@ -129,7 +129,7 @@ TEST_CASE("ipc pool: slices, strides and turned round views are attached by the 
     CHECK(p->session.collect(support::patience) == 0);
 }
 
-TEST_CASE("ipc pool: two allocations of a pool, and one of them twice, are what they are until the last is dropped") {
+TEST_CASE("ipc pool: two allocations of a pool, one of them attached twice, stay valid until the last use ends") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     auto const one = p->make({64}), two = p->make({64}, {}, 100);
@@ -157,7 +157,7 @@ TEST_CASE("ipc pool: two allocations of a pool, and one of them twice, are what 
     }
 }
 
-TEST_CASE("ipc pool: two back ends of a process have one allocation open, and neither closes it under the other") {
+TEST_CASE("ipc pool: two back ends of a process use one allocation, which stays open until both have closed it") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     auto const a = p->make({64});
@@ -178,7 +178,7 @@ TEST_CASE("ipc pool: two back ends of a process have one allocation open, and ne
     }
 }
 
-TEST_CASE("ipc pool: a process has one allocation on two GPUs, until the last of them drops it") {
+TEST_CASE("ipc pool: a process opens one allocation for two GPUs, until its last use ends") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     if (gpus() < 2) {
@@ -207,7 +207,7 @@ TEST_CASE("ipc pool: a process has one allocation on two GPUs, until the last of
     }
 }
 
-TEST_CASE("ipc pool: memory is opened and closed beside the capture of a graph, which ends well") {
+TEST_CASE("ipc pool: memory is opened and closed during a graph capture, which stays valid") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     auto const a = p->make({64});
@@ -227,7 +227,7 @@ TEST_CASE("ipc pool: memory is opened and closed beside the capture of a graph, 
     CHECK(numbers(other.tell(finish)) == counted(0, 64));
 }
 
-TEST_CASE("ipc pool: bytes beyond the memory are refused, whatever the descriptor says of it") {
+TEST_CASE("ipc pool: bytes beyond the memory are refused, whatever size the descriptor states") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     auto const a = p->make({64});
@@ -250,7 +250,7 @@ TEST_CASE("ipc pool: bytes beyond the memory are refused, whatever the descripto
     CHECK(other.open(text(shared), -1, 1).code == errc::ok);  // it has survived all that
 }
 
-TEST_CASE("ipc pool: memory that its exporter drops early is kept for who has it, and attached by nobody else") {
+TEST_CASE("ipc pool: memory released by its exporter stays valid for its importers, and cannot be attached again") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     importer other, late;
@@ -274,7 +274,7 @@ TEST_CASE("ipc pool: memory that its exporter drops early is kept for who has it
     CHECK(alive.expired());
 }
 
-TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every GPU") {
+TEST_CASE("ipc pool: the frames of a server arrive with the pool's file, on every GPU") {
     auto const p = make_shared_pool();
     if (p == nullptr) return;
     own_server here;
@@ -285,7 +285,7 @@ TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every 
     for (auto const device : devices_to_open_on()) {
         CAPTURE(device);
         importer other;
-        here.let_in(other);
+        here.enable_access(other);
         std::int64_t seen = 0;
         for (int i = 0; i < 6; ++i) {
             bool const is_first = i % 2 == 0;
@@ -297,7 +297,7 @@ TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every 
             CHECK(seen == static_cast<std::int64_t>(n));
             CHECK(numbers(other.tell(elements)) == counted(is_first ? 0 : 7, 64));
             REQUIRE(other.tell(acknowledge).code == errc::ok);
-            // The other one may be written when nobody reads it.
+            // The other buffer may be written when no process reads it.
             for (int wait = 0; wait < 1000 && !server.is_reusable(is_first ? 2 : 1); ++wait)
                 server.poll(milliseconds{5});
         }
@@ -305,7 +305,7 @@ TEST_CASE("ipc pool: the frames of a server come with the pool's file, on every 
     CHECK(server.close());
 }
 
-TEST_CASE("ipc pool: a pool that has fabric handles alone is refused by name, or copied") {
+TEST_CASE("ipc pool: memory of a pool with fabric handles only is refused or copied") {
     cudaMemPoolProps props{};
     props.allocType = cudaMemAllocationTypePinned;
     props.handleTypes = cudaMemHandleTypeFabric;

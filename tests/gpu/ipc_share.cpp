@@ -1,4 +1,4 @@
-// Tensors of a GPU shared with another process by one call each.
+// GPU tensors shared with another process, by one call each.
 #include <ferry/cuda/ipc.hpp>
 #include <ferry/ipc/attach.hpp>
 #include <ferry/ipc/share.hpp>
@@ -25,7 +25,7 @@ namespace ipc = ferry::ipc;
 
 }  // namespace
 
-TEST_CASE("ipc share: slices, strides and turned round views arrive as they are, without a copy, on every GPU") {
+TEST_CASE("ipc share: slices and views with strides of either sign arrive without a copy, on every GPU") {
     load_kernels();
     cuda::shareable back_end;
     ipc::session session;
@@ -71,7 +71,7 @@ TEST_CASE("ipc share: the importer's stream waits for the exporter's, and neithe
 }
 
 TEST_CASE(
-    "ipc share: what is closed stays for who has it, is attached by nobody else, and is freed when the last one drops it") {
+    "ipc share: a closed share stays valid for importers, cannot be attached again, and is freed after the last") {
     cuda::shareable back_end;
     ipc::session session;
     importer other, late;
@@ -93,7 +93,7 @@ TEST_CASE(
     CHECK(alive.expired());
 }
 
-TEST_CASE("ipc share: memory that was closed and dropped is freed when the work that was queued on it has run") {
+TEST_CASE("ipc share: memory closed and released is freed after its queued work has completed") {
     load_kernels();
     cuda::shareable back_end;
     ipc::session session;
@@ -145,7 +145,7 @@ TEST_CASE("ipc share: an alias in the same process waits for the stream that wri
     must(cudaFreeHost(host));
 }
 
-TEST_CASE("ipc share: a killed importer keeps nothing") {
+TEST_CASE("ipc share: everything of a killed importer is released") {
     cuda::shareable back_end;
     ipc::session session;
     auto a = make_plain({4});
@@ -165,8 +165,8 @@ TEST_CASE("ipc share: a killed importer keeps nothing") {
 
 namespace {
 
-/// Frames in one buffer, each compared whole: the importer's copy is late, and the exporter writes the next one as
-/// early as it may.
+/// Frames in one buffer, each compared completely: the importer's copy is late, and the exporter writes the next one as
+/// early as possible.
 void send_frames(int frames, std::int32_t device) {
     load_kernels();
     cuda::shareable back_end;
@@ -177,7 +177,7 @@ void send_frames(int frames, std::int32_t device) {
     a.ready = s.token();
     auto const kept = ipc::share(a, {.session = &session}, back_end);
     importer other;
-    // Open for all the frames: the driver takes ten milliseconds to open memory on another GPU, and none once it is.
+    // Stays open for all frames: the driver takes ten milliseconds to open memory on another GPU.
     auto const opened = other.open(text(kept), device);
     REQUIRE_MESSAGE(opened.code == errc::ok, text_of(opened));
     int wrong = 0;
@@ -206,11 +206,11 @@ bool is_short() { return std::getenv("FERRY_SHORT") != nullptr; }
 
 }  // namespace
 
-TEST_CASE("ipc share: the importer's pending work is done before the exporter writes again") {
+TEST_CASE("ipc share: the importer's pending work completes before the exporter writes again") {
     send_frames(is_short() ? 300 : 10'000, -1);
 }
 
-TEST_CASE("ipc share: and so it is when the importer is on another GPU") {
+TEST_CASE("ipc share: the importer's pending work on another GPU completes before the exporter writes again") {
     if (gpus() < 2) {
         MESSAGE("SKIPPED: needs two GPUs");
         return;
@@ -218,7 +218,7 @@ TEST_CASE("ipc share: and so it is when the importer is on another GPU") {
     send_frames(is_short() ? 101 : 10'000, 1);
 }
 
-TEST_CASE("ipc share: what is shared beside a capture, where it lies and by a copy, leaves it alone") {
+TEST_CASE("ipc share: sharing in place and by copy during a capture does not invalidate it") {
     cuda::shareable back_end;
     auto a = make_plain({4096});
     test_stream const s, captured;
@@ -234,7 +234,7 @@ TEST_CASE("ipc share: what is shared beside a capture, where it lies and by a co
     must(cudaGraphDestroy(graph));
 }
 
-TEST_CASE("ipc share: stream-ordered memory is copied into memory that has a handle, or refused by name") {
+TEST_CASE("ipc share: stream-ordered memory is copied into memory that has a handle, or refused") {
     test_stream s;
     auto const a = make_array(gpu, s.token(), {2, 3});
     s.finish();
@@ -258,7 +258,7 @@ TEST_CASE("ipc share: stream-ordered memory is copied into memory that has a han
     }
 }
 
-TEST_CASE("ipc share: the same process attaches an alias through the session, and hears of it without") {
+TEST_CASE("ipc share: the same process attaches an alias through the session, and gets an error without it") {
     cuda::shareable back_end;
     ipc::session session;
     auto const a = make_plain({4});
@@ -268,7 +268,7 @@ TEST_CASE("ipc share: the same process attaches an alias through the session, an
     fails(errc::same_process, [&] { static_cast<void>(ipc::attach(shared.descriptor(), back_end)); }, {"session"});
 }
 
-TEST_CASE("ipc share: read-only is told, and without the CUDA back end the header is named") {
+TEST_CASE("ipc share: the read-only flag is shared, and without the CUDA back end the error names the header") {
     cuda::shareable back_end;
     auto a = make_plain({4});
     a.read_only = true;
@@ -278,7 +278,7 @@ TEST_CASE("ipc share: read-only is told, and without the CUDA back end the heade
     fails(errc::no_backend, [&] { static_cast<void>(ipc::share(a)); }, {"ferry/cuda/ipc.hpp"});
 }
 
-// An event that did not come back would be missing: there are four on this side, and 256 on the other.
+// An event that is not returned would be missing: this side has four, the other side 256.
 TEST_CASE("ipc share: two thousand rounds leave no event, mapping, file or memory behind") {
     int const rounds_at_all = is_short() ? 400 : 2000, warm = rounds_at_all / 10;
     cuda::shareable back_end{cuda::system, {.most_events = 4}};

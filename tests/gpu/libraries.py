@@ -128,7 +128,7 @@ class Torch(Library):
 
 
 class Jax(Library):
-    """It lets nobody choose a stream: it waits and works on streams of its own. Work of it is held back by what it works on, a tensor
+    """It has no argument for a stream: it waits and works on its own streams. Its work is held back by its input, a tensor
     that is ready on the stream of `on`. Its arrays are immutable; it asks for the legacy struct, in which read-only data travels as a copy alone (R15)."""
 
     name = "jax"
@@ -239,7 +239,7 @@ class Numba(Library):
 
 class CudaCore(Library):
     """Its buffers, as StridedMemoryView. It is told a stream when it takes a tensor (one of Device().create_stream), and leaves unread the
-    one that it is told when it hands one out: who takes its views works on the stream on which they are ready. Kernels of CuPy do its work."""
+    one that it is passed when it exports one: consumers of its views work on the stream on which they are ready. Its work runs CuPy kernels."""
 
     name = "cuda.core"
     orders = False

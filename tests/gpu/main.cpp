@@ -1,4 +1,4 @@
-// The tests' main on a machine with a CUDA device: says which one; without one it says so and skips everything.
+// The main of GPU tests: prints the CUDA device; without one it reports that and skips everything.
 #include <ferry/cuda/api.hpp>
 #include <gpu/importer.hpp>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// What CTest takes for "skipped".
+/// The exit status that CTest counts as skipped.
 constexpr int skipped = 77;
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Who waits for whom on real streams, proven by gates: a gate holds the producer's stream closed while the exchange
-// runs.
+// Waits between CUDA streams, proven by gates: a gate holds the producer's stream closed during the exchange.
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
 
@@ -14,14 +13,14 @@ using ferry::device;
 using ferry::errc;
 using ferry::stream_token;
 
-/// One of each: both default streams, two that do not wait for the legacy one, and one that does.
+/// One stream of each kind: both default streams, two non-blocking streams, and one blocking stream.
 struct streams {
     test_stream a, b, blocking{cudaStreamDefault};
     std::array<stream_token, 5> all{stream_token::cuda_legacy_default(), stream_token::cuda_per_thread_default(),
                                     a.token(), b.token(), blocking.token()};
 };
 
-/// An array of 1000 elements that `theirs` writes once the gate is open.
+/// An array of 1000 elements that the stream `theirs` writes once the gate is open.
 struct closed_array {
     gpu_array array;
     gate closed;
@@ -53,7 +52,7 @@ TEST_CASE("cuda R43: order makes each kind of stream wait for each other, and do
         }
 }
 
-TEST_CASE("cuda R43: equal streams cost no call, different ones a record and a wait") {
+TEST_CASE("cuda R43: ordering equal streams makes no call, different ones a record and a wait") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -147,7 +146,7 @@ TEST_CASE("cuda R44: None is the legacy default stream") {
     CHECK(is_iota(read(result.first(), 1000)));
 }
 
-TEST_CASE("cuda R44: -1 wants no wait") {
+TEST_CASE("cuda R44: -1 requests no wait") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -162,7 +161,7 @@ TEST_CASE("cuda R44: -1 wants no wait") {
     }
 }
 
-TEST_CASE("cuda R44: a null handle is refused, and so are streams of others") {
+TEST_CASE("cuda R44: null handles and streams of other device types are refused") {
     test_stream const s;
     auto const null = ferry::cuda::stream_ref{cudaStream_t{}};
     auto const ambiguous = {"null handle", "legacy", "per-thread"};
@@ -181,7 +180,7 @@ TEST_CASE("cuda R44: a null handle is refused, and so are streams of others") {
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda R48: for the host the data is there on return, whatever stream produced it") {
+TEST_CASE("cuda R48: data copied to the host is complete on return, whatever stream produced it") {
     streams const s;
     for (auto const theirs : s.all)
         for (auto const where : cuda_memory) {
@@ -198,7 +197,7 @@ TEST_CASE("cuda R48: for the host the data is there on return, whatever stream p
         }
 }
 
-TEST_CASE("cuda R49: without a stream, pinned and managed memory is finished by the host") {
+TEST_CASE("cuda R49: without a stream, the host waits until pinned and managed memory is complete") {
     streams const s;
     for (auto const where : {pinned, managed}) {
         closed_array producer{where, s.all[2]};
@@ -210,7 +209,7 @@ TEST_CASE("cuda R49: without a stream, pinned and managed memory is finished by 
     }
 }
 
-TEST_CASE("cuda: one event serves a thread, and no thread another's") {
+TEST_CASE("cuda: each thread uses its own event") {
     streams const s;
     std::vector<std::thread> threads;
     std::array<bool, 4> right{};

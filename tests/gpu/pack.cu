@@ -1,4 +1,4 @@
-// The pack kernels on the device, against the host's copies: both ways that they come, by PTX and compiled in.
+// The pack kernels on the device, compared with copies by the host: as PTX and compiled in.
 #include <ferry/cuda/pack.cuh>
 #include <ferry/cuda/space.hpp>
 #include <ferry/cuda/stream.hpp>
@@ -86,7 +86,7 @@ __global__ void fill_numbered(std::uint8_t* p, std::int64_t count) {
         p[i] = value_at(i);
 }
 
-/// Bytes that are not those from `first` on.
+/// Number of bytes that differ from those at `first`.
 __global__ void count_other(std::uint8_t const* p, std::int64_t first, std::int64_t count, unsigned long long* others) {
     for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count;
          i += std::int64_t{blockDim.x} * gridDim.x)
@@ -301,7 +301,7 @@ TEST_CASE_TEMPLATE("pieces of gigabytes and of bytes in one call [large]", Packe
     for (std::size_t i = 0; i < sizeof around; ++i) CHECK((around[i] == 0xff) == (i < 8 || i >= 15));
 }
 
-TEST_CASE("R44: a null stream is refused, and an error of the launch leaves nothing behind") {
+TEST_CASE("R44: a null stream is refused, and a failed launch leaves no error pending") {
     std::int64_t const shape[] = {2, 2}, turned[] = {1, 2};
     int a[4] = {}, b[4] = {};
     auto const plan = ferry::make_copy_plan(ferry::tensor_view{a, shape}, ferry::tensor_view{b, shape, turned});
@@ -310,7 +310,7 @@ TEST_CASE("R44: a null stream is refused, and an error of the launch leaves noth
     CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is queued there, and does not block",
+TEST_CASE_TEMPLATE("a pack runs on the given stream, after the work queued there, and does not block",
                    Packer, by_ptx, compiled) {
     ferry::cuda::stream const s;
     constexpr std::int64_t n = 1024;
@@ -325,8 +325,8 @@ TEST_CASE_TEMPLATE("a pack runs on the stream that it is given, behind what is q
     s.wait();
     ferry::cuda::check(cudaMemsetAsync(src.data(), 0, n * n * 4, s.get()), "cudaMemsetAsync");
     s.wait();
-    // A host function holds the stream until the packing call has returned; one that blocked would find it open too
-    // late.
+    // A host function blocks the stream until the pack call has returned; if the call blocked, the function would time
+    // out.
     struct gate {
         std::atomic<bool> open{false}, late{false};
     } g;

@@ -1,4 +1,4 @@
-// Bytes of a GPU that a handle can name, as their owner would adapt them for sharing.
+// GPU bytes that a handle can export, with an adapter for sharing.
 #pragma once
 
 #include <ferry/cuda/ipc.hpp>
@@ -54,7 +54,7 @@ inline void count_up(plain_array const& a) {
     s.finish();
 }
 
-/// Ways to lie in memory that counts up, and what is read then.
+/// Layouts in memory that counts upwards, and the values that they read.
 struct arrangement {
     std::vector<std::int64_t> shape, strides;
     std::int64_t offset;
@@ -88,7 +88,8 @@ struct arrangement {
     std::memcpy(out.data(), a.bytes.data(), out.size() * sizeof(std::int64_t));
     return out;
 }
-/// Devices to open memory of GPU 0 on: -1 is that one; the next one if there is one, and else a line says so.
+/// Devices on which memory of GPU 0 is opened: -1 is GPU 0 itself; also the next one, or a line that reports that there
+/// is none.
 [[nodiscard]] inline std::vector<std::int32_t> devices_to_open_on() {
     if (gpus() > 1) return {-1, 1};
     MESSAGE("SKIPPED: nothing is opened on a second GPU");
@@ -100,7 +101,7 @@ struct arrangement {
     return {p, p + all.size() * sizeof(std::int64_t)};
 }
 
-/// A server in a folder of its own, with a thread of its own.
+/// A server with its own folder and thread.
 class own_server {
     struct folder {
         std::string path = "/tmp/ferry-gpu-XXXXXX";
@@ -116,7 +117,7 @@ class own_server {
     ferry::ipc::server server;
 
     explicit own_server(ferry::ipc::server_options const& options = {}) : server{path_, options} { server.start(); }
-    void let_in(importer& other) const {
+    void enable_access(importer& other) const {
         auto const* const p = reinterpret_cast<std::byte const*>(path_.data());
         auto const heard = other.tell(order_of_work::subscribe, {p, path_.size()});
         REQUIRE_MESSAGE(heard.code == ferry::errc::ok, text_of(heard));

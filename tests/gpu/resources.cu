@@ -1,5 +1,5 @@
-// Resources of other libraries as memory: Thrust's of every kind, references of cuda::mr, and RMM's shapes, on a
-// device.
+// Memory resources of other libraries on a device: every Thrust resource, references of cuda::mr, and every form of RMM
+// resource.
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE  // CCCL 3.0 wants to be asked
 
 #include <ferry/cuda.hpp>
@@ -22,7 +22,7 @@
 
 namespace other_library {
 
-/// What is live of a resource of a test's own.
+/// Live allocations of a resource of a test.
 struct balance {
     std::atomic<int> live = 0;
 };
@@ -89,14 +89,15 @@ class async_resource final : public device_memory_resource {
     void do_deallocate(void* p, std::size_t, stream_view s) override { give(p, s, counted); }
 };
 
-/// What such a resource was at first: nothing but the stream at the end.
+/// The first form of such a resource: only the stream as the last argument.
 struct stream_last {
     balance counted;
     void* allocate(std::size_t n, stream_view s) { return take(n, s, counted); }
     void deallocate(void* p, std::size_t, stream_view s) noexcept { give(p, s, counted); }
 };
 
-/// RMM since 25.12, and cuda::mr since CCCL 3.1: the stream first, and names of their own for what waits.
+/// RMM since 25.12, and cuda::mr since CCCL 3.1: the stream as the first argument, and separate names for synchronous
+/// calls.
 struct stream_first {
     balance counted;
     void* allocate(::cuda::stream_ref s, std::size_t n, std::size_t = 256) { return take(n, s.get(), counted); }
@@ -132,12 +133,12 @@ bool is_iota_by(ferry::tensor_view const& from, auto& back_end, ferry::stream_to
 template <class Space>
 ferry::managed_tensor serves(Space space, ferry::stream_token on, cuda::copier& copier) {
     auto const source = make_array(ferry::cpu, {}, {1000});
-    ferry::request const wish{.device = space.device(), .stream = on};
-    auto const by_copier = ferry::to_dlpack(source, wish, ferry::allocating_from{space, copier});
-    auto made = ferry::to_dlpack(source, wish, ferry::allocating_from{space, cuda::system});
+    ferry::request const r{.device = space.device(), .stream = on};
+    auto const by_copier = ferry::to_dlpack(source, r, ferry::allocating_from{space, copier});
+    auto made = ferry::to_dlpack(source, r, ferry::allocating_from{space, cuda::system});
     for (auto const* const v : {&by_copier.view(), &made.view()}) {
         CHECK(ferry::is_same_place(v->device(), space.device()));
-        CHECK(cuda::where_is(v->data()).type == space.device().type);
+        CHECK(cuda::device_of_pointer(v->data()).type == space.device().type);
         CHECK(is_iota_by(*v, cuda::system, on));
         CHECK(is_iota_by(*v, copier, on));
     }
@@ -147,7 +148,7 @@ ferry::managed_tensor serves(Space space, ferry::stream_token on, cuda::copier& 
     return made;
 }
 
-/// Memory that comes and goes without a word of streams.
+/// Memory allocated and freed without a stream.
 template <class Resource>
 void serves_without_streams(Resource& resource, ferry::device where) {
     CAPTURE(ferry::name(where.type));
@@ -163,7 +164,7 @@ void serves_without_streams(Resource& resource, ferry::device where) {
     CHECK(left_no_error());
 }
 
-/// Memory of a stream, which goes when the work before it has run.
+/// Memory of a stream, freed after the work before it has run.
 template <class Resource>
 void serves_in_order(Resource& resource) {
     static_assert(cuda::stream_ordered_resource<Resource>);
@@ -189,7 +190,7 @@ void serves_in_order(Resource& resource) {
     add(result.first(), static_cast<float const*>(made.view().data()), 0, 1000, s.get());
     std::thread{[&] { auto const dead = std::move(made); }}.join();
     {
-        // Would get its place, had it been given back already.
+        // Would get the same address if it had been freed already.
         ferry::buffer const next{4000, cuda::stream_resource_space{resource, other.get()}};
         must(cudaMemsetAsync(next.data(), poison, 4000, other.get()));
         other.finish();
@@ -200,7 +201,7 @@ void serves_in_order(Resource& resource) {
     CHECK(!closed.was_forced());
     CHECK(is_iota(read(result.first(), 1000)));
     CHECK_THROWS_AS(static_cast<void>(space.allocate(too_much)), std::bad_alloc);
-    // The same out of an exchange; the tensor stays the caller's.
+    // The same by an exchange; the tensor stays the caller's.
     auto const array = make_array(gpu, s.token(), {16});
     counting_producer huge{array.first(), float32, {std::int64_t{1} << 44}, {0}};
     {
@@ -217,7 +218,7 @@ void serves_in_order(Resource& resource) {
 
 }  // namespace
 
-TEST_CASE("cuda: Thrust's resources of every kind serve an exchange, and say when there is no memory") {
+TEST_CASE("cuda: every Thrust resource serves an exchange, and reports when there is no memory") {
     thrust::system::cuda::memory_resource on_gpu;
     serves_without_streams(on_gpu, gpu);
     thrust::system::cuda::universal_memory_resource anywhere;
@@ -232,7 +233,7 @@ TEST_CASE("cuda: Thrust's resources of every kind serve an exchange, and say whe
     CHECK(is_iota_on_host(host.view()));
 }
 
-TEST_CASE("cuda R50: memory of RMM's resources, of any of their shapes, goes in the order of its stream") {
+TEST_CASE("cuda R50: memory of every form of RMM resource is freed in the order of its stream") {
     async_resource old;
     serves_in_order(old);
     CHECK(old.counted.live == 0);
@@ -250,7 +251,7 @@ TEST_CASE("cuda R50: memory of RMM's resources, of any of their shapes, goes in 
 }
 
 #if CCCL_VERSION < 3001000  // later ones have the shape of stream_first
-TEST_CASE("cuda R50: a reference of cuda::mr is a resource like what it refers to") {
+TEST_CASE("cuda R50: a resource_ref of cuda::mr is a resource") {
     async_resource referred_to;
     ::cuda::mr::async_resource_ref<::cuda::mr::device_accessible> in_order{referred_to};
     serves_in_order(in_order);

@@ -1,4 +1,4 @@
-// Strided copies that take more than one slab: right whatever is late, in both directions, by the engine and by lanes.
+// Strided copies of several slabs: correct whatever step is late, in both directions, by the copy engine and by lanes.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <gpu/calls.hpp>
@@ -21,10 +21,10 @@ namespace cuda = ferry::cuda;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// Which slab `pack_when_told` holds up behind a gate, or throws at; counted from 1, 0: none.
+/// The slab that `pack_when_told` delays by a gate, or fails for; counted from 1, 0: none.
 int hold_at = 0, throw_at = 0, calls_of_pack = 0;
 std::unique_ptr<gate> held;
-std::atomic<gate*> closed = nullptr;  // the same, for who opens it
+std::atomic<gate*> closed = nullptr;  // the same, for the thread that opens it
 
 void pack_when_told(ferry::copy_plan const& plan, void* dst, void const* src, cuda::stream_ref on) {
     ++calls_of_pack;
@@ -48,7 +48,7 @@ cuda::copier_options with_slabs_of(std::size_t bytes) {
     return o;
 }
 
-/// A matrix of floats on the GPU, another on the near side, and copies of one into the other, turned.
+/// A matrix of floats on the GPU, another one on the host side, and transposed copies between them.
 struct turned {
     std::int64_t shape[2], steps[2];
     gpu_array far, near;
@@ -66,7 +66,8 @@ struct turned {
         auto const plan = plan_of(far, near);
         by.copy(plan, far.first(), gpu, near.first(), near.where, on);
     }
-    /// Down the destination is dense and the source turned; up the source is dense and the destination turned.
+    /// To the host the destination is dense and the source transposed; to the device the source is dense and the
+    /// destination transposed.
     [[nodiscard]] ferry::copy_plan plan_of(gpu_array const& to, gpu_array const& from) {
         bool const is_down = &to == &near;
         auto const view = [&](float* p, ferry::device where, bool is_turned) {
@@ -75,7 +76,7 @@ struct turned {
         };
         return ferry::make_copy_plan(view(to.first(), to.where, !is_down), view(from.first(), from.where, is_down));
     }
-    /// Whether the other side holds 1, 2, 3, … turned.
+    /// Whether the other side holds 1, 2, 3, … transposed.
     [[nodiscard]] bool is_right(gpu_array const& got, bool was_down) const {
         auto const values = read(got.first(), got.size());
         for (std::int64_t r = 0; r < shape[0]; ++r)
@@ -93,12 +94,12 @@ struct turned {
     }
 };
 
-/// Long enough for all that does not wait.
+/// Long enough for all work that does not wait.
 void linger() { std::this_thread::sleep_for(std::chrono::milliseconds{100}); }
 
 }  // namespace
 
-TEST_CASE("copier: many slabs are the whole, both ways, whatever their size") {
+TEST_CASE("copier: a copy in many slabs is complete, in both directions, for any slab size") {
     test_stream const s;
     for (auto const where : {ferry::cpu, pinned})
         for (std::size_t const slab : {std::size_t{1}, std::size_t{50'000}, mib}) {
@@ -126,7 +127,7 @@ TEST_CASE("copier: many slabs are the whole, both ways, whatever their size") {
 }
 
 TEST_CASE(
-    "copier: large slabs to pinned memory travel while the next is packed, and back, and are whole once the stream got there") {
+    "copier: slabs are transferred to and from pinned memory while the next is packed, and complete in stream order") {
     test_stream const s;
     cuda::copier copier{with_slabs_of(16 * mib)};
     turned m{pinned, 4096, 4096};
@@ -144,7 +145,7 @@ TEST_CASE(
     CHECK(back.is_right(back.far, false));
 }
 
-TEST_CASE("copier: slabs are of what a closed stream writes, and nothing blocks on pinned memory") {
+TEST_CASE("copier: slabs contain what a closed stream writes later, and copies to pinned memory do not block") {
     cuda::copier copier{with_slabs_of(mib)};
     for (bool const is_down : {true, false}) {
         CAPTURE(is_down);
@@ -171,7 +172,7 @@ TEST_CASE("copier: slabs are of what a closed stream writes, and nothing blocks 
     }
 }
 
-TEST_CASE("copier: lanes carry slabs of what a closed stream writes") {
+TEST_CASE("copier: lanes transfer slabs of what a closed stream writes later") {
     cuda::copier copier{with_slabs_of(mib)};
     test_stream const s;
     turned m{ferry::cpu, 1000, 1024};
@@ -188,7 +189,7 @@ TEST_CASE("copier: lanes carry slabs of what a closed stream writes") {
     CHECK(m.is_right(m.near, true));
 }
 
-TEST_CASE("copier: a slab that is packed late is carried late, by lanes too") {
+TEST_CASE("copier: the transfer of a slab waits for its packing, also by lanes") {
     for (auto const where : {ferry::cpu, pinned}) {
         cuda::copier copier{with_slabs_of(mib)};
         test_stream const s;
@@ -212,7 +213,7 @@ TEST_CASE("copier: a slab that is packed late is carried late, by lanes too") {
     }
 }
 
-TEST_CASE("copier: a buffer is filled again only when its slab has been unpacked, however late that is") {
+TEST_CASE("copier: a buffer is refilled only after its slab has been unpacked") {
     for (auto const where : {ferry::cpu, pinned}) {
         CAPTURE(static_cast<int>(where.type));
         cuda::copier copier{with_slabs_of(mib)};
@@ -237,7 +238,7 @@ TEST_CASE("copier: a buffer is filled again only when its slab has been unpacked
     }
 }
 
-TEST_CASE("copier: when a slab cannot be packed, nothing is on its way any more once the caller hears of it") {
+TEST_CASE("copier: when packing a slab fails, no transfer is pending when the error is thrown") {
     for (auto const where : {ferry::cpu, pinned}) {
         CAPTURE(static_cast<int>(where.type));
         cuda::copier copier{with_slabs_of(16 * mib)};
@@ -263,7 +264,7 @@ TEST_CASE("copier: when a slab cannot be packed, nothing is on its way any more 
     }
 }
 
-TEST_CASE("copier: where the device has no memory to rearrange in, the host does it, in one slab and in many") {
+TEST_CASE("copier: without device memory for packing, the host rearranges, for one slab and for many") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -302,7 +303,7 @@ TEST_CASE("copier: where the device has no memory to rearrange in, the host does
             }
 }
 
-TEST_CASE("copier: whichever call of a copy in slabs fails, nothing of it is under way and the next one works") {
+TEST_CASE("copier: after any call of a copy in slabs fails, no work of it is pending and the next copy works") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;

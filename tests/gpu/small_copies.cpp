@@ -1,4 +1,4 @@
-// Small copies to ordinary memory by the copier: right, bounded, and never ahead of their stream.
+// Small copies to pageable memory by the copier: correct, bounded, and in the order of their stream.
 #include <ferry/cuda/copier.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
@@ -52,7 +52,7 @@ TEST_CASE("copier: a small copy pins one buffer of its size class, and none wher
     CHECK(left_no_error());
 }
 
-TEST_CASE("copier: small copies of more threads than there are pinned buffers") {
+TEST_CASE("copier: small copies work on more threads than there are pinned buffers") {
     cuda::copier copier;
     auto const source = make_array(gpu, ferry::already_ready, {mib / 4});
     std::atomic<int> wrong = 0;
@@ -74,7 +74,7 @@ TEST_CASE("copier: small copies of more threads than there are pinned buffers") 
     CHECK(copier.small_pinned() <= 4 * mib);
 }
 
-TEST_CASE("copier: what a closed stream will write is what a small copy gets (R48)") {
+TEST_CASE("copier: a small copy receives what a closed stream writes later (R48)") {
     cuda::copier copier;
     for (std::int64_t const n : {1000, 200'000})
         for (auto const where : {gpu, managed}) {
@@ -92,7 +92,7 @@ TEST_CASE("copier: what a closed stream will write is what a small copy gets (R4
         }
 }
 
-TEST_CASE("copier: whichever call of a small copy fails, its buffer is free again and the next copy works") {
+TEST_CASE("copier: after any call of a small copy fails, its buffer is free and the next copy works") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;

@@ -33,7 +33,7 @@ constexpr std::int64_t mib = 1 << 20;
     return said != nullptr ? std::atoi(said) : otherwise;
 }
 
-/// MiB of the process in memory, and of the device that are taken.
+/// MiB of resident memory of the process, and of allocated device memory.
 struct taken_memory {
     std::int64_t host, device;
     [[nodiscard]] static taken_memory now() {
@@ -50,7 +50,7 @@ struct taken_memory {
     return std::memcmp(on_host.view().data(), want.data(), want.size() * sizeof(float)) == 0;
 }
 
-/// The device's pool keeps what it has, as programs with traffic set it: else every wait gives memory back to the
+/// The device's pool keeps its memory, as programs under load configure it: else every wait returns memory to the
 /// driver.
 class kept_pool {
    public:

@@ -1,4 +1,4 @@
-// Memory of every CUDA kind: where it is, how it comes, and how it goes on any thread.
+// Memory of every CUDA kind: its device, its allocation, and its release on any thread.
 #include <ferry/cuda/copier.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/world.hpp>
@@ -22,7 +22,7 @@ void behaves(Space space) {
     void* const p = space.allocate(1000, ferry::default_alignment);
     REQUIRE(p != nullptr);
     CHECK(reinterpret_cast<std::uintptr_t>(p) % ferry::default_alignment == 0);
-    CHECK(ferry::is_same_place(ferry::cuda::where_is(p), space.device()));
+    CHECK(ferry::is_same_place(ferry::cuda::device_of_pointer(p), space.device()));
     must(cudaDeviceSynchronize());  // memory of a pool is there once its stream gets to it
     fill(p, 1, 1000);
     Space const copy = space;
@@ -38,7 +38,7 @@ void behaves(Space space) {
     static_assert(ferry::memory_space<Space>);
 }
 
-/// Pinned memory as the standard library takes it.
+/// Pinned memory as a std::pmr resource.
 class pinned_resource final : public std::pmr::memory_resource {
    public:
     explicit pinned_resource(ferry::cuda::pinned_pool pool) : pool_{std::move(pool)} {}
@@ -64,23 +64,23 @@ class pinned_resource final : public std::pmr::memory_resource {
 
 }  // namespace
 
-TEST_CASE("cuda: spaces give memory of their kind, also of 0 bytes, and say when there is none") {
+TEST_CASE("cuda: spaces allocate memory of their kind, also of 0 bytes, and report when there is none") {
     test_stream const s;
     behaves(ferry::cuda::device_space{});
     behaves(ferry::cuda::pinned_space{});
     behaves(ferry::cuda::pinned_pool{});
     behaves(ferry::cuda::pool_space{ferry::cuda::pool{}, s.get()});
     behaves(ferry::cuda::pool_space{ferry::cuda::pool::default_of(0), s.get()});
-    // May be larger than any memory: not asked for too much.
+    // May exceed any memory: allocates less.
     void* const p = ferry::cuda::managed_space{}.allocate(1000);
-    CHECK(ferry::cuda::where_is(p).type == device_type::cuda_managed);
+    CHECK(ferry::cuda::device_of_pointer(p).type == device_type::cuda_managed);
     ferry::cuda::managed_space{}.deallocate(p, 1000);
     fails(errc::device, [] { static_cast<void>(ferry::cuda::device_space{1000}.allocate(16)); });
     fails(errc::device, [] { ferry::cuda::memory const m(ferry::device{device_type::cuda, 1000}, 16, {}); });
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda: what cudaMalloc, cudaHostAlloc and cudaMallocManaged gave goes back once the device is done") {
+TEST_CASE("cuda: memory of cudaMalloc, cudaHostAlloc and cudaMallocManaged is freed after the device's work") {
     test_stream const s;
     load_kernels();
     auto const waits = [&](auto const& space) {
@@ -96,7 +96,7 @@ TEST_CASE("cuda: what cudaMalloc, cudaHostAlloc and cudaMallocManaged gave goes 
     waits(ferry::cuda::managed_space{});
 }
 
-TEST_CASE("cuda: a pinned pool gives the same memory again, keeps a bounded amount, and outlives its maker") {
+TEST_CASE("cuda: a pinned pool reuses memory, keeps a bounded amount, and is kept alive by its memory") {
     std::optional<ferry::cuda::pinned_pool> pool{std::in_place, std::size_t{64} << 10};
     void* const first = pool->allocate(5000);
     pool->deallocate(first, 5000);
@@ -112,7 +112,7 @@ TEST_CASE("cuda: a pinned pool gives the same memory again, keeps a bounded amou
     CHECK(other.kept() == 8192);
 }
 
-TEST_CASE("cuda: a vector of std::pmr lives in pinned memory, is copied from and to it, and dies on any thread") {
+TEST_CASE("cuda: a std::pmr vector in pinned memory is copied from and to, and destroyed on any thread") {
     test_stream const s;
     ferry::cuda::pinned_pool const pool;
     pinned_resource resource{pool};
@@ -141,7 +141,7 @@ TEST_CASE("cuda: a vector of std::pmr lives in pinned memory, is copied from and
     CHECK(pool.kept() == kept + 4096);
 }
 
-TEST_CASE("cuda: resources of std::pmr over pinned memory are spaces of it, and what is made there stays in them") {
+TEST_CASE("cuda: std::pmr resources over pinned memory are pinned spaces, and results are allocated there") {
     test_stream const theirs;
     auto const array = make_array(gpu, theirs.token(), {100});
     pinned_resource resource{ferry::cuda::pinned_pool{}};
@@ -149,14 +149,14 @@ TEST_CASE("cuda: resources of std::pmr over pinned memory are spaces of it, and 
     ferry::resource_space const space{static_cast<std::pmr::memory_resource&>(arena), pinned};
     auto const got = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{space, ferry::cuda::system});
     CHECK(got.device() == pinned);
-    CHECK(ferry::cuda::where_is(got.view().data()).type == device_type::cuda_host);
+    CHECK(ferry::cuda::device_of_pointer(got.view().data()).type == device_type::cuda_host);
     CHECK(is_iota_on_host(got.view()));
     ferry::cuda::copier copier;
     auto const again = ferry::to_dlpack(array, {.device = pinned}, ferry::allocating_from{space, copier});
     CHECK(is_iota_on_host(again.view()));
 }
 
-TEST_CASE("cuda R66: memory is released on any thread without a wait, once the legacy stream gets there") {
+TEST_CASE("cuda R66: memory is released on any thread without blocking, in the order of the legacy stream") {
     auto const before = pool_bytes_used();
     auto array = make_array(gpu, ferry::already_ready, {1000});
     auto result = make_poisoned(gpu, {1000});
@@ -175,7 +175,7 @@ TEST_CASE("cuda R66: memory is released on any thread without a wait, once the l
     CHECK(left_no_error());
 }
 
-TEST_CASE("cuda: memory of a stream is there for it, whatever the legacy stream does") {
+TEST_CASE("cuda: memory allocated on a stream is usable there, whatever the legacy stream does") {
     test_stream const s;
     load_kernels();
     gate closed{cudaStreamLegacy};
@@ -189,7 +189,7 @@ TEST_CASE("cuda: memory of a stream is there for it, whatever the legacy stream 
     closed.open();
 }
 
-TEST_CASE("cuda: memory moves, and what was moved from owns nothing") {
+TEST_CASE("cuda: moved-from memory owns nothing") {
     ferry::cuda::memory a(gpu, 64, {});
     void* const p = a.data();
     ferry::cuda::memory b{std::move(a)};
@@ -202,7 +202,7 @@ TEST_CASE("cuda: memory moves, and what was moved from owns nothing") {
     CHECK(ferry::cuda::memory(gpu, 0, {}).data() == nullptr);
 }
 
-TEST_CASE("cuda: nothing waits for a whole device") {
+TEST_CASE("cuda: no call synchronises a whole device") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;

@@ -1,4 +1,4 @@
-// The suites of the simulated device on a real one, by either back end.
+// The suites of the simulated device on a CUDA device, with both back ends.
 #include <ferry/column.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace support;
 
-/// A device as the world of a suite.
+/// A CUDA device as the World of a suite.
 template <class BackEnd>
 struct cuda_world {
     using array_type = gpu_array;
@@ -26,7 +26,7 @@ struct cuda_world {
                                    managed = support::managed;
     static constexpr ferry::device everywhere[] = {gpu, pinned, managed}, far[] = {gpu};
 
-    /// Memory that CUDA frees by waiting for the device outlives the gate.
+    /// Memory whose release synchronises the device outlives the gate.
     struct closed_array {
         gpu_array array, kept;
         struct shared_gate {
@@ -42,7 +42,8 @@ struct cuda_world {
     BackEnd back_end{};
 
     explicit cuda_world(ferry::device = gpu) {
-        // What it pins it pins now, and peers meet now: CUDA may wait for the device then, which a gate would hold up.
+        // Pins memory and enables peer access now: CUDA may synchronise the device for that, which a closed gate would
+        // block.
         static_cast<void>(ferry::to_host(make_array(gpu, ours, {4}), back_end));
         if (!has_other_gpu()) return;
         auto const there = ours_of(other_gpu);
@@ -70,7 +71,7 @@ struct cuda_world {
     [[nodiscard]] opener open_later(typename closed_array::shared_gate const& g) {
         return opener{*g.one, std::chrono::milliseconds{20}};
     }
-    /// CUDA may wait for the device where it pins memory.
+    /// CUDA may synchronise the device when it pins memory.
     [[nodiscard]] opener open_later_for_memory(typename closed_array::shared_gate const& g) { return open_later(g); }
     [[nodiscard]] static ferry::stream_token foreign_stream() { return ferry::stream_token::rocm_default(); }
     void finish(ferry::stream_token on) { ferry::cuda::wait(on); }
@@ -123,7 +124,7 @@ using copier_world = cuda_world<ferry::cuda::copier>;
 }  // namespace
 
 TEST_CASE(
-    "cuda R19, R26, R27, R28, R29: any copy gives what copying one element after the other gives, and writes nothing else") {
+    "cuda R19, R26, R27, R28, R29: any copy equals copying element by element, and writes nothing else") {
     copies_at_random(ferry::cuda::system);
     ferry::cuda::copier plain;
     copies_at_random(plain);

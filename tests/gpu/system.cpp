@@ -1,4 +1,4 @@
-// Copies by the plain back end against copies by the host: every pair of memory kinds, every kind of layout.
+// Copies by the plain back end, compared with copies by the host: all pairs of memory kinds, all kinds of layout.
 #include <gpu/world.hpp>
 
 #include <array>
@@ -61,7 +61,7 @@ struct place {
     ferry::cuda::memory memory;
     explicit place(device d) : where{d}, memory{d, room * sizeof(float), {}} {}
     [[nodiscard]] float* data() const { return static_cast<float*>(memory.data()); }
-    /// Written and read past ferry, without a wait for the legacy stream.
+    /// Written and read without ferry, and without waiting for the legacy stream.
     void put(std::vector<float> const& v) const { move(memory.data(), v.data(), v.size()); }
     [[nodiscard]] std::vector<float> get() const {
         std::vector<float> v(room);
@@ -178,7 +178,7 @@ TEST_CASE("cuda: copies between memory of the host run in the order of their str
         }
 }
 
-TEST_CASE("cuda: rows further apart than a pitched copy takes") {
+TEST_CASE("cuda: rows with a stride beyond the largest pitch") {
     constexpr std::int64_t far_apart = (std::int64_t{1} << 31) + 4096;  // bytes
     ferry::cuda::memory const src{gpu, static_cast<std::size_t>(2 * far_apart + 64), {}}, dst{gpu, 64, {}};
     test_stream const s;

@@ -212,7 +212,7 @@ def test_R48_an_export_to_the_host_is_finished_and_others_run_meanwhile():
         assert 0.1 < time.monotonic() - began < 10
 
 
-@those_that(lambda kind: kind.name in ("cupy", "torch"))  # whose memory comes back, where it was, as soon as nobody has it
+@those_that(lambda kind: kind.name in ("cupy", "torch"))  # which reuse an address as soon as it is free
 def test_R50_an_owner_is_kept_until_queued_work_is_done(library):
     ours = own_stream()
     with Gate(ours.ptr) as gate:

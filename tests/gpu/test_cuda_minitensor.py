@@ -1,4 +1,4 @@
-"""minitensor on a GPU: kinds of memory, values, streams, and who waits for whom."""
+"""minitensor on a GPU: kinds of memory, values, streams, and their order."""
 
 import pathlib
 import subprocess

@@ -93,7 +93,7 @@ def test_R43_R56_a_copy_of_what_is_pending_is_never_stale(name, dtype, how):
 @pytest.mark.parametrize("how", WAYS, ids=str)
 @pytest.mark.parametrize("dtype", STANDARD + SMALL)
 def test_R43_R56_a_copy_of_what_jax_has_pending_is_never_stale(dtype, how):
-    """JAX lets nobody choose a stream: what it works on holds its work back, a tensor that is ready behind the gate. Without a
+    """JAX has no argument for a stream: its input, a tensor that is ready after the gate, holds its work back. Without a
     stream that could be held closed, all that can be seen of the import is its value. JAX waits for the event on the host in some versions:
     the gate is opened by another thread."""
     jax = made("jax").m

@@ -89,7 +89,7 @@ def test_R73_R76_what_our_table_hands_out_is_ready_on_the_current_stream():
         with mt.stream(current):
             assert from_object(t, byref(raw)) == 0
         assert gate.is_closed and not current.done
-        with current:  # work of whoever took it, without a word to minitensor
+        with current:  # work of the consumer, unknown to minitensor
             cp.cuda.runtime.memcpyAsync(y.data.ptr, t.data_ptr, y.nbytes, cp.cuda.runtime.memcpyDeviceToDevice, current.ptr)
         gate.open()
         current.synchronize()
@@ -158,7 +158,7 @@ def test_what_numba_takes_says_its_stream():
 
 
 class OwnContext:
-    """Memory of a context that somebody made beside the device's primary one."""
+    """Memory of a context other than the device's primary one."""
 
     def __init__(self, nbytes):
         self.api = ctypes.CDLL("libcuda.so.1")

@@ -47,7 +47,7 @@ TEST_CASE("a device_vector moves into an exchange and comes back to the host") {
     CHECK(m(2, 3) == 11.0f);
 }
 
-TEST_CASE("R35: each vector says where its elements are") {
+TEST_CASE("R35: each vector reports the device of its elements") {
     auto const type_of = [](auto const& v) { return ferry::view_of(v).device().type; };
     CHECK(type_of(ferry::cuda::shaped{thrust::device_vector<int>(5)}) == ferry::device_type::cuda);
     CHECK(type_of(ferry::cuda::shaped{thrust::universal_vector<int>(5)}) == ferry::device_type::cuda_managed);
@@ -108,7 +108,7 @@ TEST_CASE("a device view becomes an mdspan that a kernel reads") {
     CHECK(float{out[1]} == 9.0f);
 }
 
-TEST_CASE("R35: an mdspan of device memory is a producer, and says which GPU it is on") {
+TEST_CASE("R35: an mdspan of device memory is a producer, and reports its GPU") {
     auto values = counted<thrust::device_vector<float>>(12);
     ferry::cuda::device_mdspan<float, 2, ::cuda::std::layout_right> const m{thrust::raw_pointer_cast(values.data()), 3,
                                                                             4};

@@ -1,4 +1,4 @@
-// Two GPUs: copies from peer to peer, tensors off the current device, streams of the other device.
+// Two GPUs: copies between them, tensors on a device that is not current, streams of the other device.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <ferry/cuda/pending.hpp>
@@ -27,7 +27,7 @@ std::atomic<bool> peers_are_denied = false;
 
 }  // namespace
 
-// A machine whose GPUs do not reach each other, when a test says so.
+// Simulates GPUs without peer access, when a test requests it.
 extern "C" cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* can, int device, int peer) {
     static auto* const next =
         reinterpret_cast<decltype(&cudaDeviceCanAccessPeer)>(dlsym(RTLD_NEXT, "cudaDeviceCanAccessPeer"));
@@ -54,7 +54,7 @@ bool alone() {
     return true;
 }
 
-/// Makes a device current for the test's own calls.
+/// Makes a device current for calls of the test.
 gpu_array make_on(int id, stream_token ready_on, std::vector<std::int64_t> shape) {
     on_device const there{id};
     return make_array({device_type::cuda, id}, ready_on, std::move(shape));
@@ -76,7 +76,7 @@ struct pair_of_streams {
     return id;
 }
 
-/// Whether memory of a pool is open to a device.
+/// Whether a device has access to memory of a pool.
 [[nodiscard]] bool is_open_to(int id, cudaMemPool_t pool) {
     cudaMemLocation where{};
     where.type = cudaMemLocationTypeDevice;
@@ -86,7 +86,7 @@ struct pair_of_streams {
     return leave == cudaMemAccessFlagsProtReadWrite;
 }
 
-/// A part of a tensor of 20 x 30: what few pitched copies carry, and what only the host does.
+/// Parts of a tensor of 20 x 30: some need a few pitched copies, others only the host can copy.
 struct layout {
     std::vector<std::int64_t> shape, strides;
     std::int64_t offset;
@@ -94,7 +94,7 @@ struct layout {
 std::vector<layout> const layouts{{{600}, {1}, 0},    {{20, 10}, {30, 1}, 5},       {{30, 20}, {1, 30}, 0},
                                   {{600}, {-1}, 599}, {{4, 5, 6}, {150, 30, 1}, 0}, {{10, 10}, {0, 3}, 0}};
 
-/// Copies every layout of an array of the second GPU, ready at once, to the first one.
+/// Copies every layout of an array of the second GPU, ready already, to the first one.
 template <class BackEnd>
 void check_layouts(gpu_array const& whole, BackEnd& b, test_stream const& s) {
     for (auto const& l : layouts) {
@@ -107,7 +107,7 @@ void check_layouts(gpu_array const& whole, BackEnd& b, test_stream const& s) {
         auto const near = ferry::to_host(part, ferry::cuda::system);
         auto const got = ferry::to_dlpack(part, {.device = gpu, .stream = s.token()}, b);
         s.finish();
-        CHECK(ferry::cuda::where_is(got.view().data()) == gpu);
+        CHECK(ferry::cuda::device_of_pointer(got.view().data()) == gpu);
         auto const n = static_cast<std::size_t>(near.view().size());
         auto const* const expected = static_cast<float const*>(near.view().data());
         CHECK(read(got.view().data(), n) == std::vector<float>(expected, expected + n));
@@ -115,7 +115,7 @@ void check_layouts(gpu_array const& whole, BackEnd& b, test_stream const& s) {
     }
 }
 
-/// Runs something on a thread that has not asked yet which GPUs reach each other.
+/// Runs a function on a thread that has not queried peer access yet.
 template <class F>
 void on_fresh_thread(F f) {
     std::thread run{[&] {
@@ -128,7 +128,7 @@ void on_fresh_thread(F f) {
     run.join();
 }
 
-/// A tensor of the second GPU, whose deleter counts: `act` takes it over, and is refused for its stream.
+/// A tensor of the second GPU, whose deleter counts: `act` takes it and is refused because of its stream.
 template <class Act>
 void refuses_stream(gpu_array const& array, Act act) {
     counting_producer producer{array.first(), float32, {100}};
@@ -171,16 +171,16 @@ void refuses_streams(gpu_array const& array, pair_of_streams const& s, BackEnd& 
 
 }  // namespace
 
-TEST_CASE("two GPUs: memory, spaces and facts of the device that is not current") {
+TEST_CASE("two GPUs: memory, spaces and pointer queries of a device that is not current") {
     if (alone()) return;
     for (int id : {0, 1}) {
         on_device const elsewhere{1 - id};
         device const where{device_type::cuda, id};
         ferry::cuda::memory const m{where, 64, {}};
-        CHECK(ferry::cuda::where_is(m.data()) == where);
+        CHECK(ferry::cuda::device_of_pointer(m.data()) == where);
         ferry::cuda::device_space const space{id};
         void* const p = space.allocate(64);
-        CHECK(ferry::cuda::where_is(p) == where);
+        CHECK(ferry::cuda::device_of_pointer(p) == where);
         space.deallocate(p, 64);
         ferry::cuda::stream const s{id};
         CHECK(ferry::cuda::detail::device_of(s, "a test") == id);
@@ -226,13 +226,13 @@ TEST_CASE("two GPUs: exchanges of a tensor that is not on the current device") {
         auto const same =
             ferry::to_dlpack(array, {.copy = copy_policy::always, .stream = s.one.token()}, ferry::cuda::system);
         s.one.finish();
-        CHECK(ferry::cuda::where_is(same.view().data()) == gpu1);
+        CHECK(ferry::cuda::device_of_pointer(same.view().data()) == gpu1);
         CHECK(is_iota(same.view()));
         CHECK(current() == 0);
     }
 }
 
-TEST_CASE("two GPUs R53: copies from one to the other, on streams of the target, of every layout") {
+TEST_CASE("two GPUs R53: copies every layout from one to the other, on streams of the target") {
     if (alone()) return;
     pair_of_streams const s;
     for (auto const theirs : {s.one.token(), stream_token::cuda_legacy_default(1)})
@@ -244,7 +244,7 @@ TEST_CASE("two GPUs R53: copies from one to the other, on streams of the target,
             s.one.finish();
             must(cudaStreamSynchronize(cudaStreamLegacy));
             ferry::cuda::wait(stream_token::cuda_legacy_default(1));
-            CHECK(ferry::cuda::where_is(got.view().data()) == gpu);
+            CHECK(ferry::cuda::device_of_pointer(got.view().data()) == gpu);
             CHECK(got.is_copied());
             CHECK(is_iota(got.view()));
             CHECK(left_no_error());
@@ -257,7 +257,7 @@ TEST_CASE("two GPUs R53: copies from one to the other, on streams of the target,
 }
 
 TEST_CASE(
-    "two GPUs R53: kernels carry what no few pitched copies can, queued: nothing waits, and nothing goes by the host") {
+    "two GPUs R53: kernels copy layouts that need many pitched copies, queued, without blocking or using the host") {
     if (alone()) return;
     int can = 0;
     must(cudaDeviceCanAccessPeer(&can, 0, 1));
@@ -277,7 +277,7 @@ TEST_CASE(
     for (int column = 0; column < 30; ++column)
         for (int row = 0; row < 20; ++row) expected.push_back(static_cast<float>(row * 30 + column + 1));
     for (auto const on : {s.zero.token(), s.one.token()}) {
-        // On a stream of the source's device the peer is written to, else it is read.
+        // On a stream of the source's device the peer is written, else it is read.
         auto out = make_poisoned(gpu, {30, 20});
         must(cudaSetDevice(1));
         fill(whole.first(), poison, 2400);
@@ -295,7 +295,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("two GPUs: what the program closed between two copies is opened again for kernels, which would fault") {
+TEST_CASE("two GPUs: peer access that the program disabled between two copies is enabled again for kernels") {
     if (alone()) return;
     int can = 0;
     must(cudaDeviceCanAccessPeer(&can, 0, 1));
@@ -317,7 +317,7 @@ TEST_CASE("two GPUs: what the program closed between two copies is opened again 
     CHECK(left_no_error());
 }
 
-TEST_CASE("two GPUs R48: streams of another device are refused with the cure, and the tensor is still the caller's") {
+TEST_CASE("two GPUs R48: streams of another device are refused with the cure, and the tensor stays the caller's") {
     if (alone()) return;
     pair_of_streams const s;
     ferry::cuda::copier copier;
@@ -342,7 +342,7 @@ TEST_CASE("two GPUs R48: streams of another device are refused with the cure, an
     }
 }
 
-TEST_CASE("two GPUs: a copy on a stream of a device that takes no part in it is refused, and nothing is written") {
+TEST_CASE("two GPUs: a copy on a stream of a third device is refused, and nothing is written") {
     if (alone()) return;
     pair_of_streams const s;
     ferry::cuda::copier copier;
@@ -369,11 +369,11 @@ TEST_CASE("two GPUs: a copy on a stream of a device that takes no part in it is 
     fails(errc::device, [&] { ferry::cuda::system.copy(plan, out.first(), gpu1, in.first(), gpu, s.zero.token()); },
           {"cuda:0", "cuda:1"});
     ferry::cuda::memory const theirs{gpu1, 4000, s.zero.token()};
-    CHECK(ferry::cuda::where_is(theirs.data()) == gpu1);
+    CHECK(ferry::cuda::device_of_pointer(theirs.data()) == gpu1);
     CHECK(current() == 0);
 }
 
-TEST_CASE("two GPUs R44: a default stream that leaves its device out is that of the tensor's") {
+TEST_CASE("two GPUs R44: a default stream without a device is that of the tensor's device") {
     if (alone()) return;
     auto const legacy = stream_token::cuda_legacy_default();
     on_device const there{1};
@@ -454,7 +454,7 @@ TEST_CASE("two GPUs: cudaMalloc memory and memory of pools both copy, with and w
     }
 }
 
-TEST_CASE("two GPUs: leave to reach a peer's memory is had of its device, and of its pool") {
+TEST_CASE("two GPUs: access to a peer's memory is enabled for its device and for its pool") {
     if (alone()) return;
     pair_of_streams const s;
     int can = 0;
@@ -477,7 +477,7 @@ TEST_CASE("two GPUs: leave to reach a peer's memory is had of its device, and of
     space.deallocate(p, 4096);
 }
 
-TEST_CASE("two GPUs: a thread asks once whether they reach each other, each way") {
+TEST_CASE("two GPUs: a thread queries peer access once for each direction") {
     if (alone()) return;
     pair_of_streams const s;
     auto const array = make_on(1, ferry::already_ready, {100});
@@ -512,7 +512,7 @@ TEST_CASE("alone: two GPUs, one of which is reset" * doctest::skip()) {
     moves();
 }
 
-TEST_CASE("two GPUs: after a reset of one they reach each other again") {
+TEST_CASE("two GPUs: peer access is enabled again after a reset of one") {
     if (alone()) return;
     pid_t const child = fork();
     if (child == 0) {
@@ -524,10 +524,10 @@ TEST_CASE("two GPUs: after a reset of one they reach each other again") {
     CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
-TEST_CASE("two GPUs that do not reach each other: copies are staged, and what needs access says so") {
+TEST_CASE("two GPUs without peer access: copies are staged, and calls that need access fail") {
     if (alone()) return;
     pair_of_streams const s;
-    // Memory that neither opens to the other, whatever ran before.
+    // Memory without access for the other device, whatever ran before.
     ferry::cuda::pool const pools[] = {ferry::cuda::pool{0}, ferry::cuda::pool{1}};
     auto const close = [](int id) {
         on_device const reader{id};

@@ -20,8 +20,8 @@ using namespace support;
 namespace cuda = ferry::cuda;
 using ferry::stream_token;
 
-/// How a copier packs here: behind a gate, which somebody opens after a while. Nothing else gets at a stream of the
-/// copier's own.
+/// The pack function of a copier here: waits for a gate, which another thread opens later. It is the only access to the
+/// copier's own stream.
 struct slow_pack {
     static inline bool is_armed = false;
     static inline std::optional<gate> closed;
@@ -35,7 +35,7 @@ struct slow_pack {
         }
         cuda::pack(plan, dst, src, on);
     }
-    /// Runs a copy whose kernel is held up; whether the gate was open when it returned.
+    /// Runs a copy whose kernel waits for the gate; returns whether the gate was open when the copy returned.
     template <class Copy>
     [[nodiscard]] static bool waits(Copy copy) {
         is_armed = true;
@@ -61,7 +61,8 @@ ferry::tensor_view floats(void* p, std::vector<std::int64_t> const& shape, std::
             where};
 }
 
-/// A back end's copy by itself: `ferry::copy` waits for its stream behind it, and would hide what the copier waits for.
+/// Calls a back end's copy directly: `ferry::copy` waits for its stream afterwards, and would hide the copier's own
+/// waits.
 template <class BackEnd>
 void copy_by(BackEnd& b, ferry::tensor_view const& to, ferry::tensor_view const& from, stream_token on = {}) {
     b.copy(ferry::make_copy_plan(to, from), to.data(), to.device(), from.data(), from.device(), on);
@@ -75,8 +76,8 @@ bool is_transposed(std::vector<float> const& values, std::int64_t rows, std::int
     return true;
 }
 
-/// Runs `act` with its n-th call of CUDA failing behind a closed gate on `s`, for n = 1, 2, … until none fails. Whether
-/// the host waited for the gate, each time that something was queued already; and that this happened.
+/// Runs `act` with its n-th CUDA call failing after a closed gate on `s`, for n = 1, 2, … until none fails. Checks that
+/// the host waited for the gate each time that work was queued already, and that this happened at least once.
 template <class Act, class IsQueued>
 void waits_when_it_fails(cudaStream_t s, Act act, IsQueued is_queued) {
     if (!calls::are_seen()) {
@@ -112,7 +113,7 @@ void waits_when_it_fails(cudaStream_t s, Act act, IsQueued is_queued) {
 
 }  // namespace
 
-TEST_CASE("copier: a copy that names no stream has been made when it returns") {
+TEST_CASE("copier: a copy without a stream is complete when it returns") {
     cuda::copier copier{packing_slowly()};
     auto const from = make_array(gpu, ferry::already_ready, {500, 300}), to = make_poisoned(gpu, {300, 500});
     auto const copy = [&] {
@@ -124,7 +125,7 @@ TEST_CASE("copier: a copy that names no stream has been made when it returns") {
     CHECK(is_transposed(read(to.first(), 150'000), 300, 500));
 }
 
-TEST_CASE("copy: what a back end has queued is there when it returns, pinned or not, whatever memory is said to be") {
+TEST_CASE("copy: a copy that a back end queued is complete on return, whatever type the memory is described as") {
     cuda::copier copier;
     test_stream const s;
     for (std::int64_t const n : {1000, 300'000, 2'000'000})
@@ -150,7 +151,7 @@ TEST_CASE("copy: what a back end has queued is there when it returns, pinned or 
             }
 }
 
-TEST_CASE("copy: the host waits once for a copy to ordinary memory, and not again") {
+TEST_CASE("copy: the host waits once for a copy to pageable memory") {
     cuda::copier copier;
     test_stream const s;
     auto const from = make_array(gpu, ferry::already_ready, {1000});
@@ -171,7 +172,7 @@ TEST_CASE("copier: host memory that was copied from may be overwritten at once, 
     test_stream const s;
     for (std::int64_t const n : {1000, 2'000'000}) {
         auto const from = make_array(pinned, ferry::already_ready, {n}), to = make_poisoned(gpu, {n});
-        // As PyTorch says of pinned memory (R38).
+        // As PyTorch describes pinned memory (R38).
         auto const copy = [&] {
             copy_by(copier, floats(to.first(), {n}, {}, gpu), floats(from.first(), {n}, {}, ferry::cpu), s.token());
         };
@@ -187,7 +188,7 @@ TEST_CASE("copier: host memory that was copied from may be overwritten at once, 
     }
 }
 
-TEST_CASE("copier: lanes begin when the stream got so far, and small copies leave their buffer then") {
+TEST_CASE("copier: lanes start, and small copies leave their buffer, in stream order") {
     cuda::copier copier;
     test_stream const s;
     for (std::int64_t const n : {1000, 200'000, 3'000'000}) {
@@ -208,7 +209,7 @@ TEST_CASE("copier: lanes begin when the stream got so far, and small copies leav
     }
 }
 
-TEST_CASE("copier: lanes begin when what they carry is packed") {
+TEST_CASE("copier: lanes start after their slab is packed") {
     cuda::copier copier{packing_slowly()};
     auto const from = make_poisoned(gpu, {2000, 1500});
     std::vector<float> to(from.size());
@@ -226,7 +227,7 @@ TEST_CASE("copier: lanes begin when what they carry is packed") {
     CHECK(is_transposed(to, 1500, 2000));
 }
 
-TEST_CASE("copier: the host rearranges what the stream has written, and lets go of its memory when it has been read") {
+TEST_CASE("copier: the host rearranges what the stream has written, and frees its buffer after it has been read") {
     cuda::copier copier;
     test_stream const s;
     auto const from = make_poisoned(pinned, {200'000}), to = make_poisoned(gpu, {2000, 100});
@@ -241,14 +242,13 @@ TEST_CASE("copier: the host rearranges what the stream has written, and lets go 
     calls::reset();
     copy();
     CHECK_GATED(closed.is_open());
-    // The driver stages pageable memory on most machines and reads it late on others: only the call shows that it is
-    // waited for.
+    // The driver stages pageable memory on most machines and reads it late on others: only the call shows the wait.
     if (calls::are_seen()) CHECK(calls::count(calls::of::synchronize) >= 2);
     s.finish();
     CHECK(is_transposed(read(to.first(), 200'000), 2000, 100));
 }
 
-TEST_CASE("copier, system: when a copy fails, nothing of it is under way any more") {
+TEST_CASE("copier, system: after a failed copy no work of it is pending") {
     cuda::copier copier;
     test_stream const s;
     constexpr std::size_t step = 1'000'000;
@@ -270,12 +270,12 @@ TEST_CASE("copier, system: when a copy fails, nothing of it is under way any mor
     check(cuda::system);
 }
 
-TEST_CASE("cuda: a wait for a stream that fails has waited all the same, whichever call fails") {
+TEST_CASE("cuda: a failed wait for a stream has waited, whichever call fails") {
     test_stream const s;
     waits_when_it_fails(s.get(), [&] { cuda::wait(s.token()); }, [] { return true; });
 }
 
-TEST_CASE("copier, system: a wait that fails may not have waited, and is made again before memory goes") {
+TEST_CASE("copier, system: a failed wait is repeated before memory is freed") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -309,12 +309,12 @@ TEST_CASE("copier, system: a wait that fails may not have waited, and is made ag
         CHECK(seen > 0);
         CHECK(left_no_error());
     };
-    // The wait that fails, and one before the caller may free what the copy reads or writes.
+    // The wait that fails, and one before the caller may free the source or the destination.
     check(2, [&] {
         copy_by(cuda::system, floats(from.first(), {1000}, {}, gpu), floats(host.first(), {1000}, {}, ferry::cpu),
                 s.token());
     });
-    // The wait that fails, one before the buffer goes, and one before the copy reports.
+    // The wait that fails, one before the buffer is freed, and one before the copy reports.
     check(3, [&] {
         copy_by(copier, floats(near.data(), {1000}, {}, ferry::cpu), floats(from.first(), {1000}, {}, gpu), s.token());
     });
@@ -325,7 +325,7 @@ TEST_CASE("copier, system: a wait that fails may not have waited, and is made ag
     s.finish();
 }
 
-TEST_CASE("system: the host that copies has waited for what reads its memory, also when a call fails") {
+TEST_CASE("system: a copy through the host waits until its memory has been read, also when a call fails") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -338,7 +338,7 @@ TEST_CASE("system: the host that copies has waited for what reads its memory, al
     auto const backwards = [&] { cuda::system.copy(plan, target.data(), gpu, source.data(), gpu, s.token()); };
     calls::reset();
     backwards();
-    // What comes and what goes: the driver stages pageable memory on most machines, so that only the call shows it.
+    // Both directions: the driver stages pageable memory on most machines, so that only the call shows the wait.
     CHECK(calls::count(calls::of::synchronize) == 2);
     auto const got = read(to.first(), 1000);
     CHECK(std::equal(got.rbegin(), got.rend(), read(from.first(), 1000).begin()));
@@ -365,7 +365,7 @@ TEST_CASE("system: the host that copies has waited for what reads its memory, al
     CHECK(left_no_error());
 }
 
-TEST_CASE("copier: memory that lanes fill is theirs once the stream has got so far, the caller's or the copier's own") {
+TEST_CASE("copier: lanes fill memory only after the work queued before, on the caller's stream or the copier's") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -393,15 +393,15 @@ TEST_CASE("copier: memory that lanes fill is theirs once the stream has got so f
     CHECK(is_transposed(read(to.first(), from.size()), 1500, 2000));
 }
 
-TEST_CASE("lanes: a slot is used when its copy has run, and given back when all have") {
-    cuda::detail::gear gear{0};
+TEST_CASE("lanes: a slot is reused after its copy has run, and returned after all have") {
+    cuda::detail::lane_stream stream{0};
     cuda::detail::slot_pool slots{std::size_t{1} << 20, std::size_t{1} << 20};
     auto const from = make_array(gpu, ferry::already_ready, {1000});
     for (bool const drains : {false, true}) {
         CAPTURE(drains);
-        cuda::detail::lane_link link{gear, slots, {1, 2, std::size_t{1} << 18, false}};
+        cuda::detail::lane_link link{stream, slots, {1, 2, std::size_t{1} << 18, false}};
         std::memset(link.slot(1), poison, 4000);
-        gate closed{gear.own.get()};
+        gate closed{stream.own.get()};
         link.start(1, link.slot(1), from.first(), 4000);
         opener const later{closed};
         if (drains) link.drain();
@@ -412,7 +412,7 @@ TEST_CASE("lanes: a slot is used when its copy has run, and given back when all 
     }
 }
 
-TEST_CASE("lanes: a job returns when every lane has left it, and lanes wait for slots that others have") {
+TEST_CASE("lanes: a job returns after every lane has left it, and lanes wait for slots in use") {
     cuda::copier_options one_slot;
     one_slot.lanes = 4;
     one_slot.slot_bytes = one_slot.most_pinned = std::size_t{1} << 20;
@@ -428,7 +428,7 @@ TEST_CASE("lanes: a job returns when every lane has left it, and lanes wait for 
     }
 }
 
-TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and before what is queued later") {
+TEST_CASE("batch: on the legacy stream it runs after earlier and before later work") {
     constexpr std::size_t pieces = 32, each = std::size_t{1} << 20, tail = 1000;  // floats
     auto const from = make_poisoned(gpu, {static_cast<std::int64_t>(pieces * each)}),
                to = make_poisoned(pinned, from.shape);
@@ -457,7 +457,7 @@ TEST_CASE("batch: on the legacy stream it runs behind what is queued there, and 
     CHECK(is_iota_on_host(ferry::view_of(to)));
 }
 
-TEST_CASE("pack_pieces: when a later launch of many fails, nothing of them is under way any more") {
+TEST_CASE("pack_pieces: after a later launch fails, no launch is pending") {
     auto const from = make_array(gpu, ferry::already_ready, {3000}), to = make_poisoned(pinned, {3000});
     std::vector<cuda::piece> pieces;
     for (std::size_t i = 0; i < 3000; ++i) pieces.push_back({to.first() + i, from.first() + i, sizeof(float)});

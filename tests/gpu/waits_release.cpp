@@ -24,7 +24,7 @@ constexpr std::size_t many = std::size_t{1} << 20;  // floats
 
 constexpr int blocks = 24;  // more than what a pool maps at a time holds
 
-/// A pool that is the device's current one, and keeps what it has.
+/// The device's current pool, which keeps its memory.
 class own_pool {
    public:
     own_pool() {
@@ -40,7 +40,7 @@ class own_pool {
     cudaMemPool_t before_ = nullptr;
 };
 
-/// Takes all that a pool has free for work on another stream, and writes over it at once.
+/// Takes all free memory of a pool for work on another stream, and overwrites it at once.
 class grabber {
    public:
     explicit grabber(cuda::pool const& from, int count) {
@@ -63,8 +63,8 @@ class grabber {
     std::vector<void*> grabbed_;
 };
 
-/// `use` allocates on `on`, hands the memory to what it is given, and gives it back; others must not get it before that
-/// has run.
+/// `use` allocates on `on`, passes the memory to its argument, and frees it; other streams must not get the memory
+/// before that work has run.
 template <class Use>
 void is_given_back_behind(cudaStream_t on, Use use) {
     own_pool const pool;
@@ -88,8 +88,8 @@ void is_given_back_behind(cudaStream_t on, Use use) {
     CHECK(is_iota(read(result.first(), many)));
 }
 
-/// Memory that work on the per-thread default stream still uses, though it is given back there, is free for that stream
-/// alone. `make` allocates on the stream that it is given.
+/// Memory that work on the per-thread default stream still uses when it is freed there is free for that stream only.
+/// `make` allocates on the stream that it is passed.
 template <class Make>
 void is_given_out_for_its_stream(Make make) {
     own_pool const pool;
@@ -118,7 +118,7 @@ void is_given_out_for_its_stream(Make make) {
     CHECK(is_iota(read(result.first(), many)));
 }
 
-/// A copy to pinned memory of what `theirs` writes once the gate on it opens.
+/// A copy to pinned memory of data that the stream `theirs` writes once its gate opens.
 struct closed_copy {
     cuda::copier copier;
     test_stream theirs, ours;
@@ -142,7 +142,7 @@ struct closed_copy {
 
 }  // namespace
 
-TEST_CASE("pending R50: dropped before its work has run, it waits, and its source stays until then") {
+TEST_CASE("pending R50: its destructor waits for the work, and keeps the source until then") {
     closed_copy c;
     std::optional copy{c.start({})};
     CHECK_GATED(!c.closed->is_open());
@@ -153,7 +153,7 @@ TEST_CASE("pending R50: dropped before its work has run, it waits, and its sourc
     CHECK(c.alive.expired());
 }
 
-TEST_CASE("pending R48: what it hands over is there") {
+TEST_CASE("pending R48: the result of get is complete") {
     closed_copy c;
     auto copy = c.start({});
     CHECK_GATED(!copy.is_ready());
@@ -176,7 +176,7 @@ TEST_CASE("copy_async R43: the copy waits for the stream on which its source is 
     CHECK(is_iota_on_host(got.view()));
 }
 
-TEST_CASE("copy_async: when it fails, the source is the caller's and nothing is under way any more") {
+TEST_CASE("copy_async: when it fails, the source stays the caller's and no work is pending") {
     if (!calls::are_seen()) {
         MESSAGE("SKIPPED: calls are not counted: link libcudart shared");
         return;
@@ -219,7 +219,7 @@ TEST_CASE("copy_async: when it fails, the source is the caller's and nothing is 
     CHECK(left_no_error());
 }
 
-TEST_CASE("reaper R50: keeps a tensor while its stream is closed, and waits for it at the end") {
+TEST_CASE("reaper R50: keeps a tensor while its stream is closed, and waits for it in the destructor") {
     test_stream const s;
     std::optional<cuda::reaper> reaper{std::in_place};
     auto watched = make_array(gpu, ferry::already_ready, {1000});
@@ -235,7 +235,7 @@ TEST_CASE("reaper R50: keeps a tensor while its stream is closed, and waits for 
     CHECK(alive.expired());
 }
 
-TEST_CASE("cuda: temporary memory is there for its stream, and free behind the work that uses it") {
+TEST_CASE("cuda: temporary memory is allocated and freed in the order of its stream") {
     test_stream const s;
     is_given_back_behind(s.get(), [&](cuda::pool const& pool, auto work) {
         cuda::detail::temporary const t{pool, many * sizeof(float), s.get()};
@@ -246,7 +246,7 @@ TEST_CASE("cuda: temporary memory is there for its stream, and free behind the w
     });
 }
 
-TEST_CASE("cuda: memory of a pool is there for its stream, and free behind the work that uses it") {
+TEST_CASE("cuda: memory of a pool is allocated and freed in the order of its stream") {
     test_stream const s;
     is_given_back_behind(s.get(), [&](cuda::pool const& pool, auto work) {
         ferry::buffer<cuda::pool_space> const b{many * sizeof(float), cuda::pool_space{pool, s.get()}};
@@ -258,13 +258,13 @@ TEST_CASE("cuda: memory of a pool is there for its stream, and free behind the w
     });
 }
 
-TEST_CASE("cuda: memory is there for the stream that it is asked for on") {
+TEST_CASE("cuda: memory is usable on the stream that it is allocated on") {
     is_given_out_for_its_stream([](cuda::pool const&, test_stream const& on) {
         return std::make_unique<cuda::memory>(gpu, many * sizeof(float), on.token());
     });
 }
 
-TEST_CASE("cuda: memory that is asked for without a stream is there for any") {
+TEST_CASE("cuda: memory allocated without a stream is usable on any stream") {
     load_kernels();
     gate closed{cudaStreamPerThread};
     opener const later{closed};
@@ -272,14 +272,14 @@ TEST_CASE("cuda: memory that is asked for without a stream is there for any") {
     CHECK_GATED(closed.is_open());
 }
 
-TEST_CASE("cuda R66: memory is free once the legacy stream got past its release") {
+TEST_CASE("cuda R66: memory is freed in the order of the legacy stream") {
     is_given_back_behind(cudaStreamLegacy, [](cuda::pool const&, auto work) {
         cuda::memory const m{gpu, many * sizeof(float), stream_token::cuda_legacy_default()};
         work(m.data());
     });
 }
 
-TEST_CASE("cuda R66: memory that a capture kept from its release is free once the legacy stream got past that") {
+TEST_CASE("cuda R66: memory whose release a capture deferred is freed in the order of the legacy stream") {
     is_given_back_behind(cudaStreamLegacy, [](cuda::pool const&, auto work) {
         test_stream const blocking{cudaStreamDefault};
         std::optional<cuda::memory> m{std::in_place, gpu, many * sizeof(float), stream_token::cuda_legacy_default()};

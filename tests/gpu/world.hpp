@@ -1,4 +1,4 @@
-// Arrays in real memory of every CUDA kind, as a library's author would adapt them, and what the tests ask of it.
+// Arrays in CUDA memory of every kind, with an adapter as a library's author writes it, and helpers of the tests.
 #pragma once
 
 #include <ferry/cuda.hpp>
@@ -31,7 +31,7 @@ inline constexpr unsigned char poison = 0xDB;
     return n;
 }
 
-/// A stream of a test's own. A blocking one waits for the legacy default stream, and it for the stream.
+/// A stream of a test. A blocking one and the legacy default stream wait for each other.
 class test_stream {
    public:
     explicit test_stream(unsigned flags = cudaStreamNonBlocking) {
@@ -55,7 +55,7 @@ class test_stream {
 
 [[nodiscard]] inline cudaStream_t handle(ferry::stream_token t) { return ferry::cuda::detail::handle_of(t); }
 
-/// Floats in memory of their own; copies of the array are handles to the same memory.
+/// Floats in their own memory; copies of the array refer to the same memory.
 struct gpu_array {
     std::shared_ptr<ferry::cuda::memory> memory;
     std::vector<std::int64_t> shape;
@@ -74,7 +74,7 @@ struct gpu_array {
     }
 };
 
-/// Fills memory at once, on a stream that orders with no other.
+/// Fills memory at once, on a stream that synchronises with no other.
 inline void fill(void* p, unsigned char value, std::size_t bytes) {
     test_stream const s;
     must(cudaMemsetAsync(p, value, bytes, s.get()), "cudaMemsetAsync");
@@ -93,7 +93,7 @@ inline void fill(void* p, unsigned char value, std::size_t bytes) {
     return a;
 }
 
-/// 1, 2, 3, …, n, written behind what is queued on `ready_on`; at once when it names no stream.
+/// 1, 2, 3, …, n, written after the work queued on `ready_on`; at once when it has no stream.
 [[nodiscard]] inline gpu_array make_array(ferry::device where, ferry::stream_token ready_on,
                                           std::vector<std::int64_t> shape) {
     auto a = make_poisoned(where, std::move(shape), ready_on);
@@ -127,8 +127,8 @@ class on_device {
     int before_ = 0;
 };
 
-/// What is there now, by a stream of its device that waits for no other: memory of a pool may be closed to other
-/// devices.
+/// The current contents, read on a stream of the array's device that waits for no other: other devices may have no
+/// access to pool memory.
 [[nodiscard]] inline std::vector<float> read(void const* p, std::size_t n) {
     std::vector<float> values(n);
     cudaPointerAttributes facts{};
@@ -148,13 +148,13 @@ class on_device {
 [[nodiscard]] inline bool is_iota(ferry::tensor_view const& v) {
     return is_iota(read(v.data(), static_cast<std::size_t>(v.size())));
 }
-/// The same without a word to CUDA: for data that must be there.
+/// The same without a CUDA call: for data that must be complete.
 [[nodiscard]] inline bool is_iota_on_host(ferry::tensor_view const& v) {
     auto const* const p = static_cast<float const*>(v.data());
     return is_iota(std::vector<float>(p, p + v.size()));
 }
 
-/// Opens a gate after a while, from another thread.
+/// Opens a gate later, from another thread.
 class opener {
    public:
     explicit opener(gate& g, std::chrono::milliseconds after = std::chrono::milliseconds{100})
@@ -168,7 +168,7 @@ class opener {
     std::thread thread_;
 };
 
-/// Bytes of the device's current pool that are handed out, once the legacy stream has run.
+/// Allocated bytes of the device's current pool, once the legacy stream has run.
 [[nodiscard]] inline std::uint64_t pool_bytes_used(int device = 0) {
     cudaMemPool_t pool = nullptr;
     std::uint64_t used = 0;
@@ -178,10 +178,10 @@ class opener {
     return used;
 }
 
-/// No error is left behind for the next caller of CUDA.
+/// Checks that no CUDA error is pending.
 [[nodiscard]] inline bool left_no_error() { return cudaPeekAtLastError() == cudaSuccess; }
 
-/// A consumer that only takes over.
+/// A consumer that only takes ownership.
 struct taken {
     ferry::managed_tensor tensor;
 };

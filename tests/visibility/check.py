@@ -19,7 +19,7 @@ def main():
     expected = ["names()::cached", "copy_needed_class()::cached", "methods<", "column_methods<", "exchange_table<", "tensor_object<"]
     expected += ["refusals::here()::noted", "plain_producers::known()::cache"]
     if "cuda" in sys.argv[3:]:
-        expected += ["cuda_interface_of<", "driver()::api", "idle_events::all()::one", "parked_memory::all()::one", "thread_events::of_this_thread()::mine", "::primaries"]
+        expected += ["cuda_interface_of<", "driver()::api", "idle_events::all()::one", "deferred_frees::all()::one", "thread_events::of_this_thread()::mine", "::primaries"]
     missing = [name for name in expected if not any(name in symbol for symbol in symbols())]
     if missing:
         sys.exit(f"the module holds no {', '.join(missing)}: nothing is shown")

@@ -1,4 +1,4 @@
-// ferry: the allocation that device memory lies in, as the driver knows it.
+// ferry: properties of the device allocation that contains a pointer.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -11,29 +11,31 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A whole allocation of one GPU. An interior pointer names the allocation, not the place in it.
+/// One allocation of device memory, whichever address in it was asked for.
 struct allocation {
-    std::byte* base = nullptr;
+    std::byte* base = nullptr;  ///< first byte
     std::size_t bytes = 0;
-    /// Never used again in this process: memory allocated anew at one address differs; 0: not known.
+    /// CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, also when an address is allocated again; 0: unknown.
     std::uint64_t id = 0;
-    std::int32_t device_id = 0;      ///< -1: the driver does not say
-    bool has_legacy_handle = false;  ///< of cudaMalloc: cudaIpcGetMemHandle takes it
+    std::int32_t device_id = 0;      ///< ordinal; -1: unknown
+    bool has_legacy_handle = false;  ///< allocated by cudaMalloc: cudaIpcGetMemHandle accepts it
     bool is_managed = false;
-    bool is_of_pool = false;    ///< stream-ordered: the pool decides whether it can be exported
-    unsigned handle_types = 0;  ///< cudaMemAllocationHandleType bits that can be asked of it
+    bool is_of_pool = false;    ///< allocated from a memory pool, which determines whether it can be exported
+    unsigned handle_types = 0;  ///< bits of cudaMemAllocationHandleType that it can be exported as
 
-    /// Whether other allocations may lie in the same 2 MiB block: a handle opens whole blocks, and with them the
-    /// neighbours.
+    /// Whether other allocations may share a 2 MiB block with this one. An IPC handle maps whole blocks, and so exposes
+    /// them to the importer.
+    ///
+    /// \return  true unless the allocation consists of whole blocks
     [[nodiscard]] constexpr bool may_have_neighbours() const noexcept { return bytes % block != 0; }
     static constexpr std::size_t block = std::size_t{2} << 20;
 };
 
 namespace detail {
 
-/// Where the allocation around an address begins and ends. The attributes of a pointer of a pool speak of the pool's
-/// block.
-[[nodiscard]] inline CUresult range_around(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
+/// Queries the address range of the allocation around `at`. For memory of a pool the pointer attributes report the
+/// pool's block instead.
+[[nodiscard]] inline CUresult get_address_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     using function = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
     static function const get = [] {
         function found = nullptr;
@@ -43,31 +45,34 @@ namespace detail {
     return get(&base, &bytes, at);
 }
 
-/// The same, by whichever of its words the driver says it; false: by none.
+/// The same, by cuMemGetAddressRange, else by pointer attributes. Returns false when the driver reports neither.
 [[nodiscard]] inline bool find_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     auto const ask = [&](auto& out, CUpointer_attribute what) {
         return driver().pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;
     };
-    return range_around(at, base, bytes) == CUDA_SUCCESS ||
+    return get_address_range(at, base, bytes) == CUDA_SUCCESS ||
            (ask(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR) && ask(bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
 }
 
-/// The bytes from `p` to the end of what is mapped there. `said`: what is believed when the driver knows no range
-/// around `p`, as it need not of another process's pool.
+/// Returns the number of mapped bytes from `p` to the end of its allocation, or `fallback` when the driver reports no
+/// range around `p`, as for some pools of other processes.
 template <class Find = decltype(&find_range)>
-[[nodiscard]] std::uint64_t mapped_from(void const* p, std::uint64_t said, Find find = find_range) {
+[[nodiscard]] std::uint64_t mapped_bytes_from(void const* p, std::uint64_t fallback, Find find = find_range) {
     auto const at = reinterpret_cast<CUdeviceptr>(p);
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
-    if (!find(at, base, bytes) || at < base || at - base >= bytes) return said;
+    if (!find(at, base, bytes) || at < base || at - base >= bytes) return fallback;
     return bytes - (at - base);
 }
 
 }  // namespace detail
 
-/// What the driver knows of the allocation around `p`. Does not synchronise.
+/// Queries the driver for the allocation that contains `p`. Does not synchronise.
 ///
-/// \throws error  errc::foreign_pointer for memory that is not a GPU's;  errc::no_driver; what the driver reports
+/// \param p      device memory, at any offset in its allocation
+/// \param where  source location reported by errors
+/// \return       the allocation; properties that the driver does not report keep their defaults
+/// \throws error  errc::foreign_pointer when `p` is not device memory; errc::no_driver; errc::driver
 [[nodiscard]] inline allocation allocation_of(void const* p,
                                               std::source_location where = std::source_location::current()) {
     auto const& api = detail::driver();
@@ -80,20 +85,21 @@ template <class Find = decltype(&find_range)>
         ferry::detail::fail(
             errc::foreign_pointer, "ferry::cuda::allocation_of",
             message{
-                "the driver knows no device memory at this address: its producer names the wrong device, or has freed it"},
+                "the driver knows no device memory at this address: correct the device that the producer reports, or "
+                "check that it has not freed the memory"},
             where);
     allocation a;
     CUdeviceptr base = 0;
     std::size_t bytes = 0;
     unsigned long long id = 0;
     int device_id = -1;
-    unsigned long long legacy = 0, managed = 0;  // whatever width the driver gives a boolean
+    unsigned long long legacy = 0, managed = 0;  // wide enough for any size that the driver writes
     unsigned long long handle_types = 0;
     CUmemoryPool pool = nullptr;
     if (!detail::find_range(at, base, bytes) || bytes == 0)
         ferry::detail::fail(errc::driver, "cuPointerGetAttribute",
-                            message{"the driver does not say where the allocation begins and ends"}, where);
-    static_cast<void>(ask(id, CU_POINTER_ATTRIBUTE_BUFFER_ID));  // another process's memory has none on some drivers
+                            message{"the driver reports no address range for this allocation"}, where);
+    static_cast<void>(ask(id, CU_POINTER_ATTRIBUTE_BUFFER_ID));  // absent for imported memory on some drivers
     static_cast<void>(ask(device_id, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));
     static_cast<void>(ask(legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE));
     static_cast<void>(ask(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED));

@@ -17,33 +17,38 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An event with the address of its handle, which is what `ArrowDeviceArray::sync_event` holds for CUDA: a
-/// cudaEvent_t*.
+/// An owned event and a stable `cudaEvent_t*` to it, the type that `ArrowDeviceArray::sync_event` has for CUDA devices.
 class arrow_event {
    public:
+    /// \param e  event to own
     explicit arrow_event(event e) noexcept : event_{std::move(e)}, handle_{event_.get()} {}
+    /// \return  a `cudaEvent_t*`, valid while this object lives
     [[nodiscard]] void* get() const noexcept { return &handle_; }
 
    private:
     event event_;
-    mutable cudaEvent_t handle_;  // the consumer's pointer is not to const
+    mutable cudaEvent_t handle_;  // consumers take a pointer to non-const
 };
 
-/// The stateless back end with Arrow's events: `ferry::from_arrow(&array, &schema, ferry::cuda::arrow, stream)`.
-/// Thread-safe.
+/// The stateless CUDA back end, extended by events for Arrow's C device interface: `ferry::from_arrow(&array, &schema,
+/// ferry::cuda::arrow, stream)`. Thread-safe.
 ///
-/// Source: "Synchronization event types" of the Arrow C device data interface: a cudaEvent_t* for CUDA, pinned and
-/// managed memory.
+/// Source: "Synchronization event types" in the specification of the Arrow C device data interface: a `cudaEvent_t*`
+/// for CUDA, CUDA_HOST and CUDA_MANAGED.
 struct arrow_back_end : system_back_end {
-    /// Work queued on `on` later runs after the event, of whatever device; without a stream the host waits for it, and
-    /// for nothing else. \throws error  errc::stream, capturing;  argument: a null handle;  what the driver reports
+    /// Makes later work on `on` wait for an event. Without a stream, blocks the host until the event has completed.
+    ///
+    /// \param event  a `cudaEvent_t*`; its event may belong to any device
+    /// \param on     stream that waits, or stream_token::none() for the host
+    /// \throws error  errc::argument for a null event; errc::stream, capturing; errors of CUDA
     void wait_for_event(void* event, device, stream_token on) const {
         auto const handle = *static_cast<cudaEvent_t const*>(event);
         if (handle == nullptr)
             ferry::detail::fail(errc::argument, "ferry::from_arrow",
-                                message{"sync_event points to a null cudaEvent_t"});
+                                message{"sync_event points to a null cudaEvent_t, expected an event: the producer must "
+                                        "set sync_event to NULL when there is nothing to wait for"});
         if (!on.names_stream()) {
-            detail::beside_captures const quietly;
+            detail::relaxed_capture_mode const relaxed;
             return check(cudaEventSynchronize(handle), "cudaEventSynchronize");  // mutant: cuda_arrow_host_wait
         }
         detail::require_stream(on, "ferry::from_arrow");
@@ -52,19 +57,22 @@ struct arrow_back_end : system_back_end {
             check(cudaStreamWaitEvent(s, handle, 0), "cudaStreamWaitEvent");  // mutant: cuda_arrow_wait
         });
     }
-    /// A new event on the stream's device, after all that is queued on the stream now.
-    /// \throws error  errc::stream, capturing;  what the driver reports
+    /// Records a new event on `on`, which completes after all work queued there so far. Does not block.
+    ///
+    /// \param on  CUDA stream; the event belongs to its device
+    /// \return    the event, owned by the caller
+    /// \throws error  errc::stream, capturing; errors of CUDA
     [[nodiscard]] arrow_event record_event(device, stream_token on) const {
         detail::require_stream(on, "ferry::to_arrow");
         device_guard const current{detail::device_of(on, "ferry::to_arrow")};
-        detail::require_free_default(on, "ferry::to_arrow");
+        detail::require_uncaptured_default(on, "ferry::to_arrow");
         event made;
         made.record(detail::handle_of(on));  // mutant: cuda_arrow_record
         return arrow_event{std::move(made)};
     }
 };
 
-/// The back end to pass where Arrow's device arrays come in or go out.
+/// Instance of the back end, for from_arrow and to_arrow.
 inline constexpr arrow_back_end arrow{};
 
 }  // namespace ferry::inline v0::cuda

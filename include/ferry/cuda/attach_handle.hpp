@@ -1,4 +1,4 @@
-// ferry: memory that other programs share by a bare handle, without a descriptor of ferry.
+// ferry: imports memory from a bare cudaIpcMemHandle_t, without a descriptor of ferry.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -16,16 +16,19 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A tensor in memory whose exporter has nothing but a handle of cudaIpcGetMemHandle, as CuPy, Numba and frameworks
-/// give out. Dropping it closes the memory, on any thread.
+/// Imports device memory by a handle of cudaIpcGetMemHandle, as CuPy, Numba and other frameworks export it.
 ///
-/// The handle names a whole allocation: element 0 lies `byte_offset` bytes after its begin. `layout` says the rest, its
-/// device where to open it; its data is not looked at. All elements are checked to be inside of the allocation. Nothing
-/// tells when the data is ready, nor tells the exporter when it may write or free: agree on that some other way. Does
-/// not wait for the exporter's work.
+/// The handle stands for a whole allocation; element 0 lies `byte_offset` bytes after its first byte. Every element is
+/// checked to lie inside the allocation. Does not synchronise: the handle carries no event, so the processes must agree
+/// by other means when the data is ready and when the exporter may write or free it.
 ///
-/// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, device; out_of_range: the tensor
-///                reaches beyond the allocation; what `validate` finds in the layout;  std::bad_alloc
+/// \param handle       the exporter's handle
+/// \param byte_offset  offset of element 0 in the allocation
+/// \param layout       dtype, shape, strides, flags, and the device to open the memory on; its data pointer is not used
+/// \param where        source location reported by errors
+/// \return             a tensor that owns the mapping and closes it when it is destroyed, on any thread
+/// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, device; errc::out_of_range when the
+///                tensor exceeds the allocation; errors of `validate` for the layout; std::bad_alloc
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,
                                                   std::source_location where = std::source_location::current()) {
@@ -33,14 +36,15 @@ namespace ferry::inline v0::cuda {
     if (layout.device().type != device_type::cuda)
         ferry::detail::fail(
             errc::device, api,
-            message{"the layout says "} << name(layout.device().type) << ", and such handles are of CUDA memory",
+            message{"the layout has device type "}
+                << name(layout.device().type) << ", expected cuda: cudaIpcMemHandle_t refers to CUDA memory only",
             where);
     ipc_memory memory{handle, layout.device().id, where};
     std::uint64_t const mapped = allocation_of(memory.data(), where).bytes;
     auto const refuse = [&] {
         ferry::detail::fail(errc::out_of_range, api,
-                            message{"the tensor, with its first element at byte "}
-                                << byte_offset << ", reaches beyond an allocation of " << mapped << " bytes",
+                            message{"the tensor exceeds the allocation: its first element is at byte "}
+                                << byte_offset << " of " << mapped << ": check byte_offset, shape and strides",
                             where);
     };
     if (byte_offset > mapped) refuse();

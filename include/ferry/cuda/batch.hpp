@@ -1,4 +1,4 @@
-// ferry: many scattered pieces in one call of the driver.
+// ferry: copies many scattered pieces in one call of cudaMemcpyBatchAsync.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -18,7 +18,7 @@ namespace ferry::inline v0::cuda {
 
 namespace detail {
 
-/// Addresses and sizes in the form that the driver takes; pieces of 0 bytes are left out, since it refuses them.
+/// The arguments of cudaMemcpyBatchAsync. Leaves out pieces of 0 bytes, which the call rejects.
 struct batch {
     std::vector<void*> dst;
     std::vector<void const*> src;
@@ -37,8 +37,7 @@ struct batch {
     }
 };
 
-/// Queues a batch on a stream whose device is current and which is not the legacy default stream: the driver refuses
-/// that one.
+/// Queues a batch on a stream of the current device. Not the legacy default stream, which the driver rejects.
 inline void queue(batch& b, cudaStream_t s) {
     if (b.bytes.empty()) return;
     cudaMemcpyAttributes how{};
@@ -48,23 +47,24 @@ inline void queue(batch& b, cudaStream_t s) {
           "cudaMemcpyBatchAsync");
 }
 
-/// Queues a batch where `on` says. The legacy default stream waits for another one, `beside`, which waits for it.
-template <class Beside>
-void queue_on(batch& b, stream_token on, Beside beside) {
+/// Queues a batch on `on`. A batch on the legacy default stream runs on the stream that `make_stream` returns, ordered
+/// after and before `on`.
+template <class MakeStream>
+void queue_on(batch& b, stream_token on, MakeStream make_stream) {
     if (on.which() != stream_token::kind::legacy_default) return queue(b, handle_of(on));
-    stream_token const other = beside();
+    stream_token const other = make_stream();
     cuda::order(on, other);  // mutant: cuda_batch_before
     queue(b, handle_of(other));
     try {
         cuda::order(other, on);  // mutant: cuda_batch_after
-    } catch (...) {              // nothing may be queued when a copy throws
-        beside_captures const quietly;
+    } catch (...) {              // a failed copy leaves nothing queued
+        relaxed_capture_mode const relaxed;
         ignore(cudaStreamSynchronize(handle_of(other)));  // mutant: cuda_batch_failed
         throw;
     }
 }
 
-/// The units of a plan as pieces.
+/// Lists each unit of a plan as one piece.
 [[nodiscard]] inline batch pieces_of(copy_plan const& p, void* dst, void const* src) {
     std::int64_t count = 1;
     for (int i = 0; i < p.rank; ++i) count *= p.extents[i];
@@ -83,22 +83,25 @@ void queue_on(batch& b, stream_token on, Beside beside) {
 
 }  // namespace detail
 
-/// Copies scattered pieces of device, pinned or managed memory in one call: half a microsecond for each instead of two,
-/// and no kernel takes part. `pack_pieces` of pack.hpp is faster yet for many small ones.
-/// Queues on `on` and does not block; sources and destinations stay until it got there. Copies on the legacy default
-/// stream run beside it, on a stream made for the call: give a stream of your own. On failure nothing is queued.
-/// Enables no access between GPUs: where pieces lie on another one than the stream's, the driver does what it can.
+/// Copies scattered pieces of device, pinned or managed memory by one cudaMemcpyBatchAsync. Costs about 0.5 µs for each
+/// piece, where a loop of cudaMemcpyAsync costs 2 µs; for many small pieces `pack_pieces` (pack.hpp) is faster.
 ///
-/// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
+/// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. On the legacy
+/// default stream, which the driver does not accept here, the batch runs on a stream made for the call and ordered with
+/// it. Does not enable peer access.
+///
+/// \param pieces  copies; no destination may overlap a source or another destination. Read during the call only
+/// \param on      CUDA stream
+/// \throws error  errc::stream, capturing; errors of CUDA; std::bad_alloc. Nothing is queued then
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_stream(on, "ferry::cuda::copy_batch");
-    std::int32_t const where = detail::device_of(on, "ferry::cuda::copy_batch");
-    device_guard const current{where};
-    detail::require_free_default(on, "ferry::cuda::copy_batch");
+    std::int32_t const device_id = detail::device_of(on, "ferry::cuda::copy_batch");
+    device_guard const current{device_id};
+    detail::require_uncaptured_default(on, "ferry::cuda::copy_batch");
     detail::batch b{pieces.size()};
     for (auto const& p : pieces) b.add(p.dst, p.src, p.bytes);
     if (on.which() != stream_token::kind::legacy_default) return detail::queue(b, detail::handle_of(on));
-    stream const other{where};
+    stream const other{device_id};
     detail::queue_on(b, on, [&] { return stream_token{other}; });
 }
 

@@ -1,4 +1,4 @@
-// ferry: streams that are being captured into a graph, and how to leave them alone.
+// ferry: graph capture: detects captured streams and keeps ferry's own calls out of the graph.
 #pragma once
 
 #include <ferry/cuda/driver.hpp>
@@ -6,7 +6,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-// Enumerators of the two APIs are the same numbers.
+// The enumerators of the driver and the runtime API have the same values.
 static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<int>(cudaStreamCaptureStatusActive) &&
               static_cast<int>(CU_STREAM_CAPTURE_STATUS_INVALIDATED) ==
                   static_cast<int>(cudaStreamCaptureStatusInvalidated) &&
@@ -15,10 +15,10 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
                   static_cast<int>(cudaStreamCaptureModeThreadLocal) &&
               static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED) == static_cast<int>(cudaStreamCaptureModeRelaxed));
 
-/// The capture that a stream takes part in; 0 when it takes part in none. Disturbs no capture: of the legacy stream of
-/// a device on which a blocking stream is captured only cudaStreamIsCapturing may be asked, and it refuses
-/// (errc::capturing).
-/// \throws error  errc::capturing when the capture is invalid, or when the legacy stream would join one
+/// Returns the id of the capture that a stream participates in, or 0. Invalidates no capture: while a blocking stream
+/// of the device is captured, only cudaStreamIsCapturing may be called on the legacy stream; it returns an error then.
+///
+/// \throws error  errc::capturing when the capture is invalidated, or when the legacy stream would join a capture
 [[nodiscard]] inline unsigned long long capture_of(cudaStream_t s, char const* api) {
     CUstreamCaptureStatus now = CU_STREAM_CAPTURE_STATUS_NONE;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -27,20 +27,21 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
     if (asked == CUDA_SUCCESS) status = static_cast<cudaStreamCaptureStatus>(now);
     if (status == cudaStreamCaptureStatusNone) return 0;
     if (status == cudaStreamCaptureStatusInvalidated)
-        ferry::detail::fail(errc::capturing, api, message{"the stream's capture is invalid: end it first"});
+        ferry::detail::fail(errc::capturing, api,
+                            message{"the stream's capture is invalidated: end it with cudaStreamEndCapture first"});
     unsigned long long id = 0;
     check(cudaStreamGetCaptureInfo(s, &status, &id, nullptr, nullptr, nullptr, nullptr), "cudaStreamGetCaptureInfo");
     return id;
 }
 
-/// Refuses what would disturb a capture, before anything is queued.
+/// Throws errc::capturing when the stream is being captured. Called before anything is queued.
 inline void require_no_capture(cudaStream_t s, char const* api) {
     if (capture_of(s, api) != 0)
         ferry::detail::fail(errc::capturing, api,
-                            message{"the stream is being captured into a graph: exchange before or after the capture"});
+                            message{"the stream is being captured: call this before or after the capture"});
 }
 
-/// Whether work may be queued on a stream without any capture noticing; false too when nothing can be asked any more.
+/// Whether work may be queued on a stream without entering a graph; false also when the query fails.
 [[nodiscard]] inline bool is_free_of_captures(cudaStream_t s) noexcept {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     if (cudaStreamIsCapturing(s, &status) == cudaSuccess) return status == cudaStreamCaptureStatusNone;
@@ -48,20 +49,20 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
     return false;
 }
 
-/// For its lifetime this thread may allocate, free and wait although some thread captures: by default CUDA would refuse
-/// that and invalidate the capture. For calls that no graph is meant to see.
-class beside_captures {
+/// Sets this thread's capture mode to cudaStreamCaptureModeRelaxed for its lifetime. Otherwise calls that allocate or
+/// wait fail while another thread captures, and invalidate that capture. For calls that belong to no graph.
+class relaxed_capture_mode {
    public:
-    beside_captures() noexcept { exchange_by_runtime(); }
-    /// The same at a fraction of the cost, for where CUDA has not ended: not in deleters.
-    explicit beside_captures(driver_api const& by) noexcept : exchange_{by.exchange_capture_mode} {
+    relaxed_capture_mode() noexcept { exchange_by_runtime(); }
+    /// The same by the driver API, which is cheaper. Not for deleters, which may run after CUDA has shut down.
+    explicit relaxed_capture_mode(driver_api const& by) noexcept : exchange_{by.exchange_capture_mode} {
         if (exchange() == CUDA_SUCCESS) return;
-        exchange_ = nullptr;  // nothing of CUDA has run yet: the runtime begins
+        exchange_ = nullptr;  // CUDA is not initialised yet: the runtime initialises it
         exchange_by_runtime();
     }
-    beside_captures(beside_captures const&) = delete;
-    beside_captures& operator=(beside_captures const&) = delete;
-    ~beside_captures() {
+    relaxed_capture_mode(relaxed_capture_mode const&) = delete;
+    relaxed_capture_mode& operator=(relaxed_capture_mode const&) = delete;
+    ~relaxed_capture_mode() {
         if (exchange_ != nullptr) static_cast<void>(exchange());
         else if (is_changed_) exchange_by_runtime();
     }
@@ -77,10 +78,10 @@ class beside_captures {
 
     CUresult (*exchange_)(CUstreamCaptureMode*) = nullptr;
     cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-    bool is_changed_ = false;  // else the thread would keep the mode that it was never given
+    bool is_changed_ = false;  // whether the destructor has a mode to restore
 };
 
-/// Clears a failure that nobody is told of, so that no later call finds it.
+/// Clears a non-sticky error that is not reported, so that no later call returns it.
 inline void ignore(cudaError_t e) noexcept {
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
 }

@@ -1,4 +1,4 @@
-// ferry: by which means a CUDA copy is made: a pure function of what is known, with constants that were measured (D8).
+// ferry: selects the method of a CUDA copy: a pure function of known facts, with measured constants (D8).
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -10,83 +10,84 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The means, in no order.
-enum class means : std::uint8_t {
+/// The methods by which a copy is executed.
+enum class copy_method : std::uint8_t {
     nothing,
-    host,      ///< both sides are ordinary memory: the calling thread copies
+    host,      ///< both sides are pageable memory: the calling thread copies
     plain,     ///< one cudaMemcpyAsync on the stream
-    bounced,   ///< into one pinned buffer on the stream; the calling thread waits for it and copies from there
-    staged,    ///< chunks through pinned slots, by lanes; done when the call returns
-    pitched,   ///< cudaMemcpy2DAsync or 3DAsync for each index of the loops around them
+    bounced,   ///< into one pinned bounce buffer on the stream; the calling thread waits, then copies out of it
+    staged,    ///< chunks through pinned slots, by lanes; complete when the call returns
+    pitched,   ///< cudaMemcpy2DAsync or cudaMemcpy3DAsync for each index of the outer loops
     batch,     ///< all pieces in one cudaMemcpyBatchAsync
-    kernel,    ///< one kernel on a device that holds both sides, or reaches its peer's memory
-    packed,    ///< made compact on the device, then carried as bytes: the destination is dense
-    unpacked,  ///< carried as bytes, then spread out on the device: the source is dense
-    by_host,   ///< carried to the host, rearranged there by plain loops, and back if need be
+    kernel,    ///< one kernel on a device that can access both sides
+    packed,    ///< packed on the device, then copied as bytes: the destination is dense
+    unpacked,  ///< copied as bytes, then unpacked on the device: the source is dense
+    by_host,   ///< copied to the host, rearranged there by loops, and copied back where needed
 };
 
-/// What a choice depends on besides the plan.
+/// Facts besides the plan that determine the method.
 struct copy_facts {
-    device to, from;
-    int lanes = 8;           ///< that the copier has
-    int processors = 16;     ///< of the host
-    bool is_here = true;     ///< the GPU that takes part is the one of the stream
-    bool can_pack = false;   ///< there are kernels for it, which reach what lies on a GPU
-    bool is_fresh = false;   ///< the destination's pages have never been written
-    bool dense_dst = false;  ///< the plan writes every byte between its first and its last
-    bool dense_src = false;  ///< and reads every byte
+    device to, from;         ///< device of the destination and of the source
+    int lanes = 8;           ///< lanes of the copier
+    int processors = 16;     ///< processors of the host
+    bool is_here = true;     ///< the stream belongs to the GPU of the copy
+    bool can_pack = false;   ///< pack kernels are available and can access all device memory involved
+    bool is_fresh = false;   ///< the destination's pages have not been written yet
+    bool dense_dst = false;  ///< the plan writes every byte between the first and the last one
+    bool dense_src = false;  ///< the plan reads every byte between the first and the last one
 };
 
-/// How a staged transfer is cut.
+/// Parameters of a staged transfer.
 struct staging {
-    int lanes;          ///< host threads, each with a stream of its own
-    int slots;          ///< chunks that a lane has under way
-    std::size_t chunk;  ///< bytes
-    bool past_caches;   ///< stores on the host leave the caches alone
-    int taper = 1;      ///< pieces of each lane's last chunk: while it is copied out nothing travels any more
-    /// Who waits for the lanes makes pages for them: to make a fresh one takes longer than to fill it. 1 GiB by
-    /// 8 lanes went at 0.50 and 0.55 of the link in two turns, and without this at 0.48 and 0.47.
-    bool pages_ahead = false;
+    int lanes;           ///< host threads, each with its own stream
+    int slots;           ///< chunks that a lane has in flight
+    std::size_t chunk;   ///< bytes
+    bool non_temporal;   ///< the host copies with non-temporal stores
+    int taper = 1;       ///< parts of each lane's last chunk: no transfer overlaps with copying it out
+    /// The waiting thread populates destination pages ahead of the lanes: a page fault takes longer than filling the
+    /// page. Measured: 1 GiB by 8 lanes at 0.50 and 0.55 of the link; without this at 0.48 and 0.47.
+    bool populate_ahead = false;
 };
 
 namespace detail {
 
 inline constexpr std::size_t kib = 1024, mib = kib * kib;
 
-/// Up to here a pinned buffer of one's own beats cudaMemcpyAsync to ordinary memory: 6.8 instead of 7.8 µs for 4 KiB,
-/// 12 instead of 16 for 64 KiB, 98 instead of 117 for 1 MiB. Beyond, the driver's overlaps its two halves.
+/// Up to this size an own pinned buffer beats cudaMemcpyAsync to pageable memory: 6.8 instead of 7.8 µs for 4 KiB, 12
+/// instead of 16 for 64 KiB, 98 instead of 117 for 1 MiB. Above it, the driver's pipelined copy is faster.
 inline constexpr std::size_t bounced_to = mib;
-/// Where a staged transfer begins to win over cudaMemcpyAsync, which goes through one slot of the driver's own.
+/// From this size a staged transfer beats cudaMemcpyAsync, which uses one staging slot of the driver.
 inline constexpr std::size_t staged_from = 4 * mib;
-/// Fresh pages cost the driver's one thread more than the copy: lanes win earlier.
+/// The same for unpopulated destination pages, whose page faults cost the driver's single thread more than the copy.
 inline constexpr std::size_t staged_fresh_from = 2 * mib;
-/// From these sizes on larger chunks win, the more of them are under way: 49 GB/s at 256 MiB and 51 at 1 GiB by 8 lanes
-/// with 4 chunks of 2 MiB each, where 4 MiB chunks reach 45 and 49, two slots 36, and 512 KiB chunks 27 at 64 MiB.
+/// From these sizes larger chunks are faster, the more of them are in flight: 49 GB/s at 256 MiB and 51 at 1 GiB by 8
+/// lanes with 4 chunks of 2 MiB each; 4 MiB chunks reach 45 and 49, two slots 36, and 512 KiB chunks 27 at 64 MiB.
 inline constexpr std::size_t medium_from = 16 * mib, large_from = 64 * mib;
 inline constexpr staging small_touched{4, 4, 512 * kib, true};
 inline constexpr staging medium_touched{8, 4, mib, true};
-/// Copying out the last chunks takes 0.28 ms at 64 MiB, at 256 MiB and at 1 GiB, and twice that with chunks of 4 MiB.
+/// Copying out the last chunks takes 0.28 ms at 64 MiB, 256 MiB and 1 GiB, and twice that with chunks of 4 MiB.
 inline constexpr staging large_touched{8, 4, 2 * mib, true, 4};
-/// Fresh memory: the kernel has just zeroed the page into the cache, so that stores through it win.
+/// Unpopulated destination: the kernel has just zeroed each page in the cache, so cached stores are faster.
 inline constexpr staging small_fresh{8, 2, 512 * kib, false};
 inline constexpr staging large_fresh{64, 2, 2 * mib, false};
 inline constexpr std::size_t large_upload_from = 128 * mib;
 inline constexpr staging small_upload{4, 4, 512 * kib, true};
 inline constexpr staging large_upload{8, 2, 2 * mib, true};
-/// A lane with less to do than this many chunks is not worth waking.
+/// Chunks for each lane below which fewer lanes are used: waking a lane costs more.
 inline constexpr std::size_t pieces_per_lane = 2;
 
-/// A pitched copy costs 2.3 µs whatever it carries: from this many on everything else wins.
+/// A pitched copy costs 2.3 µs at any size: from this number of calls the other methods are faster.
 inline constexpr std::int64_t most_pitched_calls = 32;
-/// A batch costs half a microsecond for each piece.
+/// A batch costs 0.5 µs for each piece.
 inline constexpr std::int64_t most_batch_pieces = 100'000;
 inline constexpr std::int64_t smallest_batch_piece = 256;
-/// What is packed or unpacked in one go; a strided copy that is larger needs twice as much memory beside the result.
+/// Bytes packed or unpacked at once. Larger strided copies are processed in slabs, with two buffers of this size.
 inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
-/// Where the engine carries slabs it stops for none, and the less is packed before the first one travels the better:
-/// 64 MiB took 1.03 times as long as a block of bytes where one slab took 1.05, side by side. Lanes stop for each.
+/// Slab size where the copy engine transfers the slabs: it is not interrupted between them, and a smaller first slab
+/// starts the transfer earlier. 64 MiB took 1.03 times as long as a block of bytes, in one slab 1.05, in the same run.
+/// Lanes synchronise at each slab.
 inline constexpr std::size_t queued_slab = 16 * mib;
-/// What the driver's pools get from the device at once, and give back when they may keep less.
+/// Granularity in which driver pools allocate from the device, and in which they release memory above their threshold.
 inline constexpr std::size_t pool_step = 32 * mib;
 
 [[nodiscard]] constexpr std::int64_t product(copy_plan const& p, int levels) noexcept {
@@ -95,7 +96,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     return n;
 }
 
-/// Whether each copy of the runtime carries rows or slices, not one unit.
+/// Whether one call of the runtime copies several units, as rows or slices.
 [[nodiscard]] constexpr bool has_rows(copy_plan const& p) noexcept {
     return (p.kind == copy_kind::rows || p.kind == copy_kind::gather || p.kind == copy_kind::transpose) &&
            loops_per_copy(p, p.unit) > 0;
@@ -105,7 +106,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     return d.type == device_type::cuda || d.type == device_type::cuda_managed;
 }
 
-/// Whether kernels of one GPU reach both sides at full speed.
+/// Whether kernels of one GPU access both sides at full speed.
 [[nodiscard]] constexpr bool is_one_device(copy_facts const& f) noexcept {
     return is_device(f.to) && is_device(f.from) &&
            (f.to.type != device_type::cuda || f.from.type != device_type::cuda || f.to.id == f.from.id);
@@ -117,19 +118,27 @@ inline constexpr std::size_t pool_step = 32 * mib;
 
 }  // namespace detail
 
-/// How bytes in one piece travel.
-[[nodiscard]] constexpr means choose_bytes(std::size_t bytes, copy_facts const& f) noexcept {
+/// Selects the method for one contiguous block.
+///
+/// \param bytes  size of the block
+/// \param f      facts of the copy
+/// \return       nothing, plain, bounced or staged
+[[nodiscard]] constexpr copy_method choose_bytes(std::size_t bytes, copy_facts const& f) noexcept {
     using namespace detail;
-    if (bytes == 0) return means::nothing;
+    if (bytes == 0) return copy_method::nothing;
     bool const down = is_device(f.from) && f.to.type == device_type::cpu,
                up = f.from.type == device_type::cpu && is_device(f.to);
-    if ((!down && !up) || f.lanes < 1) return means::plain;
-    if (down && bytes <= bounced_to) return means::bounced;
-    if (down && f.is_fresh) return bytes < staged_fresh_from ? means::plain : means::staged;
-    return bytes < staged_from ? means::plain : means::staged;
+    if ((!down && !up) || f.lanes < 1) return copy_method::plain;
+    if (down && bytes <= bounced_to) return copy_method::bounced;
+    if (down && f.is_fresh) return bytes < staged_fresh_from ? copy_method::plain : copy_method::staged;
+    return bytes < staged_from ? copy_method::plain : copy_method::staged;
 }
 
-/// How a staged transfer of `bytes` is cut for as many lanes as there are.
+/// Selects the parameters of a staged transfer.
+///
+/// \param bytes  size of the transfer
+/// \param f      facts of the copy; `lanes` bounds the lanes used
+/// \return       lanes, slots and chunk size
 [[nodiscard]] constexpr staging choose_staging(std::size_t bytes, copy_facts const& f) noexcept {
     using namespace detail;
     bool const up = f.from.type == device_type::cpu;
@@ -141,43 +150,48 @@ inline constexpr std::size_t pool_step = 32 * mib;
     if (up && bytes < large_upload_from) s.chunk = small_upload.chunk;
     if (s.lanes > f.lanes) s.lanes = f.lanes;
     while (s.lanes > 1 && bytes < s.chunk * pieces_per_lane * static_cast<std::size_t>(s.lanes)) --s.lanes;
-    s.pages_ahead = !up && f.is_fresh && s.lanes < f.processors;
+    s.populate_ahead = !up && f.is_fresh && s.lanes < f.processors;
     return s;
 }
 
-/// How a plan is carried out.
-[[nodiscard]] constexpr means choose(copy_plan const& p, copy_facts const& f) noexcept {
+/// Selects the method for a plan.
+///
+/// \param p  plan of the copy
+/// \param f  facts of the copy
+/// \return   the fastest method that supports both
+[[nodiscard]] constexpr copy_method choose(copy_plan const& p, copy_facts const& f) noexcept {
     using namespace detail;
-    if (p.kind == copy_kind::empty) return means::nothing;
-    if (f.to.type == device_type::cpu && f.from.type == device_type::cpu) return means::host;
+    if (p.kind == copy_kind::empty) return copy_method::nothing;
+    if (f.to.type == device_type::cpu && f.from.type == device_type::cpu) return copy_method::host;
     if (p.kind == copy_kind::contiguous) return choose_bytes(static_cast<std::size_t>(p.unit), f);
 
     bool const one = is_one_device(f), from_device = is_device(f.from), to_device = is_device(f.to);
-    // Pinned memory on either side: the host copies, as the runtime would.
-    if (!from_device && !to_device) return means::by_host;
-    bool const near = one || !(from_device && to_device);  // no second GPU takes part
+    // Pinned and pageable memory: the host copies, as the runtime would.
+    if (!from_device && !to_device) return copy_method::by_host;
+    bool const near = one || !(from_device && to_device);  // only one GPU is involved
     bool const pageable = f.to.type == device_type::cpu || f.from.type == device_type::cpu;
     bool const rows = has_rows(p);
     auto const calls = rows ? count_copies(p, p.unit) : 0;
     bool const few = rows && calls <= most_pitched_calls, can_rearrange = f.can_pack || (few && f.is_here);
-    if (p.rank == 0) return means::by_host;  // some bits
+    if (p.rank == 0) return copy_method::by_host;  // one unit that counts bits
 
     if (one && f.can_pack)
-        return rows && calls == 1 && p.unit >= static_cast<std::int64_t>(mib) ? means::pitched : means::kernel;
+        return rows && calls == 1 && p.unit >= static_cast<std::int64_t>(mib) ? copy_method::pitched
+                                                                              : copy_method::kernel;
     if (near && !one) {
-        // Wide rows are as fast as one piece, and pinned memory takes them straight from the engine. The engine handles
-        // short ones one by one, and pageable memory is written by one thread of the driver's: the device makes them
-        // compact first.
+        // Wide rows are as fast as a contiguous block, and the copy engine writes pinned memory directly. The engine
+        // processes short rows one by one, and a single driver thread writes pageable memory: the device packs these
+        // first.
         bool const wide = few && p.unit >= 4096;
         bool const small = p.total_bytes < static_cast<std::int64_t>(staged_from);
-        if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return means::packed;
-        if (to_device && f.dense_src && can_rearrange && !(wide && (!pageable || small))) return means::unpacked;
+        if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return copy_method::packed;
+        if (to_device && f.dense_src && can_rearrange && !(wide && (!pageable || small))) return copy_method::unpacked;
     }
-    if (few) return means::pitched;
-    if (!near && f.can_pack) return means::kernel;
-    if (!pageable && near && is_scattered(p)) return means::batch;
-    if (rows && calls <= 16 * most_pitched_calls && !pageable) return means::pitched;
-    return means::by_host;
+    if (few) return copy_method::pitched;
+    if (!near && f.can_pack) return copy_method::kernel;
+    if (!pageable && near && is_scattered(p)) return copy_method::batch;
+    if (rows && calls <= 16 * most_pitched_calls && !pageable) return copy_method::pitched;
+    return copy_method::by_host;
 }
 
 }  // namespace ferry::inline v0::cuda

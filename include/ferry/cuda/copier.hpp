@@ -1,5 +1,5 @@
-// ferry: the fast CUDA back end: it keeps host threads, streams and pinned slots, and chooses the means of each copy.
-// length: one verb per means, and each is a few lines
+// ferry: the fast CUDA back end: owns host threads, streams and pinned slots, and selects the method of each copy.
+// length: one short function for each method
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -13,19 +13,19 @@
 #include <ferry/cuda/drain.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/facts.hpp>
-#include <ferry/cuda/fresh_notes.hpp>
 #include <ferry/cuda/lanes.hpp>
 #include <ferry/cuda/order.hpp>
 #include <ferry/cuda/peers.hpp>
 #include <ferry/cuda/pieces.hpp>
 #include <ferry/cuda/pool.hpp>
-#include <ferry/cuda/slab_line.hpp>
+#include <ferry/cuda/slab_pipeline.hpp>
 #include <ferry/cuda/small_buffers.hpp>
 #include <ferry/cuda/stream.hpp>
 #include <ferry/cuda/strided.hpp>
 #include <ferry/cuda/system.hpp>
 #include <ferry/cuda/temporary.hpp>
 #include <ferry/cuda/transfer.hpp>
+#include <ferry/cuda/untouched_blocks.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/host_copy.hpp>
 
@@ -40,31 +40,34 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Carries out a plan on memory of the current device, queued on a stream of it: `ferry::cuda::pack`.
+/// Executes a plan on memory of the current device, queued on a stream of it: `ferry::cuda::pack`.
 using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
 
-/// What a copier may use. An aggregate whose order of members is frozen.
+/// Resources of a copier. An aggregate for designated initialisers: the sequence of its members does not change.
 struct copier_options {
     int lanes = 0;                                    ///< host threads; 0: one for each processor, at most 8
-    std::size_t slot_bytes = std::size_t{4} << 20;    ///< of one pinned slot, and so of the largest chunk
-    std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; one slot at least
-    std::size_t most_kept = std::size_t{64}
-                            << 20;  ///< bytes of pinned results that stay pinned when they are given back
-    pack_function pack = nullptr;   ///< kernels for strided copies, where the program has them
-    std::size_t most_small = std::size_t{4}
-                             << 20;  ///< bytes of pinned buffers that small copies pass through; below 2 MiB: none
-    std::size_t slab_bytes = detail::slab;  ///< at most, of a strided copy that the device rearranges at once, twice:
-                                            ///< one row or element where that is more, and all of a copy that counts
-                                            ///< bits; as much device memory stays for the next one, 32 MiB at least
+    std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, and of the largest chunk
+    std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; at least one slot
+    std::size_t most_kept = std::size_t{64} << 20;    ///< bytes of released pinned results that stay pinned for reuse
+    pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
+    /// Bytes of pinned bounce buffers for small copies; below 2 MiB: none.
+    std::size_t most_small = std::size_t{4} << 20;
+    /// Upper bound of a slab, the part of a strided copy that the device packs or unpacks at once; two are in use.
+    /// A slab is at least one row or element, and all of a copy that counts bits. The same amount of device memory, at
+    /// least 32 MiB, stays allocated for later copies.
+    std::size_t slab_bytes = detail::slab;
 };
 
-/// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots, which start and
-/// are pinned when a copy first needs them and stay until the copier dies, as do the pinned buffers of small copies.
-/// The destructor lets them finish and joins them; no copy may be in progress then. Memory that it allocated may
-/// outlive it. Thread-safe; one for a program is enough.
+/// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots.
+///
+/// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they live as long as the
+/// copier. The destructor finishes queued jobs and joins the threads; no call may be in progress then. Memory that the
+/// copier allocated may outlive it. Thread-safe: one copier serves a whole program.
 class copier {
    public:
-    /// Calls nothing of CUDA.
+    /// Makes no CUDA call.
+    ///
+    /// \param options  bounds of threads and memory
     explicit copier(copier_options const& options = {})
         : pack_{options.pack},
           processors_{static_cast<int>(std::thread::hardware_concurrency())},
@@ -77,26 +80,43 @@ class copier {
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
 
+    /// \param d  device to copy from or to
+    /// \return   true for host, device, pinned and managed memory
     [[nodiscard]] constexpr bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
-    /// Memory of any kind: ordinary memory comes fresh and in huge pages, pinned memory from a pool of the copier's.
+    /// Allocates memory of any CUDA kind: host memory from fresh_host_space, pinned memory from the copier's pool.
+    ///
+    /// \param d      device of the memory
+    /// \param bytes  size
+    /// \param on     stream on which device memory is first used; see `memory`
+    /// \return       memory that may outlive the copier
+    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver; std::bad_alloc
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
         copier_memory made{d, bytes, on, pinned_};
-        if (d.type == device_type::cpu && bytes >= detail::huge_from) fresh_.add(made.data());
+        if (d.type == device_type::cpu && bytes >= detail::huge_from) untouched_.add(made.data());
         return made;
     }
 
-    /// As `back_end` says. Between GPUs, and from a GPU to pinned or managed memory and back, the copy is queued and
-    /// nothing blocks, but for layouts that neither the engines nor `pack` carry, transposed ones between two GPUs that
-    /// do not reach each other, say, and where the device has no memory left to rearrange in: they go through the host.
-    /// What ordinary memory takes part in is made by the host: the call waits until `on` got so far and returns when it
-    /// is done. It never waits for other streams.
+    /// Executes a plan, as the concept `back_end` requires.
     ///
-    /// \throws error  errc::foreign_pointer, device, capturing, stream (of another device than both sides, too),
-    ///                out_of_memory; what the driver reports;  std::bad_alloc, std::system_error where no thread can be
-    ///                had. Then nothing is under way any more, and no slot is lost
+    /// Copies between GPUs, and between a GPU and pinned or managed memory, are queued on `on` and do not block. They
+    /// do block, and go through the host, when neither copy engine nor `pack` supports the layout (a transposed copy
+    /// between two GPUs without peer access, for example), or when the device has no memory for packing. Copies to or
+    /// from pageable memory block: they wait for the work on `on` and return when they are complete. No call waits for
+    /// any other stream.
+    ///
+    /// \param plan  copy to execute
+    /// \param dst   first element of the destination
+    /// \param to    device of `dst`
+    /// \param src   first element of the source
+    /// \param from  device of `src`
+    /// \param on    stream of either device; without one the copy runs on a stream of the copier, and the call blocks
+    /// \return      true when the copy is complete, false when it is queued
+    /// \throws error  errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, also for a stream of a
+    ///                third device; errors of CUDA; std::bad_alloc; std::system_error when no thread can be started.
+    ///                Nothing runs any more then, and all slots are free
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)
@@ -105,53 +125,62 @@ class copier {
         if (t.is_queued) detail::require_stream(on, "ferry::cuda::copier");
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
-        detail::require_side(t.device_id, to, from, "ferry::cuda::copier");  // mutant: cuda_copier_side
-        detail::beside_captures const quietly{detail::driver()};             // before a stream is made
+        detail::require_participating_stream(t.device_id, to, from, "ferry::cuda::copier");  // mutant: cuda_copier_side
+        detail::relaxed_capture_mode const relaxed{detail::driver()};             // before a stream is made
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
-        if (t.is_queued) detail::require_free_default(on, "ferry::cuda::copier");
-        detail::require_place(dst, to, "ferry::cuda::copier");
-        detail::require_place(src, from, "ferry::cuda::copier");
-        // Pinned memory often passes for cpu (R38)
+        if (t.is_queued) detail::require_uncaptured_default(on, "ferry::cuda::copier");
+        detail::require_memory_on(dst, to, "ferry::cuda::copier");
+        detail::require_memory_on(src, from, "ferry::cuda::copier");
+        // Pinned memory is often described as cpu (R38).
         if (plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from)) {
-            if (to.type == device_type::cpu) t.to = where_is(dst);
-            if (from.type == device_type::cpu) t.from = where_is(src);
+            if (to.type == device_type::cpu) t.to = device_of_pointer(dst);
+            if (from.type == device_type::cpu) t.from = device_of_pointer(src);
         }
         bool const reach_each_other = detail::enable_peers(t.to, dst, t.from, src);
         t.facts = facts_of(plan, dst, t, reach_each_other);
         try {
-            carry_out(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
-            // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
-            // pinned.
+            execute(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
+            // The caller may reuse host memory when the call returns, and an asynchronous copy may not have read it
+            // yet, in particular when it is pinned.
             // mutant: cuda_copier_host_source, cuda_copier_own_stream
-            if (t.is_dirty && (!t.is_queued || from.type == device_type::cpu)) finish(t);
-            return !t.is_dirty;  // mutant: cuda_copier_says
+            if (t.has_queued_work && (!t.is_queued || from.type == device_type::cpu)) finish(t);
+            return !t.has_queued_work;  // mutant: cuda_copier_says
         } catch (...) {
-            if (t.is_dirty) detail::ignore(cudaStreamSynchronize(t.stream));  // mutant: cuda_copier_failed
+            if (t.has_queued_work) detail::ignore(cudaStreamSynchronize(t.stream));  // mutant: cuda_copier_failed
             throw;
         }
     }
 
+    /// As `ferry::cuda::order`.
+    ///
+    /// \param from  stream whose queued work comes first
+    /// \param to    stream whose later work waits
     void order(stream_token from, stream_token to) { cuda::order(from, to); }
+    /// As `ferry::cuda::wait`.
+    ///
+    /// \param on  stream to wait for; blocks the host
     void wait(stream_token on) { cuda::wait(on); }
+    /// \param on  CUDA stream
+    /// \return    an object whose destructor waits for the work queued on `on` now
     [[nodiscard]] queued_mark mark(stream_token on) { return queued_mark{on}; }
 
-    /// Lanes, as threads, that have started.
+    /// \return  number of lanes (threads) that have started
     [[nodiscard]] int started_lanes() const { return team_.started(); }
-    /// Slots that are pinned, and those of them that are free.
+    /// \return  number of pinned slots, and of those that are free
     [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots().counts(); }
-    /// Bytes of the pinned buffers that small copies pass through.
+    /// \return  bytes of the pinned bounce buffers of small copies
     [[nodiscard]] std::size_t small_pinned() const { return small_.pinned(); }
 
    private:
-    /// One copy, and the stream that it is ordered on.
+    /// One copy and its stream.
     struct task {
         stream_token on;
-        bool is_queued;  ///< on the caller's stream; else on one of the copier's, which the call waits for
+        bool is_queued;  ///< on the caller's stream; else on a stream of the copier, which the call waits for
         device to, from;
         cudaStream_t stream = nullptr;
-        std::int32_t device_id = 0;  ///< of the stream
+        std::int32_t device_id = 0;  ///< device of the stream
         copy_facts facts{};
-        bool is_dirty = false;  ///< something of it may be on the stream
+        bool has_queued_work = false;  ///< work of this copy may be pending on the stream
 
         [[nodiscard]] detail::route route() const noexcept {
             return {to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id, to.id, from.id};
@@ -160,7 +189,7 @@ class copier {
 
     static void finish(task& t) {
         check(cudaStreamSynchronize(t.stream), "cudaStreamSynchronize");
-        t.is_dirty = false;
+        t.has_queued_work = false;
     }
 
     [[nodiscard]] copy_facts facts_of(copy_plan const& plan, void const* dst, task const& t, bool reach_each_other) {
@@ -171,51 +200,55 @@ class copier {
         f.lanes = lanes_;
         f.processors = processors_;
         f.is_here = is_here(t.to) && is_here(t.from);
-        f.can_pack = pack_ != nullptr && reach_each_other;  // the stream's device is one of two
+        f.can_pack = pack_ != nullptr && reach_each_other;  // the stream belongs to one of the two devices
         f.dense_dst = detail::is_dense(plan, plan.dst_offset, plan.dst_strides, detail::written(plan));
         f.dense_src = detail::is_dense_source(plan);
         if (t.to.type == device_type::cpu && plan.total_bytes >= static_cast<std::int64_t>(detail::staged_fresh_from))
-            f.is_fresh = fresh_.take(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
-                                                                  static_cast<std::size_t>(plan.total_bytes));
+            f.is_fresh =
+                untouched_.take(dst) || detail::is_untouched(static_cast<std::byte const*>(dst) + plan.dst_offset,
+                                                             static_cast<std::size_t>(plan.total_bytes));
         return f;
     }
 
-    void carry_out(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+    void execute(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
         switch (choose(plan, t.facts)) {
-            case means::nothing:
-            case means::host: return;  // dealt with
-            case means::plain:
-            case means::bounced:
-            case means::staged:
-                return carry(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from,
+            case copy_method::nothing:
+            case copy_method::host: return;  // handled by copy()
+            case copy_method::plain:
+            case copy_method::bounced:
+            case copy_method::staged:
+                return copy_bytes(dst + plan.dst_offset, t.to, src + plan.src_offset, t.from,
                              static_cast<std::size_t>(plan.unit), t);
-            case means::batch: {
+            case copy_method::batch: {
                 auto pieces = detail::pieces_of(plan, dst, src);
                 stream_token const on = t.is_queued ? t.on : stream_token{stream_ref{t.stream}};
-                t.is_dirty = true;
+                t.has_queued_work = true;
                 if (on.which() != stream_token::kind::legacy_default) return detail::queue(pieces, t.stream);
-                stream const beside{t.device_id};
-                return detail::queue_on(pieces, on, [&] { return stream_token{beside}; });
+                stream const other{t.device_id};
+                return detail::queue_on(pieces, on, [&] { return stream_token{other}; });
             }
-            case means::packed: return or_by_host(plan, dst, src, t, [&] { carry_packed(plan, dst, src, t); });
-            case means::unpacked: return or_by_host(plan, dst, src, t, [&] { carry_unpacked(plan, dst, src, t); });
-            case means::by_host: return carry_by_host(plan, dst, src, t);
-            case means::kernel: return rearrange(plan, dst, src, t);
-            case means::pitched:
-                t.is_dirty = true;
+            case copy_method::packed:
+                return with_host_fallback(plan, dst, src, t, [&] { copy_packed(plan, dst, src, t); });
+            case copy_method::unpacked:
+                return with_host_fallback(plan, dst, src, t, [&] { copy_unpacked(plan, dst, src, t); });
+            case copy_method::by_host: return copy_by_host(plan, dst, src, t);
+            case copy_method::kernel: return rearrange(plan, dst, src, t);
+            case copy_method::pitched:
+                t.has_queued_work = true;
                 return detail::copy_pieces(plan, plan.unit, dst, src, t.route(), t.stream);
         }
     }
 
-    /// Bytes in one piece.
-    void carry(void* dst, device to, void const* src, device from, std::size_t n, task& t) {
+    /// Copies one contiguous block.
+    void copy_bytes(void* dst, device to, void const* src, device from, std::size_t n, task& t) {
         copy_facts facts = t.facts;
         facts.to = to;
         facts.from = from;
         auto const how = choose_bytes(n, facts);
-        if (how == means::bounced && bounce(dst, src, n, t)) return;
-        if (how == means::staged) {
-            if (t.is_queued || t.is_dirty) finish(t);  // mutant: cuda_copier_lanes_packed, cuda_copier_lanes_stream
+        if (how == copy_method::bounced && bounce(dst, src, n, t)) return;
+        if (how == copy_method::staged) {
+            // mutant: cuda_copier_lanes_packed, cuda_copier_lanes_stream
+            if (t.is_queued || t.has_queued_work) finish(t);
             bool const down = to.type == device_type::cpu;
             device const far = down ? from : to;
             detail::staged_job job{};
@@ -228,10 +261,10 @@ class copier {
                              : detail::route{};
         detail::copy_box({}, static_cast<std::int64_t>(n), 0, static_cast<std::byte*>(dst),
                          static_cast<std::byte const*>(src), way, t.stream);
-        t.is_dirty = true;
+        t.has_queued_work = true;
     }
 
-    /// What lanes carry between host and device.
+    /// Fills in a job for the lanes.
     void prepare(detail::staged_job& job, void* dst, void const* src, std::size_t n, bool to_host,
                  task const& t) const noexcept {
         copy_facts facts = t.facts;
@@ -246,46 +279,46 @@ class copier {
         job.cut.chunk = std::min(job.cut.chunk, slot_bytes_);
     }
 
-    /// Through a pinned buffer, if one is free. What else is on the stream has run then, too.
+    /// Copies through a pinned bounce buffer, if one is free: false otherwise. Waits for the whole stream.
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
         auto const buffer = small_.try_take(n);
         if (buffer.data() == nullptr) return false;
         // mutant: cuda_bounce_failed
-        detail::drain arrival{t.stream};  // before another copy gets the buffer
+        detail::drain arrival{t.stream};  // before another copy takes the buffer
         check(cudaMemcpyAsync(buffer.data(), src, n, cudaMemcpyDefault, t.stream), "cudaMemcpyAsync");
-        t.is_dirty = true;
+        t.has_queued_work = true;
         finish(t);  // mutant: cuda_copier_bounce
         arrival.done();
         std::memcpy(dst, buffer.data(), n);
         return true;
     }
 
-    /// A plan within one device.
+    /// Executes a plan within one device.
     void rearrange(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        t.is_dirty = true;
+        t.has_queued_work = true;
         if (t.facts.can_pack) pack_(plan, dst, src, stream_ref{t.stream});
         else detail::copy_pieces(plan, plan.unit, dst, src, {}, t.stream);
     }
 
-    /// What needs memory of the device, or, where there is none left, the same by the host. What was queued by then
-    /// writes nothing else.
-    template <class Carry>
-    void or_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t, Carry&& carry) {
+    /// Calls `copy`, which allocates device memory; when there is none left, copies through the host. What `copy` had
+    /// queued by then writes only temporary memory.
+    template <class Copy>
+    void with_host_fallback(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t, Copy&& copy) {
         try {
-            return carry();
+            return copy();
         } catch (error const& e) {
             if (e.code() != errc::out_of_memory) throw;
         }
-        carry_by_host(plan, dst, src, t);
+        copy_by_host(plan, dst, src, t);
     }
 
-    [[nodiscard]] std::int64_t most_of_slab(device near) const noexcept {
+    [[nodiscard]] std::int64_t max_slab_bytes(device near) const noexcept {
         return near.type == device_type::cpu ? slab_bytes_ : std::min(slab_bytes_, std::int64_t{detail::queued_slab});
     }
 
-    /// Made compact on the device, slab by slab, and carried as bytes while the next one is.
-    void carry_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, most_of_slab(t.to), true};
+    /// Packs on the device, slab by slab, and copies each slab as bytes while the next one is packed.
+    void copy_packed(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        detail::slabs const cut{plan, max_slab_bytes(t.to), true};
         device const here{device_type::cuda, t.device_id};
         auto const pack = [&](std::int64_t i, std::byte* to) {
             rearrange(detail::with_dst_at_0(cut.part(i)), to, src, t);
@@ -293,42 +326,42 @@ class copier {
         if (cut.count() == 1) {
             detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
             pack(0, compact.data());
-            return carry(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
+            return copy_bytes(dst + cut.begin(0), t.to, compact.data(), here, cut.size(0), t);
         }
-        detail::slab_line line{scratch(t.device_id), cut.size(0), t.stream};
+        detail::slab_pipeline pipeline{scratch(t.device_id), cut.size(0), t.stream};
         if (t.to.type == device_type::cpu)
-            return line.down_by_lanes(team_, cut.count(), pack,
+            return pipeline.to_host_by_lanes(team_, cut.count(), pack,
                                       [&](std::int64_t i, std::byte* from, detail::staged_job& job) {
                                           prepare(job, dst + cut.begin(i), from, cut.size(i), true, t);
                                       });
-        line.down(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
+        pipeline.to_host(cut.count(), pack, [&](std::int64_t i, std::byte* from, cudaStream_t s) {
             check(cudaMemcpyAsync(dst + cut.begin(i), from, cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
         });
     }
 
-    /// Carried as bytes, slab by slab, and spread out on the device while the next one is.
-    void carry_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
-        detail::slabs const cut{plan, most_of_slab(t.from), false};
+    /// Copies slabs as bytes, and unpacks each one on the device while the next one is copied.
+    void copy_unpacked(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+        detail::slabs const cut{plan, max_slab_bytes(t.from), false};
         device const here{device_type::cuda, t.device_id};
         auto const unpack = [&](std::int64_t i, std::byte* from) {
             rearrange(detail::with_src_at_0(cut.part(i)), dst, from, t);
         };
         // mutant: cuda_copier_unpacked_stream
-        t.is_dirty = true;  // the memory is there for work on the stream only
+        t.has_queued_work = true;  // the temporary memory is allocated in stream order
         if (cut.count() == 1) {
             detail::temporary const compact{scratch(t.device_id), cut.size(0), t.stream};
-            carry(compact.data(), here, src + cut.begin(0), t.from, cut.size(0), t);
+            copy_bytes(compact.data(), here, src + cut.begin(0), t.from, cut.size(0), t);
             return unpack(0, compact.data());
         }
-        detail::slab_line line{scratch(t.device_id), cut.size(0), t.stream};
+        detail::slab_pipeline pipeline{scratch(t.device_id), cut.size(0), t.stream};
         if (t.from.type == device_type::cpu)
-            return line.up_by_lanes(
+            return pipeline.to_device_by_lanes(
                 team_, cut.count(),
                 [&](std::int64_t i, std::byte* to, detail::staged_job& job) {
                     prepare(job, to, src + cut.begin(i), cut.size(i), false, t);
                 },
                 unpack);
-        line.up(
+        pipeline.to_device(
             cut.count(),
             [&](std::int64_t i, std::byte* to, cudaStream_t s) {
                 check(cudaMemcpyAsync(to, src + cut.begin(i), cut.size(i), cudaMemcpyDefault, s), "cudaMemcpyAsync");
@@ -336,12 +369,13 @@ class copier {
             unpack);
     }
 
-    /// Rearranged by the host, which has one side of it already when the other is dense; blocks.
-    void carry_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
+    /// Rearranges on the host. Needs no copy of the side that is host memory already when the other one is dense.
+    /// Blocks.
+    void copy_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
         bool const down = t.from.type == device_type::cuda && t.to.type != device_type::cuda && t.facts.dense_src;
         bool const up = t.to.type == device_type::cuda && t.from.type != device_type::cuda && t.facts.dense_dst;
         if (!down && !up) {
-            t.is_dirty = true;
+            t.has_queued_work = true;
             detail::transfer(plan, dst, t.to, src, t.from, t.device_id, t.stream);
             return;
         }
@@ -350,31 +384,31 @@ class copier {
         auto const bytes = static_cast<std::size_t>(part.size);
         buffer<fresh_host_space> const near{bytes};
         // mutant: cuda_copier_by_host_failed
-        detail::drain travel{t.stream};  // before it goes
+        detail::drain travel{t.stream};  // before the buffer is freed
         auto* const origin = static_cast<std::byte*>(near.data()) - part.begin;
         t.facts.is_fresh = true;
-        if (down) carry(near.data(), cpu, src + part.begin, t.from, bytes, t);
+        if (down) copy_bytes(near.data(), cpu, src + part.begin, t.from, bytes, t);
         // mutant: cuda_copier_by_host_before
-        if (t.is_queued || t.is_dirty) finish(t);  // also what the stream still does with the near side
+        if (t.is_queued || t.has_queued_work) finish(t);  // the stream may still use the host side
         if (down) {
             travel.done();
             return copy_on_host(plan, dst, origin);
         }
         copy_on_host(plan, origin, src);
-        carry(dst + part.begin, t.to, near.data(), cpu, bytes, t);
+        copy_bytes(dst + part.begin, t.to, near.data(), cpu, bytes, t);
         // mutant: cuda_copier_by_host_after
-        if (t.is_dirty) finish(t);  // the memory dies here
+        if (t.has_queued_work) finish(t);  // the buffer is freed here
         travel.done();
     }
 
-    /// For copies that name no stream. They may wait for each other, and for nothing else.
+    /// The stream for copies without one. Such copies may wait for each other.
     [[nodiscard]] cudaStream_t own_stream(std::int32_t device_id) {
         std::lock_guard const lock{mutex_};
         for (auto const& [id, s] : streams_)
             if (id == device_id) return s.get();
         return streams_.emplace_back(device_id, stream{device_id}).second.get();
     }
-    /// What is rearranged lies there meanwhile. The default pool would give its memory back at each wait, and to get it
+    /// The pool for packed slabs. The default pool would release its memory at each synchronisation, and allocating it
     /// again costs more than a small copy.
     [[nodiscard]] pool const& scratch(std::int32_t device_id) {
         std::lock_guard const lock{mutex_};
@@ -391,7 +425,7 @@ class copier {
     std::mutex mutex_;
     std::list<std::pair<std::int32_t, stream>> streams_;
     std::list<pool> scratch_;
-    detail::fresh_notes fresh_;
+    detail::untouched_blocks untouched_;
     detail::lane_team team_;
     pinned_pool pinned_;
     detail::small_buffers small_;

@@ -1,4 +1,4 @@
-// ferry: the memory that a copier hands out.
+// ferry: memory allocated by a copier.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -14,18 +14,26 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Ordinary memory in huge pages, pinned memory of a pool, or what `memory` has of the other kinds; released when it
-/// dies, on any thread, before or after the copier that gave it. Pinned memory is lent again at once: work that uses it
-/// must be done by then (R50). Move-only.
+/// Memory that a copier allocated: host memory in huge pages, pinned memory of the copier's pool, or `memory` for other
+/// kinds.
+///
+/// Released by the destructor, on any thread, before or after the end of the copier. Pinned memory is reused at once:
+/// work that uses it must be complete by then (R50). Move-only.
 class copier_memory {
    public:
-    /// \throws error  errc::out_of_memory, device, no_driver;  std::bad_alloc
-    copier_memory(ferry::device where, std::size_t bytes, stream_token on, pinned_pool const& pinned)
-        : owner_{make(where, bytes, on, pinned)} {}
+    /// \param dev     device of the memory
+    /// \param bytes   size
+    /// \param on      stream on which device memory is first used; see `memory`
+    /// \param pinned  pool for pinned memory
+    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver; std::bad_alloc
+    copier_memory(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned)
+        : owner_{make(dev, bytes, on, pinned)} {}
 
+    /// \return  first byte; null for 0 bytes of device memory
     [[nodiscard]] void* data() const noexcept {
         return std::visit([](auto const& owner) { return owner.data(); }, owner_);
     }
+    /// \return  size in bytes
     [[nodiscard]] std::size_t size() const noexcept {
         return std::visit([](auto const& owner) { return owner.size(); }, owner_);
     }
@@ -33,10 +41,10 @@ class copier_memory {
    private:
     using any = std::variant<memory, buffer<fresh_host_space>, buffer<pinned_pool>>;
 
-    [[nodiscard]] static any make(ferry::device where, std::size_t bytes, stream_token on, pinned_pool const& pinned) {
-        if (where.type == device_type::cpu) return buffer<fresh_host_space>{bytes};
-        if (where.type == device_type::cuda_host) return buffer<pinned_pool>{bytes, pinned};
-        return memory{where, bytes, on};
+    [[nodiscard]] static any make(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned) {
+        if (dev.type == device_type::cpu) return buffer<fresh_host_space>{bytes};
+        if (dev.type == device_type::cuda_host) return buffer<pinned_pool>{bytes, pinned};
+        return memory{dev, bytes, on};
     }
 
     any owner_;

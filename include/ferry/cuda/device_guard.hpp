@@ -1,4 +1,4 @@
-// ferry: the current device of a scope.
+// ferry: makes a device current for a scope.
 #pragma once
 
 #include <ferry/cuda/driver.hpp>
@@ -9,19 +9,25 @@
 
 namespace ferry::inline v0::cuda {
 
-/// As `check`, for calls to which a device that does not exist is an invalid value, and whose other values are ferry's
-/// own.
+/// As `check`, for calls that report a device that does not exist as cudaErrorInvalidValue, and whose other arguments
+/// come from ferry: such an error becomes errc::device.
+///
+/// \param e      result of the call
+/// \param call   name of the function called
+/// \param where  source location reported by errors
+/// \throws error  as `check`
 inline void check_device(cudaError_t e, char const* call,
                          std::source_location where = std::source_location::current()) {
     check(e == cudaErrorInvalidValue ? cudaErrorInvalidDevice : e, call, where);
 }
 
-/// Makes a device current for this thread and what was current before it current again at the end, be it a context of
-/// the user's own making. Costs one call when nothing changes. Both devices get a primary context: select yours before
-/// you exchange.
-/// \throws error  errc::device, no_driver
+/// Makes a device current for this thread, and restores the previous device, or the context current before, at the end
+/// of the scope. Costs one call when the device is current already. Initialises the primary contexts of both devices:
+/// select a device before the first exchange.
 class device_guard {
    public:
+    /// \param id  ordinal of the device
+    /// \throws error  errc::device, no_driver
     explicit device_guard(std::int32_t id) {
         check(cudaGetDevice(&before_), "cudaGetDevice");
         if (before_ == id) return;
@@ -35,7 +41,7 @@ class device_guard {
         if (!changed_) return;
         if (cudaSetDevice(before_) != cudaSuccess) static_cast<void>(cudaGetLastError());
         CUcontext now = nullptr;
-        auto const& api = detail::driver();  // looked up before, so that it does not throw
+        auto const& api = detail::driver();  // does not throw: the constructor has called it
         if (context_ != nullptr && api.context_current(&now) == CUDA_SUCCESS && now != context_)
             static_cast<void>(api.context_set_current(context_));
     }

@@ -1,4 +1,4 @@
-// ferry: GPUs by the name that they have in every process.
+// ferry: UUIDs of devices, which are the same in every process.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -12,15 +12,18 @@
 
 namespace ferry::inline v0::cuda {
 
-/// What names a device in every process, as its number does not.
+/// The UUID of a device: identifies it in every process, unlike its ordinal.
 using device_uuid = std::array<std::uint8_t, 16>;
 
-/// The UUID of a device. Its ordinal means nothing in another process, where CUDA_VISIBLE_DEVICES may differ.
+/// Returns the UUID of a device. Ordinals differ between processes when CUDA_VISIBLE_DEVICES does.
+///
+/// \param device_id  ordinal in this process
+/// \return           UUID
 /// \throws error  errc::device, no_driver
 [[nodiscard]] inline device_uuid uuid_of(std::int32_t device_id) {
     CUuuid found{};
     detail::check_driver(detail::driver().device_uuid(&found, device_id), "cuDeviceGetUuid", [&] {
-        cudaDeviceProp facts;  // filled by the call, which asks for all of them
+        cudaDeviceProp facts;  // filled in by the call
         cudaError_t const e = cudaGetDeviceProperties(&facts, device_id);
         if (e == cudaSuccess) found = facts.uuid;
         return e;
@@ -31,7 +34,11 @@ using device_uuid = std::array<std::uint8_t, 16>;
     return out;
 }
 
-/// The ordinal that this process gives to a device.
+/// Finds a device by its UUID.
+///
+/// \param wanted  UUID
+/// \param where   source location reported by errors
+/// \return        ordinal in this process
 /// \throws error  errc::device_not_found, no_driver
 [[nodiscard]] inline std::int32_t device_with(device_uuid const& wanted,
                                               std::source_location where = std::source_location::current()) {
@@ -43,7 +50,7 @@ using device_uuid = std::array<std::uint8_t, 16>;
     for (auto const byte : wanted) text << "0123456789abcdef"[byte >> 4] << "0123456789abcdef"[byte & 15];
     ferry::detail::fail(
         errc::device_not_found, "ferry::cuda::device_with",
-        text << " is not among the " << count << " devices of this process: look at CUDA_VISIBLE_DEVICES", where);
+        text << " is not among the " << count << " devices of this process: check CUDA_VISIBLE_DEVICES", where);
 }
 
 }  // namespace ferry::inline v0::cuda

@@ -1,4 +1,4 @@
-// ferry: the wait before memory goes that queued work may still use.
+// ferry: waits for queued work before its memory is freed.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -6,8 +6,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Waits for a stream at the end of a scope that is left by an exception: declared behind memory which work on the
-/// stream uses, so that it has run before the memory goes. Also when a wait failed: some fail without having waited.
+/// Synchronises a stream when a scope is left before `done`, that is by an exception. Declared after memory that work
+/// on the stream uses, so that the work has run before the memory is freed. Also synchronises again after a failed
+/// wait: some fail without having waited.
 class drain {
    public:
     explicit drain(cudaStream_t s) noexcept : stream_{s} {}
@@ -15,10 +16,10 @@ class drain {
     drain& operator=(drain const&) = delete;
     ~drain() {
         if (is_done_) return;
-        beside_captures const quietly;
+        relaxed_capture_mode const relaxed;
         ignore(cudaStreamSynchronize(stream_));  // mutant: cuda_drain
     }
-    /// Nothing that uses the memory is under way any more.
+    /// All work that uses the memory has completed.
     void done() noexcept { is_done_ = true; }
 
    private:

@@ -1,5 +1,4 @@
-// ferry: functions of the driver, looked up when they are needed: nothing links against it, so that programs start
-// without one.
+// ferry: functions of the driver API, looked up at run time: programs do not link the driver and start without one.
 #pragma once
 
 #include <ferry/cuda/error.hpp>
@@ -11,7 +10,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Finds the entry point of a driver function as CUDA 13.0 has it. \throws error  errc::no_driver
+/// Finds the entry point of a driver function in its CUDA 13.0 version.
+/// \throws error  errc::no_driver
 template <class Function>
 void find_driver_function(Function*& found_at, char const* name) {
     void* entry = nullptr;
@@ -20,12 +20,12 @@ void find_driver_function(Function*& found_at, char const* name) {
           "cudaGetDriverEntryPointByVersion");
     if (entry == nullptr || found != cudaDriverEntryPointSuccess)
         ferry::detail::fail(errc::no_driver, name,
-                            message{"the driver has no such function: install a driver for CUDA 13.0 or later"});
+                            message{"the driver does not have this function: install a driver for CUDA 13.0 or later"});
     found_at = reinterpret_cast<Function*>(entry);
 }
 
-/// What ferry asks of the driver: beyond the runtime, and what every exchange asks, which costs a fraction of the
-/// runtime's way.
+/// The driver functions that ferry calls: those without a counterpart in the runtime, and those on the path of every
+/// exchange, which cost a fraction of the runtime's.
 struct driver_api {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
     CUresult (*memory_access)(unsigned long long*, CUmemLocation const*, CUdeviceptr) = nullptr;
@@ -62,13 +62,14 @@ struct driver_api {
     }
 };
 
-/// Looked up once; immutable from then on. \throws error  errc::no_driver, at every call until there is one
+/// Looked up once per process. A failed lookup is repeated by the next call.
+/// \throws error  errc::no_driver
 [[nodiscard]] FERRY_HIDDEN inline driver_api const& driver() {
     static driver_api const api;
     return api;
 }
 
-// Codes of the two APIs are the same numbers.
+// The error codes of the two APIs have the same values.
 static_assert(static_cast<int>(CUDA_ERROR_INVALID_VALUE) == static_cast<int>(cudaErrorInvalidValue) &&
               static_cast<int>(CUDA_ERROR_INVALID_HANDLE) == static_cast<int>(cudaErrorInvalidResourceHandle) &&
               static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS) == static_cast<int>(cudaErrorIllegalAddress) &&
@@ -78,9 +79,8 @@ static_assert(static_cast<int>(CUDA_ERROR_INVALID_VALUE) == static_cast<int>(cud
                   static_cast<int>(cudaErrorStreamCaptureIsolation) &&
               static_cast<int>(CUDA_ERROR_DEINITIALIZED) == static_cast<int>(cudaErrorCudartUnloading));
 
-/// Throws unless a call of the driver succeeded, as `check` does for the runtime. Where this thread has no context that
-/// works, as before its first call of CUDA, the runtime is asked instead, by `again`: it makes one, or knows better
-/// what is wrong.
+/// As `check`, for the driver API. When this thread has no valid context, as before its first CUDA call, `again` makes
+/// the same call by the runtime, which creates one or reports a more precise error.
 template <class Again>
 void check_driver(CUresult r, char const* call, Again&& again,
                   std::source_location where = std::source_location::current()) {
@@ -91,7 +91,8 @@ void check_driver(CUresult r, char const* call, Again&& again,
     check(no_context ? std::forward<Again>(again)() : static_cast<cudaError_t>(r), call, where);
 }
 
-/// Whether device memory was allocated in a context of somebody's own making. Memory of pools belongs to none.
+/// Whether device memory was allocated in a context other than its device's primary one. Memory of pools belongs to no
+/// context.
 [[nodiscard]] FERRY_HIDDEN inline bool is_of_foreign_context(void const* p, int device_id) {
     auto const& api = driver();
     CUcontext owner = nullptr, primary = nullptr;
@@ -99,25 +100,24 @@ void check_driver(CUresult r, char const* call, Again&& again,
             CUDA_SUCCESS ||
         owner == nullptr)
         return false;
-    // Contexts never change sides, and their numbers are never used again.
+    // A context stays primary or not for its lifetime, and context ids are not reused.
     constexpr int most_known = 16;
     thread_local unsigned long long primaries[most_known] = {};
     unsigned long long id = 0;
-    bool const has_place =
+    bool const is_cacheable =
         device_id >= 0 && device_id < most_known && api.context_id(owner, &id) == CUDA_SUCCESS && id != 0;
-    if (has_place && primaries[device_id] == id) return false;
+    if (is_cacheable && primaries[device_id] == id) return false;
     unsigned flags = 0;
     int active = 0;
     if (api.primary_state(device_id, &flags, &active) != CUDA_SUCCESS) return false;
-    if (active == 0) return true;  // retaining it would make one
+    if (active == 0) return true;  // retaining it would create it
     if (api.primary_retain(&primary, device_id) != CUDA_SUCCESS) return false;
     static_cast<void>(api.primary_release(device_id));
-    if (has_place && owner == primary) primaries[device_id] = id;
+    if (is_cacheable && owner == primary) primaries[device_id] = id;
     return owner != primary;
 }
 
-/// A number that no two contexts of the process share, be the one made after the other is gone: of the current context;
-/// 0 when there is none.
+/// Returns the id of the current context, unique in the process over time; 0 when there is none.
 [[nodiscard]] inline unsigned long long context_id() {
     auto const& api = driver();
     CUcontext now = nullptr;
@@ -127,9 +127,9 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// Of the device that is current: on a thread where nothing of CUDA has run, its context becomes current. 0 when nobody
-/// can tell.
-/// \throws error  what the driver reports
+/// Returns the context id of the current device. On a thread without a context, makes the device's primary context
+/// current. 0 when unknown.
+/// \throws error  errors of CUDA
 [[nodiscard]] inline unsigned long long context_id_of(std::int32_t device_id) {
     unsigned long long id = context_id();
     if (id == 0) {
@@ -139,7 +139,7 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// The number of a device's primary context, which is made where there is none; 0 when nobody can tell.
+/// Returns the id of a device's primary context, which is created if needed; 0 when unknown.
 [[nodiscard]] inline unsigned long long primary_context_id(std::int32_t device_id) {
     auto const& api = driver();
     CUcontext primary = nullptr;
@@ -150,7 +150,7 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// The pool that device memory comes from; null for all other memory.
+/// Returns the memory pool that device memory was allocated from, or null.
 [[nodiscard]] inline cudaMemPool_t pool_of(void const* p) {
     CUmemoryPool found = nullptr;
     if (driver().pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(p)) !=

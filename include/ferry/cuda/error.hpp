@@ -1,4 +1,4 @@
-// ferry: failures of CUDA, by what can be done about them.
+// ferry: maps CUDA errors to ferry's error codes.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -9,7 +9,7 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Errors after which nothing works any more in this process: the context is corrupt or gone.
+/// Whether the error is sticky: the context is corrupt or destroyed, and every later call of the process fails.
 [[nodiscard]] constexpr bool is_sticky(cudaError_t e) noexcept {
     switch (e) {
         case cudaErrorIllegalAddress:
@@ -33,7 +33,7 @@ namespace detail {
     }
 }
 
-/// The code that a CUDA error has in ferry.
+/// The error code for a CUDA error.
 [[nodiscard]] constexpr errc code_of(cudaError_t e) noexcept {
     if (is_sticky(e)) return errc::context_lost;
     switch (e) {
@@ -63,23 +63,23 @@ namespace detail {
     }
 }
 
-/// What would do about it.
+/// What the user can do about it, as the end of the message.
 [[nodiscard]] constexpr char const* cure_of(errc code) noexcept {
     switch (code) {
-        case errc::context_lost: return ": the context of this process is lost; start the process again";
-        case errc::out_of_memory: return ": free memory, or take it from another space";
+        case errc::context_lost: return ": the CUDA context is corrupt or destroyed; restart the process";
+        case errc::out_of_memory: return ": free memory, or allocate from another memory space";
         case errc::no_driver:
-            return ": there is no CUDA driver or device here that this program can use; stay on the CPU";
-        case errc::device: return ": there is no such CUDA device in this process";
+            return ": there is no CUDA driver or device that this process can use; install a driver, or use the CPU";
+        case errc::device: return ": this process has no such device; check its id and CUDA_VISIBLE_DEVICES";
         case errc::no_peer_access: return ": copy through the host";
-        case errc::no_context: return ": initialise the device before";
-        case errc::stream: return ": the stream or event is destroyed, or of another device";
-        case errc::capturing: return ": a stream is being captured; exchange before or after the capture";
+        case errc::no_context: return ": initialise the device first";
+        case errc::stream: return ": the stream or event is destroyed or belongs to another device; pass a valid one";
+        case errc::capturing: return ": a stream is being captured; call this before or after the capture";
         default: return "";
     }
 }
 
-/// Reports a failed call. What is not sticky is cleared, so that the next call does not find it.
+/// Throws the error for a failed call. Clears non-sticky errors, so that the next call does not return them.
 [[noreturn]] FERRY_COLD inline void fail(cudaError_t e, char const* call, std::source_location where) {
     if (!is_sticky(e)) static_cast<void>(cudaGetLastError());
     errc const code = code_of(e);
@@ -89,10 +89,13 @@ namespace detail {
 
 }  // namespace detail
 
-/// Throws unless a CUDA call succeeded.
+/// Throws unless a CUDA call succeeded. Clears the error, unless it is sticky.
 ///
-/// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, no_context, stream, capturing, or
-///                context_lost, after which nothing works any more
+/// \param e      result of the call
+/// \param call   name of the function called
+/// \param where  source location reported by errors
+/// \throws error  errc::driver, out_of_memory, no_driver, device, no_peer_access, no_context, stream, capturing;
+///                errc::context_lost for sticky errors, after which every CUDA call fails
 inline void check(cudaError_t e, char const* call, std::source_location where = std::source_location::current()) {
     if (e != cudaSuccess) [[unlikely]]
         detail::fail(e, call, where);

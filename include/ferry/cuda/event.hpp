@@ -1,4 +1,4 @@
-// ferry: CUDA events: points in a stream that others wait for.
+// ferry: CUDA events.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -10,9 +10,9 @@ namespace ferry::inline v0::cuda {
 
 namespace detail {
 
-/// Whether all that was recorded on an event has run.
+/// Whether all recorded work has completed. Does not block.
 [[nodiscard]] inline bool is_done(cudaEvent_t e) {
-    beside_captures const quietly;
+    relaxed_capture_mode const relaxed;
     cudaError_t const now = cudaEventQuery(e);
     if (now == cudaErrorNotReady) {
         ignore(now);
@@ -21,16 +21,16 @@ namespace detail {
     check(now, "cudaEventQuery");
     return true;
 }
-/// Blocks the host until it has.
+/// Blocks the host until all recorded work has completed.
 inline void wait(cudaEvent_t e) {
-    beside_captures const quietly;
+    relaxed_capture_mode const relaxed;
     check(cudaEventSynchronize(e), "cudaEventSynchronize");
 }
 
-/// The same for what goes now: when a wait fails it is made again, since some fail without having waited. When the
-/// second fails, too, nothing runs there any more.
+/// The same before memory is released. Repeats a failed wait, since some fail without having waited; after a second
+/// failure no work runs any more.
 inline void wait_to_release(cudaEvent_t e) noexcept {
-    beside_captures const quietly;
+    relaxed_capture_mode const relaxed;
     if (cudaEventSynchronize(e) == cudaSuccess) return;
     static_cast<void>(cudaGetLastError());
     ignore(cudaEventSynchronize(e));
@@ -38,11 +38,12 @@ inline void wait_to_release(cudaEvent_t e) noexcept {
 
 }  // namespace detail
 
-/// An owned event without timing. Move-only. Belongs to the device that was current when it was made.
+/// An owned event without timing. Move-only. Belongs to the device that was current at its construction.
 class event {
    public:
+    /// \throws error  errc::no_driver, out_of_memory; errors of CUDA
     event() {
-        detail::beside_captures const quietly;
+        detail::relaxed_capture_mode const relaxed;
         check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
     }
     event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
@@ -51,17 +52,25 @@ class event {
         return *this;
     }
     ~event() {
-        // After CUDA's end: an error, and nothing to do.
+        // fails harmlessly after CUDA has shut down
         if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));
     }
 
+    /// \return  the handle, owned by this object
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
-    /// Replaces what was recorded before. Does not block. \throws error  errc::stream, capturing; what the driver
-    /// reports
+    /// Records all work queued on a stream so far, in place of an earlier record. Does not block.
+    ///
+    /// \param s  stream of the event's device
+    /// \throws error  errc::stream, capturing; errors of CUDA
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
-    /// Whether all that was recorded has run. Does not block. \throws error  what the driver reports
+    /// Does not block.
+    ///
+    /// \return  true when all recorded work has completed
+    /// \throws error  errors of CUDA, also of the recorded work
     [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
-    /// Blocks the host until all that was recorded has run. \throws error  what the driver reports
+    /// Blocks the host until all recorded work has completed.
+    ///
+    /// \throws error  errors of CUDA, also of the recorded work
     void wait() const { detail::wait(handle_); }
 
    private:

@@ -1,4 +1,4 @@
-// ferry: what the driver knows of a pointer (R35, R38).
+// ferry: the device of a pointer (R35, R38).
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -10,12 +10,16 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Where memory really is, whatever a struct says: cpu for ordinary memory; cuda_host, cuda_managed or cuda with the id
-/// of the device that it belongs to, which exporters of pinned and managed memory leave out (R35).
+/// Asks the driver for the device of memory, whatever a DLTensor states. Does not synchronise.
 ///
+/// \param p      any address
+/// \param where  source location reported by errors
+/// \return       cpu for pageable memory; cuda_host, cuda_managed or cuda with the id of its device, which exporters of
+///               pinned and managed memory leave out (R35)
 /// \throws error  errc::device for memory of a context that is not its device's primary one, which the runtime cannot
-///                use; errc::no_driver; what the driver reports
-[[nodiscard]] inline device where_is(void const* p, std::source_location where = std::source_location::current()) {
+///                use; errc::no_driver; errors of CUDA
+[[nodiscard]] inline device device_of_pointer(void const* p,
+                                              std::source_location where = std::source_location::current()) {
     cudaPointerAttributes facts{};
     check(cudaPointerGetAttributes(&facts, p), "cudaPointerGetAttributes", where);
     switch (facts.type) {
@@ -23,9 +27,10 @@ namespace ferry::inline v0::cuda {
         case cudaMemoryTypeManaged: return {device_type::cuda_managed, facts.device};
         case cudaMemoryTypeDevice:
             if (detail::is_of_foreign_context(p, facts.device))
-                ferry::detail::fail(errc::device, "ferry::cuda::where_is",
-                                    message{"the memory belongs to a context that is not the primary one of device "}
-                                        << facts.device << ": copy it there, with the driver API",
+                ferry::detail::fail(errc::device, "ferry::cuda::device_of_pointer",
+                                    message{"the memory belongs to a context other than the primary context of cuda:"}
+                                        << facts.device
+                                        << ": copy it to memory of the primary context by the driver API",
                                     where);
             return {device_type::cuda, facts.device};
         default: return cpu;

@@ -1,4 +1,4 @@
-// ferry: fresh host memory in huge pages, for copies that are large.
+// ferry: unpopulated host memory in huge pages, for large copies.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -16,11 +16,11 @@ namespace ferry::inline v0::cuda {
 namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
-/// From this size on memory comes in huge pages: below, an allocator that keeps what it has is faster (malloc of glibc
-/// keeps blocks of up to 32 MiB).
+/// From this size memory is mapped in huge pages. Below, an allocator that caches blocks is faster (glibc's malloc
+/// caches up to 32 MiB).
 inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
-/// Maps `bytes`, a multiple of huge_page, aligned to huge_page. Untouched: the first write of each page makes it.
+/// Maps `bytes`, a multiple of huge_page, aligned to huge_page. Pages are populated by their first write.
 [[nodiscard]] inline void* map_huge(std::size_t bytes) {
     std::size_t const mapped = bytes + huge_page;
     void* const all = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -29,19 +29,18 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     std::size_t const before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
     if (before != 0) static_cast<void>(munmap(begin, before));
     static_cast<void>(munmap(begin + before + bytes, huge_page - before));
-    static_cast<void>(madvise(begin + before, bytes, MADV_HUGEPAGE));  // where there are none, small pages do
+    static_cast<void>(madvise(begin + before, bytes, MADV_HUGEPAGE));  // fails where there are no huge pages
     return begin + before;
 }
 
-/// Makes the pages of a range as its first write would, and writes nothing; `begin` is the begin of a page. False where
-/// the system cannot: before Linux 5.14, or without memory.
-[[nodiscard]] inline bool make_pages(std::byte* begin, std::size_t bytes) noexcept {
+/// Populates the pages of a range, without writing; `begin` is aligned to a page. False where the system cannot: before
+/// Linux 5.14, or without memory.
+[[nodiscard]] inline bool populate_pages(std::byte* begin, std::size_t bytes) noexcept {
     constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
     return madvise(begin, bytes, populate_write) == 0;
 }
 
-/// Whether most pages of a range have never been written: asks the kernel about a few of them, and says no where it
-/// does not know.
+/// Whether most pages of a range are unpopulated. Asks the kernel about a few of them; false when unknown.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {
     constexpr std::size_t probes = 7;
     auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -57,22 +56,28 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
 }  // namespace detail
 
-/// Ordinary host memory that nobody has written yet; from 32 MiB on aligned to 2 MiB and in huge pages where the system
-/// has them
-/// (`madvise` or `always` in /sys/kernel/mm/transparent_hugepage/enabled), else in small ones: filling it then takes a
-/// fifth of the page faults' time. Memory that is given back goes to the system. Stateless; thread-safe.
+/// Host memory that is not populated yet. From 32 MiB it is aligned to 2 MiB and in huge pages, where
+/// /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`: filling it then costs a fifth of the page
+/// faults' time. Released memory returns to the system. Stateless; thread-safe.
 struct fresh_host_space {
-    /// \throws std::bad_alloc  when there is no memory
+    /// \param bytes      size
+    /// \param alignment  a power of two
+    /// \return           memory; `deallocate` takes it with the same arguments
+    /// \throws std::bad_alloc  out of memory
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         if (bytes < detail::huge_from || alignment > detail::huge_page) return host_space{}.allocate(bytes, alignment);
         if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc{};
         return detail::map_huge(mapped(bytes));
     }
+    /// \param p          memory of `allocate`
+    /// \param bytes      as passed to `allocate`
+    /// \param alignment  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) const noexcept {
         if (bytes < detail::huge_from || alignment > detail::huge_page)
             return host_space{}.deallocate(p, bytes, alignment);
         static_cast<void>(munmap(p, mapped(bytes)));
     }
+    /// \return  cpu
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 
    private:

@@ -1,5 +1,5 @@
-// ferry: shares CUDA memory with other processes: plugs the handles of the runtime into ferry::ipc.
-// length: the two halves of a handle, made and opened, are read together
+// ferry: shares CUDA memory with other processes: implements ferry::ipc by the handles of the CUDA runtime.
+// length: export and import of a handle belong together
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -7,9 +7,9 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/cuda/allocation.hpp>
 #include <ferry/cuda/capture.hpp>
+#include <ferry/cuda/completion_event.hpp>
 #include <ferry/cuda/device_guard.hpp>
 #include <ferry/cuda/device_uuid.hpp>
-#include <ferry/cuda/done_mark.hpp>
 #include <ferry/cuda/driver.hpp>
 #include <ferry/cuda/error.hpp>
 #include <ferry/cuda/ipc_event.hpp>
@@ -36,18 +36,22 @@
 
 namespace ferry::inline v0::cuda {
 
-/// How CUDA memory is shared. An aggregate whose order of members is frozen.
+/// Options for sharing CUDA memory. An aggregate for designated initialisers: the sequence of its members does not
+/// change.
 struct sharing_options {
-    /// Copy first what may lie in one block of 2 MiB with other allocations, which a handle would open as well.
+    /// Copy memory that may share a 2 MiB block with other allocations before sharing it: a handle maps whole blocks,
+    /// and so exposes them too.
     bool isolate = false;
-    /// Share memory of exportable pools by the pool: its descriptor must then reach the importer beside the
-    /// description, over a socket. Otherwise such memory is copied, and always that of pools without a file descriptor
-    /// (fabric handles alone). CUDA has one mapping of such memory for a process, which every `shareable` of a program
-    /// shares with the others. A shared library knows nothing of the program's: let one of the two attach it.
+    /// Share memory of exportable pools by a handle of the pool. The pool's file descriptor must then reach the
+    /// importer over a Unix socket, in addition to the description. Otherwise such memory is copied; memory of pools
+    /// without a file descriptor (fabric handles only) always is.
+    ///
+    /// A process has one mapping of such memory, which all `shareable` objects of a program use together. A shared
+    /// library does not see the mappings of the program: import such memory either in the program or in the library,
+    /// not in both.
     bool pools = false;
-    /// Interprocess events of one device at most: one for each share whose data a stream writes, and one for each
-    /// mapping that was used on a stream, as long as there is the share or the mapping. Without a free one the host
-    /// waits.
+    /// Upper bound of interprocess events for each device. A share of data that a stream writes uses one, as does a
+    /// mapping that was used on a stream, both for their lifetime. When none is free the host waits instead.
     std::size_t most_events = 256;
 };
 
@@ -58,17 +62,18 @@ namespace detail {
     if (bytes.size() != out.size())
         ferry::detail::fail(
             errc::bad_descriptor, "ferry::cuda::shareable",
-            message{"the "} << what << " has " << std::uint64_t{bytes.size()} << " bytes, and CUDA's have 64");
+            message{"the "} << what << " has " << std::uint64_t{bytes.size()}
+                            << " bytes, expected 64: ask the exporter for a new descriptor");
     std::copy(bytes.begin(), bytes.end(), out.begin());
     return out;
 }
 
-/// An allocation of another process: this one's own mapping of it, or one that others use as well.
+/// A mapping of another process's allocation: owned, or shared with other users in this process.
 using any_mapping = std::variant<ipc_memory, pool_memories::use>;
 
-/// What `ask` says of the mapping, whoever it belongs to.
+/// Calls `ask` with the mapping.
 template <class Ask>
-[[nodiscard]] auto of_mapping(any_mapping const& mapping, Ask ask) {
+[[nodiscard]] auto visit_mapping(any_mapping const& mapping, Ask ask) {
     return std::visit(
         [&](auto const& m) {
             if constexpr (requires { *m; }) return ask(*m);
@@ -77,45 +82,49 @@ template <class Ask>
         mapping);
 }
 
-/// The description is another process's word, and `mapped` the bytes that are there.
-/// \throws error  errc::out_of_range
+/// Checks the description, which another process wrote, against `mapped`, the number of bytes mapped.
 inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
     if (m.offset > mapped || m.length > mapped - m.offset)  // mutant: cuda_ipc_bound
         ferry::detail::fail(errc::out_of_range, "ferry::ipc::attach",
-                            message{"the descriptor speaks of "} << m.length << " bytes behind " << m.offset
-                                                                 << " others, of an allocation of " << mapped);
+                            message{"the descriptor describes "}
+                                << m.length << " bytes at offset " << m.offset << " of an allocation of " << mapped
+                                << " bytes: ask the exporter for a new descriptor");
 }
 
-/// A stream for what no capture is to see. It may be dropped while work is queued on it.
+/// A stream for work outside any capture. May be destroyed while its work is queued.
 [[nodiscard]] inline stream make_quiet_stream(std::int32_t device_id) {
-    beside_captures const quietly;
+    relaxed_capture_mode const relaxed;
     return stream{device_id};
 }
 
-/// Makes a stream of any device wait for an event that processes share. Does not block.
-inline void make_wait(ipc_event const& e, stream_token on, char const* api) {
+/// Makes a stream of any device wait for an interprocess event. Does not block.
+inline void enqueue_wait(ipc_event const& e, stream_token on, char const* api) {
     require_stream(on, api);
-    std::int32_t const where = device_of(on, api);
-    if (where == e.device_id()) {
-        device_guard const current{where};
-        require_free_default(on, api);
-        return e.make_wait(handle_of(on));
+    std::int32_t const device_id = device_of(on, api);
+    if (device_id == e.device_id()) {
+        device_guard const current{device_id};
+        require_uncaptured_default(on, api);
+        return e.enqueue_wait(handle_of(on));
     }
-    // It is waited for on its own device; an event of this process carries it over.
+    // An event of this process forwards the wait from the event's device.
     auto const between = make_quiet_stream(e.device_id());
     {
         device_guard const current{e.device_id()};
-        e.make_wait(between.get());
+        e.enqueue_wait(between.get());
     }
     cuda::order(between, on);
 }
 
 }  // namespace detail
 
-/// Memory that this process shares, as `ferry::ipc::exported_memory`: its description, and the event after which it is
-/// ready.
+/// Memory exported by this process, as `ferry::ipc::exported_memory` requires: its description, and the event after
+/// which its data is ready.
 class exported_allocation {
    public:
+    /// \param description  description for importers
+    /// \param device_id    device of the memory
+    /// \param events       events that `ready` returns to
+    /// \param ready        event recorded after the work that writes the data; std::nullopt: ready already
     exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events,
                         std::optional<ipc_event> ready)
         : description_{std::move(description)},
@@ -132,19 +141,27 @@ class exported_allocation {
         if (!ready_) return;
         try {
             events_->of(device_id_).put(std::move(*ready_));
-        } catch (...) {  // it was made by that pool: never
+        } catch (...) {  // does not happen: `of` has created that pool before
         }
     }
 
+    /// \return  what importers need to open the memory
     [[nodiscard]] wire::memory const& description() const noexcept { return description_; }
 
-    /// For this process; the others open the event. \throws error  errc::stream, capturing; what the driver reports
+    /// Makes a stream of this process wait until the data is ready; other processes open the event. Without a stream,
+    /// blocks the host.
+    ///
+    /// \param on  stream that waits, none() for the host, or no_sync() to do nothing
+    /// \throws error  errc::stream, capturing; errors of CUDA
     void wait_ready(stream_token on) const {
         if (!ready_ || on.is_no_sync()) return;
         if (!on.names_stream()) return ready_->wait();
-        detail::make_wait(*ready_, on, "ferry::ipc::attach");
+        detail::enqueue_wait(*ready_, on, "ferry::ipc::attach");
     }
-    /// Opens the importer's event and asks it. An event that cannot be opened died with its process, or will.
+    /// Queries an importer's event. An event that cannot be opened belongs to a process that has ended or is ending.
+    ///
+    /// \param done  handle that the importer sent
+    /// \return      true when the importer's work has completed; false when it has not, or the event cannot be opened
     [[nodiscard]] bool is_done(ipc::event_handle const& done) const noexcept {
         try {
             return ipc_event{done, device_id_}.is_done();
@@ -152,11 +169,16 @@ class exported_allocation {
             return false;
         }
     }
+    /// Makes a stream wait for an importer's work. Without a stream, blocks the host.
+    ///
+    /// \param done  handle that the importer sent
+    /// \param on    stream that waits, or none()
+    /// \return      false when the event cannot be opened or waited for
     [[nodiscard]] bool order_after(ipc::event_handle const& done, stream_token on) const noexcept {
         try {
-            ipc_event const theirs{done, device_id_};
-            if (on.names_stream()) detail::make_wait(theirs, on, "ferry::cuda::shareable");
-            else theirs.wait();
+            ipc_event const importer_event{done, device_id_};
+            if (on.names_stream()) detail::enqueue_wait(importer_event, on, "ferry::cuda::shareable");
+            else importer_event.wait();
             return true;
         } catch (...) {
             return false;
@@ -170,45 +192,61 @@ class exported_allocation {
     std::optional<ipc_event> ready_;
 };
 
-/// Memory of another process, open in this one, as `ferry::ipc::opened_memory`. Closed by its destructor, on any
-/// thread, once what `record_done` marked has run.
+/// Memory of another process, mapped in this one, as `ferry::ipc::opened_memory` requires. The destructor closes it, on
+/// any thread, after the work that `record_done` recorded has completed.
 class opened_allocation {
    public:
-    /// `event_device`: the exporter's, where its events are and this process's are made, wherever the memory is open.
+    /// \param mapping       mapping to own
+    /// \param event_device  the exporter's device, to which its events belong, and this process's for it; the mapping
+    ///                      may be on another device
+    /// \param offset        offset of the data in the mapping
+    /// \param events        events of this process
     opened_allocation(detail::any_mapping mapping, std::int32_t event_device, std::size_t offset,
                       std::shared_ptr<detail::ipc_events> events)
         : mapping_{std::move(mapping)}, event_device_{event_device}, offset_{offset}, events_{std::move(events)} {}
     opened_allocation(opened_allocation&&) noexcept = default;
     opened_allocation& operator=(opened_allocation&&) = delete;
 
+    /// \return  first byte of the data
     [[nodiscard]] std::byte* data() const noexcept {
-        return detail::of_mapping(mapping_, [](auto const& m) { return m.data(); }) + offset_;
+        return detail::visit_mapping(mapping_, [](auto const& m) { return m.data(); }) + offset_;
     }
+    /// \return  device on which the memory is mapped
     [[nodiscard]] ferry::device device() const noexcept {
-        return {device_type::cuda, detail::of_mapping(mapping_, [](auto const& m) { return m.device_id(); })};
+        return {device_type::cuda, detail::visit_mapping(mapping_, [](auto const& m) { return m.device_id(); })};
     }
 
-    /// \throws error  errc::stale_handle, stream, capturing; what the driver reports
+    /// Makes a stream wait until the exporter's data is ready. Without a stream, blocks the host.
+    ///
+    /// \param m   the exporter's description, with its event
+    /// \param on  stream that waits, none() for the host, or no_sync() to do nothing
+    /// \throws error  errc::stale_handle, stream, capturing; errors of CUDA
     void wait_ready(wire::memory const& m, stream_token on) const {
         if (m.ready.empty() || on.is_no_sync()) return;
-        ipc_event const theirs{detail::to_handle(m.ready, "ready event's handle"), event_device_};
-        if (!on.names_stream()) return theirs.wait();
-        detail::make_wait(theirs, on, "ferry::ipc::attach");
+        ipc_event const exporter_event{detail::to_handle(m.ready, "ready event's handle"), event_device_};
+        if (!on.names_stream()) return exporter_event.wait();
+        detail::enqueue_wait(exporter_event, on, "ferry::ipc::attach");
     }
 
-    /// With no stream the host has nothing to wait for: whoever drops the memory is done with it (R50). By one thread
-    /// at a time. Does not block, unless there is no event, or no stream to record it on: then the host waits for `on`.
+    /// Records all work queued on `on` as work on this memory. Does not block, unless no event is free or it cannot be
+    /// recorded: then the host waits for `on`. Without a stream there is nothing to record: the owner frees the memory
+    /// after its last access (R50). Not thread-safe.
+    ///
+    /// \param on   stream that uses the memory, or none()
+    /// \param out  handle of the event, set when the result is true
+    /// \return     true when the exporter must wait for `out`
+    /// \throws error  errc::stream, capturing; errors of CUDA
     [[nodiscard]] bool record_done(stream_token on, ipc::event_handle& out) {
         if (!on.names_stream()) return false;
         try {
             if (!done_)
-                if (auto made = detail::done_mark::make(events_, event_device_)) done_.emplace(std::move(*made));
+                if (auto made = detail::completion_event::make(events_, event_device_)) done_.emplace(std::move(*made));
             if (done_) {
                 done_->add(on);
                 out = done_->handle();
                 return true;
             }
-        } catch (...) {  // waiting does as well; if not even that can be done, it says so
+        } catch (...) {  // waits below instead, which throws when it fails, too
         }
         cuda::wait(on);
         return false;
@@ -219,48 +257,68 @@ class opened_allocation {
     std::int32_t event_device_;
     std::size_t offset_;
     std::shared_ptr<detail::ipc_events> events_;
-    std::optional<detail::done_mark> done_;  // last, so that it waits before the mapping is closed
+    std::optional<detail::completion_event> done_;  // last, so that it waits before the mapping is closed
 };
 
-/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`): everything else is
-/// done by the back end underneath, which it borrows. What it shares and opens may outlive it. Thread-safe. A copy has
-/// the same events, and the same memory of pools open.
+/// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
+/// end, which does everything else. Exported and opened memory may outlive it. Copies share its events and its mappings
+/// of pool memory. Thread-safe.
 ///
-/// Memory of cudaMalloc is shared as it is: interior pointers and slices name their allocation, and the description
-/// says where in it they lie. Stream-ordered and virtual memory has no such handle: it is copied into memory that has
-/// one, or refused under copy_policy::never, with the reason. Pinned and managed memory goes as memory of the host: it
-/// is copied into a segment, or refused likewise. Read-only is a word of honour: the mapping can be written.
+/// How memory is shared depends on its kind:
+///
+/// - cudaMalloc: shared as it is; interior pointers and slices are described as an offset in their allocation.
+/// - stream-ordered and virtual memory: has no such handle (but see sharing_options::pools); copied into cudaMalloc
+///   memory, or refused under copy_policy::never.
+/// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
+///
+/// The read-only flag is advisory: importers can write to the mapping.
 template <back_end BackEnd = system_back_end const>
 class shareable : public ferry::detail::forwarding<BackEnd> {
    public:
+    /// \param underneath  back end to borrow; must outlive this object and its copies
+    /// \param options     how memory is shared
     constexpr explicit shareable(BackEnd& underneath, sharing_options const& options = {})
         : ferry::detail::forwarding<BackEnd>{underneath},
           options_{options},
           events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
+    /// Uses `ferry::cuda::system`.
+    ///
+    /// \param options  how memory is shared
     explicit shareable(sharing_options const& options = {})
         requires std::same_as<BackEnd, system_back_end const>
         : shareable{system, options} {}
 
+    /// \param d  device of the memory
+    /// \return   true for cuda: memory there is shared by handle
     [[nodiscard]] bool exports(device d) const noexcept { return d.type == device_type::cuda; }
 
+    /// \param r  bytes to share
+    /// \return   why they cannot be shared without a copy; null when they can
+    /// \throws error  as `allocation_of`
     [[nodiscard]] char const* refusal(ipc::byte_range const& r, device) const {
         auto const a = allocation_of(r.begin);
         if (is_shared_by_pool(a)) return nullptr;
         if (auto const* const why = detail::why_not_exportable(a)) return why;
         if (options_.isolate && a.may_have_neighbours())
-            return "its allocation may lie in one block of 2 MiB with others, and a handle opens the block";
+            return "its allocation may share a block of 2 MiB with others, which the handle would expose";
         return nullptr;
     }
 
-    /// cudaMalloc'ed in whole blocks of 2 MiB, so that its handle opens nothing else. What lies behind `bytes` is zero
-    /// once `on` has come here, and at once when `on` names no stream: what was freed there before does not travel.
-    /// \throws error  errc::out_of_memory, capturing, stream; what the driver reports
+    /// Allocates memory that can be shared: by cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes nothing
+    /// else. The bytes after `bytes` are cleared, before later work on `on`, or on return without a stream: they may
+    /// hold freed data.
+    ///
+    /// \param d      device of the memory
+    /// \param bytes  size
+    /// \param on     stream on which the memory is first used, or none()
+    /// \return       owner of the memory
+    /// \throws error  errc::out_of_memory, capturing, stream; errors of CUDA
     [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token on) const {
         std::size_t const blocks = bytes / allocation::block + (bytes % allocation::block != 0 || bytes == 0);
         buffer<device_space> made{blocks * allocation::block, device_space{d.id}};
         if (std::size_t const rest = blocks * allocation::block - bytes; rest != 0) {
             device_guard const current{d.id};
-            detail::beside_captures const quietly{detail::driver()};
+            detail::relaxed_capture_mode const relaxed{detail::driver()};
             stream const own{d.id};
             check(cudaMemsetAsync(static_cast<std::byte*>(made.data()) + bytes, 0, rest, own.get()), "cudaMemsetAsync");
             if (on.names_stream()) cuda::order(own, on);
@@ -269,18 +327,27 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return made;
     }
 
-    /// \throws error  errc::not_exportable, out_of_range, stream; what the driver reports
+    /// Exports memory by handle. The memory must stay allocated until all importers have closed it.
+    ///
+    /// \param r         bytes to share
+    /// \param d         device of the memory
+    /// \param ready_on  stream on which the data is ready, or none()
+    /// \return          description and ready event. The host has waited for `ready_on` when no event was free
+    /// \throws error  errc::not_exportable, out_of_range, device, stream, capturing; errors of CUDA
     [[nodiscard]] exported_allocation export_memory(ipc::byte_range const& r, device d, stream_token ready_on) const {
         auto const a = allocation_of(r.begin);
         auto const offset = static_cast<std::size_t>(r.begin - a.base);
         if (a.device_id != d.id)
             ferry::detail::fail(errc::device, "ferry::cuda::shareable",
-                                message{"the tensor says cuda:"} << d.id << ", the driver cuda:" << a.device_id);
+                                message{"the tensor has device cuda:"}
+                                    << d.id << ", its memory is on cuda:" << a.device_id
+                                    << ": correct the device that the producer reports");
         if (r.length > a.bytes || offset > a.bytes - r.length)
             ferry::detail::fail(
                 errc::out_of_range, "ferry::cuda::shareable",
                 message{
-                    "the tensor reaches beyond the allocation that it begins in: it spans several, which no handle names"});
+                    "the tensor exceeds the allocation that contains its first byte, expected one allocation: a handle "
+                    "cannot refer to several; copy the tensor"});
         wire::memory m;
         bool const by_pool = is_shared_by_pool(a);
         auto const handle = by_pool ? handle_of_pool_memory(a.base) : handle_of_allocation(a);
@@ -292,7 +359,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         m.offset = offset;
         m.length = r.length;
         m.handle.assign(handle.begin(), handle.end());
-        auto ready = mark_ready(a.device_id, ready_on);
+        auto ready = record_ready(a.device_id, ready_on);
         if (ready) {
             auto const event = ready->handle();
             m.ready.assign(event.begin(), event.end());
@@ -300,28 +367,37 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return {std::move(m), a.device_id, events_, std::move(ready)};
     }
 
+    /// \param m  description of memory
+    /// \return   whether `open_memory` can open this kind
     [[nodiscard]] bool opens(wire::memory const& m) const noexcept {
         return m.kind == wire::memory_kind::cuda_legacy || m.kind == wire::memory_kind::cuda_pool;
     }
 
+    /// Opens memory of another process. Does not wait for its data.
+    ///
+    /// \param m    the exporter's description
+    /// \param how  device to open it on, and the pool's file descriptor, which stays the caller's
+    /// \return     the mapping
     /// \throws error  errc::stale_handle, device_not_found, no_peer_access, already_mapped, same_process, out_of_range,
-    ///                permission (a pool without its descriptor), no_driver
+    ///                no_driver; errc::permission for pool memory without its file descriptor
     [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
-        std::int32_t const theirs = device_with(m.device), where = how.where ? how.where->id : theirs;
+        std::int32_t const exporter_id = device_with(m.device), device_id = how.where ? how.where->id : exporter_id;
         auto const handle = detail::to_handle(m.handle, "memory's handle");
         auto mapping = [&]() -> detail::any_mapping {
-            if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, where};
+            if (m.kind == wire::memory_kind::cuda_legacy) return ipc_memory{handle, device_id};
             if (how.file < 0)
                 ferry::detail::fail(
                     errc::permission, "ferry::ipc::attach",
                     message{
-                        "memory of a pool needs the pool's descriptor, which travels over a socket beside this text"});
-            return pools_.open([&] { return imported_memory{imported_pool{how.file, where}, handle}; });
+                        "the memory pool's file descriptor is missing: pass the one that came over the socket with "
+                        "this descriptor"});
+            return pools_.open([&] { return imported_memory{imported_pool{how.file, device_id}, handle}; });
         }();
-        void const* const base = detail::of_mapping(mapping, [](auto const& open) { return open.data(); });
-        // What the driver does not know the size of is believed of a pool alone.
-        detail::require_inside(m, detail::mapped_from(base, m.kind == wire::memory_kind::cuda_pool ? m.allocation : 0));
-        return {std::move(mapping), theirs, static_cast<std::size_t>(m.offset), events_};
+        void const* const base = detail::visit_mapping(mapping, [](auto const& open) { return open.data(); });
+        // An unknown size is taken from the description for pool memory only.
+        auto const fallback = m.kind == wire::memory_kind::cuda_pool ? m.allocation : 0;
+        detail::require_inside(m, detail::mapped_bytes_from(base, fallback));
+        return {std::move(mapping), exporter_id, static_cast<std::size_t>(m.offset), events_};
     }
 
    private:
@@ -329,12 +405,12 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
     }
 
-    /// An event after all that is queued on a stream now, whatever its device; none when there is nothing to wait for,
-    /// or no event is free and the host has waited.
-    [[nodiscard]] std::optional<ipc_event> mark_ready(std::int32_t device_id, stream_token on) const {
+    /// Records an event after all work queued on a stream of any device. std::nullopt without a stream, and when no
+    /// event is free: the host has waited then.
+    [[nodiscard]] std::optional<ipc_event> record_ready(std::int32_t device_id, stream_token on) const {
         if (!on.names_stream()) return std::nullopt;
         detail::require_stream(on, "ferry::ipc::share");
-        std::int32_t const where = detail::device_of(on, "ferry::ipc::share");
+        std::int32_t const stream_device = detail::device_of(on, "ferry::ipc::share");
         auto ready = events_->of(device_id).take();
         if (!ready) {
             cuda::wait(on);
@@ -342,10 +418,10 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         }
         try {
             device_guard const current{device_id};
-            if (where == device_id) {
+            if (stream_device == device_id) {
                 detail::require_no_capture(detail::handle_of(on), "ferry::ipc::share");
                 ready->record(detail::handle_of(on));
-            } else {  // an event is recorded on its own device alone
+            } else {  // an event can only be recorded on its own device
                 auto const between = detail::make_quiet_stream(device_id);
                 cuda::order(on, between);  // mutant: ipc_ready_other_device
                 ready->record(between.get());

@@ -1,4 +1,4 @@
-// ferry: events that other processes wait for.
+// ferry: interprocess events.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -22,19 +22,27 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An event with a handle, of this process or of another one. A wait refers to the record that is the latest when it is
-/// queued, in whichever process: announce a record before the other side may wait for it. Move-only; the exporter's
-/// must outlive the importer's. Does not block.
+/// An interprocess event, created here or opened from another process. A wait refers to the latest record at the time
+/// when the wait is queued, by any process: record before telling the other process to wait. The exporter's event must
+/// outlive the importers'. Move-only.
 class ipc_event {
    public:
-    /// A new one on a device. \throws error  what the driver reports: there are about a thousand for a device
+    /// Creates an event that other processes can open.
+    ///
+    /// \param device_id  device of the event
+    /// \throws error  errors of CUDA: a device has about a thousand of them
     explicit ipc_event(std::int32_t device_id) : device_id_{device_id} {
         device_guard const on{device_id};
-        detail::beside_captures const quietly;
+        detail::relaxed_capture_mode const relaxed;
         check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming | cudaEventInterprocess),
               "cudaEventCreateWithFlags");
     }
-    /// Another process's. \throws error  errc::stale_handle, same_process, unsupported_platform
+    /// Opens an event of another process.
+    ///
+    /// \param from       the exporter's handle
+    /// \param device_id  this process's ordinal of the exporter's device
+    /// \param where      source location reported by errors
+    /// \throws error  errc::stale_handle, same_process, unsupported_platform
     ipc_event(ipc_handle const& from, std::int32_t device_id,
               std::source_location where = std::source_location::current())
         : device_id_{device_id} {
@@ -42,7 +50,7 @@ class ipc_event {
         static_assert(sizeof handle == sizeof from);
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
-        detail::beside_captures const quietly{detail::driver()};
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
         detail::check_ipc(cudaIpcOpenEventHandle(&handle_, handle), "cudaIpcOpenEventHandle", where);
     }
     ipc_event(ipc_event&& other) noexcept
@@ -54,28 +62,39 @@ class ipc_event {
     }
     ~ipc_event() {
         if (handle_ == nullptr) return;
-        detail::beside_captures const quietly;
+        detail::relaxed_capture_mode const relaxed;
         detail::ignore(cudaEventDestroy(handle_));
     }
 
-    /// \throws error  what the driver reports
+    /// \return  a handle for other processes
+    /// \throws error  errors of CUDA
     [[nodiscard]] ipc_handle handle() const {
-        device_guard const on{device_id_};  // with another device current some drivers follow a null pointer
-        detail::beside_captures const quietly{detail::driver()};
+        device_guard const on{device_id_};  // some drivers crash with another device current
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
         cudaIpcEventHandle_t handle;
         check(cudaIpcGetEventHandle(&handle, handle_), "cudaIpcGetEventHandle");
         ipc_handle out;
         std::memcpy(out.data(), &handle, sizeof out);
         return out;
     }
-    /// The stream must be of the event's device.
+    /// Records all work queued on a stream so far, in place of an earlier record. Does not block.
+    ///
+    /// \param s  stream of the event's device
+    /// \throws error  errc::stream, capturing; errors of CUDA
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
-    /// Work queued on `s` later runs after what was recorded.
-    void make_wait(cudaStream_t s) const { check(cudaStreamWaitEvent(s, handle_, 0), "cudaStreamWaitEvent"); }
-    /// Whether all that was recorded has run.
+    /// Makes later work on a stream wait for the recorded work. Does not block.
+    ///
+    /// \param s  stream of any device
+    /// \throws error  errc::stream, capturing; errors of CUDA
+    void enqueue_wait(cudaStream_t s) const { check(cudaStreamWaitEvent(s, handle_, 0), "cudaStreamWaitEvent"); }
+    /// \return  true when all recorded work has completed; does not block
+    /// \throws error  errors of CUDA
     [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
-    /// Blocks the host.
+    /// Blocks the host until all recorded work has completed.
+    ///
+    /// \throws error  errors of CUDA
     void wait() const { detail::wait(handle_); }
+    /// \return  device of the event
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
@@ -83,19 +102,24 @@ class ipc_event {
     cudaEvent_t handle_ = nullptr;
 };
 
-/// Interprocess events of one device that are used again and again, at most so many: the driver runs out of them at
-/// about a thousand, counted over everything that a process does. Thread-safe.
+/// A bounded pool of reusable interprocess events of one device. Drivers support about a thousand of them in a process.
+/// Thread-safe.
 class ipc_event_pool {
    public:
+    /// \param device_id  device of the events
+    /// \param most       upper bound of events
     explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept
         : device_id_{device_id}, most_{most} {}
 
-    /// One that rests: all that was ever recorded on it has run. None when there is none and no more may be made, or
-    /// the driver has no more: then the host waits for the stream instead.
+    /// Takes an event whose recorded work has completed.
+    ///
+    /// \return  std::nullopt when none is free and no more may or can be created: let the host wait for the stream
+    ///          instead
+    /// \throws error  errc::context_lost, no_driver
     [[nodiscard]] std::optional<ipc_event> take() {
         {
             std::lock_guard const lock{mutex_};
-            if (auto rested = take_rested()) return rested;
+            if (auto completed = take_completed()) return completed;
             if (made_ == most_) return std::nullopt;
             ++made_;
         }
@@ -108,21 +132,24 @@ class ipc_event_pool {
             return std::nullopt;
         }
     }
-    /// What was recorded on it need not have run: until it has, nobody gets the event. Recorded anew on an idle stream
-    /// before that, it would be over too early for those who wait for its handle; recorded when it rests, they wait
-    /// longer, no worse.
+    /// Returns an event, which need not have completed: `take` gives it out only once it has. Recorded again on an idle
+    /// stream before that, it would complete too early for waits on its handle; recorded afterwards, it makes such
+    /// waits longer.
+    ///
+    /// \param e  event of this pool
     void put(ipc_event&& e) noexcept {
         std::lock_guard const lock{mutex_};
         try {
             free_.push_back(std::move(e));
-        } catch (...) {  // no memory to keep it: it is destroyed
+        } catch (...) {  // no memory to keep it: destroys it
             --made_;
         }
     }
 
    private:
-    /// The one that was given back first, mostly. All are asked only when no new one may be made. Under the lock.
-    [[nodiscard]] std::optional<ipc_event> take_rested() {
+    /// Finds a completed event, usually the one returned first; queries all of them only when no event may be created.
+    /// Requires the lock.
+    [[nodiscard]] std::optional<ipc_event> take_completed() {
         auto const last = made_ < most_ && !free_.empty() ? free_.begin() + 1 : free_.end();
         // mutant: cuda_event_rests
         auto const found = std::find_if(free_.begin(), last, [](ipc_event const& e) { return e.is_done(); });
@@ -140,8 +167,8 @@ class ipc_event_pool {
 
 namespace detail {
 
-/// The interprocess events of a process. Shared by all that needs them, so that none dies while another process may use
-/// it.
+/// The interprocess events of a process. Shared by their users, so that no event is destroyed while another process may
+/// use it.
 class ipc_events {
    public:
     explicit ipc_events(std::size_t most) noexcept : most_{most} {}

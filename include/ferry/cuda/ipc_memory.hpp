@@ -1,4 +1,4 @@
-// ferry: device memory of other processes by the runtime's own 64-byte handles.
+// ferry: imports and exports device memory by the runtime's 64-byte handles.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -17,24 +17,25 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The bytes of a cudaIpcMemHandle_t or cudaIpcEventHandle_t: plain data, which any text may carry.
+/// The bytes of a cudaIpcMemHandle_t, a cudaIpcEventHandle_t or a cudaMemPoolPtrExportData: plain data.
 using ipc_handle = std::array<std::byte, 64>;
 
 namespace detail {
 
-/// Why an allocation has no handle of cudaMalloc's kind; null when it has one.
+/// Why cudaIpcGetMemHandle cannot export an allocation; null when it can.
 [[nodiscard]] constexpr char const* why_not_exportable(allocation const& a) noexcept {
-    if (a.is_managed) return "it is managed memory, which no other process can open";
+    if (a.is_managed) return "managed memory cannot be opened by other processes: copy it";
     if (a.is_of_pool && a.handle_types != 0 && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) == 0)
-        return "its pool gives out other handles than a file descriptor, which nothing here carries: make the pool with "
-               "cudaMemHandleTypePosixFileDescriptor as well, or copy it";
-    if (a.is_of_pool) return "it is stream-ordered memory: share it by its pool (sharing_options::pools), or copy it";
+        return "the pool exports no file descriptor, which ferry needs: create the pool with "
+               "cudaMemHandleTypePosixFileDescriptor, or copy the memory";
+    if (a.is_of_pool)
+        return "stream-ordered memory has no IPC handle: share its pool (sharing_options::pools), or copy it";
     if (!a.has_legacy_handle)
-        return "it is mapped by virtual memory calls, for which cudaIpcGetMemHandle has no handle";
+        return "memory mapped by the virtual memory API has no IPC handle: copy it";
     return nullptr;
 }
 
-/// Handles fail in ways of their own.
+/// As `check`, for calls that take a handle, whose errors have specific causes.
 inline void check_ipc(cudaError_t e, char const* call, std::source_location where) {
     auto const say = [&](errc code, char const* text) {
         static_cast<void>(cudaGetLastError());
@@ -44,31 +45,35 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
         case cudaSuccess: return;
         case cudaErrorMapBufferObjectFailed:
         case cudaErrorInvalidResourceHandle:
-        case cudaErrorInvalidValue:  // what some drivers call a handle whose memory is gone
+        case cudaErrorInvalidValue:  // reported by some drivers for freed memory
             return say(errc::stale_handle,
-                       ": the exporter has freed the memory, or is gone; ask it for a new descriptor");
-        case cudaErrorAlreadyMapped: return say(errc::already_mapped, ": another context of this process has it open");
+                       ": the exporter has freed the memory or has ended; ask it for a new descriptor");
+        case cudaErrorAlreadyMapped:
+            return say(errc::already_mapped, ": another context of this process has opened the memory; close it first");
         case cudaErrorDeviceUninitialized:
-            return say(errc::same_process, ": this process has exported the memory; pass the session that shared it");
-        case cudaErrorNotSupported: return say(errc::unsupported_platform, ": this system has no CUDA IPC");
+            return say(errc::same_process, ": this process exported the memory; pass the session that shared it");
+        case cudaErrorNotSupported:
+            return say(errc::unsupported_platform, ": this system has no CUDA IPC; copy through the host");
         default: return check(e, call, where);
     }
 }
 
 }  // namespace detail
 
-/// The handle of a whole allocation of cudaMalloc. Whoever opens it may read and write all of it, and what else lies in
-/// its blocks of 2 MiB (`allocation::may_have_neighbours`). The memory must stay until every other process has closed
-/// it.
+/// Exports an allocation of cudaMalloc. Importers can read and write all of it, and other allocations in its 2 MiB
+/// blocks (`allocation::may_have_neighbours`). It must stay allocated until every importer has closed it.
 ///
-/// \throws error  errc::not_exportable: managed, pool and virtual memory, with the reason;  what the driver reports
+/// \param a      allocation, of `allocation_of`
+/// \param where  source location reported by errors
+/// \return       the handle
+/// \throws error  errc::not_exportable for managed, pool and virtual memory, with the reason; errors of CUDA
 [[nodiscard]] inline ipc_handle handle_of_allocation(allocation const& a,
                                                      std::source_location where = std::source_location::current()) {
     if (auto const* const why = detail::why_not_exportable(a))
         ferry::detail::fail(errc::not_exportable, "ferry::cuda::handle_of_allocation",
                             message{why} << " (copy_policy::if_needed does)", where);
     device_guard const on{a.device_id};
-    detail::beside_captures const quietly{detail::driver()};
+    detail::relaxed_capture_mode const relaxed{detail::driver()};
     cudaIpcMemHandle_t handle;
     check(cudaIpcGetMemHandle(&handle, a.base), "cudaIpcGetMemHandle", where);
     ipc_handle out;
@@ -77,20 +82,24 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
     return out;
 }
 
-/// An allocation of another process, open in this one; closed when it dies, on any thread, with its device made current
-/// first. Work that uses it must be done by then. Opening it twice gives one address. Move-only.
+/// An allocation of another process, mapped in this one. The destructor closes it, on any thread; work that uses it
+/// must be complete by then. Opening an allocation again gives the same address. Move-only.
 class ipc_memory {
    public:
-    /// Maps it for a device of this process; on another GPU than the exporter's peer access is enabled, which takes
-    /// milliseconds. \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access,
-    /// unsupported_platform, device
+    /// Maps an allocation for a device. On another GPU than the exporter's this enables peer access, which takes
+    /// milliseconds.
+    ///
+    /// \param from       the exporter's handle
+    /// \param device_id  device that will access the memory
+    /// \param where      source location reported by errors
+    /// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform, device
     ipc_memory(ipc_handle const& from, std::int32_t device_id,
                std::source_location where = std::source_location::current())
         : device_id_{device_id} {
         cudaIpcMemHandle_t handle;
         std::memcpy(&handle, from.data(), sizeof handle);
         device_guard const on{device_id};
-        detail::beside_captures const quietly{detail::driver()};
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
         void* p = nullptr;
         detail::check_ipc(cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle",
                           where);
@@ -107,14 +116,15 @@ class ipc_memory {
         if (base_ == nullptr) return;
         try {
             device_guard const on{device_id_};
-            detail::beside_captures const quietly;
+            detail::relaxed_capture_mode const relaxed;
             if (cudaIpcCloseMemHandle(base_) != cudaSuccess) static_cast<void>(cudaGetLastError());
-        } catch (...) {  // CUDA is gone, and the mapping with it
+        } catch (...) {  // CUDA has shut down and removed the mapping
         }
     }
 
-    /// Where the allocation begins.
+    /// \return  first byte of the allocation
     [[nodiscard]] std::byte* data() const noexcept { return base_; }
+    /// \return  device that the memory is mapped for
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:

@@ -1,4 +1,4 @@
-// ferry: the host threads of a copier, each with streams, slots and events of its own.
+// ferry: the host threads of a copier, each with its streams, slots and events.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -21,24 +21,24 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// A lane's stream on one device, with an event for each slot. Made with the device current.
-struct gear {
-    explicit gear(std::int32_t id) : device_id{id}, own{id} {}
+/// A lane's stream on one device, with an event for each slot. Created with the device current.
+struct lane_stream {
+    explicit lane_stream(std::int32_t id) : device_id{id}, own{id} {}
 
-    [[nodiscard]] event& mark(int slot) {
-        while (static_cast<int>(marks.size()) <= slot) marks.emplace_back();
-        return marks[static_cast<std::size_t>(slot)];
+    [[nodiscard]] event& event_for(int slot) {
+        while (static_cast<int>(events.size()) <= slot) events.emplace_back();
+        return events[static_cast<std::size_t>(slot)];
     }
 
     std::int32_t device_id;
     stream own;
-    std::vector<event> marks;
+    std::vector<event> events;
 };
 
-/// The link of one lane for one job: pinned blocks, cut into the job's slots, for as long as the job takes.
+/// The link of a lane for one job: takes pinned blocks for the duration of the job and divides them into slots.
 class lane_link {
    public:
-    lane_link(gear& g, slot_pool& pool, staging const& cut) : gear_{g} {
+    lane_link(lane_stream& g, slot_pool& pool, staging const& cut) : stream_{g} {
         int const wanted = cut.slots < most_slots ? cut.slots : most_slots;
         auto const per_block = static_cast<int>(pool.block_bytes() / cut.chunk);
         blocks_.push_back(pool.take());
@@ -50,28 +50,28 @@ class lane_link {
             if (more.data() == nullptr) break;
             blocks_.push_back(std::move(more));
         }
-        for (int i = 0; i < count_; ++i) static_cast<void>(gear_.mark(i));
+        for (int i = 0; i < count_; ++i) static_cast<void>(stream_.event_for(i));
     }
 
     [[nodiscard]] int slots() const noexcept { return count_; }
     [[nodiscard]] std::byte* slot(int i) const noexcept { return slots_[i]; }
     void start(int i, void* to, void const* from, std::size_t n) {
-        check(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, gear_.own.get()), "cudaMemcpyAsync");
-        gear_.mark(i).record(gear_.own.get());  // mutant: cuda_lane_mark
+        check(cudaMemcpyAsync(to, from, n, cudaMemcpyDefault, stream_.own.get()), "cudaMemcpyAsync");
+        stream_.event_for(i).record(stream_.own.get());  // mutant: cuda_lane_mark
     }
-    void wait(int i) { gear_.mark(i).wait(); }                                 // mutant: cuda_lane_wait
-    void drain() noexcept { ignore(cudaStreamSynchronize(gear_.own.get())); }  // mutant: cuda_lane_drain
+    void wait(int i) { stream_.event_for(i).wait(); }                                 // mutant: cuda_lane_wait
+    void drain() noexcept { ignore(cudaStreamSynchronize(stream_.own.get())); }  // mutant: cuda_lane_drain
 
    private:
-    gear& gear_;
+    lane_stream& stream_;
     std::vector<slot_pool::block> blocks_;
     std::byte* slots_[most_slots];
     int count_ = 0;
 };
 
-/// Threads that carry out staged jobs, in the order in which they come. A lane waits for nothing but copies of its own,
-/// which depend on nobody's stream: who calls `run` has waited for what the job depends on. Starts a thread when a job
-/// first needs it; the destructor finishes what is queued and joins. Thread-safe.
+/// Threads that execute staged jobs, first in, first out. A lane waits for its own copies only: callers of `run` have
+/// waited for the work that the job depends on. Threads start when a job first needs them; the destructor finishes the
+/// queued jobs and joins. Thread-safe.
 class lane_team {
    public:
     lane_team(int most_lanes, std::size_t slot_bytes, std::size_t most_pinned) noexcept
@@ -87,23 +87,24 @@ class lane_team {
         for (auto& t : threads_) t.join();  // mutant: cuda_lane_join
     }
 
-    /// Carries out a job; returns when it is done, or throws its first failure when no lane works on it any more.
+    /// Executes a job. Blocks until it is complete; after a failure, until no lane works on it, and throws the first
+    /// error.
     void run(staged_job& job) {
         start(job);
         if (auto const failure = await(job)) std::rethrow_exception(failure);
     }
-    /// Queues a job, which must stay until it was awaited. When it throws, the job is not queued.
+    /// Queues a job, which must stay valid until `await` returns. When it throws, the job is not queued.
     void start(staged_job& job) {
         std::lock_guard const lock{mutex_};
-        hire(job.cut.lanes);
+        start_threads(job.cut.lanes);
         jobs_.push_back(&job);
-        // The others sleep on: waking them costs more than they find.
+        // Wakes as many lanes as the job uses: waking the others costs time.
         for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();
     }
-    /// Waits until a started job is done, or no lane works on it any more after `cancel`. Its first failure; null when
-    /// all is well.
+    /// Waits until a started job is complete, or, after `cancel`, until no lane works on it. Returns its first error,
+    /// or null.
     [[nodiscard]] std::exception_ptr await(staged_job& job) {
-        if (job.cut.pages_ahead) make_pages_ahead(job, huge_page, make_pages);
+        if (job.cut.populate_ahead) populate_pages_ahead(job, huge_page, populate_pages);
         std::unique_lock lock{mutex_};
         done_.wait(lock, [&] { return job.working == 0 && !job.has_more(); });  // mutant: cuda_lane_team
         std::erase(jobs_, &job);
@@ -117,8 +118,8 @@ class lane_team {
     [[nodiscard]] slot_pool const& slots() const noexcept { return pool_; }
 
    private:
-    /// Makes sure of some lanes: fewer than wanted do as well, none does not.
-    void hire(int wanted) {
+    /// Starts threads up to `wanted`. Fewer suffice; throws only when there is none.
+    void start_threads(int wanted) {
         if (wanted > most_lanes_) wanted = most_lanes_;
         while (static_cast<int>(threads_.size()) < wanted) {
             try {
@@ -137,8 +138,8 @@ class lane_team {
     }
 
     void work() {
-        beside_captures const quietly;  // nothing here belongs into anybody's graph
-        std::list<gear> gears;
+        relaxed_capture_mode const relaxed;  // this work belongs to no graph
+        std::list<lane_stream> lane_streams;
         int current = -1;
         std::unique_lock lock{mutex_};
         for (;;) {
@@ -154,7 +155,7 @@ class lane_team {
                     check(cudaSetDevice(job->device_id), "cudaSetDevice");
                     current = job->device_id;
                 }
-                lane_link link{gear_of(gears, current), pool_, job->cut};
+                lane_link link{lane_stream_of(lane_streams, current), pool_, job->cut};
                 detail::run(*job, link);
             } catch (...) {
                 job->cancel();
@@ -166,10 +167,10 @@ class lane_team {
             if (--job->working == 0) done_.notify_all();
         }
     }
-    [[nodiscard]] static gear& gear_of(std::list<gear>& gears, std::int32_t device_id) {
-        for (auto& g : gears)
+    [[nodiscard]] static lane_stream& lane_stream_of(std::list<lane_stream>& lane_streams, std::int32_t device_id) {
+        for (auto& g : lane_streams)
             if (g.device_id == device_id) return g;
-        return gears.emplace_back(device_id);
+        return lane_streams.emplace_back(device_id);
     }
 
     int most_lanes_;

@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Like cuda::std::default_accessor, for device code alone: in host code its access does not compile.
+/// An accessor like cuda::std::default_accessor whose `access` compiles in device code only.
 template <class T>
 struct device_accessor {
     using offset_policy = device_accessor;
@@ -22,13 +22,19 @@ struct device_accessor {
     using data_handle_type = T*;
 
     device_accessor() = default;
+    /// \param p  first element
+    /// \param i  offset in elements
+    /// \return   pointer to element `i`
     __host__ __device__ constexpr data_handle_type offset(data_handle_type p, std::size_t i) const noexcept {
         return p + i;
     }
+    /// \param p  first element
+    /// \param i  offset in elements
+    /// \return   element `i`
     __device__ reference access(data_handle_type p, std::size_t i) const noexcept { return p[i]; }
 };
 
-/// An mdspan of device memory: its elements can be reached on the device only.
+/// An mdspan of device memory; its elements are accessible in device code only.
 template <class T, std::size_t Rank, class Layout>
 using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t, Rank>, Layout, device_accessor<T>>;
 
@@ -36,8 +42,9 @@ using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t,
 
 namespace ferry::inline v0::mdspan_family {
 
-/// `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device: an mdspan to pass to
-/// kernels. Later releases of CCCL have a cuda::device_mdspan of their own; write a family with its names to use it.
+/// The family of device mdspans: `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device
+/// gives an mdspan to pass to kernels. To use the cuda::device_mdspan of later CCCL releases, define a family with its
+/// names.
 struct cuda_device : cccl {
     template <class T, std::size_t Rank>
     using device_contiguous = cuda::device_mdspan<T, Rank, ::cuda::std::layout_right>;
@@ -49,19 +56,24 @@ struct cuda_device : cccl {
 
 namespace ferry::inline v0 {
 
-/// And back: `ferry::shaped{m}` borrows the elements of device memory, which must outlive every tensor made from it.
-/// The driver is asked which GPU they are on (R35); \throws error  as `cuda::where_is`
+/// Adapts device mdspans: `ferry::shaped{m}` borrows device memory, which must outlive every tensor made from it.
 ///
-/// An mdspan does not know on which stream its elements were written. They count as ready on the legacy default stream,
-/// which waits for all blocking ones. After work on a non-blocking stream, export first and then say that stream:
-/// `to_dlpack(to_dlpack(lent), wish, back_end, stream)`, where `lent` is a variable: `ferry::shaped lent{m}`.
+/// An mdspan does not know the stream that wrote its elements. They count as ready on the legacy default stream, which
+/// waits for all blocking streams. After work on a non-blocking stream, export first, then pass that stream:
+/// `to_dlpack(to_dlpack(view), request, back_end, stream)`, where `view` is a variable: `ferry::shaped view{m}`.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
+    /// Asks the driver for the device (R35).
+    ///
+    /// \param m  mdspan
+    /// \return   device of its elements
+    /// \throws error  as `cuda::device_of_pointer`
     static device where(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
-        return m.data_handle() != nullptr ? cuda::where_is(m.data_handle()) : device{device_type::cuda};
+        return m.data_handle() != nullptr ? cuda::device_of_pointer(m.data_handle()) : device{device_type::cuda};
     }
+    /// \return  the legacy default stream
     static stream_token ready_on(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const&) {
         return stream_token::cuda_legacy_default();
     }

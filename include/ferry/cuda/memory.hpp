@@ -1,4 +1,4 @@
-// ferry: memory of any CUDA kind, as a back end hands it out.
+// ferry: memory of any CUDA kind, as back ends allocate it.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -17,17 +17,23 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Memory of one device kind, released when it dies, on any thread: at once on the host; on a GPU once the legacy
-/// default stream of its device gets there, so that no release waits. Work on non-blocking streams must be done by
-/// then, or ordered before it (R50). After the end of CUDA nothing is released any more (R66). Move-only.
+/// Memory of one device type. Move-only.
+///
+/// The destructor runs on any thread. It frees host memory at once, device memory in the order of the legacy default
+/// stream of its device, and so does not block. Work on non-blocking streams must be complete by then, or ordered
+/// before that stream (R50). After CUDA has shut down nothing is freed (R66).
 class memory {
    public:
-    /// Memory for work queued on `on`, which may belong to another device; for any work when `on` names none: memory of
-    /// a GPU then waits for the per-thread default stream.
-    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver;  std::bad_alloc
-    memory(ferry::device where, std::size_t bytes, stream_token on) : where_{where}, bytes_{bytes} {
+    /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream the memory can be
+    /// used on any stream, and allocating device memory waits for the per-thread default stream.
+    ///
+    /// \param dev    device of the memory
+    /// \param bytes  size
+    /// \param on     stream on which the memory is first used, or none()
+    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver; std::bad_alloc
+    memory(ferry::device dev, std::size_t bytes, stream_token on) : device_{dev}, bytes_{bytes} {
         if (bytes == 0) return;
-        switch (where.type) {
+        switch (dev.type) {
             case device_type::cuda: allocate_on_device(on); return;
             case device_type::cuda_host: data_ = pinned_space{}.allocate(bytes); return;
             case device_type::cuda_managed: data_ = managed_space{}.allocate(bytes); return;
@@ -35,48 +41,51 @@ class memory {
         }
     }
     memory(memory&& other) noexcept
-        : where_{other.where_}, bytes_{std::exchange(other.bytes_, 0)}, data_{std::exchange(other.data_, nullptr)} {}
+        : device_{other.device_}, bytes_{std::exchange(other.bytes_, 0)}, data_{std::exchange(other.data_, nullptr)} {}
     memory& operator=(memory&& other) noexcept {
-        std::swap(where_, other.where_);
+        std::swap(device_, other.device_);
         std::swap(bytes_, other.bytes_);
         std::swap(data_, other.data_);
         return *this;
     }
     ~memory() {
         if (data_ == nullptr) return;
-        switch (where_.type) {
-            case device_type::cuda: detail::release_on_legacy(data_, where_.id); return;
+        switch (device_.type) {
+            case device_type::cuda: detail::release_on_legacy(data_, device_.id); return;
             case device_type::cuda_host: pinned_space{}.deallocate(data_, bytes_); return;
             case device_type::cuda_managed: managed_space{}.deallocate(data_, bytes_); return;
             default: host_space{}.deallocate(data_, bytes_); return;
         }
     }
 
+    /// \return  first byte; null for 0 bytes
     [[nodiscard]] void* data() const noexcept { return data_; }
+    /// \return  size in bytes
     [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-    [[nodiscard]] ferry::device device() const noexcept { return where_; }
+    [[nodiscard]] ferry::device device() const noexcept { return device_; }
 
    private:
-    /// From the device's current pool, whatever device the stream is of.
+    /// Allocates from the device's current pool, for a stream of any device.
     void allocate_on_device(stream_token on) {
         if (on.names_stream()) detail::require_stream(on, "ferry::cuda::memory");
-        std::int32_t const stream_device = on.names_stream() ? detail::device_of(on, "ferry::cuda::memory") : where_.id;
+        std::int32_t const stream_id =
+            on.names_stream() ? detail::device_of(on, "ferry::cuda::memory") : device_.id;
         cudaStream_t const s = on.names_stream() ? detail::handle_of(on) : cudaStreamPerThread;
         cudaMemPool_t from = nullptr;
-        check_device(cudaDeviceGetMemPool(&from, where_.id), "cudaDeviceGetMemPool");
-        device_guard const current{stream_device};
+        check_device(cudaDeviceGetMemPool(&from, device_.id), "cudaDeviceGetMemPool");
+        device_guard const current{stream_id};
         if (!on.names_stream() || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::memory");
-        detail::beside_captures const quietly{detail::driver()};
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
         check(cudaMallocFromPoolAsync(&data_, bytes_, from, s), "cudaMallocFromPoolAsync");  // mutant: cuda_memory_take
         if (on.names_stream()) return;
-        // Without a stream to order on, whoever uses the memory could come too early.
+        // Without a stream, other streams may use the memory before its allocation has run.
         if (cudaError_t const e = cudaStreamSynchronize(s); e != cudaSuccess) {  // mutant: cuda_memory_any
-            detail::release_on_legacy(std::exchange(data_, nullptr), where_.id);
+            detail::release_on_legacy(std::exchange(data_, nullptr), device_.id);
             check(e, "cudaStreamSynchronize");
         }
     }
 
-    ferry::device where_;
+    ferry::device device_;
     std::size_t bytes_;
     void* data_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// ferry: the waits between CUDA streams, and of the host for one of them (R43).
+// ferry: ordering between CUDA streams, and host waits for a stream (R43).
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -13,8 +13,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Makes what `to` captures later depend on all that `from` has captured into the same graph. Neither events nor
-/// devices take part.
+/// Makes nodes that `to` captures later depend on all that `from` has captured into the same graph. Uses no event; the
+/// streams may belong to different devices.
 inline void order_in_graph(stream_token from, stream_token to) {
     std::vector<cudaGraphNode_t> nodes;
     std::vector<cudaGraphEdgeData> edges;
@@ -24,7 +24,7 @@ inline void order_in_graph(stream_token from, stream_token to) {
         cudaGraphEdgeData const* how = nullptr;
         std::size_t n = 0;
         check(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &first, &how, &n), "cudaStreamGetCaptureInfo");
-        nodes.assign(first, first + n);  // the stream's next call ends the lists
+        nodes.assign(first, first + n);  // the lists are valid until the stream's next call
         edges.resize(n);
         if (how != nullptr) edges.assign(how, how + n);
     });
@@ -41,29 +41,33 @@ inline void require_same_capture(unsigned long long from, unsigned long long to)
     if (from != to)  // mutant: cuda_order_same_capture
         ferry::detail::fail(
             errc::capturing, "ferry::cuda::order",
-            message{"one of the streams is being captured, and not both into the same graph: exchange before or after "
-                    "the capture, or between streams of it"});
+            message{"one of the streams is being captured, expected both in the same capture or none: call this before "
+                    "or after the capture, or with streams of one capture"});
 }
 
-/// The second wait for a stream, when the first has failed. Says nothing.
+/// Waits again after a failed wait. Reports no error.
 inline void wait_again(stream_token on) noexcept {
     try {
         on_device_of(on, [](cudaStream_t s) {  // mutant: cuda_wait_failed_device
-            beside_captures const quietly;
+            relaxed_capture_mode const relaxed;
             ignore(cudaStreamSynchronize(s));  // mutant: cuda_wait_failed
         });
-    } catch (...) {  // CUDA is gone, or the device
+    } catch (...) {  // CUDA has shut down
     }
 }
 
 }  // namespace detail
 
-/// Makes work queued on `to` later run after all that is queued on `from` now: an event recorded and waited for. Equal
-/// streams cost no call. The streams may be of different devices; one whose token says a device must be of that one,
-/// but while it is being captured, when it cannot be asked. Never blocks the host.
+/// Makes work queued on `to` later run after all work queued on `from` now: records an event and waits for it. Does not
+/// block the host.
 ///
-/// Streams under capture are ordered when both belong to the same capture; otherwise the call is refused before it
-/// disturbs one. \throws error  errc::capturing, stream; what the driver reports
+/// Equal streams cost no call. The streams may belong to different devices. A token that states a device must belong to
+/// it; this is not checked while the stream is being captured. Two streams of one capture become ordered in the graph;
+/// other captured streams are refused without invalidating the capture.
+///
+/// \param from  stream whose queued work comes first; a token without a stream does nothing
+/// \param to    stream whose later work waits; a token without a stream does nothing
+/// \throws error  errc::capturing, stream; errors of CUDA
 inline void order(stream_token from, stream_token to) {
     if (from == to || !from.names_stream() || !to.names_stream()) return;
     detail::require_stream(from, "ferry::cuda::order");
@@ -81,18 +85,20 @@ inline void order(stream_token from, stream_token to) {
     });
 }
 
-/// Blocks the host until all that is queued on a stream has run. \throws error  errc::capturing, stream; what the
-/// driver reports
+/// Blocks the host until all work queued on a stream has completed.
+///
+/// \param on  stream to wait for; a token without a stream does nothing
+/// \throws error  errc::capturing, stream; errors of CUDA, also of the queued work
 inline void wait(stream_token on) {
     if (!on.names_stream()) return;
     detail::require_stream(on, "ferry::cuda::wait");
     try {
         detail::on_device_of(on, [](cudaStream_t s) {
             detail::require_no_capture(s, "ferry::cuda::wait");  // mutant: cuda_wait_capture
-            detail::beside_captures const quietly{detail::driver()};
+            detail::relaxed_capture_mode const relaxed{detail::driver()};
             check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_wait
         });
-    } catch (error const& e) {  // what a copy would have written may be freed: nothing queued there may run any more
+    } catch (error const& e) {  // callers free memory that queued copies write: no queued work may remain
         if (e.code() != errc::capturing) detail::wait_again(on);
         throw;
     }

@@ -58,15 +58,24 @@ template <class Word>
 
 }  // namespace detail
 
-/// As `pack`, by the same kernels compiled into the program for the architectures that nvcc was given: no compilation
-/// at run time, and nothing to load inside of a capture. `pack` stays what it is where both are included. Thread-safe.
+/// As `pack`, by the same kernels, compiled into the program for the architectures passed to nvcc: nothing is compiled
+/// at run time or loaded during a capture. Independent of `pack` when both are included. Thread-safe.
 ///
-/// \throws error  errc::stream for a null handle; errc::driver when the program has no code for the device
+/// \param plan  copy to execute
+/// \param dst   first element of the destination
+/// \param src   first element of the source
+/// \param on    CUDA stream
+/// \throws error  errc::stream for a null handle; errc::no_peer_access; errc::driver when the program has no code for
+///                the device; errors of CUDA. Nothing is queued then
 inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
 }
 
-/// As `pack_pieces`, by the kernel compiled into the program. \throws error  as `pack_compiled`
+/// As `pack_pieces`, by the kernel compiled into the program. Thread-safe.
+///
+/// \param pieces  copies; no destination may overlap a source or another destination
+/// \param on      CUDA stream
+/// \throws error  as `pack_pieces`; errc::driver when the program has no code for the device
 inline void pack_pieces_compiled(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(
         pieces, on, [] { return reinterpret_cast<void const*>(&detail::pieces_kernel<>); },

@@ -1,4 +1,4 @@
-// ferry: strided copies by kernels, without nvcc: the kernels travel as PTX.
+// ferry: strided copies by kernels, without nvcc: the kernels are embedded as PTX.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -14,8 +14,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Loads PTX for every device at once: what `take(kernel_by_name)` makes of it. Stays until the process ends: nobody
-/// may unload a kernel that is still queued. When it throws, nothing is left.
+/// Loads PTX for every device and returns `take(kernel_by_name)`. The library stays loaded until the process ends: a
+/// queued kernel may need it. Unloads it when this throws.
 template <class Take>
 auto load_ptx(char const* ptx, Take take) {
     cudaLibrary_t library = nullptr;
@@ -32,7 +32,7 @@ auto load_ptx(char const* ptx, Take take) {
     }
 }
 
-/// The kernels of one word size.
+/// The kernels for one word size.
 struct pack_library {
     static constexpr char const* names[] = {"ferry_gather_32", "ferry_gather_mixed", "ferry_gather_64",
                                             "ferry_tiles",     "ferry_tiles_vector", "ferry_bits"};
@@ -50,7 +50,8 @@ struct pack_library {
     }
 };
 
-/// Loaded at the first job that needs it, once; immutable from then on. A failed load is tried again by the next job.
+/// Returns the kernel of a job; loads the PTX of its word size at the first call. A failed load is repeated by the next
+/// job.
 [[nodiscard]] inline void const* ptx_kernel(pack_job const& job) {
     auto const kernel = [&]() -> cudaKernel_t {
         auto const i = static_cast<int>(job.kernel);
@@ -84,7 +85,7 @@ struct pack_library {
     return kernel;
 }
 
-/// The same for scattered pieces.
+/// The same for the kernel of scattered pieces.
 [[nodiscard]] inline void const* ptx_pieces_kernel() {
     static cudaKernel_t const kernel = load_ptx(pack_ptx_pieces, [](auto by_name) { return by_name("ferry_pieces"); });
     return kernel;
@@ -92,36 +93,44 @@ struct pack_library {
 
 }  // namespace detail
 
-/// Carries out a copy plan by a kernel queued on `on`: any strides, units and offsets, sub-byte elements included.
-/// `dst` and `src` are the first elements of the views that the plan was made from, in memory that the stream's device
-/// can access: its own, managed, pinned, or a peer's, to which access is enabled. They must not overlap, and live until
-/// the stream got there. Contiguous plans become a cudaMemcpyAsync.
+/// Executes a copy plan by a kernel queued on `on`: supports any strides, units and offsets, including sub-byte
+/// elements. Contiguous plans become a cudaMemcpyAsync. Thread-safe.
 ///
-/// Never blocks, allocates nothing, never writes outside the destination's elements. A default stream is that of the
-/// current device; other streams know theirs, and the current device stays as it is; only while a stream is being
-/// captured its device must be the current one.
+/// Both sides must be accessible from the stream's device: its own memory, managed or pinned memory, or memory of a
+/// peer, for which access is enabled. They must not overlap, and must stay valid until the kernel has run. Writes only
+/// the destination's elements.
 ///
-/// The driver compiles the kernels of a word size for its device at the first call that needs them (about 0.1 s, then
-/// kept in its cache on disk), so make that call outside of a capture; `pack_compiled` of pack.cuh has them in the
-/// program. Layouts that interleave in the destination without being nested, in bits, are copied by one thread.
-/// Thread-safe.
+/// Does not block and allocates nothing. A default stream is that of the current device; other streams may belong to
+/// any device, except that a captured stream must belong to the current one. The current device does not change.
 ///
-/// \throws error  errc::stream for a null handle; no_peer_access; what the driver reports: nothing is queued then
+/// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes about 0.1
+/// s, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) avoids it. Bit layouts
+/// whose loops interleave in the destination, without being nested, are copied by a single thread.
+///
+/// \param plan  copy to execute
+/// \param dst   first element of the view that is the plan's destination
+/// \param src   first element of the view that is the plan's source
+/// \param on    CUDA stream
+/// \throws error  errc::stream for a null handle; errc::no_peer_access; errors of CUDA. Nothing is queued then
 inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
-/// Copies scattered pieces by a kernel queued on `on`, one launch for each 1024 of them: nearly as fast as one copy of
-/// as many bytes where they have some KiB each, and `copy_batch` pays the driver for each. Meant for many pieces of
-/// about one size. All memory must be such that the stream's device can access it, and nobody asks whether it can: each
-/// question would cost as much as a piece. It lives until the stream got there. Pieces of 0 bytes are left out; those
-/// whose two addresses have no power of two in common travel byte by byte.
+/// Copies scattered pieces by kernels queued on `on`, one launch for each 1024 pieces. For pieces of some KiB this is
+/// nearly as fast as one copy of as many bytes; `copy_batch` costs a driver operation for each piece. Intended for many
+/// pieces of similar size. Does not block and allocates nothing. Thread-safe.
 ///
-/// Does not block, allocates nothing; may be captured, with the pieces as they are now. The kernel is compiled for its
-/// device at the first call, as those of plans are. Thread-safe.
+/// All memory must be accessible from the stream's device, which is not checked, since a query costs as much as a
+/// piece; it must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose addresses have no
+/// common alignment are copied byte by byte.
 ///
-/// \throws error  errc::stream for a null handle; what the driver reports: earlier launches have then run, unless the
-///                stream is being captured, whose capture is lost
+/// May be captured; the graph then copies the pieces as passed here. The kernel is compiled for its device at the first
+/// call, as those of `pack`.
+///
+/// \param pieces  copies; no destination may overlap a source or another destination
+/// \param on      CUDA stream
+/// \throws error  errc::stream for a null handle; errors of CUDA. Earlier launches of the call have completed then; a
+///                capture of the stream is invalidated
 inline void pack_pieces(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack_pieces");
 }

@@ -1,4 +1,4 @@
-// ferry: GPUs that read each other's memory.
+// ferry: peer access between GPUs.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -15,8 +15,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The pairs of devices that this thread has dealt with. They go by the numbers of their contexts, which a reset of a
-/// device makes anew, with no peer: a pair is asked once and never taken for one that is gone.
+/// The pairs of devices whose peer access this thread has queried. Keyed by context ids: a device reset creates a new
+/// context, without peers, so that no entry outlives its context.
 class peer_pairs {
    public:
     struct pair {
@@ -40,18 +40,19 @@ class peer_pairs {
     }
 
    private:
-    std::array<pair, 64> known_{};  // both ways between the eight GPUs of a host
+    std::array<pair, 64> known_{};  // both directions between the eight GPUs of a host
     std::size_t next_ = 0;
 };
 
-/// Lets `reader` reach the memory of `owner`, but that of pools, where the machine allows it. Whether it does. What
-/// failed is tried again the next time; `anew`: what was open, too, for the program may have closed it since.
-[[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool anew = false) {
+/// Enables peer access from `reader` to memory of `owner`, except memory of pools. Returns whether `reader` has access.
+/// A failed attempt is repeated by the next call; `recheck` also repeats a successful one, since the program may have
+/// disabled it.
+[[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool recheck = false) {
     auto& pairs = peer_pairs::of_this_thread();
     peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};  // mutant: cuda_peer_reset
     bool const has_numbers = now.reader != 0 && now.owner != 0;
     auto const* const known = has_numbers ? pairs.find(now.reader, now.owner) : nullptr;
-    if (known != nullptr && !(anew && known->reaches)) return known->reaches;  // mutant: cuda_peer_once
+    if (known != nullptr && !(recheck && known->reaches)) return known->reaches;  // mutant: cuda_peer_once
     int can = known != nullptr ? 1 : 0;
     cudaError_t e = known != nullptr ? cudaSuccess : cudaDeviceCanAccessPeer(&can, reader, owner);
     if (e == cudaSuccess && can != 0) {
@@ -65,56 +66,55 @@ class peer_pairs {
     return now.reaches;
 }
 
-/// Whether memory of no pool is there for a peer whose devices reach each other: what cudaMalloc gave is, and virtual
-/// memory that was opened to it. What was opened from another process is mapped for one device: a kernel of another
-/// that touched it would end the context.
-[[nodiscard]] inline bool is_open_to(std::int32_t reader, void const* p) {
+/// Whether a peer can access memory that belongs to no pool, once peer access is enabled: true for cudaMalloc, and for
+/// virtual memory with access for it. IPC memory is mapped for one device: a kernel of another one that accesses it
+/// corrupts the context.
+[[nodiscard]] inline bool is_accessible_by(std::int32_t reader, void const* p) {
     auto const at = reinterpret_cast<CUdeviceptr>(p);
     int is_of_malloc = 0;
     if (driver().pointer_get_attribute(&is_of_malloc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, at) ==
             CUDA_SUCCESS &&
         is_of_malloc != 0)
         return true;
-    CUmemLocation where{};
-    where.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    where.id = reader;
-    unsigned long long leave = 0;
-    return driver().memory_access(&leave, &where, at) == CUDA_SUCCESS && leave == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUmemLocation location{};
+    location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    location.id = reader;
+    unsigned long long flags = 0;
+    return driver().memory_access(&flags, &location, at) == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
-/// Lets `reader` reach the memory behind `p` on `owner` where the machine allows it, and says whether it does: asked
-/// once for each pair of devices and thread. Memory of pools needs leave of its pool as well, which is looked up each
-/// time: another pool may come to have the address.
-inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, bool anew = false) {
+/// Enables access from `reader` to the memory of `p` on `owner`. Returns whether `reader` has access. Peer access is
+/// queried once for each pair of devices and thread; access to a pool at each call, since another pool may get the
+/// address.
+inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, bool recheck = false) {
     if (reader == owner) return true;
-    beside_captures const quietly;
-    if (!enable_devices(reader, owner, anew)) return false;
+    relaxed_capture_mode const relaxed;
+    if (!enable_devices(reader, owner, recheck)) return false;
     cudaMemPool_t const pool = pool_of(p);
-    if (pool == nullptr) return is_open_to(reader, p);  // mutant: cuda_peer_open
-    cudaMemLocation where{};
-    where.type = cudaMemLocationTypeDevice;
-    where.id = reader;
+    if (pool == nullptr) return is_accessible_by(reader, p);  // mutant: cuda_peer_open
+    cudaMemLocation location{};
+    location.type = cudaMemLocationTypeDevice;
+    location.id = reader;
     cudaMemAccessFlags now = cudaMemAccessFlagsProtNone;
-    ignore(cudaMemPoolGetAccess(&now, pool, &where));
+    ignore(cudaMemPoolGetAccess(&now, pool, &location));
     if (now == cudaMemAccessFlagsProtReadWrite) return true;
-    cudaMemAccessDesc leave{};
-    leave.location = where;
-    leave.flags = cudaMemAccessFlagsProtReadWrite;
-    cudaError_t const e = cudaMemPoolSetAccess(pool, &leave, 1);  // mutant: cuda_peer_pool
+    cudaMemAccessDesc access{};
+    access.location = location;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    cudaError_t const e = cudaMemPoolSetAccess(pool, &access, 1);  // mutant: cuda_peer_pool
     ignore(e);
     return e == cudaSuccess;
 }
 
-/// For a copy between two places. Two GPUs reach each other from then on, and the result says that both do; where they
-/// cannot, the driver stages what names both (cudaMemcpyPeerAsync and its like), and nothing is an error.
+/// Enables peer access in both directions for a copy, and returns whether both have it. Without it the driver stages
+/// copies that name both devices (cudaMemcpyPeerAsync and its variants): no error.
 inline bool enable_peers(device to, void const* dst, device from, void const* src) {
     if (to.type != device_type::cuda || from.type != device_type::cuda || to.id == from.id) return true;
     bool const writes = enable_peer(from.id, to.id, dst);
     return enable_peer(to.id, from.id, src) && writes;
 }
 
-/// Refuses memory that no kernel of the current device reaches: one that tried would end the context.
-/// \throws error  errc::no_peer_access
+/// Throws for memory that kernels of the current device cannot access: an access would corrupt the context.
 inline void require_peer(void const* p, char const* api) {
     int here = 0, owner = 0;
     check(cudaGetDevice(&here), "cudaGetDevice");
@@ -122,11 +122,11 @@ inline void require_peer(void const* p, char const* api) {
             CUDA_SUCCESS ||
         owner == here)
         return;
-    if (where_is(p).type != device_type::cuda || enable_peer(here, owner, p, true)) return;
+    if (device_of_pointer(p).type != device_type::cuda || enable_peer(here, owner, p, true)) return;
     ferry::detail::fail(
         errc::no_peer_access, api,
-        message{"cuda:"} << here << " cannot reach the memory of cuda:" << owner
-                         << ": copy by ferry::copy, which stages it, or work on a stream of cuda:" << owner);
+        message{"cuda:"} << here << " cannot access memory of cuda:" << owner
+                         << ": use ferry::copy, which stages the copy, or a stream of cuda:" << owner);
 }
 
 }  // namespace ferry::inline v0::cuda::detail

@@ -1,4 +1,4 @@
-// ferry: copies that the host does not wait for.
+// ferry: asynchronous copies.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -22,12 +22,15 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Something that a stream is still making, and what it is made from: both stay until the work has run. Dropped before,
-/// it waits. Move-only; one object as any value.
+/// The result of queued work, with the tensor that the work reads; both stay until the work has completed. The
+/// destructor waits for it. Move-only; not thread-safe.
 template <class T>
 class pending {
    public:
-    /// `done` was recorded on `on` behind the work.
+    /// \param made    result, which the work writes
+    /// \param source  tensor that the work reads
+    /// \param done    event recorded on `on` after the work
+    /// \param on      stream of the work
     pending(T made, managed_tensor source, event done, stream_token on) noexcept
         // mutant: cuda_pending_source
         : made_{std::move(made)}, source_{std::move(source)}, done_{std::move(done)}, on_{on} {}
@@ -47,22 +50,28 @@ class pending {
         if (done_) detail::wait_to_release(done_->get());  // mutant: cuda_pending_drop
     }
 
-    /// Whether the work has run. Does not block. \throws error  what the event reports
+    /// Does not block.
+    ///
+    /// \return  true when the work has completed
+    /// \throws error  errors of the event
     [[nodiscard]] bool is_ready() const { return !done_ || done_->is_done(); }
-    /// Waits, for this work alone, and hands the result over.
-    /// \throws error  errc::consumed when it was handed over already; what the event reports, and then it stays
+    /// Waits for this work, then transfers the result to the caller. Releases the source.
+    ///
+    /// \return  the result
+    /// \throws error  errc::consumed when the result has been taken; errors of the event, and then the result stays
+    ///                here
     [[nodiscard]] T get() {
         if (!done_)
             ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
-                                message{"the result was handed over already, or moved"});
+                                message{"the result has been taken or moved from: call get() once"});
         done_->wait();  // mutant: cuda_pending_get
         done_.reset();
         source_ = {};
         return std::move(made_);
     }
-    /// The stream that the work is on: what is queued there later runs after it.
+    /// \return  stream of the work: work queued there later runs after it
     [[nodiscard]] stream_token token() const noexcept { return on_; }
-    /// What is being made, for work that is queued on `token()`.
+    /// \return  the result, for work queued on `token()`
     [[nodiscard]] T const& peek() const& noexcept { return made_; }
 
    private:
@@ -72,14 +81,22 @@ class pending {
     stream_token on_;
 };
 
-/// Copies a tensor to `to` without blocking the host: a GPU, pinned memory (type 3) or managed memory (type 13), which
-/// the host reads once the result is handed over (R48). Queued on `on`, or where `ready_on` says when `on` is not
-/// given, after all that is queued on `ready_on` now, which must be of the source's device. The copy is compact,
-/// writable and flagged is_copied (R12); its memory is the back end's.
+/// Copies a tensor without blocking the host, into device, pinned (type 3) or managed (type 13) memory; the host may
+/// read the latter two after `get` (R48).
 ///
-/// Owns `source` on success, until the copy has run; on failure it is still the caller's and nothing is queued.
-/// \throws error  errc::device for ordinary memory, which only `to_host` fills; errc::stream, consumed, capturing; what
-///                the back end reports
+/// Queued on `on`, after all work queued on `ready_on` now. The copy is row-major, writable and flagged is_copied
+/// (R12). Owns `source` on success, until the copy has completed; on failure it stays the caller's and nothing is
+/// queued.
+///
+/// \param source    tensor to copy
+/// \param to        device of the copy; not cpu
+/// \param b         back end; allocates the memory of the copy
+/// \param ready_on  stream of the source's device on which `source` is ready
+/// \param on        stream of the copy; default: `ready_on`
+/// \param where     source location reported by errors
+/// \return          the copy; take it with `get`
+/// \throws error  errc::device for pageable memory, which only `to_host` fills; errc::stream, consumed, capturing;
+///                errors of the back end
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
                                                  stream_token on = {},
@@ -87,18 +104,21 @@ template <back_end BackEnd>
     constexpr auto api = "ferry::cuda::copy_async";
     if (!source)
         ferry::detail::fail(errc::consumed, api,
-                            message{"the managed_tensor holds nothing: it was moved from or released"}, where);
+                            message{"the managed_tensor is empty: it was moved from or released; pass one that holds a "
+                                    "tensor"},
+                            where);
     if (!uses_cuda_streams(to.type))
         ferry::detail::fail(
             errc::device, api,
-            message{"no stream copies to "}
+            message{"a stream cannot copy to "}
                 << name(to.type)
-                << " memory without the host: ask for cuda_host, which the host reads, or call ferry::to_host",
+                << " memory without blocking the host: request cuda_host memory, or call ferry::to_host",
             where);
     ready_on = ready_on.bound_to(source.device());  // mutant: cuda_pending_device
     on = on.names_stream() ? on.on_device(to) : ready_on;
     if (!on.names_stream())
-        ferry::detail::fail(errc::stream, api, message{"the copy is queued on a stream: name one"}, where);
+        ferry::detail::fail(errc::stream, api, message{"no stream, expected one that the copy is queued on: pass `on`"},
+                            where);
     detail::require_stream(on, api);
     tensor_view const from = source.view();
     ferry::detail::require_reach(b, from.device(), api, where);
@@ -106,7 +126,7 @@ template <back_end BackEnd>
     tensor_view const sized{static_cast<void*>(nullptr),         from.dtype(), from.shape(), {}, to,
                             from.flags() & flags::subbyte_padded};
     device_guard const current{detail::device_of(on, api)};
-    detail::require_free_default(on, api);
+    detail::require_uncaptured_default(on, api);
     event done;
     auto memory = b.allocate(to, static_cast<std::size_t>(sized.nbytes()), on);
     auto const view_of_memory = [&](auto& m) {
@@ -126,9 +146,9 @@ template <back_end BackEnd>
     try {
         done.record(detail::handle_of(on));
     } catch (...) {
-        detail::beside_captures const quietly;
+        detail::relaxed_capture_mode const relaxed;
         // mutant: cuda_pending_failed
-        detail::ignore(cudaStreamSynchronize(detail::handle_of(on)));  // else the queued copy would write freed memory
+        detail::ignore(cudaStreamSynchronize(detail::handle_of(on)));  // the copy writes memory that is freed here
         throw;
     }
     return {std::move(made), std::move(source), std::move(done), on};

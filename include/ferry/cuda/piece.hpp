@@ -1,4 +1,4 @@
-// ferry: one of many scattered pieces that are copied at once. Needs no CUDA header.
+// ferry: one of many scattered copies. Needs no CUDA header.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -7,12 +7,12 @@
 
 namespace ferry::inline v0::cuda {
 
-/// One piece of many that `copy_batch` or `pack_pieces` copies. Within one call no destination may overlap another one,
-/// or any source.
+/// One copy of many that `copy_batch` or `pack_pieces` executes. In one call no destination may overlap another
+/// destination or a source.
 struct piece {
-    void* dst;
-    void const* src;
-    std::size_t bytes;
+    void* dst;          ///< destination
+    void const* src;    ///< source
+    std::size_t bytes;  ///< size
 };
 
 }  // namespace ferry::inline v0::cuda

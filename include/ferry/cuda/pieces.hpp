@@ -1,4 +1,4 @@
-// ferry: loops over long or evenly spaced units, as few copies of the runtime as they take.
+// ferry: executes nested loops over units by as few copies of the runtime as possible.
 #pragma once
 
 #include <ferry/cuda/error.hpp>
@@ -9,12 +9,12 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The largest distance between rows that pitched copies take (cudaDevAttrMaxPitch), the same on every GPU so far.
+/// The largest pitch of pitched copies (cudaDevAttrMaxPitch); the same on all GPUs so far.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
 
-/// How many of the innermost loops one copy can carry out: 1 as rows, apart by at least their width on both sides; 2 as
-/// slices of those, apart by whole rows; 0 when each unit needs a copy of its own (backwards, repeated, or too far
-/// apart).
+/// Number of innermost loops that one copy can execute: 1 as rows, whose pitch is at least their width on both sides; 2
+/// as slices too, whose distance is a multiple of the pitch; 0 when each unit needs its own copy (negative, zero or too
+/// large strides).
 [[nodiscard]] constexpr int loops_per_copy(loop_nest const& p, std::int64_t unit) noexcept {
     int const rows = p.rank - 1, slices = p.rank - 2;
     if (rows < 0) return 0;
@@ -27,14 +27,15 @@ inline constexpr std::int64_t max_pitch = 0x7fffffff;
     return even(p.dst_strides) && even(p.src_strides) ? 2 : 1;
 }
 
-/// How many copies that makes.
+/// Number of copies for all loops.
 [[nodiscard]] constexpr std::int64_t count_copies(loop_nest const& p, std::int64_t unit) noexcept {
     std::int64_t n = 1;
     for (int i = p.rank - loops_per_copy(p, unit); i-- > 0;) n *= p.extents[i];
     return n;
 }
 
-/// Between two GPUs the copies name both: memory of pools has no other way where peers cannot reach it.
+/// The devices of a copy. Between two GPUs the copies name both: memory of pools without peer access cannot be copied
+/// otherwise.
 struct route {
     bool between_gpus = false;
     std::int32_t to = 0;
@@ -83,7 +84,7 @@ inline void copy_box(loop_nest const& p, std::int64_t unit, int loops, std::byte
     check(cudaMemcpy3DAsync(&all, s), "cudaMemcpy3DAsync");
 }
 
-/// Queues all of a nest whose distances are bytes; `dst` and `src` are where its offsets count from.
+/// Queues all copies of a loop nest in bytes; its offsets are relative to `dst` and `src`.
 inline void copy_pieces(loop_nest const& p, std::int64_t unit, void* dst, void const* src, route way, cudaStream_t s) {
     int const loops = loops_per_copy(p, unit), outer = p.rank - loops;
     auto* to = static_cast<std::byte*>(dst) + p.dst_offset;

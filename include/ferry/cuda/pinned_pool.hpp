@@ -1,4 +1,4 @@
-// ferry: page-locked memory that is used again.
+// ferry: reusable pinned memory.
 #pragma once
 
 #include <ferry/cuda/error.hpp>
@@ -13,52 +13,59 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Pinned memory in blocks of powers of two, kept when it is given back, up to a bound. A space of its own: copies of
-/// it are handles to one pool, which lives as long as any of them or their memory. Thread-safe.
+/// A memory space of pinned memory, in blocks of powers of two, which keeps released blocks up to a bound. Copies of it
+/// refer to one pool, which lives as long as any copy or any of its memory. Thread-safe.
 class pinned_pool {
    public:
-    /// \param most_kept  bytes that stay pinned while nobody uses them
-    explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20) : shelf_{std::make_shared<shelf>(most_kept)} {}
+    /// \param most_kept  bytes that stay pinned while they are not in use
+    explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20) : state_{std::make_shared<state>(most_kept)} {}
 
+    /// \param bytes  size
+    /// \return       pinned memory; `deallocate` takes it with the same size
     /// \throws error  errc::out_of_memory, no_driver
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         std::size_t const size = block_size(bytes);
         {
-            std::lock_guard const lock{shelf_->mutex};
-            auto& blocks = shelf_->blocks;
+            std::lock_guard const lock{state_->mutex};
+            auto& blocks = state_->blocks;
             for (auto it = blocks.rbegin(); it != blocks.rend(); ++it) {
                 if (it->size != size) continue;
                 void* const p = it->p;
-                shelf_->kept -= size;
+                state_->kept -= size;
                 blocks.erase(std::next(it).base());
                 return p;
             }
         }
         return pinned_space{}.allocate(size);
     }
+    /// Does not synchronise: work that uses the memory must be complete (R50).
+    ///
+    /// \param p      memory of `allocate`
+    /// \param bytes  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t = default_alignment) const noexcept {
         std::size_t const size = block_size(bytes);
         try {
-            std::lock_guard const lock{shelf_->mutex};
-            if (shelf_->kept + size <= shelf_->most) {
-                shelf_->blocks.push_back({p, size});
-                shelf_->kept += size;
+            std::lock_guard const lock{state_->mutex};
+            if (state_->kept + size <= state_->most) {
+                state_->blocks.push_back({p, size});
+                state_->kept += size;
                 return;
             }
-        } catch (...) {  // no memory to remember it: it goes back
+        } catch (...) {  // no memory to keep it: frees it
         }
         pinned_space{}.deallocate(p, size);
     }
+    /// \return  cuda_host
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_host, 0}; }
-    /// Bytes pinned and unused.
+    /// \return  bytes pinned and not in use
     [[nodiscard]] std::size_t kept() const {
-        std::lock_guard const lock{shelf_->mutex};
-        return shelf_->kept;
+        std::lock_guard const lock{state_->mutex};
+        return state_->kept;
     }
 
    private:
     static constexpr std::size_t smallest = 4096, largest = ~(~std::size_t{0} >> 1);
-    /// Beyond the last power of two there is no memory anyway.
+    /// Larger sizes are not rounded; their allocation fails.
     [[nodiscard]] static constexpr std::size_t block_size(std::size_t bytes) noexcept {
         return bytes > largest ? bytes : std::bit_ceil(bytes < smallest ? smallest : bytes);
     }
@@ -66,9 +73,9 @@ class pinned_pool {
         void* p;
         std::size_t size;
     };
-    struct shelf {
-        explicit shelf(std::size_t m) noexcept : most{m} {}
-        ~shelf() {
+    struct state {
+        explicit state(std::size_t m) noexcept : most{m} {}
+        ~state() {
             for (auto const& b : blocks) pinned_space{}.deallocate(b.p, b.size);
         }
         std::mutex mutex;
@@ -76,7 +83,7 @@ class pinned_pool {
         std::size_t kept = 0;
         std::size_t most;
     };
-    std::shared_ptr<shelf> shelf_;
+    std::shared_ptr<state> state_;
 };
 
 }  // namespace ferry::inline v0::cuda

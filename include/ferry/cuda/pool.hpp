@@ -1,4 +1,4 @@
-// ferry: stream-ordered memory of one GPU.
+// ferry: stream-ordered memory pools.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -16,13 +16,17 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A pool of its own: memory stays with it between uses, as much as it is told. Exportable pools can be shared with
-/// other processes. Owned by the handles to it, spaces and memory included. Thread-safe.
+/// A handle to a CUDA memory pool, which the last handle, space or memory of it destroys. Thread-safe.
 class pool {
    public:
+    /// Whether other processes can import the pool, by a file descriptor.
     enum class sharing : std::uint8_t { none, posix_fd };
 
-    /// `most_kept`: bytes that may stay with it, unused, when the host waits for the device; the rest goes back.
+    /// Creates a pool.
+    ///
+    /// \param device_id  device of the memory
+    /// \param how        whether other processes can import the pool
+    /// \param most_kept  release threshold: unused bytes that stay allocated when the host synchronises
     /// \throws error  errc::device, driver, no_driver
     explicit pool(std::int32_t device_id = 0, sharing how = sharing::none,
                   std::uint64_t most_kept = std::numeric_limits<std::uint64_t>::max())
@@ -35,26 +39,36 @@ class pool {
         device_guard const on{device_id};
         check(cudaMemPoolCreate(&made, &props), "cudaMemPoolCreate");
         handle_ = {made, [](cudaMemPool_t p) { detail::ignore(cudaMemPoolDestroy(p)); }};
-        // Until the pool dies, not until the next synchronisation.
+        // By default unused memory is released at each synchronisation.
         check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &most_kept), "cudaMemPoolSetAttribute");
     }
-    /// The device's default pool, which nobody owns.
+    /// \param device_id  device of the memory
+    /// \return           the device's default pool, not owned
+    /// \throws error  errc::device, no_driver
     [[nodiscard]] static pool default_of(std::int32_t device_id) {
         cudaMemPool_t found = nullptr;
         check_device(cudaDeviceGetDefaultMemPool(&found, device_id), "cudaDeviceGetDefaultMemPool");
         return pool{device_id, std::shared_ptr<CUmemPoolHandle_st>{found, [](cudaMemPool_t) {}}};
     }
 
+    /// \return  the handle, owned by this object and its copies
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
+    /// \return  device of the memory
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
-    /// Memory that is there for work queued on `on` from now, also on another device's stream.
-    /// \throws error  errc::out_of_memory; errc::capturing, for the memory would belong to the graph; …
+    /// Allocates in stream order: for work queued on `on` from now. Does not block. Free it with cudaFreeAsync, or use
+    /// `pool_space`.
+    ///
+    /// \param bytes  size
+    /// \param on     stream of any device
+    /// \return       device memory
+    /// \throws error  errc::out_of_memory; errc::capturing while `on` is captured: the memory would belong to the
+    ///                graph; errors of CUDA
     [[nodiscard]] void* allocate(std::size_t bytes, stream_ref on) const {
         device_guard const current{device_id_};
         void* p = nullptr;
         detail::require_no_capture(on.get(), "ferry::cuda::pool");
-        detail::beside_captures const quietly;
+        detail::relaxed_capture_mode const relaxed;
         // mutant: cuda_pool_take
         check(cudaMallocFromPoolAsync(&p, detail::at_least_one(bytes), handle_.get(), on.get()),
               "cudaMallocFromPoolAsync");
@@ -69,26 +83,34 @@ class pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory of a pool, ordered on one stream: it is given out for work queued there, and given back after what is queued
-/// there by then. The stream must outlive the memory. What is given back while the stream is being captured is lost,
-/// since freeing it would spoil the capture. Thread-safe.
+/// A memory space over a pool and a stream: memory is allocated for work queued on the stream, and freed after the work
+/// queued there at that time. The stream must outlive the memory. Memory deallocated while the stream is being captured
+/// is leaked: freeing it would invalidate the capture. Thread-safe.
 class pool_space {
    public:
+    /// \param from  pool to allocate from
+    /// \param on    stream that orders allocation and deallocation
     pool_space(pool from, stream_ref on) noexcept : pool_{std::move(from)}, on_{on} {}
 
+    /// \param bytes  size
+    /// \return       device memory, 256-byte aligned
     /// \throws error  as `pool::allocate`
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         return pool_.allocate(bytes, on_);
     }
+    /// Does not block.
+    ///
+    /// \param p  memory of `allocate`
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         try {
             device_guard const current{pool_.device_id()};
-            detail::beside_captures const quietly;
+            detail::relaxed_capture_mode const relaxed;
             // mutant: cuda_pool_capture, cuda_pool_free
             if (detail::is_free_of_captures(on_.get())) detail::ignore(cudaFreeAsync(p, on_.get()));
-        } catch (...) {  // CUDA is gone
+        } catch (...) {  // CUDA has shut down
         }
     }
+    /// \return  device of the pool
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, pool_.device_id()}; }
 
    private:

@@ -1,4 +1,4 @@
-// ferry: stream-ordered pools of other processes.
+// ferry: imports and exports stream-ordered memory pools.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -24,12 +24,15 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The file descriptor by which another process opens a pool; it travels over a Unix socket (SCM_RIGHTS), never as
-/// text. The caller closes it. \throws error  errc::not_exportable for pools that were not made to be shared;  what the
-/// driver reports
+/// Exports a pool as a file descriptor, which reaches another process over a Unix socket (SCM_RIGHTS) only.
+///
+/// \param pool   pool created with cudaMemHandleTypePosixFileDescriptor
+/// \param where  source location reported by errors
+/// \return       file descriptor, owned by the caller
+/// \throws error  errc::not_exportable for other pools; errors of CUDA
 [[nodiscard]] inline int descriptor_of_pool(cudaMemPool_t pool,
                                             std::source_location where = std::source_location::current()) {
-    detail::beside_captures const quietly{detail::driver()};
+    detail::relaxed_capture_mode const relaxed{detail::driver()};
     int descriptor = -1;
     cudaError_t const e =
         cudaMemPoolExportToShareableHandle(&descriptor, pool, cudaMemHandleTypePosixFileDescriptor, 0);
@@ -37,21 +40,26 @@ namespace ferry::inline v0::cuda {
         detail::ignore(e);
         ferry::detail::fail(
             errc::not_exportable, "ferry::cuda::descriptor_of_pool",
-            message{"the pool was not made to be shared: allocate from pool{device, pool::sharing::posix_fd}, or copy"},
+            message{"the pool has no file descriptor: allocate from pool{device, pool::sharing::posix_fd}, or copy"},
             where);
     }
     check(e, "cudaMemPoolExportToShareableHandle", where);
     return descriptor;
 }
 
-/// The handle of memory of a shared pool: plain data that means something to who has opened the pool. The memory must
-/// be there in stream order, and stay until every importer has freed it.
+/// Exports memory of an exportable pool. The importer must have imported the pool. The memory must be allocated in the
+/// order of the importer's work, and stay allocated until every importer has freed it.
+///
+/// \param p      memory of the pool
+/// \param where  source location reported by errors
+/// \return       the handle, plain data
+/// \throws error  errc::not_exportable; errors of CUDA
 [[nodiscard]] inline ipc_handle handle_of_pool_memory(void* p,
                                                       std::source_location where = std::source_location::current()) {
-    detail::beside_captures const quietly{detail::driver()};
+    detail::relaxed_capture_mode const relaxed{detail::driver()};
     cudaMemPoolPtrExportData data;
     cudaError_t e = cudaMemPoolExportPointer(&data, p);
-    if (e == cudaErrorInvalidValue) {  // the pool itself must have been exported once
+    if (e == cudaErrorInvalidValue) {  // the pool must be exported before its memory
         detail::ignore(e);
         ::close(descriptor_of_pool(detail::pool_of(p), where));
         e = cudaMemPoolExportPointer(&data, p);
@@ -63,38 +71,49 @@ namespace ferry::inline v0::cuda {
     return out;
 }
 
-/// Another process's pool. It allocates nothing here. Opening the same memory twice would let the first free unmap it
-/// for all: open it once, and share the object, as every `shareable` of a process does. A handle to the pool; closed
-/// with the last one and the memory from it. Thread-safe.
+/// A handle to a memory pool of another process; it cannot allocate. Closed with the last handle and the memory
+/// imported from it. Thread-safe.
+///
+/// Import memory of it once per process and share the object, as all `shareable` objects do: when it is imported twice,
+/// the first free unmaps it for both.
 class imported_pool {
    public:
-    /// Opens the pool for a device, which gets access to it. `descriptor` stays the caller's.
-    /// \throws error  errc::stale_handle, no_peer_access, device; what the driver reports
+    /// Imports a pool and gives a device access to it.
+    ///
+    /// \param descriptor  file descriptor of the pool; stays the caller's
+    /// \param device_id   device that will access the memory
+    /// \param where       source location reported by errors
+    /// \throws error  errc::stale_handle, no_peer_access, device; errors of CUDA
     imported_pool(int descriptor, std::int32_t device_id, std::source_location where = std::source_location::current())
         : device_id_{device_id} {
         device_guard const on{device_id};
-        detail::beside_captures const quietly{detail::driver()};
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
         cudaMemPool_t made = nullptr;
         detail::check_ipc(
             cudaMemPoolImportFromShareableHandle(&made, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)),
                                                  cudaMemHandleTypePosixFileDescriptor, 0),
             "cudaMemPoolImportFromShareableHandle", where);
         handle_ = {made, [](cudaMemPool_t p) {
-                       detail::beside_captures const beside;
+                       detail::relaxed_capture_mode const mode;
                        detail::ignore(cudaMemPoolDestroy(p));
                    }};
-        let_in(device_id, where);
+        enable_access(device_id, where);
     }
 
-    /// Gives one more device access. \throws error  errc::no_peer_access; what the driver reports
-    void let_in(std::int32_t device_id, std::source_location where = std::source_location::current()) const {
-        detail::beside_captures const quietly{detail::driver()};
+    /// Gives another device access.
+    ///
+    /// \param device_id  device that will access the memory
+    /// \param where      source location reported by errors
+    /// \throws error  errc::no_peer_access; errors of CUDA
+    void enable_access(std::int32_t device_id, std::source_location where = std::source_location::current()) const {
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
         cudaMemAccessDesc access{};
         access.location = {cudaMemLocationTypeDevice, device_id};
         access.flags = cudaMemAccessFlagsProtReadWrite;
         check(cudaMemPoolSetAccess(handle_.get(), &access, 1), "cudaMemPoolSetAccess", where);
     }
 
+    /// \return  the handle, owned by this object and its copies
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
@@ -103,19 +122,22 @@ class imported_pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory of another process's pool; freed when it dies, on any thread, which must be before the exporter frees it, and
-/// after the work that uses it. Move-only.
+/// Memory imported from another process's pool. The destructor frees it, on any thread; this must happen before the
+/// exporter frees it, and after the work that uses it. Move-only.
 class imported_memory {
    public:
-    /// \throws error  errc::stale_handle; what the driver reports
+    /// \param from    pool that contains the memory
+    /// \param handle  the exporter's handle
+    /// \param where   source location reported by errors
+    /// \throws error  errc::stale_handle; errors of CUDA
     imported_memory(imported_pool from, ipc_handle const& handle,
                     std::source_location where = std::source_location::current())
         : pools_{std::move(from)} {
-        auto const& driver = detail::driver();  // first: nothing would give the memory back if it threw
+        auto const& driver = detail::driver();  // may throw: called before the import
         cudaMemPoolPtrExportData data;
         std::memcpy(&data, handle.data(), sizeof data);
         device_guard const on{pools_.front().device_id()};
-        detail::beside_captures const quietly{driver};
+        detail::relaxed_capture_mode const relaxed{driver};
         detail::check_ipc(cudaMemPoolImportPointer(&p_, pools_.front().get(), &data), "cudaMemPoolImportPointer",
                           where);
         if (driver.pointer_get_attribute(&device_id_, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
@@ -135,40 +157,47 @@ class imported_memory {
         if (p_ == nullptr) return;
         try {
             device_guard const on{pools_.front().device_id()};
-            detail::beside_captures const quietly;
-            detail::ignore(cudaFree(p_));  // waits for the device; a free on a stream could come after the exporter's
-        } catch (...) {                    // CUDA is gone
+            detail::relaxed_capture_mode const relaxed;
+            detail::ignore(cudaFree(p_));  // synchronises: a free in stream order may run after the exporter's
+        } catch (...) {                    // CUDA has shut down
         }
     }
 
+    /// \return  first byte
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
-    /// Whether both are one memory: imported again it has the same address, whatever the handle and the device were,
-    /// and the first free unmaps it for all.
+    /// Compares the addresses: memory imported again has the same one, whatever the handle and the device, and the
+    /// first free unmaps it for both.
+    ///
+    /// \param other  memory imported by this process
+    /// \return       true when both are the same memory
     [[nodiscard]] bool is_same(imported_memory const& other) const noexcept { return p_ == other.p_; }
-    /// Takes what `again`, the same memory imported once more, has beyond this: the access of its device. `again` has
-    /// no memory then, and frees none, whatever is thrown.
-    /// \throws error  errc::no_peer_access; what the driver reports
+    /// Takes over the device access of a second import of the same memory. `again` is empty afterwards and frees
+    /// nothing, also when this throws.
+    ///
+    /// \param again  the same memory (`is_same`)
+    /// \throws error  errc::no_peer_access; errors of CUDA
     void join(imported_memory& again) {
         again.p_ = nullptr;
         imported_pool const& other = again.pools_.front();
         for (auto const& one : pools_)
             if (one.device_id() == other.device_id()) return;
         device_guard const on{other.device_id()};
-        pools_.front().let_in(other.device_id());
-        pools_.push_back(other);  // kept: what it let in stays so
+        pools_.front().enable_access(other.device_id());
+        pools_.push_back(other);  // keeps the access that it enabled
     }
-    /// Where the driver says that it is: the exporter decides. The device that it was opened for has access to it.
+    /// \return  device that the driver reports, the exporter's; the device that the memory was imported for has access
+    ///          to it
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
-    std::vector<imported_pool> pools_;  // the one that the memory is of, and for each other device one
+    std::vector<imported_pool> pools_;  // of the memory, then one for each further device with access
     void* p_ = nullptr;
     std::int32_t device_id_ = 0;
 };
 
 namespace detail {
 
-/// All mappings of a process share what they import.
+/// Mappings of pool memory, shared by the process.
 using pool_memories = opened_once<imported_memory>;
 
 }  // namespace detail

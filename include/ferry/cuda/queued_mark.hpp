@@ -1,4 +1,4 @@
-// ferry: what a queued copy keeps, so that it is made before its memory goes.
+// ferry: waits for queued work before its memory is released.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -15,13 +15,16 @@
 
 namespace ferry::inline v0::cuda {
 
-/// All that was queued on a stream when it was made: dies when that has run, and the host waits if need be, for this
-/// alone. On any thread; after the end of CUDA, or a reset of the device, nothing runs any more. Move-only.
+/// Represents the work queued on a stream at construction. The destructor blocks the host until that work has
+/// completed, on any thread; it does nothing after CUDA has shut down or the device was reset. Move-only.
 class queued_mark {
    public:
-    /// Stands for nothing.
+    /// Represents no work.
     queued_mark() = default;
-    /// Records an event. Does not block. \throws error  errc::stream, capturing; what the driver reports
+    /// Records an event. Does not block.
+    ///
+    /// \param on  CUDA stream
+    /// \throws error  errc::stream, capturing; errors of CUDA
     explicit queued_mark(stream_token on) {
         detail::require_stream(on, "ferry::cuda::queued_mark");
         std::int32_t const device_id = detail::device_of(on, "ferry::cuda::queued_mark");
@@ -43,13 +46,12 @@ class queued_mark {
     ~queued_mark() {
         if (event_.e == nullptr || is_reset()) return;
         // mutant: cuda_queued_mark
-        detail::wait_to_release(event_.e);  // whatever device is current
+        detail::wait_to_release(event_.e);  // with any device current
         detail::idle_events::all().put({&event_, 1});
     }
 
    private:
-    /// Whether the device was reset since: the event is gone, and the work with it. Where nobody can tell, the work may
-    /// still run.
+    /// Whether the device was reset since: the event and the work no longer exist. False when unknown.
     [[nodiscard]] bool is_reset() const noexcept {
         try {
             device_guard const current{event_.device_id};
@@ -60,7 +62,7 @@ class queued_mark {
         }
     }
 
-    detail::kept_event event_{};
+    detail::pooled_event event_{};
 };
 
 }  // namespace ferry::inline v0::cuda

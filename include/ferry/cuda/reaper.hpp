@@ -1,4 +1,4 @@
-// ferry: tensors that are released when a stream has got past them, on a thread of the user's choice.
+// ferry: releases tensors after queued work, on a thread of the caller's choice.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -16,55 +16,57 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Holds tensors that queued work still uses (R50) and drops them once it is done: in `poll`, on the thread that calls
-/// it, and in the destructor, which waits. Deleters never run on a thread of CUDA's. Thread-safe but for its end; not
+/// Holds tensors that queued work still uses (R50), and releases them after it: in `poll`, on the calling thread, and
+/// in the destructor, which waits. Deleters never run on a thread of CUDA. Thread-safe, except for its destruction; not
 /// movable.
 class reaper {
    public:
     reaper() = default;
     reaper(reaper const&) = delete;
     reaper& operator=(reaper const&) = delete;
-    /// Waits for the work that its tensors are part of, stream by stream, and drops them.
+    /// Waits for the work of all held tensors, then releases them.
     ~reaper() {
-        for (auto& g : guests_) detail::wait_to_release(g.done.get());  // mutant: cuda_reaper_end
+        for (auto& g : held_) detail::wait_to_release(g.done.get());  // mutant: cuda_reaper_end
     }
 
-    /// Drops the tensors whose work is done, and says how many. Does not block.
-    /// \throws error  what an event reports; its tensor stays, and those that were not looked at yet
+    /// Releases the tensors whose work has completed. Does not block.
+    ///
+    /// \return  number of tensors released
+    /// \throws error  errors of an event; its tensor and those not examined yet stay
     std::size_t poll() {
-        std::vector<guest> gone;  // dropped behind the lock: a deleter may do anything (R67)
+        std::vector<held_tensor> finished;  // released after unlocking: a deleter may call anything (R67)
         {
             std::lock_guard const lock{mutex_};
-            gone.reserve(guests_.size());
-            free_.reserve(free_.size() + guests_.size());
-            for (std::size_t i = 0; i < guests_.size();) {
-                if (!guests_[i].done.is_done()) {  // mutant: cuda_reaper_poll
+            finished.reserve(held_.size());
+            idle_.reserve(idle_.size() + held_.size());
+            for (std::size_t i = 0; i < held_.size();) {
+                if (!held_[i].done.is_done()) {  // mutant: cuda_reaper_poll
                     ++i;
                     continue;
                 }
-                gone.push_back(std::move(guests_[i]));
-                free_.push_back({gone.back().device_id, std::move(gone.back().done)});
-                if (i + 1 < guests_.size()) guests_[i] = std::move(guests_.back());
-                guests_.pop_back();
+                finished.push_back(std::move(held_[i]));
+                idle_.push_back({finished.back().device_id, std::move(finished.back().done)});
+                if (i + 1 < held_.size()) held_[i] = std::move(held_.back());
+                held_.pop_back();
             }
         }
-        return gone.size();
+        return finished.size();
     }
-    /// Tensors that it holds.
+    /// \return  number of tensors held
     [[nodiscard]] std::size_t size() const {
         std::lock_guard const lock{mutex_};
-        return guests_.size();
+        return held_.size();
     }
 
    private:
     friend void release_after(stream_token, reaper&, managed_tensor&&);
 
-    struct guest {
+    struct held_tensor {
         std::int32_t device_id;
         event done;
         managed_tensor tensor;
     };
-    struct idle {
+    struct idle_event {
         std::int32_t device_id;
         event e;
     };
@@ -72,34 +74,36 @@ class reaper {
     void add(stream_token on, managed_tensor&& tensor) {
         std::int32_t const id = detail::device_of(on, "ferry::cuda::release_after");
         device_guard const current{id};
-        detail::require_free_default(on, "ferry::cuda::release_after");
+        detail::require_uncaptured_default(on, "ferry::cuda::release_after");
         std::lock_guard const lock{mutex_};
-        if (guests_.size() == guests_.capacity()) guests_.reserve(guests_.size() < 16 ? 16 : 2 * guests_.size());
+        if (held_.size() == held_.capacity()) held_.reserve(held_.size() < 16 ? 16 : 2 * held_.size());
         event done = take(id);
         done.record(detail::handle_of(on));                           // mutant: cuda_reaper_record
-        guests_.push_back({id, std::move(done), std::move(tensor)});  // reserved
+        held_.push_back({id, std::move(done), std::move(tensor)});  // reserved
     }
     [[nodiscard]] event take(std::int32_t device_id) {
-        for (auto& known : free_) {
+        for (auto& known : idle_) {
             if (known.device_id != device_id) continue;
             event e = std::move(known.e);
-            std::swap(known, free_.back());
-            free_.pop_back();
+            std::swap(known, idle_.back());
+            idle_.pop_back();
             return e;
         }
         return event{};
     }
 
     mutable std::mutex mutex_;
-    std::vector<guest> guests_;
-    std::vector<idle> free_;
+    std::vector<held_tensor> held_;
+    std::vector<idle_event> idle_;
 };
 
-/// Drops a tensor once all that is queued on `on` now has run, through the reaper. A default stream that leaves its
-/// device out is that of the tensor's. Never blocks.
+/// Releases a tensor after all work queued on `on` now has completed, by a reaper. Does not block. Owns `tensor` on
+/// success; on failure it stays the caller's.
 ///
-/// Owns `tensor` on success; on failure it is still the caller's.
-/// \throws error  errc::stream, capturing; what the driver reports;  std::bad_alloc
+/// \param on      stream that uses the tensor; a default stream without a device is that of the tensor's device
+/// \param by      reaper, whose `poll` or destructor releases the tensor
+/// \param tensor  tensor to release
+/// \throws error  errc::stream, capturing; errors of CUDA; std::bad_alloc
 inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
     detail::require_stream(on, "ferry::cuda::release_after");
     if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));  // mutant: cuda_release_device

@@ -1,4 +1,4 @@
-// ferry: gives stream-ordered device memory back, on any thread, at any time.
+// ferry: frees stream-ordered device memory, on any thread, at any time.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -12,9 +12,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Memory whose release would have spoilt a capture: the legacy stream must not be touched while a blocking stream of
-/// its device is captured. It goes back with the next memory of that device.
-struct parked_memory {
+/// Memory whose release would have invalidated a capture: the legacy stream must not be used while a blocking stream of
+/// its device is captured. Freed with the next memory of that device.
+struct deferred_frees {
     struct entry {
         void* p;
         std::int32_t device_id;
@@ -22,38 +22,38 @@ struct parked_memory {
     std::mutex mutex;
     std::vector<entry> entries;
 
-    /// Never destroyed: deleters run until the very end.
-    [[nodiscard]] FERRY_HIDDEN static parked_memory& all() {
-        static auto* const one = new parked_memory;
+    /// Never destroyed: deleters run during the shutdown of the process.
+    [[nodiscard]] FERRY_HIDDEN static deferred_frees& all() {
+        static auto* const one = new deferred_frees;
         return *one;
     }
 };
 
-/// Frees what was parked for the current device, unless a capture is in the way again.
-inline void release_parked(std::int32_t device_id) {
-    auto& parked = parked_memory::all();
-    std::lock_guard const lock{parked.mutex};
-    if (parked.entries.empty() || !is_free_of_captures(cudaStreamLegacy)) return;
-    std::erase_if(parked.entries, [device_id](auto const& e) {
+/// Frees the deferred memory of the current device, unless a stream is being captured again.
+inline void free_deferred(std::int32_t device_id) {
+    auto& deferred = deferred_frees::all();
+    std::lock_guard const lock{deferred.mutex};
+    if (deferred.entries.empty() || !is_free_of_captures(cudaStreamLegacy)) return;
+    std::erase_if(deferred.entries, [device_id](auto const& e) {
         if (e.device_id != device_id) return false;
         ignore(cudaFreeAsync(e.p, cudaStreamLegacy));  // mutant: cuda_release_parked
         return true;
     });
 }
 
-/// Gives memory back once the legacy default stream of its device gets there; waits for nothing, spoils no capture.
-/// When CUDA is gone, or memory is too short to remember it, it is leaked (R66).
+/// Frees memory in the order of its device's legacy default stream. Does not block and invalidates no capture. Leaks
+/// the memory after CUDA has shut down, or without memory to defer it (R66).
 inline void release_on_legacy(void* p, std::int32_t device_id) noexcept {
     try {
         device_guard const on{device_id};
-        beside_captures const quietly;
+        relaxed_capture_mode const relaxed;
         if (is_free_of_captures(cudaStreamLegacy)) {     // mutant: cuda_park
             ignore(cudaFreeAsync(p, cudaStreamLegacy));  // mutant: cuda_release
-            release_parked(device_id);
+            free_deferred(device_id);
         } else {
-            auto& parked = parked_memory::all();
-            std::lock_guard const lock{parked.mutex};
-            parked.entries.push_back({p, device_id});
+            auto& deferred = deferred_frees::all();
+            std::lock_guard const lock{deferred.mutex};
+            deferred.entries.push_back({p, device_id});
         }
     } catch (...) {
     }

@@ -1,4 +1,4 @@
-// ferry: the pinned slots that lanes share.
+// ferry: pinned slots shared by lanes.
 #pragma once
 
 #include <ferry/cuda/space.hpp>
@@ -11,11 +11,11 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Blocks of pinned memory of one size, at most so many, pinned when they are first needed and kept: pinning takes a
-/// millisecond per MiB. Thread-safe; outlives what was taken from it.
+/// A bounded pool of pinned blocks of one size. Blocks are pinned when they are first needed, and kept: pinning takes a
+/// millisecond per MiB. Thread-safe; outlives its blocks.
 class slot_pool {
    public:
-    /// One block, given back when it dies.
+    /// One block; its destructor returns it to the pool.
     class block {
        public:
         block(block&& other) noexcept : from_{other.from_}, p_{std::exchange(other.p_, nullptr)} {}
@@ -43,15 +43,14 @@ class slot_pool {
 
     [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
 
-    /// A block; waits for one when all are lent and no more may be pinned. Who holds one already must not call it, but
-    /// `try_take`.
-    /// \throws error  errc::out_of_memory, no_driver
+    /// Takes a block; blocks while all are in use and no more may be pinned. A thread that holds a block must call
+    /// `try_take` instead, to avoid a deadlock.
     [[nodiscard]] block take() { return {*this, get(true)}; }
-    /// A block if there is one at once; a second one of a caller's is worth no waiting. Its data is null otherwise.
+    /// Takes a block without waiting; its data is null when there is none.
     [[nodiscard]] block try_take() { return {*this, get(false)}; }
     [[nodiscard]] static block none() noexcept { return {}; }
 
-    /// Blocks that are pinned, and those of them that nobody has.
+    /// Number of pinned blocks, and of those that are free.
     [[nodiscard]] std::pair<std::size_t, std::size_t> counts() const {
         std::lock_guard const lock{mutex_};
         return {pinned_, free_.size()};
@@ -71,7 +70,7 @@ class slot_pool {
                 if (!may_wait) return nullptr;
                 changed_.wait(lock);  // mutant: cuda_slot_wait
             }
-            free_.reserve(pinned_ + 1);  // so that giving back cannot fail
+            free_.reserve(pinned_ + 1);  // so that give_back does not throw
             ++pinned_;
         }
         try {

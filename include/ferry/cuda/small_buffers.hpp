@@ -1,4 +1,4 @@
-// ferry: the pinned memory that small copies pass through on their way to ordinary memory.
+// ferry: pinned bounce buffers for small copies to pageable memory.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -9,15 +9,15 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Buffers of two sizes, so that a first small copy does not pin what only a larger one needs, and at most `most` bytes
-/// of both; none when that is less than 2 MiB. Each serves one copy at a time. Thread-safe; outlives what was taken
-/// from it.
+/// Bounce buffers of two sizes, so that a first small copy does not pin what only a larger one needs; at most `most`
+/// bytes together, none when that is below 2 MiB. A buffer serves one copy at a time. Thread-safe; outlives its
+/// buffers.
 class small_buffers {
    public:
     explicit small_buffers(std::size_t most) noexcept
         : most_{most}, small_{small, most / 4}, large_{bounced_to, most - most / 4} {}
 
-    /// A buffer of at least `n` bytes, at most `bounced_to`. Its data is null when none is to be had at once: no copy
+    /// Takes a buffer of at least `n` bytes; `n` is at most `bounced_to`. Its data is null when none is free: no copy
     /// waits for one.
     [[nodiscard]] slot_pool::block try_take(std::size_t n) {
         slot_pool& from = n <= small ? small_ : large_;
@@ -29,7 +29,7 @@ class small_buffers {
             return slot_pool::none();
         }
     }
-    /// Bytes that are pinned.
+    /// Number of bytes pinned.
     [[nodiscard]] std::size_t pinned() const {
         return small_.counts().first * small + large_.counts().first * bounced_to;
     }

@@ -1,8 +1,8 @@
-// ferry: one transfer between host and device, cut into chunks that lanes take from one counter.
+// ferry: a transfer between host and device in chunks, which lanes take from a shared counter.
 #pragma once
 
 #include <ferry/cuda/choose.hpp>
-#include <ferry/cuda/past_caches.hpp>
+#include <ferry/cuda/non_temporal.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -14,16 +14,16 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The most slots that a lane uses for one job.
+/// Upper bound of slots that a lane uses for a job.
 inline constexpr int most_slots = 16;
 
-/// A stretch of a transfer, in bytes from its begin.
+/// A part of a transfer, in bytes.
 struct chunk {
     std::size_t begin, size;
 };
 
-/// A transfer of one piece of memory. Shared by the lanes that work on it: `take` and `cancel` are thread-safe, the
-/// part behind them belongs to whoever holds the lock of the lanes.
+/// A transfer of one contiguous block, shared by the lanes that work on it. `take` and `cancel` are thread-safe; the
+/// members after `next` require the lock of the lanes.
 struct staged_job {
     std::byte* dst;
     std::byte const* src;
@@ -34,11 +34,11 @@ struct staged_job {
 
     std::atomic<std::size_t> next{0};
 
-    int joined = 0;                ///< lanes that have ever worked on it
-    int working = 0;               ///< lanes that do now
-    std::exception_ptr failure{};  ///< the first
+    int joined = 0;                ///< lanes that have worked on it so far
+    int working = 0;               ///< lanes that work on it now
+    std::exception_ptr failure{};  ///< the first error
 
-    /// The next chunk that nobody has; size 0 when there is none left.
+    /// Takes the next chunk; size 0 when there is none left.
     [[nodiscard]] chunk take() noexcept {
         std::size_t begin = next.load(std::memory_order_relaxed), size = 0;
         do {
@@ -47,21 +47,21 @@ struct staged_job {
         } while (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed));
         return {begin, size};
     }
-    /// The size of a chunk that begins there.
+    /// The size of the chunk that begins there.
     [[nodiscard]] std::size_t size_at(std::size_t begin) const noexcept {
         bool const is_last = bytes - begin <= cut.chunk * static_cast<std::size_t>(cut.lanes);
         return is_last ? std::max(cut.chunk / static_cast<std::size_t>(cut.taper), std::size_t{1}) : cut.chunk;
     }
-    /// Leaves nothing to take.
+    /// Ends the job after the chunks taken so far.
     void cancel() noexcept { next.store(bytes, std::memory_order_relaxed); }
     [[nodiscard]] bool has_more() const noexcept { return next.load(std::memory_order_relaxed) < bytes; }
 };
 
-/// Makes pages that lanes are about to write, one of `page` bytes after the other, until there are none left or `make`
-/// fails: a chunk for each lane in front of what is taken. `make(begin, bytes)` writes nothing, so that it does not
-/// matter who comes first.
+/// Populates pages that lanes are about to write, `page` bytes at a time, until none are left or `make` fails; stays
+/// one chunk for each lane ahead of the chunks taken. `make(begin, bytes)` does not write, so it may run after a lane
+/// has written the page.
 template <class Make>
-void make_pages_ahead(staged_job const& job, std::size_t page, Make make) noexcept {
+void populate_pages_ahead(staged_job const& job, std::size_t page, Make make) noexcept {
     std::size_t const ahead = job.cut.chunk * static_cast<std::size_t>(job.cut.lanes),
                       first = (page - reinterpret_cast<std::uintptr_t>(job.dst) % page) % page;
     for (std::size_t at = first;; at += page) {
@@ -71,25 +71,24 @@ void make_pages_ahead(staged_job const& job, std::size_t page, Make make) noexce
     }
 }
 
-/// What a lane has: slots of pinned memory and a way to start a copy between one of them and the device, which later
-/// tells when it is done. Not required: that it is CUDA.
+/// Pinned slots, and copies between a slot and the device that can be waited for. Not required: CUDA.
 template <class L>
 concept link = requires(L& l, L const& c, int slot, void* to, void const* from, std::size_t n) {
     { c.slots() } -> std::same_as<int>;
     { c.slot(slot) } -> std::same_as<std::byte*>;
-    l.start(slot, to, from, n);  // queues the copy and marks the slot
-    l.wait(slot);                // until the copy of this slot has run
-    l.drain();                   // until all copies have run; noexcept
+    l.start(slot, to, from, n);  // queues the copy and records the slot's event
+    l.wait(slot);                // waits for the copy of this slot
+    l.drain();                   // waits for all copies; noexcept
 };
 
-inline void move_bytes(void* dst, void const* src, std::size_t n, bool past_caches) noexcept {
-    if (past_caches) copy_past_caches(dst, src, n);
+inline void move_bytes(void* dst, void const* src, std::size_t n, bool non_temporal) noexcept {
+    if (non_temporal) copy_non_temporal(dst, src, n);
     else std::memcpy(dst, src, n);
 }
 
-/// Device → host: while one slot is copied out, the others travel.
+/// Device to host: one slot is copied out while the others are transferred.
 template <link Link>
-void run_down(staged_job& job, Link& lane) {
+void run_to_host(staged_job& job, Link& lane) {
     int const slots = lane.slots();
     chunk under_way[most_slots];
     std::size_t started = 0, done = 0;
@@ -105,14 +104,14 @@ void run_down(staged_job& job, Link& lane) {
         if (started == done) return;
         int const slot = static_cast<int>(done % static_cast<std::size_t>(slots));
         lane.wait(slot);  // mutant: cuda_staged_down
-        move_bytes(job.dst + under_way[slot].begin, lane.slot(slot), under_way[slot].size, job.cut.past_caches);
+        move_bytes(job.dst + under_way[slot].begin, lane.slot(slot), under_way[slot].size, job.cut.non_temporal);
         ++done;
     }
 }
 
-/// Host → device: while one slot is filled, the others travel.
+/// Host to device: one slot is filled while the others are transferred.
 template <link Link>
-void run_up(staged_job& job, Link& lane) {
+void run_to_device(staged_job& job, Link& lane) {
     auto const slots = static_cast<std::size_t>(lane.slots());
     std::size_t started = 0;
     for (;; ++started) {
@@ -120,20 +119,20 @@ void run_up(staged_job& job, Link& lane) {
         if (c.size == 0) break;
         int const slot = static_cast<int>(started % slots);
         if (started >= slots) lane.wait(slot);  // mutant: cuda_staged_up
-        move_bytes(lane.slot(slot), job.src + c.begin, c.size, job.cut.past_caches);
+        move_bytes(lane.slot(slot), job.src + c.begin, c.size, job.cut.non_temporal);
         lane.start(slot, job.dst + c.begin, lane.slot(slot), c.size);
     }
     for (std::size_t i = started > slots ? started - slots : 0; i < started; ++i)  // mutant: cuda_staged_end
         lane.wait(static_cast<int>(i % slots));
 }
 
-/// A lane's part of a job; nothing of it is under way any more when it returns or throws. A failure leaves nothing to
-/// do for the other lanes.
+/// Runs a lane's part of a job. None of its copies is in progress when it returns or throws. An error cancels the job
+/// for the other lanes.
 template <link Link>
 void run(staged_job& job, Link& lane) {
     try {
-        if (job.to_host) run_down(job, lane);
-        else run_up(job, lane);
+        if (job.to_host) run_to_host(job, lane);
+        else run_to_device(job, lane);
     } catch (...) {
         job.cancel();
         lane.drain();  // mutant: cuda_staged_failed

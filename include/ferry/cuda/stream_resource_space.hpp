@@ -1,4 +1,4 @@
-// ferry: stream-ordered resources of other libraries as memory spaces. Includes none of them.
+// ferry: stream-ordered memory resources of other libraries as memory spaces. Includes none of them.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -14,19 +14,19 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// `cuda::mr` and RMM since CCCL 3.1: the stream comes first.
+/// Resources of `cuda::mr` and of RMM, since CCCL 3.1: the stream is the first argument.
 template <class R>
 concept stream_first_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate(s, n, n) } -> std::same_as<void*>;
     r.deallocate(s, p, n, n);
 };
-/// Before: a name of its own, and the stream at the end.
+/// Resources of `cuda::mr` before: allocate_async, with the stream as the last argument.
 template <class R>
 concept async_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate_async(n, n, s) } -> std::same_as<void*>;
     r.deallocate_async(p, n, n, s);
 };
-/// RMM's base class of those days, whose memory is 256-byte aligned.
+/// RMM's base class before, whose memory is 256-byte aligned.
 template <class R>
 concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate(n, s) } -> std::same_as<void*>;
@@ -43,33 +43,46 @@ concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream
 
 }  // namespace detail
 
-/// A resource whose memory comes and goes in the order of a stream, recognised by shape: those of `cuda::mr`, of RMM
-/// and the user's own. What it calls a stream is made from a cudaStream_t. Not required: a base class, or a device.
+/// A stream-ordered memory resource, recognised by its members: resources of `cuda::mr`, RMM and user-defined ones. Its
+/// stream type must be constructible from cudaStream_t. Not required: a base class, or a device.
 template <class R>
 concept stream_ordered_resource =
     detail::stream_first_resource<R> || detail::async_resource<R> || detail::stream_last_resource<R>;
 
-/// Such a resource as a space: memory is given out for work queued on the stream, and given back after what is queued
-/// there by then. Borrows both, which must outlive every tensor made from it. Whether it blocks, and what a capture of
-/// the stream means to it, is the resource's to say. As thread-safe as the resource.
+/// A memory space over a resource and a stream: memory is allocated for work queued on the stream, and freed after the
+/// work queued there at that time. Borrows both; they must outlive every tensor made from it. The resource determines
+/// whether calls block and what they do under graph capture. As thread-safe as the resource.
 template <stream_ordered_resource Resource>
 class stream_resource_space {
    public:
-    /// Memory of the stream's device; of the current one where it is a default stream.
-    /// \throws error  errc::capturing, no_driver; what the driver reports
+    /// For the stream's device; for the current device when it is a default stream.
+    ///
+    /// \param resource  resource to borrow
+    /// \param on        stream that orders allocation and deallocation
+    /// \throws error  errc::capturing, no_driver; errors of CUDA
     stream_resource_space(Resource& resource, stream_ref on)
         : stream_resource_space{resource, on, detail::device_of(on)} {}
-    /// Memory of this device.
+    /// For a given device.
+    ///
+    /// \param resource   resource to borrow
+    /// \param on         stream that orders allocation and deallocation
+    /// \param device_id  device of the resource's memory
     stream_resource_space(Resource& resource, stream_ref on, std::int32_t device_id) noexcept
         : resource_{&resource}, on_{on}, device_id_{device_id} {}
 
-    /// \throws  what the resource throws
+    /// \param bytes      size
+    /// \param alignment  a power of two; at most 256 for resources without an alignment argument
+    /// \return           device memory
+    /// \throws  errors of the resource
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         if constexpr (detail::stream_first_resource<Resource>) return resource_->allocate(on_.get(), bytes, alignment);
         else if constexpr (detail::async_resource<Resource>)
             return resource_->allocate_async(bytes, alignment, on_.get());
         else return resource_->allocate(bytes, on_.get());
     }
+    /// \param p          memory of `allocate`
+    /// \param bytes      as passed to `allocate`
+    /// \param alignment  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
         try {
             if constexpr (detail::stream_first_resource<Resource>)
@@ -77,9 +90,10 @@ class stream_resource_space {
             else if constexpr (detail::async_resource<Resource>)
                 resource_->deallocate_async(p, bytes, alignment, on_.get());
             else resource_->deallocate(p, bytes, on_.get());
-        } catch (...) {  // CUDA is gone, or the stream: nobody is left to be told (R66)
+        } catch (...) {  // CUDA has shut down, or the stream is destroyed: leaks (R66)
         }
     }
+    /// \return  device of the memory
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, device_id_}; }
 
    private:

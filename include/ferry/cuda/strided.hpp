@@ -1,4 +1,4 @@
-// ferry: what strided copies need beside the plan: density, and slabs.
+// ferry: properties of a strided plan: density, and its division into slabs.
 #pragma once
 
 #include <ferry/cuda/transfer.hpp>
@@ -10,10 +10,10 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The bits or bytes that one unit of a plan writes; of the source it reads `unit`.
+/// The bits or bytes that one unit of a plan writes; it reads `unit`.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
-/// Whether a side of a plan covers every byte between its first and its last, each once.
+/// Whether one side of a plan covers every byte between its first and its last one exactly once.
 [[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
                                       std::int64_t unit) noexcept {
     if (p.kind == copy_kind::empty) return false;
@@ -25,11 +25,11 @@ namespace ferry::inline v0::cuda::detail {
         covered *= p.extents[i];
     }
     if (p.counts_bits() && (low % 8 != 0 || high % 8 != 0)) return false;
-    // Elements never overlap in a destination; in a source they might, and then a sum fits by chance.
+    // A destination has no overlapping elements; in a source with some, the sum may match by chance.
     return covered == high - low;
 }
 
-/// The same for a source, which may repeat bytes: its strides, by size, must continue each other.
+/// The same for a source, which may repeat bytes: its strides, sorted by size, must continue each other.
 [[nodiscard]] constexpr bool is_dense_source(copy_plan const& p) noexcept {
     if (!is_dense(p, p.src_offset, p.src_strides, p.unit)) return false;
     std::int64_t step = p.unit;
@@ -46,7 +46,8 @@ namespace ferry::inline v0::cuda::detail {
     return true;
 }
 
-/// The part of a plan whose index in loop `level` is in [begin, begin + count). Copies of parts together are the whole.
+/// The part of a plan with indices [begin, begin + count) in loop `level`. All parts together copy the same as the
+/// plan.
 [[nodiscard]] constexpr copy_plan part_of(copy_plan p, int level, std::int64_t begin, std::int64_t count) noexcept {
     p.dst_offset += begin * p.dst_strides[level];
     p.src_offset += begin * p.src_strides[level];
@@ -55,9 +56,9 @@ namespace ferry::inline v0::cuda::detail {
     return p;
 }
 
-/// A plan cut into slabs of at most `most` bytes of one side, which is dense and stays so: the loops with the largest
-/// steps there are at one index each, and the next one is cut. A slab is one unit at least. Plans that count bits are
-/// one slab: their parts need not begin at a byte.
+/// A plan divided into slabs of at most `most` bytes of one side, which is dense, as is each slab. The loops with the
+/// largest strides have one index in a slab; the next loop is divided. A slab is at least one unit. Plans that count
+/// bits are one slab: their parts may not begin at a byte.
 class slabs {
    public:
     constexpr slabs(copy_plan const& p, std::int64_t most, bool of_destination) noexcept
@@ -65,30 +66,30 @@ class slabs {
         if (p.rank == 0 || p.counts_bits()) return;
         auto const* const strides = of_destination ? p.dst_strides : p.src_strides;
         auto const size = [&](int i) { return strides[i] < 0 ? -strides[i] : strides[i]; };
-        for (int i = 0; i < p.rank; ++i) order_[i] = i;
-        std::sort(order_, order_ + p.rank, [&](int i, int j) { return size(i) > size(j); });
-        std::int64_t one = p.total_bytes / p.extents[order_[0]];
-        for (; one > most && level_ + 1 < p.rank; one /= p.extents[order_[level_]]) {
-            outer_ *= p.extents[order_[level_]];
+        for (int i = 0; i < p.rank; ++i) by_stride_[i] = i;
+        std::sort(by_stride_, by_stride_ + p.rank, [&](int i, int j) { return size(i) > size(j); });
+        std::int64_t one = p.total_bytes / p.extents[by_stride_[0]];
+        for (; one > most && level_ + 1 < p.rank; one /= p.extents[by_stride_[level_]]) {
+            outer_ *= p.extents[by_stride_[level_]];
             ++level_;
         }
-        auto const indices = p.extents[order_[level_]];
+        auto const indices = p.extents[by_stride_[level_]];
         step_ = std::clamp(most / one, std::int64_t{1}, indices);
         pieces_ = (indices + step_ - 1) / step_;
     }
 
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return outer_ * pieces_; }
-    /// Slab i: they lie one behind the other where the strides are positive, and the first one is as large as any.
+    /// Slab i. Slabs are adjacent where the strides are positive; the first one is the largest.
     [[nodiscard]] constexpr copy_plan part(std::int64_t i) const noexcept {
         if (step_ == 0) return plan_;
         auto p = plan_;
         auto const begin = i % pieces_ * step_;
         i /= pieces_;
-        for (int k = level_; k-- > 0; i /= plan_.extents[order_[k]])
-            p = part_of(p, order_[k], i % plan_.extents[order_[k]], 1);
-        return part_of(p, order_[level_], begin, std::min(step_, plan_.extents[order_[level_]] - begin));
+        for (int k = level_; k-- > 0; i /= plan_.extents[by_stride_[k]])
+            p = part_of(p, by_stride_[k], i % plan_.extents[by_stride_[k]], 1);
+        return part_of(p, by_stride_[level_], begin, std::min(step_, plan_.extents[by_stride_[level_]] - begin));
     }
-    /// Where slab i lies on that side, in bytes.
+    /// Offset of slab i on that side, in bytes.
     [[nodiscard]] constexpr std::int64_t begin(std::int64_t i) const noexcept { return extent(i).begin; }
     [[nodiscard]] constexpr std::size_t size(std::int64_t i) const noexcept {
         return static_cast<std::size_t>(extent(i).size);
@@ -103,13 +104,13 @@ class slabs {
 
     copy_plan const& plan_;
     bool of_destination_;
-    int order_[copy_plan::max_rank] = {};  // the loops, those with the largest steps first
-    int level_ = 0;                        // the place in it of the loop that is cut
-    std::int64_t outer_ = 1, pieces_ = 1;  // indices of the loops before it; parts of it
-    std::int64_t step_ = 0;                // indices of it in a part; 0: the plan is whole
+    int by_stride_[copy_plan::max_rank] = {};  // the loops by stride, largest first
+    int level_ = 0;                        // index in it of the divided loop
+    std::int64_t outer_ = 1, pieces_ = 1;  // indices of the loops before it; parts of the divided loop
+    std::int64_t step_ = 0;                // indices in a part; 0: one slab
 };
 
-/// The plan with the destination, or the source, moved so that its lowest byte is at offset 0.
+/// The plan with the lowest byte of its destination, or source, at offset 0.
 [[nodiscard]] constexpr copy_plan with_dst_at_0(copy_plan p) noexcept {
     p.dst_offset -= reach(p, p.dst_offset, p.dst_strides, written(p)).begin * (p.counts_bits() ? 8 : 1);
     return p;

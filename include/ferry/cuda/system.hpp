@@ -1,4 +1,4 @@
-// ferry: the CUDA back end without state: plain copies, plain memory.
+// ferry: the stateless CUDA back end: plain copies and allocations.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -22,34 +22,35 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Refuses memory that is not where its struct says, before a copy reads it. What is said to be on the host may be
-/// pinned or managed (R38).
-inline void require_place(void const* p, device said, char const* api) {
+/// Throws when memory is not on the device that its struct states, before a copy reads it. Memory described as cpu may
+/// be pinned or managed (R38).
+inline void require_memory_on(void const* p, device stated, char const* api) {
     if (p == nullptr) return;
-    device const is = where_is(p);
-    bool const fits = is.type == said.type ||
-                      (said.type == device_type::cuda && is.type == device_type::cuda_managed) ||
-                      (said.type == device_type::cpu && is_host_accessible(is));
+    device const is = device_of_pointer(p);
+    bool const fits = is.type == stated.type ||
+                      (stated.type == device_type::cuda && is.type == device_type::cuda_managed) ||
+                      (stated.type == device_type::cpu && is_host_accessible(is));
     if (!fits)
         ferry::detail::fail(errc::foreign_pointer, api,
-                            message{"the tensor says that its data is on "}
-                                << name(said.type) << ", the driver that it is on " << name(is.type)
-                                << ": its producer names the wrong device, or has freed it");
-    if (said.type == device_type::cuda && is.type == device_type::cuda && is.id != said.id)
+                            message{"the tensor has device type "}
+                                << name(stated.type) << ", its memory is " << name(is.type)
+                                << ": correct the device that the producer reports, or check that it has not freed the "
+                                   "memory");
+    if (stated.type == device_type::cuda && is.type == device_type::cuda && is.id != stated.id)
         ferry::detail::fail(errc::device, api,
-                            message{"the tensor says that its data is on cuda:"}
-                                << said.id << ", the driver that it is on cuda:" << is.id
-                                << ": its producer names the wrong device");
+                            message{"the tensor has device cuda:"}
+                                << stated.id << ", its memory is on cuda:" << is.id
+                                << ": correct the device that the producer reports");
 }
 
-/// Refuses a stream of a GPU that takes no part in a copy. Between host memory any does.
-inline void require_side(std::int32_t stream_id, device to, device from, char const* api) {
+/// Throws when a stream belongs to a GPU that holds neither side of a copy. Copies between host memory accept any.
+inline void require_participating_stream(std::int32_t stream_id, device to, device from, char const* api) {
     bool const to_gpu = to.type == device_type::cuda, from_gpu = from.type == device_type::cuda;
     if ((!to_gpu && !from_gpu) || (to_gpu && to.id == stream_id) || (from_gpu && from.id == stream_id)) return;
     fail_other_device(stream_id, to_gpu ? to.id : from.id, api);
 }
 
-/// The device on which a copy without a stream runs.
+/// The device for a copy without a stream.
 [[nodiscard]] inline std::int32_t device_for(device to, device from) {
     if (to.type == device_type::cuda) return to.id;
     if (from.type == device_type::cuda) return from.id;
@@ -60,54 +61,82 @@ inline void require_side(std::int32_t stream_id, device to, device from, char co
 
 }  // namespace detail
 
-/// The CUDA back end that owns nothing: every verb is plain calls of the runtime, on the streams that it is given.
-/// Copies between GPUs go from peer to peer where the machine allows it, and through the host else. Never waits for
-/// another stream of the caller's, but as CUDA's default streams wait for each other. The host waits for that stream
-/// when it copies from or between host memory, or a layout that no few pitched copies can carry, which goes through the
-/// host; without a stream work runs on the per-thread default stream. Stateless but for what each thread keeps: one
-/// event for each device, and which GPUs reach each other. Thread-safe. `copier` is the fast one.
+/// The stateless CUDA back end: each member makes plain calls of the runtime on the streams that it is given.
+/// Thread-safe. `copier` is the faster one.
+///
+/// Copies between GPUs use peer access where the machine supports it, else the driver stages them. No call waits for
+/// other streams of the caller, except as CUDA's default streams synchronise with each other. The host waits for the
+/// stream when a copy reads host memory, or for a layout that a few pitched copies do not cover, which goes through the
+/// host. Without a stream, work runs on the per-thread default stream. Each thread keeps one event for each device, and
+/// which GPUs have peer access.
 struct system_back_end {
+    /// \param d  device to copy from or to
+    /// \return   true for host, device, pinned and managed memory
     [[nodiscard]] constexpr bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
+    /// \param d      device of the memory
+    /// \param bytes  size
+    /// \param on     stream on which the memory is first used; see `memory`
+    /// \return       owner of the memory
+    /// \throws error  as the constructor of `memory`
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
-    /// \throws error  errc::foreign_pointer, device, capturing, stream (of another device than both sides, too); what
-    ///                the driver reports. Then nothing is queued.
+    /// Executes a plan, as the concept `back_end` requires.
+    ///
+    /// \param plan  copy to execute
+    /// \param dst   first element of the destination
+    /// \param to    device of `dst`
+    /// \param src   first element of the source
+    /// \param from  device of `src`
+    /// \param on    stream of either device; without one the call blocks
+    /// \return      true when the copy is complete, false when it is queued
+    /// \throws error  errc::foreign_pointer, device, capturing; errc::stream, also for a stream of a third device;
+    ///                errors of CUDA. Nothing is queued then
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)
             return host_only.copy(plan, dst, to, src, from, on);
         bool const queued = on.names_stream();
         if (queued) detail::require_stream(on, "ferry::cuda::system");
-        detail::beside_captures const quietly{detail::driver()};
-        detail::require_place(dst, to, "ferry::cuda::system");
-        detail::require_place(src, from, "ferry::cuda::system");  // mutant: cuda_copy_place
-        std::int32_t const where = queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
+        detail::relaxed_capture_mode const relaxed{detail::driver()};
+        detail::require_memory_on(dst, to, "ferry::cuda::system");
+        detail::require_memory_on(src, from, "ferry::cuda::system");  // mutant: cuda_copy_place
+        std::int32_t const device_id =
+            queued ? detail::device_of(on, "ferry::cuda::system") : detail::device_for(to, from);
         cudaStream_t const s = queued ? detail::handle_of(on) : cudaStreamPerThread;
-        detail::require_side(where, to, from, "ferry::cuda::system");  // mutant: cuda_system_side
-        device_guard const current{where};
+        detail::require_participating_stream(device_id, to, from, "ferry::cuda::system");  // mutant: cuda_system_side
+        device_guard const current{device_id};
         // mutant: cuda_copy_capture
         if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
         static_cast<void>(detail::enable_peers(to, dst, from, src));
-        detail::transfer(plan, dst, to, src, from, where, s);
-        // The caller may reuse host memory at once, and no copy promises to have read it, least of all when it is
-        // pinned.
+        detail::transfer(plan, dst, to, src, from, device_id, s);
+        // The caller may reuse host memory when the call returns, and an asynchronous copy may not have read it yet, in
+        // particular when it is pinned.
         if (queued && from.type != device_type::cpu) return false;  // mutant: cuda_copy_host_source, cuda_copy_says
         // mutant: cuda_copy_failed
-        detail::drain reading{s};  // also when the wait fails: the caller frees its memory then
+        detail::drain reading{s};  // waits again when the wait fails: the caller may free its memory
         check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_copy_wait
         reading.done();
         return true;
     }
 
+    /// As `ferry::cuda::order`.
+    ///
+    /// \param from  stream whose queued work comes first
+    /// \param to    stream whose later work waits
     void order(stream_token from, stream_token to) const { cuda::order(from, to); }
+    /// As `ferry::cuda::wait`.
+    ///
+    /// \param on  stream to wait for; blocks the host
     void wait(stream_token on) const { cuda::wait(on); }
+    /// \param on  CUDA stream
+    /// \return    an object whose destructor waits for the work queued on `on` now
     [[nodiscard]] queued_mark mark(stream_token on) const { return queued_mark{on}; }
 };
 
-/// The back end to pass where nothing needs to be kept: plain copies on the streams that it is given.
+/// Instance of the stateless back end.
 inline constexpr system_back_end system{};
 
 }  // namespace ferry::inline v0::cuda

@@ -9,8 +9,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Memory of a pool of the current device, there for work queued on a stream from now, and given back after what is
-/// queued there by the end of the scope. Never blocks.
+/// Memory of a pool of the current device, allocated in stream order, and freed in stream order at the end of the
+/// scope. Does not block.
 class temporary {
    public:
     /// \throws error  errc::out_of_memory

@@ -1,4 +1,4 @@
-// ferry: one event for each thread and device, to order streams by.
+// ferry: one event for each thread and device, for ordering streams.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -14,8 +14,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The event of this thread for the device and the context that are current. An event from before a reset of the device
-/// is never touched again. Threads that end leave theirs to others.
+/// The calling thread's events, one for each device and context. An event from before a device reset is not used again.
+/// A thread that ends returns its events to `idle_events`.
 class thread_events {
    public:
     [[nodiscard]] cudaEvent_t get(std::int32_t device_id) {
@@ -25,13 +25,13 @@ class thread_events {
         mine_.reserve(mine_.size() + 1);
         return mine_.emplace_back(idle_events::all().take(device_id, now)).e;
     }
-    /// What is known of a stream that was asked.
+    /// A stream that was queried.
     struct known_stream {
         unsigned long long id = 0;
         std::int32_t device_id = 0;
-        cudaEvent_t e = nullptr;  ///< that it was last recorded on, if it was
+        cudaEvent_t e = nullptr;  ///< event last recorded on it, if any
     };
-    /// By the stream's number; null when it is not one of the latest.
+    /// Finds a stream by its id; null when it is not one of the latest.
     [[nodiscard]] known_stream* find(unsigned long long stream_id) noexcept {
         for (auto& known : streams_)
             if (known.id == stream_id) return stream_id != 0 ? &known : nullptr;  // mutant: cuda_order_event_of_stream
@@ -51,7 +51,7 @@ class thread_events {
     ~thread_events() { idle_events::all().put(mine_); }
 
    private:
-    std::vector<kept_event> mine_;
+    std::vector<pooled_event> mine_;
     std::array<known_stream, 16> streams_{};
     std::size_t next_ = 0;
 };
@@ -61,27 +61,26 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
     check_driver(driver().event_record(e, s), "cuEventRecord", [&] { return cudaEventRecord(e, s); });
 }
 
-/// A number that no two streams of the process share, be one made after the other is gone. Not of streams that are
-/// captured.
+/// Returns the id of a stream, unique in the process over time. Not for captured streams.
 [[nodiscard]] inline unsigned long long id_of(cudaStream_t s) {
     unsigned long long id = 0;
     check_driver(driver().stream_id(s, &id), "cuStreamGetId", [&] { return cudaStreamGetId(s, &id); });
     return id;
 }
 
-/// What this thread knows of a stream that is no default one and not captured; refuses it when it must be of another
-/// device. One call of the driver: the device is asked once.
+/// Returns this thread's entry for a stream, which is neither a default stream nor captured. Throws when its token
+/// states another device. The device is queried once for each stream.
 inline thread_events::known_stream& known_stream(stream_token t) {
     auto& events = thread_events::of_this_thread();
     unsigned long long const id = id_of(handle_of(t));
     auto* known = events.find(id);
-    if (known == nullptr) known = &events.add(id, device_of_free(t));
-    require_said_device(t, known->device_id, "ferry::cuda::order");  // mutant: cuda_order_said_device
+    if (known == nullptr) known = &events.add(id, device_of_uncaptured(t));
+    require_expected_device(t, known->device_id, "ferry::cuda::order");  // mutant: cuda_order_said_device
     return *known;
 }
 
-/// Records the event of this thread for the stream's context, and gives it. The stream is not captured. A wait refers
-/// to the latest record when it is queued, so that one event serves all that a thread orders, one after the other.
+/// Records this thread's event on a stream that is not captured, and returns it. A wait refers to the latest record at
+/// the time when it is queued, so one event serves all orderings of a thread in turn.
 [[nodiscard]] inline cudaEvent_t record(stream_token from) {
     cudaStream_t const s = handle_of(from);
     auto* const known = is_default(from) ? nullptr : &known_stream(from);

@@ -1,4 +1,4 @@
-// ferry: Thrust's vectors as producers, and device views as what its algorithms take.
+// ferry: Thrust vectors as producers, and device views as iterators for its algorithms.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -28,8 +28,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A vector of Thrust, recognised by shape: device_vector, host_vector (pinned allocators too), universal_vector,
-/// universal_host_pinned_vector. Not required: that the host can read it.
+/// A Thrust vector, recognised by its members: device_vector, host_vector (also with pinned allocators),
+/// universal_vector, universal_host_pinned_vector. Not required: access from the host.
 template <class V>
 concept thrust_vector = element<typename V::value_type> && requires(V& v, V const& c) {
     { thrust::raw_pointer_cast(v.data()) } -> std::same_as<typename V::value_type*>;
@@ -37,18 +37,20 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
     typename V::allocator_type;
 };
 
-/// A Thrust vector with the extents of a tensor, which a vector alone has no place for:
-/// `ferry::to_dlpack(ferry::cuda::shaped{ std::move(vector), {rows, columns}})`. Owns the vector; copies copy the
-/// elements, as the vector's do.
+/// A Thrust vector with the extents of a tensor: `ferry::to_dlpack(ferry::cuda::shaped{std::move(vector), {rows,
+/// columns}})`. Owns the vector; copying it copies the elements.
 ///
-/// Thrust says nowhere on which stream a vector was written. Its default policy works on the default stream of the
-/// program (legacy, or the thread's own), and the legacy default stream waits for both, so that is where a shaped
-/// vector is ready unless it is told otherwise: after `thrust::cuda::par_nosync.on(s)`, or work of your own on a
-/// non-blocking stream, give that stream.
+/// A vector does not know the stream that wrote it. By default a shaped vector is ready on the legacy default stream,
+/// which waits for both default streams that Thrust's default policy may use. After `thrust::cuda::par_nosync.on(s)`,
+/// or other work on a non-blocking stream, pass that stream.
 template <thrust_vector Vector>
 class shaped {
    public:
-    /// \throws error  errc::shape when the extents do not multiply to the vector's size
+    /// \param vector    vector to own
+    /// \param extents   extents; their product is the vector's size
+    /// \param ready_on  stream on which the elements are ready
+    /// \param where     source location reported by errors
+    /// \throws error  errc::shape for another product
     shaped(Vector vector, std::vector<std::int64_t> extents,
            stream_token ready_on = stream_token::cuda_legacy_default(),
            std::source_location where = std::source_location::current())
@@ -56,37 +58,46 @@ class shaped {
         std::int64_t count = 0;
         if (!element_count(shape_view{extents_}, count) || count != static_cast<std::int64_t>(vector_.size()))
             ferry::detail::fail(errc::shape, "ferry::cuda::shaped",
-                                message{"the extents do not multiply to the vector's "}
-                                    << static_cast<std::uint64_t>(vector_.size()) << " elements",
+                                message{"the product of the extents differs from the vector's size: expected "}
+                                    << static_cast<std::uint64_t>(vector_.size()) << " elements; correct the extents",
                                 where);
     }
-    /// One dimension.
+    /// With one dimension.
+    ///
+    /// \param vector    vector to own
+    /// \param ready_on  stream on which the elements are ready
     explicit shaped(Vector vector, stream_token ready_on = stream_token::cuda_legacy_default())
         : vector_{std::move(vector)}, extents_{static_cast<std::int64_t>(vector_.size())}, ready_on_{ready_on} {}
 
+    /// \return  the vector
     [[nodiscard]] Vector& vector() noexcept { return vector_; }
+    /// \return  the vector
     [[nodiscard]] Vector const& vector() const noexcept { return vector_; }
+    /// \return  stream on which the elements are ready
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
-    /// Asks the driver where the elements are: a vector does not know its device.
+    /// Asks the driver for the device, which a vector does not know.
+    ///
+    /// \return  a view of the elements, valid while the vector keeps its memory
+    /// \throws error  as `device_of_pointer`
     [[nodiscard]] tensor_view ferry_view() {
         auto* const p = thrust::raw_pointer_cast(vector_.data());
-        return {p, shape_view{extents_}, {}, place_of(p)};
+        return {p, shape_view{extents_}, {}, device_of_elements(p)};
     }
     [[nodiscard]] tensor_view ferry_view() const {
         auto const* const p = thrust::raw_pointer_cast(vector_.data());
-        return {p, shape_view{extents_}, {}, place_of(p)};
+        return {p, shape_view{extents_}, {}, device_of_elements(p)};
     }
 
    private:
-    [[nodiscard]] static ferry::device place_of(void const* p) {
+    [[nodiscard]] static ferry::device device_of_elements(void const* p) {
         using reference = std::remove_cvref_t<decltype(std::declval<Vector&>()[0])>;
         if constexpr (std::is_pointer_v<typename Vector::pointer> &&
                       std::same_as<reference, typename Vector::value_type>) {
             if (std::same_as<typename Vector::allocator_type, std::allocator<typename Vector::value_type>>) return cpu;
         }
-        if (p != nullptr) return where_is(p);
-        // No elements, and the host could not read them.
+        if (p != nullptr) return device_of_pointer(p);
+        // no elements, of a type that the host cannot access
         if constexpr (!std::same_as<reference, typename Vector::value_type>) {
             int id = 0;
             check(cudaGetDevice(&id), "cudaGetDevice");
@@ -100,11 +111,15 @@ class shaped {
     stream_token ready_on_;
 };
 
-/// The elements of a tensor in a new vector, row-major: a vector owns the memory that it allocates, so nothing can be
-/// taken over, and this copies. `ready_on` is the stream on which the tensor is ready; the host waits for that stream
-/// alone.
+/// Copies a tensor into a new vector, row-major: a vector cannot adopt memory. Blocks the host until the copy is
+/// complete; waits for `ready_on` only.
 ///
-/// \throws error  errc::dtype when the elements are of another type; what ferry::copy and the vector throw
+/// \param v         tensor to copy
+/// \param b         back end
+/// \param ready_on  stream on which `v` is ready
+/// \param where     source location reported by errors
+/// \return          the vector
+/// \throws error  errc::dtype for another element type; errors of ferry::copy and of the vector
 template <thrust_vector Vector, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] Vector to_vector(tensor_view const& v, BackEnd&& b, stream_token ready_on,
@@ -113,7 +128,7 @@ template <thrust_vector Vector, class BackEnd>
     if (v.dtype() != dtype_of<T>)
         ferry::detail::fail(
             errc::dtype, "ferry::cuda::to_vector",
-            message{"dtype is "} << v.dtype() << ", the vector has " << dtype_of<T> << ": convert the tensor first",
+            message{"dtype is "} << v.dtype() << ", expected " << dtype_of<T> << ": convert the tensor first",
             where);
     shaped<Vector> result{Vector(static_cast<std::size_t>(v.size()))};
     tensor_view const flat = result.ferry_view();
@@ -121,16 +136,20 @@ template <thrust_vector Vector, class BackEnd>
     return std::move(result.vector());
 }
 
-/// The elements of a contiguous device view, for Thrust's algorithms: `thrust::sort(device_begin(v), device_end(v))`.
-/// The pointer carries the CUDA system; dereferenced on the host it copies one element. Pass `thrust::cuda::par.on(s)`
-/// with the stream on which the tensor is ready.
+/// Returns an iterator to the first element of a contiguous device view, for Thrust algorithms:
+/// `thrust::sort(device_begin(v), device_end(v))`. It carries the CUDA system; dereferencing it on the host copies an
+/// element. Pass `thrust::cuda::par.on(s)` with the stream on which the tensor is ready.
+///
+/// \param v  view; borrowed
+/// \return   iterator to the first element
 template <element T, int Rank>
     requires(!packed_type<T>)
 [[nodiscard]] thrust::device_ptr<T> device_begin(
     typed_view<T, Rank, access::device, layout::contiguous> const& v) noexcept {
     return thrust::device_pointer_cast(v.data());
 }
-/// The end of that range: one past its last element.
+/// \param v  view; borrowed
+/// \return   iterator past the last element
 template <element T, int Rank>
     requires(!packed_type<T>)
 [[nodiscard]] thrust::device_ptr<T> device_end(
@@ -140,14 +159,22 @@ template <element T, int Rank>
 template <element T, int Rank, access Access, layout Layout>
     requires(Access != access::device || Layout != layout::contiguous)
 // clang-format off
-void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust wants contiguous device elements: ask for as<T, Rank, access::device, layout::contiguous>");
+void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust requires contiguous device elements: use as<T, Rank, access::device, layout::contiguous>");
 // clang-format on
 
 }  // namespace ferry::inline v0::cuda
 
 template <ferry::cuda::thrust_vector Vector>
 struct ferry::array_traits<ferry::cuda::shaped<Vector>> {
+    /// \param a  shaped vector
+    /// \return   a view of its elements
+    /// \throws error  as `shaped::ferry_view`
     static tensor_view view(cuda::shaped<Vector>& a) { return a.ferry_view(); }
+    /// \param a  shaped vector
+    /// \return   a read-only view of its elements
+    /// \throws error  as `shaped::ferry_view`
     static tensor_view view(cuda::shaped<Vector> const& a) { return a.ferry_view(); }
+    /// \param a  shaped vector
+    /// \return   stream on which its elements are ready
     static stream_token ready_on(cuda::shaped<Vector> const& a) { return a.ready_on(); }
 };

@@ -1,4 +1,4 @@
-// ferry: carries out a copy plan by the plain copies of the runtime.
+// ferry: executes a copy plan by plain copies of the runtime.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -18,7 +18,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The bytes that one side of a plan touches, counted from its first element.
+/// The bytes that one side of a plan touches, relative to its first element.
 struct extent_of_bytes {
     std::int64_t begin;
     std::int64_t size;
@@ -38,15 +38,15 @@ struct extent_of_bytes {
     return {low, high - low};
 }
 
-/// Whether a plan is better queued copy by copy than taken through the host: a call costs about what 16 KiB of pageable
-/// memory do.
+/// Whether queueing the copies of a plan is faster than copying through the host: a call costs about as much as 16 KiB
+/// of pageable memory.
 [[nodiscard]] constexpr bool is_worth_queueing(copy_plan const& p) noexcept {
     if (p.counts_bits()) return false;
     auto const calls = count_copies(p, p.unit);
     return calls <= 16 || calls <= p.total_bytes / 16384;
 }
 
-/// Gives the destination of a plan in bytes the compact layout of its loops. Returns the bytes that it then takes.
+/// Makes the destination of a plan in bytes compact. Returns its size in bytes.
 constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     p.dst_offset = 0;
     std::int64_t step = p.unit;
@@ -54,23 +54,23 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return step;
 }
 
-/// The forward copy of what a plan in bytes reads, each element once, into compact memory; the plan then reads from
-/// there.
+/// Returns the copy of the elements that a plan in bytes reads, each once and with positive strides, into compact
+/// memory; the plan then reads from there.
 [[nodiscard]] constexpr loop_nest gather_source(copy_plan& p) noexcept {
     loop_nest forward;
     forward.src_offset = p.src_offset;
     p.src_offset = 0;
-    int order[copy_plan::max_rank] = {};
+    int sorted[copy_plan::max_rank] = {};
     auto const far = [&](int i) { return p.src_strides[i] < 0 ? -p.src_strides[i] : p.src_strides[i]; };
     for (int i = 0; i < p.rank; ++i) {
         if (p.src_strides[i] == 0) continue;  // repeated: read once
         int k = forward.rank++;
-        for (; k > 0 && far(order[k - 1]) < far(i); --k) order[k] = order[k - 1];
-        order[k] = i;
+        for (; k > 0 && far(sorted[k - 1]) < far(i); --k) sorted[k] = sorted[k - 1];
+        sorted[k] = i;
     }
     std::int64_t step = p.unit;
     for (int k = forward.rank; k-- > 0;) {
-        int const i = order[k];
+        int const i = sorted[k];
         bool const backwards = p.src_strides[i] < 0;
         if (backwards) {
             forward.src_offset += (p.extents[i] - 1) * p.src_strides[i];
@@ -85,19 +85,21 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return forward;
 }
 
-/// Copies by the host what lies on a GPU or two: brings the source, copies there, takes the result back. Slow, right
-/// for every layout, and writes no byte between the destination's elements; only of bytes that elements share with
-/// others (R19) the other bits are written back as they were. `where` is the device of the stream; memory of another
-/// GPU is carried by that one, on a stream made for the call, so that neither must reach the other's. Blocks the host
-/// until the stream has run, and has finished when it returns.
-inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, device from, std::int32_t where,
+/// Copies on the host for memory of one or two GPUs: copies the source to the host, rearranges it, and copies the
+/// result back. Slow, but supports every layout. Writes no byte between the destination's elements; bits of other
+/// elements in shared bytes (R19) keep their values. `device_id` is the device of the stream. Memory of another GPU is
+/// copied on a stream of that GPU, made for the call, so no peer access is needed. Blocks until the stream's work and
+/// the copy are complete.
+inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, device from, std::int32_t device_id,
                          cudaStream_t s) {
     bool const dst_far = to.type == device_type::cuda, src_far = from.type == device_type::cuda;
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-    std::int32_t const other = to.id == where ? from.id : to.id;
-    std::optional<stream> beside;
-    // The runtime looks at the current device to judge an address, whatever the stream.
-    auto const device_of_stream = [&](cudaStream_t on) { return beside && on == beside->get() ? other : where; };
+    std::int32_t const other = to.id == device_id ? from.id : to.id;
+    std::optional<stream> other_stream;
+    // The runtime resolves addresses by the current device, whatever the stream.
+    auto const device_of_stream = [&](cudaStream_t on) {
+        return other_stream && on == other_stream->get() ? other : device_id;
+    };
     auto const copy_now = [&](void* d, void const* from_here, std::int64_t n, cudaStream_t on) {
         device_guard const current{device_of_stream(on)};
         check(cudaMemcpyAsync(d, from_here, size(n), cudaMemcpyDefault, on), "cudaMemcpyAsync");
@@ -107,13 +109,13 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
         copy_pieces(nest, p.unit, d, from_here, {}, on);
     };
     auto const wait_for = [](cudaStream_t on) {
-        beside_captures const quietly;
+        relaxed_capture_mode const relaxed;
         check(cudaStreamSynchronize(on), "cudaStreamSynchronize");
     };
     cudaStream_t dst_on = s, src_on = s;
     if (dst_far && src_far && to.id != from.id) {  // mutant: cuda_by_host_beside
         wait_for(s);
-        (to.id == where ? src_on : dst_on) = beside.emplace(other).get();
+        (to.id == device_id ? src_on : dst_on) = other_stream.emplace(other).get();
     }
     auto const finish = [&] {
         wait_for(src_on);
@@ -121,7 +123,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     };
     auto const src_reach = reach(p, p.src_offset, p.src_strides, p.unit);
     auto const dst_reach = reach(p, p.dst_offset, p.dst_strides, p.unit + p.zero_bits);
-    // What lies between costs less than the calls.
+    // Copying the gaps costs less than separate calls.
     bool const whole = p.counts_bits() || src_reach.size <= 4 * p.total_bytes;
     loop_nest const back = p;
     loop_nest gathered;
@@ -134,7 +136,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     if (dst_far && !p.counts_bits()) dst_bytes = compact_destination(p);
     buffer<host_space> const near_src{src_far ? size(src_bytes) : 0}, near_dst{dst_far ? size(dst_bytes) : 0};
     // mutant: cuda_by_host_unwind
-    drain from_src{src_on}, to_dst{dst_on};  // before they go
+    drain from_src{src_on}, to_dst{dst_on};  // before the buffers are freed
     void* near = dst;
     if (src_far && !whole) {
         copy_all(gathered, near_src.data(), src, src_on);
@@ -163,20 +165,21 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
             copy_all(scatter, dst, near_dst.data(), dst_on);
         }
         // mutant: cuda_by_host_after
-        wait_for(dst_on);  // it reads what dies here
+        wait_for(dst_on);  // it reads a buffer that is freed here
     }
     to_dst.done();
 }
 
-/// Queues a plan on a stream whose device, `where`, is current, or carries it out. When it throws, nothing of it runs
-/// any more.
-inline void transfer(copy_plan const& p, void* dst, device to, void const* src, device from, std::int32_t where,
+/// Executes a plan: queues it on a stream whose device, `device_id`, is current, or copies through the host. When it
+/// throws, no work of it is pending.
+inline void transfer(copy_plan const& p, void* dst, device to, void const* src, device from, std::int32_t device_id,
                      cudaStream_t s) {
     auto const is_host = [](device d) { return d.type == device_type::cpu || d.type == device_type::cuda_host; };
     bool const between_gpus = to.type == device_type::cuda && from.type == device_type::cuda && to.id != from.id;
     if (p.kind == copy_kind::empty) return;
-    // From host to host CUDA copies by the host as well.
-    if ((is_host(to) && is_host(from)) || !is_worth_queueing(p)) return copy_by_host(p, dst, to, src, from, where, s);
+    // CUDA copies between host memory on the host as well.
+    if ((is_host(to) && is_host(from)) || !is_worth_queueing(p))
+        return copy_by_host(p, dst, to, src, from, device_id, s);
     drain pieces{s};  // mutant: cuda_transfer_unwind
     copy_pieces(p, p.unit, dst, src, {between_gpus, to.id, from.id}, s);
     pieces.done();

@@ -40,12 +40,12 @@ namespace detail {
         raise(
             PyExc_BufferError,
             "__cuda_array_interface__: masked elements cannot travel by DLPack: apply the mask first, or import a column");
-    device const where =
-        facts->first != nullptr && !facts->is_empty() ? cuda::where_is(facts->first) : detail::current_device();
-    if (where.type == device_type::cpu)
+    bool const has_elements = facts->first != nullptr && !facts->is_empty();
+    device const dev = has_elements ? cuda::device_of_pointer(facts->first) : detail::current_device();
+    if (dev.type == device_type::cpu)
         ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
                             message{"CUDA does not know the pointer: the memory is the host's own"});
-    return detail::arrival{make_managed(owned_object::share(x), facts->view(where)), facts->ready.on_device(where)};
+    return detail::arrival{make_managed(owned_object::share(x), facts->view(dev)), facts->ready.on_device(dev)};
 }
 
 namespace detail {

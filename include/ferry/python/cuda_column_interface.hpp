@@ -24,7 +24,7 @@ template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] std::optional<column> column_from_cuda_array_interface(PyObject* x, BackEnd&& b, stream_token on = {}) {
     auto const place_of = [](void const* first) {
-        device const where = cuda::where_is(first);
+        device const where = cuda::device_of_pointer(first);
         if (where.type == device_type::cpu)
             ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
                                 message{"CUDA does not know the pointer: the memory is the host's own"});

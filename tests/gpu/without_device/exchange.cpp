@@ -1,4 +1,4 @@
-// Exchanges where there is no driver, or no device that this program may use.
+// Exchanges without a driver, or without a device that this program may use.
 #include <ferry/cuda.hpp>
 #include <ferry/cuda/copier.hpp>
 #include <support/counting_producer.hpp>
@@ -21,13 +21,13 @@ using ferry::errc;
 template <class BackEnd>
 void refuses(BackEnd& b) {
     float data[] = {1, 2};
-    auto const stays_cure = {"no CUDA driver or device", "stay on the CPU"};
-    auto const refused = [&](counting_producer& p, ferry::request const& wish) {
+    auto const stays_cure = {"no CUDA driver or device", "use the CPU"};
+    auto const refused = [&](counting_producer& p, ferry::request const& r) {
         {
             auto tensor = ferry::from_dlpack(&p.raw);
             fails(
                 errc::no_driver,
-                [&] { static_cast<void>(ferry::to_dlpack(std::move(tensor), wish, b, ferry::already_ready)); },
+                [&] { static_cast<void>(ferry::to_dlpack(std::move(tensor), r, b, ferry::already_ready)); },
                 stays_cure);
             CHECK(static_cast<bool>(tensor));
             CHECK(p.deleter_calls == 0);
@@ -48,11 +48,11 @@ TEST_CASE("alone: exchanges without a device" * doctest::skip()) {
     refuses(ferry::cuda::system);
     ferry::cuda::copier copier;
     refuses(copier);
-    fails(errc::no_driver, [] { static_cast<void>(ferry::cuda::device_space{}.allocate(16)); }, {"stay on the CPU"});
-    fails(errc::no_driver, [] { ferry::cuda::stream const s; }, {"stay on the CPU"});
+    fails(errc::no_driver, [] { static_cast<void>(ferry::cuda::device_space{}.allocate(16)); }, {"use the CPU"});
+    fails(errc::no_driver, [] { ferry::cuda::stream const s; }, {"use the CPU"});
 }
 
-TEST_CASE("R68: without a driver, or a device, an exchange is refused with the cure, and the tensor is the caller's") {
+TEST_CASE("R68: without a driver or device an exchange is refused with the cure, and the tensor stays the caller's") {
     pid_t const child = fork();
     if (child == 0) {
         setenv("CUDA_VISIBLE_DEVICES", "-1", 1);  // where there are some

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-TEST_CASE("without a driver nothing is shared or opened, and the error says so") {
+TEST_CASE("without a driver, sharing and opening fail with an error that says so") {
     int devices = 0;
     if (cudaGetDeviceCount(&devices) == cudaSuccess) return;  // the GPU tests look at the rest
     static_cast<void>(cudaGetLastError());

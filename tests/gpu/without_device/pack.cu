@@ -1,4 +1,4 @@
-// What the pack kernels' threads do, one after the other on the host: no device is needed.
+// The threads of the pack kernels, run in sequence on the host, without a device.
 #include <ferry/cuda/detail/pack_job.hpp>
 #include <ferry/cuda/detail/pack_kernels.cuh>
 #include <ferry/space/host_copy.hpp>
@@ -93,7 +93,7 @@ TEST_CASE("R19, R26–R29, R31: the kernels' threads copy what the host copies, 
     MESSAGE("copied by one thread: ", alone);
 }
 
-TEST_CASE("bits that interleave in the destination without being nested are one thread's") {
+TEST_CASE("bits that interleave in the destination without being nested are copied by one thread") {
     support::layout const to{{2, 3, 5}, {3 * 4, 2 * 4, 24 * 4}}, from = support::compact({2, 3, 5});
     ferry::data_type const four{ferry::type_code::uint, 4};
     std::vector<std::uint8_t> dst(512, 0xa5), src(64);

@@ -1,4 +1,4 @@
-// The means of a CUDA copy: a table, tested without a device. Needs the toolkit's headers.
+// The method of a CUDA copy: a table, tested without a device. Needs the headers of the CUDA Toolkit.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/choose.hpp>
 #include <ferry/cuda/strided.hpp>
@@ -18,7 +18,7 @@ namespace {
 using ferry::copy_plan;
 using ferry::device_type;
 using ferry::cuda::copy_facts;
-using ferry::cuda::means;
+using ferry::cuda::copy_method;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 constexpr ferry::device gpu{device_type::cuda, 0}, other{device_type::cuda, 1}, pinned{device_type::cuda_host},
@@ -65,38 +65,38 @@ both cropped(ferry::device to, ferry::device from, std::int64_t rows, std::int64
 
 }  // namespace
 
-TEST_CASE("a piece that never touches ordinary memory is one copy on the stream, whatever its size") {
+TEST_CASE("a block that involves no pageable memory is one copy on the stream, whatever its size") {
     for (auto const size : {std::size_t{1}, mib, 4096 * mib})
         for (auto const to : {gpu, pinned, managed})
             for (auto const from : {gpu, other, pinned, managed})
-                CHECK(choose_bytes(size, between(to, from)) == means::plain);
+                CHECK(choose_bytes(size, between(to, from)) == copy_method::plain);
 }
 
-TEST_CASE("ordinary memory is reached by lanes once they win") {
-    CHECK(choose_bytes(0, between(ferry::cpu, gpu)) == means::nothing);
-    CHECK(choose_bytes(2 * mib, between(ferry::cpu, gpu)) == means::plain);
-    CHECK(choose_bytes(mib, between(gpu, ferry::cpu)) == means::plain);
-    CHECK(choose_bytes(16 * mib, between(ferry::cpu, gpu)) == means::staged);
-    CHECK(choose_bytes(16 * mib, between(ferry::cpu, managed)) == means::staged);
-    CHECK(choose_bytes(256 * mib, between(gpu, ferry::cpu)) == means::staged);
-    CHECK(choose_bytes(256 * mib, between(ferry::cpu, pinned)) == means::plain);
-    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu)) == means::plain);
-    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu, false, true)) == means::staged);
+TEST_CASE("pageable memory is copied by lanes from the size at which they are faster") {
+    CHECK(choose_bytes(0, between(ferry::cpu, gpu)) == copy_method::nothing);
+    CHECK(choose_bytes(2 * mib, between(ferry::cpu, gpu)) == copy_method::plain);
+    CHECK(choose_bytes(mib, between(gpu, ferry::cpu)) == copy_method::plain);
+    CHECK(choose_bytes(16 * mib, between(ferry::cpu, gpu)) == copy_method::staged);
+    CHECK(choose_bytes(16 * mib, between(ferry::cpu, managed)) == copy_method::staged);
+    CHECK(choose_bytes(256 * mib, between(gpu, ferry::cpu)) == copy_method::staged);
+    CHECK(choose_bytes(256 * mib, between(ferry::cpu, pinned)) == copy_method::plain);
+    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu)) == copy_method::plain);
+    CHECK(choose_bytes(3 * mib, between(ferry::cpu, gpu, false, true)) == copy_method::staged);
 }
 
-TEST_CASE("small copies from a device to ordinary memory, and no others, pass through one pinned buffer") {
+TEST_CASE("only small copies from a device to pageable memory use one bounce buffer") {
     for (auto const size : {std::size_t{1}, std::size_t{4096}, mib})
         for (bool const fresh : {false, true}) {
-            CHECK(choose_bytes(size, between(ferry::cpu, gpu, false, fresh)) == means::bounced);
-            CHECK(choose_bytes(size, between(ferry::cpu, managed, false, fresh)) == means::bounced);
-            CHECK(choose_bytes(size, between(gpu, ferry::cpu)) == means::plain);
-            CHECK(choose_bytes(size, between(ferry::cpu, pinned)) == means::plain);
+            CHECK(choose_bytes(size, between(ferry::cpu, gpu, false, fresh)) == copy_method::bounced);
+            CHECK(choose_bytes(size, between(ferry::cpu, managed, false, fresh)) == copy_method::bounced);
+            CHECK(choose_bytes(size, between(gpu, ferry::cpu)) == copy_method::plain);
+            CHECK(choose_bytes(size, between(ferry::cpu, pinned)) == copy_method::plain);
         }
-    CHECK(choose_bytes(mib + 1, between(ferry::cpu, gpu)) == means::plain);
+    CHECK(choose_bytes(mib + 1, between(ferry::cpu, gpu)) == copy_method::plain);
 }
 
 TEST_CASE(
-    "touched memory gets the chunks that were measured best, and all lanes keep all slots under way within the default bound") {
+    "populated memory gets the chunks measured best, and the default bound allows all slots of all lanes") {
     struct row {
         std::size_t bytes;
         int lanes;
@@ -118,7 +118,7 @@ TEST_CASE(
         }
 }
 
-TEST_CASE("a staged transfer is cut so that each lane has something to do, and all of it is done") {
+TEST_CASE("a staged transfer gives each lane work, and covers every byte") {
     for (std::size_t bytes = 2 * mib; bytes <= 2048 * mib; bytes = bytes * 3 / 2 + 1)
         for (int lanes = 1; lanes <= 16; lanes *= 2)
             for (bool const fresh : {false, true})
@@ -134,70 +134,70 @@ TEST_CASE("a staged transfer is cut so that each lane has something to do, and a
                 }
 }
 
-TEST_CASE("fresh pages get ordinary stores, touched ones stores past the caches") {
-    CHECK(choose_staging(1024 * mib, between(ferry::cpu, gpu)).past_caches);
-    CHECK(!choose_staging(1024 * mib, between(ferry::cpu, gpu, false, true)).past_caches);
-    CHECK(choose_staging(1024 * mib, between(gpu, ferry::cpu)).past_caches);
+TEST_CASE("unpopulated pages get cached stores, populated ones non-temporal stores") {
+    CHECK(choose_staging(1024 * mib, between(ferry::cpu, gpu)).non_temporal);
+    CHECK(!choose_staging(1024 * mib, between(ferry::cpu, gpu, false, true)).non_temporal);
+    CHECK(choose_staging(1024 * mib, between(gpu, ferry::cpu)).non_temporal);
     auto many = between(ferry::cpu, gpu, false, true);
     many.lanes = 16;
     CHECK(choose_staging(1024 * mib, many).lanes == 16);
 }
 
-TEST_CASE("who waits makes fresh pages for the lanes, where a processor is left") {
+TEST_CASE("the waiting thread populates pages for the lanes, where a processor is left") {
     auto f = between(ferry::cpu, gpu, false, true);
     f.lanes = 8;
     for (int const processors : {0, 1, 8, 9, 64}) {
         f.processors = processors;
-        CHECK(choose_staging(1024 * mib, f).pages_ahead == (processors > 8));
+        CHECK(choose_staging(1024 * mib, f).populate_ahead == (processors > 8));
     }
     auto touched = between(ferry::cpu, gpu), up = between(gpu, ferry::cpu, false, true);
     touched.processors = up.processors = 64;
-    CHECK(!choose_staging(1024 * mib, touched).pages_ahead);
-    CHECK(!choose_staging(1024 * mib, up).pages_ahead);
+    CHECK(!choose_staging(1024 * mib, touched).populate_ahead);
+    CHECK(!choose_staging(1024 * mib, up).populate_ahead);
 }
 
-TEST_CASE("a transposed tensor is made compact on the device that has kernels, else by the host") {
+TEST_CASE("a transposed tensor is packed by the device where it has kernels, else by the host") {
     for (auto const to : {ferry::cpu, pinned}) {
         auto const with = transposed(to, gpu, 4096, 4096, true), without = transposed(to, gpu, 4096, 4096, false);
         CHECK(with.facts.dense_dst);
         CHECK(with.facts.dense_src);
-        CHECK(choose(with.plan, with.facts) == means::packed);
-        CHECK(choose(without.plan, without.facts) == means::by_host);
+        CHECK(choose(with.plan, with.facts) == copy_method::packed);
+        CHECK(choose(without.plan, without.facts) == copy_method::by_host);
         auto const up = transposed(gpu, to, 4096, 4096, true);
-        CHECK(choose(up.plan, up.facts) == means::unpacked);
+        CHECK(choose(up.plan, up.facts) == copy_method::unpacked);
     }
     auto const within = transposed(gpu, gpu, 4096, 4096, true);
-    CHECK(choose(within.plan, within.facts) == means::kernel);
+    CHECK(choose(within.plan, within.facts) == copy_method::kernel);
     auto beyond = transposed(gpu, other, 4096, 4096, true);
     beyond.facts.is_here = false;
-    CHECK(choose(beyond.plan, beyond.facts) == means::kernel);
+    CHECK(choose(beyond.plan, beyond.facts) == copy_method::kernel);
     beyond.facts.can_pack = false;  // or they do not reach each other
-    CHECK(choose(beyond.plan, beyond.facts) == means::by_host);
+    CHECK(choose(beyond.plan, beyond.facts) == copy_method::by_host);
 }
 
-TEST_CASE("wide rows are one pitched copy; narrow ones are made compact first") {
+TEST_CASE("wide rows are one pitched copy; narrow rows are packed first") {
     auto const wide = cropped(pinned, gpu, 1000, 1024, 2048, true);
-    CHECK(choose(wide.plan, wide.facts) == means::pitched);
+    CHECK(choose(wide.plan, wide.facts) == copy_method::pitched);
     auto const narrow = cropped(pinned, gpu, 100'000, 1, 1024, true);
-    CHECK(choose(narrow.plan, narrow.facts) == means::packed);
+    CHECK(choose(narrow.plan, narrow.facts) == copy_method::packed);
     auto const no_kernel = cropped(pinned, gpu, 100'000, 1, 1024, false);
-    CHECK(choose(no_kernel.plan, no_kernel.facts) == means::packed);
+    CHECK(choose(no_kernel.plan, no_kernel.facts) == copy_method::packed);
     auto const large = cropped(ferry::cpu, gpu, 10'000, 1024, 2048, false);
-    CHECK(choose(large.plan, large.facts) == means::packed);
+    CHECK(choose(large.plan, large.facts) == copy_method::packed);
     auto const elsewhere = [&] {
         auto f = no_kernel.facts;
         f.is_here = false;
         return choose(no_kernel.plan, f);
     }();
-    CHECK(elsewhere == means::pitched);
+    CHECK(elsewhere == copy_method::pitched);
 }
 
-TEST_CASE("two host sides are the host's work, and nothing is nobody's") {
-    CHECK(choose(copy_plan{}, between(gpu, gpu)) == means::nothing);
+TEST_CASE("copies within the host are the host's, and empty plans need no method") {
+    CHECK(choose(copy_plan{}, between(gpu, gpu)) == copy_method::nothing);
     auto const host = transposed(ferry::cpu, ferry::cpu, 8, 8, false),
                half = transposed(pinned, ferry::cpu, 8, 8, true);
-    CHECK(choose(host.plan, host.facts) == means::host);
-    CHECK(choose(half.plan, half.facts) == means::by_host);
+    CHECK(choose(host.plan, host.facts) == copy_method::host);
+    CHECK(choose(half.plan, half.facts) == copy_method::by_host);
 }
 
 TEST_CASE("scattered wide pieces without kernels are one batch") {
@@ -205,7 +205,7 @@ TEST_CASE("scattered wide pieces without kernels are one batch") {
     static std::uint8_t anything;
     auto const plan = ferry::make_copy_plan(ferry::tensor_view{&anything, shape, {}, pinned},
                                             ferry::tensor_view{&anything, shape, backwards, gpu});
-    CHECK(choose(plan, between(pinned, gpu)) == means::batch);
+    CHECK(choose(plan, between(pinned, gpu)) == copy_method::batch);
 }
 
 TEST_CASE("density: every byte, each once") {
@@ -286,7 +286,7 @@ TEST_CASE("slabs of a large plan stay small whatever its loops are") {
     CHECK(cut.begin(cut.count() - 1) + 64 * mib == plan.total_bytes);
 }
 
-TEST_CASE("a copy by units through slabs is the copy") {
+TEST_CASE("copying the units of all slabs copies the plan") {
     using namespace ferry::cuda::detail;
     std::vector<std::int64_t> const shape{5, 7, 3}, strides{1, 5, 35};
     std::vector<float> source(105), whole(105), parts(105);

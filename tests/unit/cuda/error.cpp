@@ -12,7 +12,7 @@ using ferry::cuda::detail::code_of;
 using ferry::cuda::detail::cure_of;
 using ferry::cuda::detail::is_sticky;
 
-TEST_CASE("cuda: an error's code says what can be done about it") {
+TEST_CASE("cuda: each CUDA error has the error code of its remedy") {
     CHECK(code_of(cudaErrorMemoryAllocation) == errc::out_of_memory);
     CHECK(code_of(cudaErrorNoDevice) == errc::no_driver);
     CHECK(code_of(cudaErrorInsufficientDriver) == errc::no_driver);
@@ -33,7 +33,7 @@ TEST_CASE("cuda: an error's code says what can be done about it") {
     CHECK(!is_sticky(cudaErrorInvalidValue));
 }
 
-TEST_CASE("cuda: a failure names the call, CUDA's own words, and a cure") {
+TEST_CASE("cuda: a failure states the call, CUDA's description, and a cure") {
     try {
         ferry::cuda::check(cudaErrorMemoryAllocation, "cudaMalloc");
         FAIL("nothing was thrown");

@@ -13,7 +13,7 @@ static_assert(ferry::ipc::handle_back_end<cuda::shareable<cuda::copier>>);
 static_assert(ferry::back_end<cuda::shareable<>>);
 static_assert(!ferry::ipc::handle_back_end<cuda::system_back_end const>, "sharing is asked for by name");
 
-TEST_CASE("an allocation that does not end with a block of 2 MiB may have neighbours in it") {
+TEST_CASE("an allocation that does not end with a 2 MiB block may share it") {
     for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{2} << 20) + 1})
         CHECK(cuda::allocation{nullptr, bytes}.may_have_neighbours());
     for (std::size_t const bytes : {std::size_t{2} << 20, std::size_t{64} << 20})
@@ -37,10 +37,10 @@ TEST_CASE("memory without a handle is refused with the reason: managed, of a poo
     support::fails(ferry::errc::not_exportable, [&] { static_cast<void>(cuda::handle_of_allocation(a)); });
 }
 
-TEST_CASE("what is mapped is what the driver says, where it says so of this very place, and else what was said") {
+TEST_CASE("the mapped range is the driver's where it contains the address, else the fallback") {
     auto const* const p = reinterpret_cast<void const*>(std::uintptr_t{0x5000});
     auto const mapped = [&](bool found, CUdeviceptr base, std::size_t bytes) {
-        return cuda::detail::mapped_from(p, 7, [=](CUdeviceptr at, CUdeviceptr& b, std::size_t& n) {
+        return cuda::detail::mapped_bytes_from(p, 7, [=](CUdeviceptr at, CUdeviceptr& b, std::size_t& n) {
             CHECK(at == 0x5000);
             b = base;
             n = bytes;
@@ -73,7 +73,7 @@ TEST_CASE("a description that reaches beyond what is mapped is out of range") {
     }
 }
 
-TEST_CASE("a use of memory that several have open is seen through like memory of one's own") {
+TEST_CASE("a shared mapping is visited like an owned one") {
     struct place {
         std::byte* at;
         [[nodiscard]] std::byte* data() const { return at; }
@@ -87,7 +87,7 @@ TEST_CASE("a use of memory that several have open is seen through like memory of
     CHECK(use->data() == &some);
 }
 
-TEST_CASE("a handle has 64 bytes; anything else is a bad descriptor") {
+TEST_CASE("a handle has 64 bytes; other sizes are a bad descriptor") {
     std::vector<std::byte> bytes(64, std::byte{7});
     CHECK(cuda::detail::to_handle(bytes, "handle")[63] == std::byte{7});
     for (std::size_t const n : {std::size_t{0}, std::size_t{63}, std::size_t{65}}) {
@@ -97,7 +97,7 @@ TEST_CASE("a handle has 64 bytes; anything else is a bad descriptor") {
     }
 }
 
-TEST_CASE("what CUDA says of another process's handle is an error of its own kind, with a cure") {
+TEST_CASE("errors of handles have error codes of their own, with a cure") {
     auto const check = [](cudaError_t e) { cuda::detail::check_ipc(e, "cudaIpcOpenMemHandle", {}); };
     CHECK_NOTHROW(check(cudaSuccess));
     for (auto const e : {cudaErrorMapBufferObjectFailed, cudaErrorInvalidResourceHandle, cudaErrorInvalidValue})

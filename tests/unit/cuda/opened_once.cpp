@@ -11,7 +11,7 @@
 
 namespace {
 
-/// As memory of a pool: one mapping for the process, which whoever closes it takes from all.
+/// Like memory of a pool: one mapping for the process, which any close removes for all users.
 struct mapping {
     static inline std::atomic<int> open[2]{}, opened{0}, wrong{0};
 
@@ -37,7 +37,7 @@ using ferry::cuda::detail::opened_once;
 
 }  // namespace
 
-TEST_CASE("what is open once stays open until its last use is gone, whoever opened it") {
+TEST_CASE("an object stays open until its last use ends") {
     std::optional<opened_once<mapping>> all{std::in_place};
     auto const make = [] { return mapping{0}; };
     std::optional one{all->open(make)};
@@ -58,7 +58,7 @@ TEST_CASE("what is open once stays open until its last use is gone, whoever open
     CHECK(mapping::wrong == 0);
 }
 
-TEST_CASE("all of a process have the same open, and none closes it under another") {
+TEST_CASE("all users of a process share one open object, which none closes for another") {
     auto one = opened_once<mapping>::of_process(), other = opened_once<mapping>::of_process();
     std::optional first{one.open([] { return mapping{0}; })};
     auto const second = other.open([] { return mapping{0}; });
@@ -67,7 +67,7 @@ TEST_CASE("all of a process have the same open, and none closes it under another
     CHECK(mapping::wrong == 0);
 }
 
-TEST_CASE("what could not be opened is nobody's, and is tried again") {
+TEST_CASE("a failed open leaves no entry, and is repeated") {
     opened_once<mapping> all;
     CHECK_THROWS_AS(static_cast<void>(all.open([]() -> mapping { throw std::runtime_error{"closed"}; })),
                     std::runtime_error);
@@ -75,7 +75,7 @@ TEST_CASE("what could not be opened is nobody's, and is tried again") {
     CHECK(now->is_there());
 }
 
-TEST_CASE("nobody opens it while somebody closes it") {
+TEST_CASE("opening waits while an object is being closed") {
     opened_once<mapping> all;
     std::vector<std::thread> threads;
     std::atomic<int> gone = 0;

@@ -2,7 +2,7 @@
 // toolkit's headers.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/huge_pages.hpp>
-#include <ferry/cuda/past_caches.hpp>
+#include <ferry/cuda/non_temporal.hpp>
 #include <ferry/cuda/staged.hpp>
 
 #include <doctest/doctest.h>
@@ -75,7 +75,7 @@ std::vector<std::byte> numbered(std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("one lane carries every byte, both ways, whatever the sizes") {
+TEST_CASE("one lane copies every byte in both directions, for any sizes") {
     for (bool const down : {true, false})
         for (std::size_t const bytes : {1u, 63u, 1024u, 1025u, 10'000u, 65'536u})
             for (int slots = 1; slots <= 5; ++slots) {
@@ -122,7 +122,7 @@ TEST_CASE("lanes share a transfer") {
     }
 }
 
-TEST_CASE("a failure, wherever it strikes, leaves nothing under way and nothing to take") {
+TEST_CASE("after any failure no copy is in flight and no chunk is left to take") {
     for (bool const down : {true, false}) {
         for (int n = 1;; ++n) {
             auto const src = numbered(20'000);
@@ -146,7 +146,7 @@ TEST_CASE("a failure, wherever it strikes, leaves nothing under way and nothing 
     }
 }
 
-TEST_CASE("pages are made in front of what lanes take, each once, and none outside of the transfer") {
+TEST_CASE("pages are populated ahead of the lanes, each once, and none outside the transfer") {
     constexpr std::size_t page = 4096, chunk = 8192, lanes = 2;
     alignas(page) static std::byte memory[64 * page];
     for (std::size_t const before : {std::size_t{0}, std::size_t{1}, page - 1})
@@ -154,7 +154,7 @@ TEST_CASE("pages are made in front of what lanes take, each once, and none outsi
             for (int const takes : {0, 1, 3}) {  // chunks for each page that is made
                 staged_job job{memory + before, nullptr, bytes, true, 0, {lanes, 2, chunk, false}};
                 std::size_t end = 0;
-                ferry::cuda::detail::make_pages_ahead(job, page, [&](std::byte* at, std::size_t n) {
+                ferry::cuda::detail::populate_pages_ahead(job, page, [&](std::byte* at, std::size_t n) {
                     CHECK(reinterpret_cast<std::uintptr_t>(at) % page == 0);
                     auto const begin = static_cast<std::size_t>(at - job.dst);
                     CHECK(begin >= end);
@@ -170,45 +170,45 @@ TEST_CASE("pages are made in front of what lanes take, each once, and none outsi
             }
 }
 
-TEST_CASE("nobody makes pages for a transfer that has failed, or once the system refuses") {
+TEST_CASE("no page is populated for a failed transfer, or after the system refused") {
     alignas(4096) static std::byte memory[64 * 4096];
     int made = 0;
     staged_job job{memory, nullptr, sizeof memory, true, 0, {1, 2, 4096, false}};
-    ferry::cuda::detail::make_pages_ahead(job, 4096, [&](std::byte*, std::size_t) { return ++made < 3; });
+    ferry::cuda::detail::populate_pages_ahead(job, 4096, [&](std::byte*, std::size_t) { return ++made < 3; });
     CHECK(made == 3);
-    ferry::cuda::detail::make_pages_ahead(job, 4096, [&](std::byte*, std::size_t) { return job.cancel(), ++made; });
+    ferry::cuda::detail::populate_pages_ahead(job, 4096, [&](std::byte*, std::size_t) { return job.cancel(), ++made; });
     CHECK(made == 4);
-    ferry::cuda::detail::make_pages_ahead(job, 4096, [&](std::byte*, std::size_t) { return ++made; });
+    ferry::cuda::detail::populate_pages_ahead(job, 4096, [&](std::byte*, std::size_t) { return ++made; });
     CHECK(made == 4);
 }
 
-TEST_CASE("pages that are made ahead are there, and hold what was written") {
+TEST_CASE("pages populated ahead are resident, and hold what was written") {
     ferry::cuda::fresh_host_space const space;
     constexpr std::size_t bytes = std::size_t{34} << 20;
     auto* const p = static_cast<std::byte*>(space.allocate(bytes));
     p[5] = std::byte{7};
-    bool const can = ferry::cuda::detail::make_pages(p, bytes - 3);
+    bool const can = ferry::cuda::detail::populate_pages(p, bytes - 3);
     WARN(can);  // from Linux 5.14 on
     if (can) CHECK(!ferry::cuda::detail::is_untouched(p, bytes));
     CHECK(p[5] == std::byte{7});
     CHECK(p[bytes - 1] == std::byte{0});
     space.deallocate(p, bytes);
-    CHECK(!ferry::cuda::detail::make_pages(nullptr, 4096));
+    CHECK(!ferry::cuda::detail::populate_pages(nullptr, 4096));
 }
 
-TEST_CASE("stores past the caches write what memcpy writes, and nothing around it") {
+TEST_CASE("non-temporal stores write what memcpy writes, and nothing around it") {
     auto const src = numbered(40'000);
     for (std::size_t to = 0; to < 70; to += 7)
         for (std::size_t from = 0; from < 20; from += 3)
             for (std::size_t const n : {0u, 1u, 15u, 64u, 255u, 256u, 300u, 1000u, 3000u, 16384u, 16500u, 39'000u}) {
                 std::vector<std::byte> dst(40'000, std::byte{0xDB}), want = dst;
                 std::memcpy(want.data() + to, src.data() + from, n);
-                ferry::cuda::detail::copy_past_caches(dst.data() + to, src.data() + from, n);
+                ferry::cuda::detail::copy_non_temporal(dst.data() + to, src.data() + from, n);
                 CHECK(dst == want);
             }
 }
 
-TEST_CASE("fresh host memory is aligned to huge pages from 32 MiB on, writable to its end, and known as untouched") {
+TEST_CASE("fresh host memory is aligned to huge pages from 32 MiB, writable to its end, and reported as untouched") {
     ferry::cuda::fresh_host_space const space;
     for (std::size_t const bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{32} << 20) - 1,
                                     std::size_t{32} << 20, (std::size_t{34} << 20) + 5}) {

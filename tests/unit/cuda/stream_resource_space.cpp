@@ -58,7 +58,7 @@ void is_a_space() {
     static_assert(ferry::memory_space<cuda::stream_resource_space<Resource>>);
     Resource resource;
     int place = 0;
-    auto const s = reinterpret_cast<cudaStream_t>(&place);  // nobody asks CUDA about it
+    auto const s = reinterpret_cast<cudaStream_t>(&place);  // CUDA is not called with it
     {
         ferry::buffer<cuda::stream_resource_space<Resource>> const b{100, cuda::stream_resource_space{resource, s, 1}};
         CHECK(b.data() != nullptr);
@@ -72,7 +72,7 @@ void is_a_space() {
 
 }  // namespace
 
-TEST_CASE("stream-ordered resources of every shape are spaces, on the stream that they were given") {
+TEST_CASE("stream-ordered resources of every form are spaces, on the given stream") {
     is_a_space<stream_first>();
     is_a_space<async_by_name>();
     is_a_space<stream_last>();

@@ -58,7 +58,7 @@ TEST_CASE("cuda: the bytes that a plan touches") {
     CHECK(b.size == 7);    // and bit 7 in byte 0
 }
 
-TEST_CASE("cuda: two loops in one copy where they are even, one where rows go forwards, none else") {
+TEST_CASE("cuda: a copy covers two loops with even strides, one with positive row strides, else none") {
     CHECK(loops(plan_of({4, 5, 6}, {30, 6, 1}, {200, 10, 1})) == 2);
     CHECK(loops(plan_of({4, 5, 6}, {30, 6, 1}, {201, 10, 1})) == 1);
     CHECK(loops(plan_of({4, 5, 6}, {30, 6, 1}, {20, 10, 1})) == 1);  // slices that overlap
@@ -81,7 +81,7 @@ TEST_CASE("cuda: many small copies go through the host, few or large ones do not
     CHECK(!detail::is_worth_queueing(bits));
 }
 
-TEST_CASE("cuda: gathered forwards, copied there and scattered again is the same copy") {
+TEST_CASE("cuda: gathering forwards, copying and scattering equals the direct copy") {
     std::vector<float> source(4000);
     for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<float>(i);
     struct row {

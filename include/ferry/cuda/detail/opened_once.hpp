@@ -1,21 +1,22 @@
-// ferry: what may be open only once in a process, however many use it.
+// ferry: a table of objects that a process may open only once, with any number of users.
 #pragma once
 
 #include <ferry/config.hpp>
 
 #include <cstddef>
 #include <list>
-#include <memory>  // uses outlive who opened
-#include <mutex>   // and end on any thread
+#include <memory>  // a use may outlive the table
+#include <mutex>   // a use may end on any thread
 #include <utility>
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Things of which a process has one, however often they are opened: the last use closes it, and nobody opens it again
-/// while it closes. `a.is_same(b)` tells whether two are the same thing; `a.join(b)` takes over what another opening of
-/// the same thing gave, and nothing closes `b`. Thread-safe; what is open may outlive it. A handle: copies are one.
+/// Objects that a process may open only once. The end of the last use closes the object.
 ///
-/// Which thing it is, is known when it has been opened only. So whoever opens anything waits while anything closes.
+/// `a.is_same(b)` tells whether two opened objects are the same; `a.join(b)` takes over the access that opening `b`
+/// added, after which `b` closes nothing. Thread-safe. A handle: copies refer to one table, which its uses keep alive.
+///
+/// An object can be identified only after it has been opened, so `open` waits while any object is being closed.
 template <class Opened>
 class opened_once {
     struct entry {
@@ -29,15 +30,15 @@ class opened_once {
 
    public:
     opened_once() = default;
-    /// The one of this program, or shared library, for what CUDA has once for a process: two tables would close it
-    /// under each other.
+    /// The table of this program or shared library, for objects that CUDA opens once for a process: with two tables,
+    /// one would close what the other uses.
     [[nodiscard]] FERRY_HIDDEN static opened_once of_process() {
         // mutant: cuda_opened_process
-        static auto const* const one = new opened_once;  // never destroyed: deleters run until the very end
+        static auto const* const one = new opened_once;  // never destroyed: deleters run at exit
         return *one;
     }
 
-    /// Move-only.
+    /// A use of an opened object. Move-only.
     class use {
        public:
         use(use&& other) noexcept : state_{std::move(other.state_)}, at_{other.at_} {}
@@ -59,7 +60,8 @@ class opened_once {
         typename std::list<entry>::iterator at_;
     };
 
-    /// `make()` opens it, again perhaps. \throws  what it throws;  std::bad_alloc
+    /// Opens an object by `make()`, or joins it with the same object opened before. \throws  errors of `make`;
+    /// std::bad_alloc
     template <class Make>
     [[nodiscard]] use open(Make make) {
         std::lock_guard const lock{state_->mutex};

@@ -1,4 +1,4 @@
-// ferry: what a pack kernel is told. Needs no CUDA header and no DLPack: the kernels' PTX is made from it alone.
+// ferry: the arguments of pack kernels. Includes neither CUDA nor DLPack: PTX is compiled from it alone.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Division by a number that the host knows, for dividends below 2³¹: a product and a shift instead of twenty
+/// Division by a number known on the host, for dividends below 2³¹: a multiplication and a shift instead of twenty
 /// instructions.
 struct divisor {
     std::uint32_t by = 1;
@@ -20,28 +20,28 @@ struct divisor {
     constexpr explicit divisor(std::uint32_t d) noexcept : by{d} {
         if (d <= 1) return;
         unsigned log = 0;
-        // Rounded up: the product errs by less than one for every 31-bit dividend.
+        // Rounded up: the quotient is exact for every 31-bit dividend.
         while ((std::uint64_t{1} << log) < d) ++log;
         multiplier = static_cast<std::uint32_t>(((std::uint64_t{1} << (31 + log)) + d - 1) / d);
         shift = log - 1;
     }
 };
 
-/// The loops of a plan as kernels walk them; passed by value, 2.1 KiB of the 4 KiB that a launch carries. Distances are
-/// bytes, or bits in `bits`.
+/// The loops of a plan, passed to kernels by value: 2.1 KiB of the 4 KiB that a launch supports. Strides are in bytes,
+/// or in bits for `bits`.
 struct pack_arguments {
-    static constexpr int max_rank = 63;  ///< those of a plan, and the words of its unit
+    static constexpr int max_rank = 63;  ///< loops of a plan, and one over the words of its unit
 
-    std::byte* dst;  ///< where the loops start
-    std::byte const* src;
-    std::uint64_t count;  ///< of words, of tiles, of groups of destination bytes, or of units
+    std::byte* dst;        ///< first byte of the destination
+    std::byte const* src;  ///< first byte of the source
+    std::uint64_t count;   ///< number of words, tiles, destination bytes, or units
     std::int32_t rank;
-    std::int32_t outer;      ///< bits: loops that no destination byte takes part in twice
-    divisor tiles[2];        ///< tiles in the source's fastest dimension, and in the destination's
+    std::int32_t outer;      ///< bits: outer loops, whose iterations share no destination byte
+    divisor tiles[2];        ///< number of tiles in the fastest dimension of the source, and of the destination
     std::int64_t unit;       ///< bits: copied for each index
     std::int64_t span;       ///< bits: copied or cleared for each index
-    std::int64_t bytes;      ///< bits: destination bytes of all inner loops; 0: one thread walks all units
-    std::int32_t dst_shift;  ///< bits: where the loops start within the byte
+    std::int64_t bytes;      ///< bits: destination bytes of the inner loops; 0: one thread copies all units
+    std::int32_t dst_shift;  ///< bits: first bit in the first byte
     std::int32_t src_shift;
     std::int64_t extents[max_rank];
     std::int64_t dst_strides[max_rank];
@@ -50,11 +50,11 @@ struct pack_arguments {
 };
 static_assert(sizeof(pack_arguments) <= 4096 - 256);
 
-/// Scattered pieces, passed by value: a launch carries 32 764 bytes, and needs no list in memory that would have to
-/// live until it runs.
+/// Scattered pieces, passed by value: a launch supports 32 764 bytes, so no list in device memory must outlive the
+/// launch.
 struct piece_list {
     static constexpr int most = 1024;
-    /// Of a piece, carried by one warp at a time.
+    /// Bytes of a piece that a warp copies at a time.
     static constexpr std::uint64_t segment = 8192;
     static constexpr std::uint32_t most_warps = 16384;
 
@@ -69,7 +69,7 @@ template <class Word>
 inline constexpr int tile_edge = sizeof(Word) <= 2 ? 64 : 32;
 inline constexpr int pack_threads = 256;
 inline constexpr std::uint32_t warp_lanes = 32, pack_warps = pack_threads / warp_lanes;
-/// Words that a thread of `gather` has under way at once.
+/// Loads of a `gather` thread in flight.
 inline constexpr int gather_depth = 4;
 
 }  // namespace ferry::inline v0::cuda::detail

@@ -1,4 +1,4 @@
-// ferry: the pack kernels' entries. Blocks of `pack_threads` threads; any number of blocks.
+// ferry: the bodies of the pack kernels. Blocks have `pack_threads` threads; any number of blocks.
 #pragma once
 
 #include <ferry/cuda/detail/pack_kernels.cuh>
@@ -27,7 +27,7 @@ __device__ inline void run_tiles(pack_arguments const& a) {
     }
 }
 
-/// A warp for each part of a piece.
+/// One warp for each part of a piece.
 __device__ inline void run_pieces(piece_list const& l) {
     std::uint32_t const warp = blockIdx.x * pack_warps + threadIdx.x / warp_lanes;
     if (warp < l.count * l.parts)

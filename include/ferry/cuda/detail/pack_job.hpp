@@ -1,4 +1,4 @@
-// ferry: which kernel carries out a plan, and what it is told. A pure function: no device is asked.
+// ferry: selects the kernel for a plan and its arguments. A pure function, without a device.
 #pragma once
 
 #include <ferry/cuda/detail/pack_arguments.hpp>
@@ -14,11 +14,12 @@ enum class pack_kernel : std::uint8_t {
     gather_mixed,  ///< 32-bit counts, 64-bit offsets
     gather_64,
     tiles,         ///< a transpose through shared memory
-    tiles_vector,  ///< the same, four bytes at a time
+    tiles_vector,  ///< the same, with accesses of four bytes
     bits,
 };
 
-/// A launch: kernel, word in bytes (0 for bits), blocks of `pack_threads` threads. No blocks: nothing to do.
+/// A launch: kernel, word size in bytes (0 for bits), number of blocks of `pack_threads` threads. No blocks: nothing to
+/// do.
 struct pack_job {
     pack_kernel kernel = pack_kernel::gather_32;
     int word = 0;
@@ -26,7 +27,7 @@ struct pack_job {
     pack_arguments arguments;
 };
 
-/// Far below what a grid may be; the kernels stride over the rest.
+/// Far below the limit of a grid; kernels loop over the rest.
 inline constexpr std::uint64_t max_pack_blocks = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t limit_31 = std::uint64_t{1} << 31;
 
@@ -39,7 +40,7 @@ inline constexpr std::uint64_t limit_31 = std::uint64_t{1} << 31;
     return n < 0 ? ~static_cast<std::uint64_t>(n) + 1 : static_cast<std::uint64_t>(n);
 }
 
-/// What divides every distance of the loops and both addresses, as far as powers of two go.
+/// The largest power of two that divides all strides and both addresses.
 [[nodiscard]] inline std::uint64_t common_alignment(copy_plan const& p, void const* dst, void const* src,
                                                     std::uint64_t all) noexcept {
     all |= reinterpret_cast<std::uintptr_t>(dst) | reinterpret_cast<std::uintptr_t>(src);
@@ -57,7 +58,7 @@ inline void set_loop(pack_arguments& a, int i, std::int64_t extent, std::int64_t
         divisor{static_cast<std::uint64_t>(extent) < limit_31 ? static_cast<std::uint32_t>(extent) : 1u};
 }
 
-/// Words one by one, in the destination's order.
+/// Copies word by word, in the sequence of the destination.
 inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     a.count = 1;
@@ -75,7 +76,7 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     job.blocks = blocks_for(a.count, pack_threads * gather_depth);
 }
 
-/// Tiles, where the last two dimensions fill them; false where `gather` does better.
+/// Copies tiles, when the last two dimensions are large enough; false when `gather` is faster.
 [[nodiscard]] inline bool set_tiles(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     if (p.kind != copy_kind::transpose || p.unit != word) return false;
@@ -93,7 +94,8 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     if (a.count >= limit_31) return false;
     a.tiles[0] = divisor{static_cast<std::uint32_t>(rows)};
     a.tiles[1] = divisor{static_cast<std::uint32_t>(columns)};
-    // Four bytes at a time: both fastest dimensions compact, and all else in steps of four bytes.
+    // Accesses of four bytes require compact fastest dimensions, and all other strides and addresses to be multiples of
+    // four.
     std::uint64_t others = reinterpret_cast<std::uintptr_t>(a.dst) | reinterpret_cast<std::uintptr_t>(a.src);
     for (int i = 0; i < p.rank; ++i) {
         if (i != column) others |= static_cast<std::uint64_t>(p.dst_strides[i]);
@@ -107,7 +109,7 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     return true;
 }
 
-/// Threads by destination byte, so that no two of them write to one (R19).
+/// One thread for each destination byte, so that no two threads write the same byte (R19).
 inline void set_bits(pack_job& job, copy_plan const& p, void* dst, void const* src) noexcept {
     auto& a = job.arguments;
     a.unit = p.unit;
@@ -116,7 +118,8 @@ inline void set_bits(pack_job& job, copy_plan const& p, void* dst, void const* s
     a.src_shift = static_cast<std::int32_t>(p.src_offset & 7);
     a.dst = static_cast<std::byte*>(dst) + (p.dst_offset >> 3);
     a.src = static_cast<std::byte const*>(src) + (p.src_offset >> 3);
-    // From the inside out: what the inner loops span, and whether the loop around them steps over all of their bytes.
+    // From the innermost loop outwards: the span of the inner loops, and whether the next loop steps over all of their
+    // bytes.
     bool nested = true, apart = true;
     std::int64_t inner = a.span;
     a.outer = p.rank;
@@ -140,7 +143,7 @@ inline void set_bits(pack_job& job, copy_plan const& p, void* dst, void const* s
     job.blocks = a.bytes != 0 ? blocks_for(a.count, pack_threads) : 1;
 }
 
-/// The launch for a plan between these addresses.
+/// Creates the launch for a plan and two addresses.
 inline void make_pack_job(copy_plan const& p, void* dst, void const* src, pack_job& job) noexcept {
     auto& a = job.arguments;
     if (p.kind == copy_kind::empty) return;

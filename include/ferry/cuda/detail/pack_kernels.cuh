@@ -1,5 +1,5 @@
-// ferry: the kernels that execute copy plans. Written once: compiled into programs by pack.cuh, and to PTX for
-// pack.hpp. What a thread does is __host__ __device__, so that tests walk through it without a device.
+// ferry: the device code that executes copy plans. Compiled into programs by pack.cuh, and to PTX for pack.hpp. The
+// code of a thread is __host__ __device__, so that tests run it without a device.
 #pragma once
 
 #include <ferry/cuda/detail/pack_arguments.hpp>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-// Said to the device's compiler alone: the host's does not know it.
+// Only the device compiler supports this pragma.
 #if defined(__CUDA_ARCH__)
 #define FERRY_UNROLL(how) _Pragma(#how)
 #else
@@ -21,7 +21,7 @@ struct alignas(16) word_16 {
     std::uint64_t low, high;
 };
 
-/// The quotient; `n` becomes the remainder.
+/// Returns the quotient; `n` becomes the remainder.
 template <class Count>
 __host__ __device__ inline Count divide(Count& n, std::int64_t by, divisor const& fast) {
     Count q;
@@ -36,8 +36,8 @@ __host__ __device__ inline Count divide(Count& n, std::int64_t by, divisor const
     return q;
 }
 
-/// Words `first`, `first + step`, …: four loads under way before the first store. Beyond the last word offsets mean
-/// nothing and nothing is touched.
+/// Copies words `first`, `first + step`, …, with four loads before the first store. Offsets past the last word are
+/// computed but not accessed.
 template <class Word, class Count, class Offset>
 __host__ __device__ inline void gather_words(pack_arguments const& a, Count first, Count step) {
     auto const count = static_cast<Count>(a.count);
@@ -72,7 +72,7 @@ __host__ __device__ inline void gather_words(pack_arguments const& a, Count firs
     }
 }
 
-/// Words `lane`, `lane + 32`, … of a segment, four under way at once.
+/// Copies words `lane`, `lane + 32`, … of a segment, with four loads in flight.
 template <class Word>
 __host__ __device__ inline void copy_words(std::byte* dst, std::byte const* src, std::uint32_t count,
                                            std::uint32_t lane) {
@@ -95,7 +95,8 @@ __host__ __device__ inline void copy_segment(std::byte* dst, std::byte const* sr
     if (last < bytes) dst[last] = src[last];
 }
 
-/// A lane's share of the segments `part`, `part + parts`, … of a piece, in words as large as both addresses allow.
+/// Copies a lane's share of the segments `part`, `part + parts`, … of a piece, in the largest words that both addresses
+/// allow.
 __host__ __device__ inline void copy_piece(piece const& p, std::uint32_t part, std::uint32_t parts,
                                            std::uint32_t lane) {
     auto const together = reinterpret_cast<std::uintptr_t>(p.dst) | reinterpret_cast<std::uintptr_t>(p.src);
@@ -116,13 +117,13 @@ __host__ __device__ inline void copy_piece(piece const& p, std::uint32_t part, s
 template <class Word, bool Vector>
 struct tile {
     static constexpr int edge = tile_edge<Word>;
-    // Columns spread over the banks.
+    // Pads columns against bank conflicts.
     static constexpr int pitch = edge + (sizeof(Word) < 4 ? 4 / static_cast<int>(sizeof(Word)) : 1);
-    // Words moved at once.
+    // Words in one access.
     static constexpr int width = Vector ? 4 / static_cast<int>(sizeof(Word)) : 1;
     static constexpr int per_line = edge / width;
     static constexpr int per_thread = edge * per_line / pack_threads;
-    static constexpr int at_once = per_thread > 8 ? 4 : per_thread;  // registers
+    static constexpr int at_once = per_thread > 8 ? 4 : per_thread;  // limits the registers
     using piece = std::conditional_t<Vector, std::uint32_t, Word>;
 
     std::byte* dst;
@@ -155,7 +156,7 @@ struct tile {
         }
     }
 
-    /// Piece `n` of a tile that is read: a run of rows in one column.
+    /// Reads a tile into shared memory. Piece `n` is a run of rows in one column.
     __host__ __device__ void load(Word* shared, int thread) const {
         FERRY_UNROLL(unroll 1)
         for (int first = thread; first < edge * per_line; first += at_once * pack_threads) {
@@ -175,7 +176,7 @@ struct tile {
         }
     }
 
-    /// Piece `n` of a tile that is written: a run of columns in one row.
+    /// Writes a tile from shared memory. Piece `n` is a run of columns in one row.
     __host__ __device__ void store(Word const* shared, int thread) const {
         FERRY_UNROLL(unroll 4)
         for (int n = thread; n < edge * per_line; n += pack_threads) {
@@ -195,7 +196,7 @@ struct tile {
     }
 };
 
-/// `count` ≤ 8 bits from bit `at` of `p` on. Touches no byte without any of them.
+/// Loads `count` ≤ 8 bits from bit `at` of `p`. Reads only bytes that contain them.
 __host__ __device__ inline unsigned load_few_bits(std::byte const* p, std::int64_t at, int count) {
     auto const* bytes = reinterpret_cast<unsigned char const*>(p) + (at >> 3);
     int const shift = static_cast<int>(at & 7);
@@ -210,7 +211,7 @@ __host__ __device__ inline void write_masked(std::byte* p, unsigned value, unsig
     else if (mask != 0) *byte = static_cast<unsigned char>((*byte & ~mask) | value);
 }
 
-/// Puts together destination byte `b` of the inner loops out of the units that it holds parts of.
+/// Assembles destination byte `b` of the inner loops from the units that overlap it.
 __host__ __device__ inline void assemble_byte(pack_arguments const& a, std::byte* dst, std::int64_t b,
                                               std::int64_t src_start) {
     unsigned value = 0, mask = 0;
@@ -233,7 +234,8 @@ __host__ __device__ inline void assemble_byte(pack_arguments const& a, std::byte
     write_masked(dst + b, value, mask);
 }
 
-/// Groups `first`, `first + step`, …; or, alone, all units one after the other.
+/// Copies the destination bytes `first`, `first + step`, …; when the destination bytes are not nested (bytes == 0), all
+/// units in sequence.
 __host__ __device__ inline void copy_bit_groups(pack_arguments const& a, std::uint64_t first, std::uint64_t step) {
     for (std::uint64_t n = first; n < a.count; n += step) {
         auto rest = a.bytes != 0 ? n / static_cast<std::uint64_t>(a.bytes) : n;

@@ -1,4 +1,4 @@
-// ferry: launches a pack job, wherever its kernels come from.
+// ferry: launches a pack job, with compiled or PTX kernels.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -19,17 +19,17 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Makes the device of a stream current. A stream that is being captured cannot be asked: its device must be the
-/// current one.
-class pack_place {
+/// Makes the device of a stream current. The device of a captured stream cannot be queried: it must be current already.
+class pack_device_guard {
    public:
-    pack_place(stream_ref on, char const* api) {
+    pack_device_guard(stream_ref on, char const* api) {
         if (on.get() == nullptr)
             ferry::detail::fail(
                 errc::stream, api,
-                message{"the stream is a null handle: say stream_ref::legacy_default() or per_thread_default() (R44)"});
+                message{"the stream is a null handle: pass stream_ref::legacy_default() or "
+                        "per_thread_default() (R44)"});
         if (on.get() == cudaStreamLegacy || on.get() == cudaStreamPerThread) return;
-        if (capture_of(on.get(), api) == 0) current_.emplace(device_of_free(stream_token::cuda(on.get())));
+        if (capture_of(on.get(), api) == 0) current_.emplace(device_of_uncaptured(stream_token::cuda(on.get())));
     }
 
    private:
@@ -41,12 +41,13 @@ inline void launch(void const* kernel, dim3 blocks, void* argument, cudaStream_t
     check(cudaLaunchKernel(kernel, blocks, dim3{pack_threads, 1, 1}, parameters, 0, s), "cudaLaunchKernel");
 }
 
-/// `kernel_of(job)` gives what cudaLaunchKernel takes: the address of a __global__ function, or a cudaKernel_t.
+/// Launches the kernel of a plan. `kernel_of(job)` returns the argument of cudaLaunchKernel: the address of a
+/// __global__ function, or a cudaKernel_t.
 template <class KernelOf>
 void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref on, KernelOf kernel_of,
                  char const* api) {
     if (plan.kind == copy_kind::empty) return;
-    pack_place const here{on, api};
+    pack_device_guard const here{on, api};
     cudaStream_t const s = on.get();
     if (plan.kind == copy_kind::contiguous) {
         check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + plan.dst_offset,
@@ -62,11 +63,11 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
 }
 
-/// As many launches as the pieces take. When a later one fails, the memory may be freed: the earlier ones are waited
-/// for. `kernel()` gives what cudaLaunchKernel takes.
+/// Launches the kernel for all pieces, in several launches if needed. When one fails, waits for the earlier ones, since
+/// the caller may free the memory. `kernel()` returns the argument of cudaLaunchKernel.
 template <class Kernel>
 void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, char const* api) {
-    pack_place const here{on, api};
+    pack_device_guard const here{on, api};
     piece_list list;
     bool is_queued = false;
     try {
@@ -78,14 +79,14 @@ void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, 
                 largest = std::max(largest, p->bytes);
             }
             if (list.count == 0) break;
-            // Enough to fill a device, however few the pieces are.
+            // Enough warps to fill a device, also for few pieces.
             list.parts = static_cast<std::uint32_t>(
                 std::min<std::size_t>((largest - 1) / piece_list::segment + 1, piece_list::most_warps / list.count));
             launch(kernel(), dim3{(list.count * list.parts - 1) / pack_warps + 1, 1, 1}, &list, on.get());
             is_queued = true;
         }
     } catch (...) {
-        beside_captures const quietly;
+        relaxed_capture_mode const relaxed;
         if (is_queued) ignore(cudaStreamSynchronize(on.get()));  // mutant: cuda_pieces_unwind
         throw;
     }

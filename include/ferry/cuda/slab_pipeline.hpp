@@ -1,4 +1,4 @@
-// ferry: slabs of a strided copy on their way between host and device: one is rearranged while another travels.
+// ferry: pipelines the slabs of a strided copy between host and device: one is packed while another is transferred.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>
@@ -17,60 +17,60 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Two compact buffers on the current device, which is that of the stream `on`. Slabs are rearranged on `on` and travel
-/// on a stream that is made for them, or by lanes, so that no copy waits for another's. Slab i passes through buffer i
+/// Two packed buffers on the current device, that of the stream `on`. Slabs are packed or unpacked on `on`, and
+/// transferred on a stream made for them, or by lanes, so that copies do not wait for each other. Slab i uses buffer i
 /// % 2.
 ///
-/// Work on the buffers is under way only between the begin and the end of a call, but for what is queued on `on` and
-/// what that waits for: when a call throws, nothing of it travels any more once the object is gone.
-class slab_line {
+/// After a call has returned, only work on `on`, and work that it waits for, uses the buffers. When a call throws, the
+/// destructor waits for the transfers.
+class slab_pipeline {
    public:
-    slab_line(pool const& from, std::size_t slab_bytes, cudaStream_t on)
-        : on_{on}, first_{from, slab_bytes, on}, second_{from, slab_bytes, on}, road_{from.device_id()} {}
-    slab_line(slab_line const&) = delete;
-    slab_line& operator=(slab_line const&) = delete;
-    ~slab_line() {
+    slab_pipeline(pool const& from, std::size_t slab_bytes, cudaStream_t on)
+        : on_{on}, first_{from, slab_bytes, on}, second_{from, slab_bytes, on}, transfer_stream_{from.device_id()} {}
+    slab_pipeline(slab_pipeline const&) = delete;
+    slab_pipeline& operator=(slab_pipeline const&) = delete;
+    ~slab_pipeline() {
         // mutant: cuda_slabs_unwind
-        if (is_travelling_) ignore(cudaStreamSynchronize(road_.get()));  // before the buffers go
+        if (is_transferring_) ignore(cudaStreamSynchronize(transfer_stream_.get()));  // before the buffers are freed
     }
 
-    /// Device → host, queued: `pack(i, buffer)` on `on`, `carry(i, buffer, stream)`.
-    template <class Pack, class Carry>
-    void down(std::int64_t count, Pack&& pack, Carry&& carry) {
+    /// Device to host, queued: `pack(i, buffer)` on `on`, `copy(i, buffer, stream)`.
+    template <class Pack, class Copy>
+    void to_host(std::int64_t count, Pack&& pack, Copy&& copy) {
         for (std::int64_t i = 0; i < count; ++i) {
             int const k = static_cast<int>(i % 2);
-            if (i >= 2) make_wait(on_, empty_[k]);  // mutant: cuda_slabs_down_reuse
+            if (i >= 2) enqueue_wait(on_, empty_[k]);  // mutant: cuda_slabs_down_reuse
             pack(i, buffer(k));
             full_[k].record(on_);
-            set_out(full_[k]);  // mutant: cuda_slabs_down_ready
-            carry(i, buffer(k), road_.get());
-            empty_[k].record(road_.get());
+            start_transfer_after(full_[k]);  // mutant: cuda_slabs_down_ready
+            copy(i, buffer(k), transfer_stream_.get());
+            empty_[k].record(transfer_stream_.get());
         }
-        make_wait(on_, empty_[(count - 1) % 2]);  // mutant: cuda_slabs_down_end
-        is_travelling_ = false;
+        enqueue_wait(on_, empty_[(count - 1) % 2]);  // mutant: cuda_slabs_down_end
+        is_transferring_ = false;
     }
-    /// Host → device, queued: `carry(i, buffer, stream)`, `unpack(i, buffer)` on `on`.
-    template <class Carry, class Unpack>
-    void up(std::int64_t count, Carry&& carry, Unpack&& unpack) {
+    /// Host to device, queued: `copy(i, buffer, stream)`, `unpack(i, buffer)` on `on`.
+    template <class Copy, class Unpack>
+    void to_device(std::int64_t count, Copy&& copy, Unpack&& unpack) {
         empty_[0].record(on_);
         // mutant: cuda_slabs_up_begin
-        set_out(empty_[0]);  // the buffers, and the source, are there for work behind `on` only
+        start_transfer_after(empty_[0]);  // buffers and source are ready in the order of `on`
         for (std::int64_t i = 0; i < count; ++i) {
             int const k = static_cast<int>(i % 2);
-            if (i >= 2) make_wait(road_.get(), empty_[k]);  // mutant: cuda_slabs_up_reuse
-            carry(i, buffer(k), road_.get());
-            full_[k].record(road_.get());
-            make_wait(on_, full_[k]);  // mutant: cuda_slabs_up_ready
+            if (i >= 2) enqueue_wait(transfer_stream_.get(), empty_[k]);  // mutant: cuda_slabs_up_reuse
+            copy(i, buffer(k), transfer_stream_.get());
+            full_[k].record(transfer_stream_.get());
+            enqueue_wait(on_, full_[k]);  // mutant: cuda_slabs_up_ready
             unpack(i, buffer(k));
             empty_[k].record(on_);
         }
-        is_travelling_ = false;
+        is_transferring_ = false;
     }
 
-    /// Device → host by lanes: `pack(i, buffer)` on `on`; `prepare(i, buffer, job)` says what travels. Blocks until it
-    /// is done.
+    /// Device to host by lanes: `pack(i, buffer)` on `on`; `prepare(i, buffer, job)` fills in the transfer. Blocks
+    /// until it is complete.
     template <class Pack, class Prepare>
-    void down_by_lanes(lane_team& team, std::int64_t count, Pack&& pack, Prepare&& prepare) {
+    void to_host_by_lanes(lane_team& team, std::int64_t count, Pack&& pack, Prepare&& prepare) {
         two_jobs jobs{team};
         auto const begin = [&](std::int64_t i) {
             int const k = static_cast<int>(i % 2);
@@ -86,9 +86,9 @@ class slab_line {
             jobs.finish(static_cast<int>(i % 2));
         }
     }
-    /// Host → device by lanes. Blocks until all has arrived; the last `unpack`s are queued on `on` then.
+    /// Host to device by lanes. Blocks until all transfers are complete; the last `unpack`s are queued on `on` then.
     template <class Prepare, class Unpack>
-    void up_by_lanes(lane_team& team, std::int64_t count, Prepare&& prepare, Unpack&& unpack) {
+    void to_device_by_lanes(lane_team& team, std::int64_t count, Prepare&& prepare, Unpack&& unpack) {
         two_jobs jobs{team};
         auto const begin = [&](std::int64_t i) {
             int const k = static_cast<int>(i % 2);
@@ -108,7 +108,7 @@ class slab_line {
     }
 
    private:
-    /// A job for each buffer. None of them is under way any more when it dies.
+    /// A job for each buffer. The destructor cancels and awaits those in progress.
     class two_jobs {
        public:
         explicit two_jobs(lane_team& team) noexcept : team_{team} {}
@@ -142,19 +142,19 @@ class slab_line {
     };
 
     [[nodiscard]] std::byte* buffer(int k) const noexcept { return (k == 0 ? first_ : second_).data(); }
-    static void make_wait(cudaStream_t s, event const& e) {
+    static void enqueue_wait(cudaStream_t s, event const& e) {
         check(cudaStreamWaitEvent(s, e.get(), 0), "cudaStreamWaitEvent");
     }
-    void set_out(event const& behind) {
-        is_travelling_ = true;
-        make_wait(road_.get(), behind);
+    void start_transfer_after(event const& behind) {
+        is_transferring_ = true;
+        enqueue_wait(transfer_stream_.get(), behind);
     }
 
     cudaStream_t on_;
     temporary first_, second_;
     event full_[2], empty_[2];
-    stream road_;
-    bool is_travelling_ = false;
+    stream transfer_stream_;
+    bool is_transferring_ = false;
 };
 
 }  // namespace ferry::inline v0::cuda::detail

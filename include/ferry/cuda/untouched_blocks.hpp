@@ -1,4 +1,4 @@
-// ferry: which memory was handed out and not written yet.
+// ferry: remembers allocated blocks that have not been written yet.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -9,14 +9,14 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The latest blocks whose pages nobody has touched. A guess: a wrong one costs speed and nothing else. Thread-safe.
-class fresh_notes {
+/// The latest allocated blocks whose pages have not been written. A hint: a wrong entry costs time only. Thread-safe.
+class untouched_blocks {
    public:
     void add(void const* p) {
         std::lock_guard const lock{mutex_};
         known_[next_++ % known_.size()] = p;
     }
-    /// Whether a block is one of them, which it is not any more.
+    /// Whether a block is one of them; forgets it.
     [[nodiscard]] bool take(void const* p) {
         std::lock_guard const lock{mutex_};
         for (auto& known : known_)

@@ -1,4 +1,4 @@
-// ferry: the mark by which another process knows that the work on its memory has run.
+// ferry: the interprocess event by which an exporter learns that an importer's work has completed.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -17,41 +17,42 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// One interprocess event for all the work on one mapping, whatever streams it is queued on: each of them is joined to
-/// a stream of the mark's own, and the event is recorded there, so that a later record covers all earlier ones, and one
-/// handle is enough to say so. Move-only; used by one thread at a time.
-class done_mark {
+/// One interprocess event for all work on a mapping, on any streams. Each stream is ordered before a stream of this
+/// object, and the event is recorded there: a later record covers all earlier ones, and one handle suffices. Move-only;
+/// one thread at a time.
+class completion_event {
    public:
-    /// On the device that the other process has the memory on; nothing when there is no free event.
-    /// \throws error  what the driver reports
-    [[nodiscard]] static std::optional<done_mark> make(std::shared_ptr<ipc_events> from, std::int32_t device_id) {
+    /// Creates one on the exporter's device; std::nullopt when there is no free event.
+    /// \throws error  errors of CUDA
+    [[nodiscard]] static std::optional<completion_event> make(std::shared_ptr<ipc_events> from,
+                                                              std::int32_t device_id) {
         auto event = from->of(device_id).take();
         if (!event) return std::nullopt;
-        done_mark made{std::move(from), std::move(*event)};
-        beside_captures const quietly;
+        completion_event made{std::move(from), std::move(*event)};
+        relaxed_capture_mode const relaxed;
         made.joined_.emplace(device_id);
         return made;
     }
-    done_mark(done_mark&& other) noexcept
+    completion_event(completion_event&& other) noexcept
         : events_{std::move(other.events_)},
           event_{std::move(other.event_)},
           joined_{std::exchange(other.joined_, std::nullopt)} {}
-    done_mark& operator=(done_mark&&) = delete;
-    /// Waits for all that was added; then the event is free for others. When CUDA is gone, so is the work.
-    ~done_mark() {
+    completion_event& operator=(completion_event&&) = delete;
+    /// Waits for all added work, then returns the event to its pool. Does nothing after CUDA has shut down.
+    ~completion_event() {
         if (events_ == nullptr) return;  // moved from
         try {
             if (joined_) {
-                beside_captures const quietly;
+                relaxed_capture_mode const relaxed;
                 joined_->wait();  // mutant: cuda_done_wait
             }
             events_->of(event_.device_id()).put(std::move(event_));
-        } catch (...) {  // nobody uses the event again: it may not rest
+        } catch (...) {  // the event may not have completed: it is not reused
         }
     }
 
-    /// All that is queued on `on` now; its device may be another one. Does not block.
-    /// \throws error  errc::capturing, stream; what the driver reports
+    /// Adds all work queued on `on` now, on any device. Does not block.
+    /// \throws error  errc::capturing, stream; errors of CUDA
     void add(stream_token on) {
         cuda::order(on, *joined_);  // mutant: cuda_done_order
         device_guard const current{event_.device_id()};
@@ -60,7 +61,7 @@ class done_mark {
     [[nodiscard]] ipc_handle handle() const { return event_.handle(); }
 
    private:
-    done_mark(std::shared_ptr<ipc_events> events, ipc_event event) noexcept
+    completion_event(std::shared_ptr<ipc_events> events, ipc_event event) noexcept
         : events_{std::move(events)}, event_{std::move(event)} {}
 
     std::shared_ptr<ipc_events> events_;  // null when moved from

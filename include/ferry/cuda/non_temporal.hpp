@@ -1,4 +1,4 @@
-// ferry: a memcpy whose stores go past the caches.
+// ferry: memcpy with non-temporal stores.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -14,8 +14,8 @@
 namespace ferry::inline v0::cuda::detail {
 
 #if defined(__SSE2__)
-/// 64 bytes; `to` is a multiple of 16.
-inline void stream_line(std::byte* to, std::byte const* from) noexcept {
+/// Copies 64 bytes; `to` is aligned to 16.
+inline void store_line(std::byte* to, std::byte const* from) noexcept {
     auto const* const s = reinterpret_cast<__m128i const*>(from);
     auto* const d = reinterpret_cast<__m128i*>(to);
     __m128i const a = _mm_loadu_si128(s), b = _mm_loadu_si128(s + 1), c = _mm_loadu_si128(s + 2),
@@ -27,11 +27,11 @@ inline void stream_line(std::byte* to, std::byte const* from) noexcept {
 }
 #endif
 
-/// Copies `n` bytes that nobody reads soon. A store past the caches does not read its line first, which spares a third
-/// of the traffic of host memory, the limit when several threads copy; on pages that the kernel has just zeroed it
-/// loses, since they are in the cache. Never writes outside of [dst, dst + n). What it wrote is visible to devices and
-/// other threads once they learn that it returned. Plain memcpy where the processor has no such stores.
-inline void copy_past_caches(void* dst, void const* src, std::size_t n) noexcept {
+/// Copies `n` bytes that are not read soon. A non-temporal store does not read its cache line first, which saves a
+/// third of the memory traffic, the limit when several threads copy. It is slower on pages that the kernel has just
+/// zeroed, which are in the cache. Writes nothing outside [dst, dst + n). Its writes are visible to devices and to
+/// threads synchronised with its return. Plain memcpy on processors without such stores.
+inline void copy_non_temporal(void* dst, void const* src, std::size_t n) noexcept {
 #if defined(__SSE2__)
     constexpr std::size_t line = 64;
     if (n < 4 * line) {
@@ -45,12 +45,12 @@ inline void copy_past_caches(void* dst, void const* src, std::size_t n) noexcept
     d += head;
     s += head;
     n -= head;
-    // Four pages by turns: four streams of reads are under way.
+    // Four pages in turn: four read streams are in flight.
     constexpr std::size_t page = 4096, pages = 4;
     for (; n >= pages * page; n -= pages * page, d += pages * page, s += pages * page)
         for (std::size_t at = 0; at < page; at += line)
-            for (std::size_t p = 0; p < pages; ++p) stream_line(d + p * page + at, s + p * page + at);
-    for (; n >= line; n -= line, d += line, s += line) stream_line(d, s);
+            for (std::size_t p = 0; p < pages; ++p) store_line(d + p * page + at, s + p * page + at);
+    for (; n >= line; n -= line, d += line, s += line) store_line(d, s);
     _mm_sfence();  // these stores are weakly ordered
     std::memcpy(d, s, n);
 #else
