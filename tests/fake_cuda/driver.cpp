@@ -1,4 +1,4 @@
-// Devices, peers, and what the driver says of pointers; the functions of the driver that ferry looks up.
+// Devices, peers and pointer attributes; the functions of the driver that ferry looks up.
 #include <fake_cuda/state.hpp>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace {
     return found;
 }
 
-/// A device keeps its context; its number is new after a reset.
+/// A device keeps its context; a reset gives it a new id.
 [[nodiscard]] CUcontext context_of(int id) { return reinterpret_cast<CUcontext>(&all().resets[id]); }
 
 [[nodiscard]] CUresult without_context() { return mine().has_context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
 
-/// As the runtime's call of the same name, which leaves no error for others and begins nothing.
+/// As the runtime's function of the same name, but leaves no error pending and does not initialise CUDA.
 template <class Call>
 CUresult as_driver(Call call) {
     if (auto const e = without_context(); e != CUDA_SUCCESS) return e;
@@ -123,7 +123,7 @@ CUresult range(CUdeviceptr* base, std::size_t* n, CUdeviceptr p) {
     return CUDA_SUCCESS;
 }
 
-/// Of memory of pools, and of what is mapped; what cudaMalloc gave is a matter of peers.
+/// For pool memory and mapped memory; access to cudaMalloc memory follows from peer access.
 CUresult access(unsigned long long* flags, CUmemLocation const* where, CUdeviceptr p) {
     std::lock_guard const lock{all().mutex};
     auto const b = block_of(reinterpret_cast<void*>(p));
@@ -138,7 +138,7 @@ CUresult uuid(CUuuid* out, CUdevice id) {
     return CUDA_SUCCESS;
 }
 
-// Virtual memory: an allocation says where it is, and nothing more; its pages come with the addresses.
+// Virtual memory: an allocation has a device only; its pages come with the addresses.
 CUresult make_virtual(CUmemGenericAllocationHandle* out, std::size_t, CUmemAllocationProp const* facts,
                       unsigned long long) {
     if (!is_device(facts->location.id)) return CUDA_ERROR_INVALID_DEVICE;
@@ -240,7 +240,7 @@ cudaError_t CUDARTAPI cudaSetDevice(int id) {
     mine().device = id;
     return say(cudaSuccess);
 }
-/// Forgets peers alone: tests leave nothing else on the device.
+/// Forgets peers only: tests leave nothing else on the device.
 cudaError_t CUDARTAPI cudaDeviceReset() {
     auto& g = all();
     std::lock_guard const lock{g.mutex};

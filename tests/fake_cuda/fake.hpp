@@ -1,4 +1,4 @@
-// What tests ask of the fake of CUDA's runtime, beyond the runtime: a machine with two GPUs, played by the host.
+// Interface of the fake CUDA runtime for tests: a machine with two GPUs, simulated on the host.
 #pragma once
 
 #include <ferry/cuda/api.hpp>
@@ -11,22 +11,21 @@
 
 namespace fake {
 
-/// Queues work behind all that is on the stream. May wait: it runs on the stream's own thread.
+/// Queues work after all work on the stream. The work may block: it runs on the stream's own thread.
 cudaError_t queue(cudaStream_t s, std::function<void()> work);
 
-/// Waits for all that is on the stream, if there still is one.
+/// Waits for all work on the stream, if the stream still exists.
 void settle(cudaStream_t s);
 
-/// Queues work that writes `to` and reads `from`, which may be null. The work is told where it finds them: device
-/// memory is closed to the host. What is not alive when it runs is a fault, and it does not run.
+/// Queues work that writes `to` and reads `from`, which may be null. The work is passed the host's addresses of both:
+/// device memory is inaccessible to the host. Memory that is freed when it runs is a fault, and the work does not run.
 cudaError_t queue(cudaStream_t s, void* to, void const* from, std::size_t bytes,
                   std::function<void(std::byte* to, std::byte const* from)> work);
 
-/// Makes calls illegal, or touches memory, in a way that a device would not survive: says so and aborts, unless
-/// `caught` takes it.
+/// Reports a call or an access that a device does not support, and aborts, unless `caught` takes the fault.
 void fault(std::string const& sentence);
 
-/// Takes the faults of a scope, so that a test can ask for them.
+/// Collects the faults of a scope, so that a test can check them.
 class caught {
    public:
     caught();
@@ -41,15 +40,15 @@ class caught {
     std::vector<std::string> sentences_;
 };
 
-/// What there is now.
+/// Current counts of resources.
 struct things {
     std::size_t blocks, streams, events, pools;
 };
 [[nodiscard]] things left();
 
-/// Starts the threads of the default streams, which tests that count threads then know.
+/// Starts the threads of the default streams, so that tests that count threads include them.
 void begin();
-/// Lets every stream finish, and its thread end.
+/// Waits until every stream has finished, and ends its thread.
 void end();
 
 }  // namespace fake

@@ -20,7 +20,7 @@ double patience() {
     return said != nullptr ? std::atof(said) : 120;  // a hang
 }
 
-/// What a closed gate keeps; its flags come first.
+/// The state of a closed gate; its flags come first.
 struct shared {
     int flags[2];
     cudaStream_t on;

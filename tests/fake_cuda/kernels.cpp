@@ -1,4 +1,4 @@
-// The pack kernels, run by the host: what they read and write is checked before.
+// The pack kernels, run on the host: their reads and writes are checked first.
 #include <fake_cuda/state.hpp>
 
 #include <ferry/cuda/detail/pack_job.hpp>
@@ -17,21 +17,21 @@ namespace {
 
 using namespace ferry::cuda::detail;
 
-/// Binds what a launch is given, as CUDA copies it; the mutex is held.
+/// Binds the arguments of a launch, by value as CUDA does; requires the mutex.
 struct kernel {
     char const* ptx;
     char const* name;
     std::function<void()> (*bind)(void const* argument, dim3 blocks, int device);
 };
 
-/// What a device cannot reach ends its context.
+/// Memory that a device cannot access corrupts its context.
 void require_reach(place const& p, int device) {
     if (p.of == nullptr || p.of->type != cudaMemoryTypeDevice || p.of->device == device) return;
     if (!all().is_peer[device][p.of->device] || !has_leave(*p.of, device))
         fault("a kernel touches memory that is closed to its device");
 }
 
-/// All that the loops of one side touch, in bytes.
+/// The bytes that the loops of one side touch.
 place touched(pack_arguments const& a, void const* p, std::int64_t const* strides, std::int64_t shift,
               std::int64_t each, bool is_bits) {
     std::int64_t low = shift, high = shift + each;

@@ -1,4 +1,4 @@
-// The main of GPU tests that run on the fake: afterwards nothing may be left but what ferry keeps for each thread.
+// The main of GPU tests on the fake: at the end only what ferry keeps for each thread may be allocated.
 #include <fake_cuda/fake.hpp>
 #include <gpu/calls.hpp>
 #include <gpu/importer.hpp>

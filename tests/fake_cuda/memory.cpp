@@ -1,4 +1,4 @@
-// Memory of every kind, and pools; who lends memory too early is found out.
+// Memory of every kind, and pools; detects memory that is reused too early.
 #include <fake_cuda/arena.hpp>
 #include <fake_cuda/state.hpp>
 
@@ -18,12 +18,12 @@ constexpr std::size_t most_poisoned = std::size_t{1} << 20;  // of a block: the 
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-/// What another process may open.
+/// Memory that other processes can open.
 void enter(block const& b) {
     if (b.type == cudaMemoryTypeDevice)
         arena::one().book().blocks[arena::one().offset_of(b.begin) / arena::alignment] = b.id;
 }
-/// And may not any more; a pool may have lent the place again.
+/// Ends that; a pool may have reused the memory.
 void strike_out(block const& b) {
     if (b.type != cudaMemoryTypeDevice) return;
     std::uint64_t here = b.id;
@@ -45,7 +45,7 @@ cudaError_t allocate(void** out, std::size_t n, cudaMemoryType type) {
     return cudaSuccess;
 }
 
-/// The block that begins here; null, after a fault, when there is none of the kind.
+/// The block that begins here; null, after a fault, when there is none of this kind.
 template <class Is>
 std::shared_ptr<block> take_out(void* p, char const* call, Is is) {
     auto const at = all().blocks.find(reinterpret_cast<std::uintptr_t>(p));
@@ -58,7 +58,7 @@ std::shared_ptr<block> take_out(void* p, char const* call, Is is) {
     return found;
 }
 
-/// Waits for the device, as CUDA does: ferry counts on that (gpu/spaces.cpp).
+/// Waits for the device, as CUDA does; ferry relies on it (gpu/spaces.cpp).
 cudaError_t release(void* p, char const* call, bool is_host) {
     if (p == nullptr) return cudaSuccess;
     std::unique_lock lock{all().mutex};
@@ -82,7 +82,7 @@ cudaError_t release(void* p, char const* call, bool is_host) {
 
 cudaMemPool_t handle(std::shared_ptr<pool> const& p) { return reinterpret_cast<cudaMemPool_t>(p.get()); }
 
-/// What is free, or will be when this stream gets there; new memory otherwise.
+/// Free memory, or memory that is free in the order of this stream; else new memory.
 std::uintptr_t lend(pool& from, std::shared_ptr<stream> const& s, std::size_t n) {
     for (auto rest = from.rests.begin(); rest != from.rests.end(); ++rest) {
         bool const fits = round_up(rest->memory->bytes, arena::alignment) == round_up(n, arena::alignment);
@@ -112,7 +112,7 @@ cudaError_t allocate_from(void** out, std::size_t n, std::shared_ptr<pool> const
     return queued;
 }
 
-/// The memory of a pool that is gone goes, too.
+/// The memory of a destroyed pool is freed, too.
 void settle(pool& p) {
     if (!p.is_gone) return;
     std::erase_if(p.rests, [](auto const& rest) {
@@ -139,13 +139,13 @@ cudaError_t free_behind(void* p, cudaStream_t on) {
     });
 }
 
-/// Whether calls of the device may name the memory: that of a pool is closed to others unless they have leave.
+/// Whether calls of the device may access the memory: pool memory needs access for each device.
 bool is_open_to(int device, place const& p) {
     if (p.of == nullptr || p.of->device == device || p.of->from == nullptr) return true;
     return (p.of->from->open_to >> device & 1) != 0;
 }
 
-/// Queues a copy, or whatever touches these places.
+/// Queues a copy or other work on this memory.
 template <class Run>
 cudaError_t queue_touch(cudaStream_t on, std::initializer_list<place> places, bool is_judged, Run run) {
     auto const s = find(on);
@@ -318,7 +318,7 @@ std::byte* open(place const& p) {
                            : arena::one().hosts(p.p);
     if (p.of == nullptr) {
         if (here == p.p) return here;  // ordinary memory
-        fault("queued work touches device memory that nobody has");
+        fault("queued work touches unallocated device memory");
         return nullptr;
     }
     std::lock_guard const lock{all().mutex};
@@ -455,7 +455,7 @@ cudaError_t CUDARTAPI cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     return say(cudaSuccess);
 }
 
-/// Nothing has been read or written when a copy returns, not even of ordinary memory: CUDA promises no more to most.
+/// No byte has been read or written when a copy returns, also of pageable memory: CUDA does not promise more.
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* d, void const* f, std::size_t n, cudaMemcpyKind, cudaStream_t on) {
     return say(copy(d, f, n, on));
 }
@@ -485,14 +485,14 @@ cudaError_t CUDARTAPI cudaMemcpyBatchAsync(void* const* d, void const* const* f,
             return say(cudaErrorInvalidValue);
     }
     return say(queue_touch(on, {}, true, [all_pieces = std::move(pieces)] {
-        // In no order: the last one first.
+        // In an unspecified sequence: the last one first.
         for (auto p = all_pieces.rbegin(); p != all_pieces.rend(); ++p) copy_bytes(p->first, p->second);
     }));
 }
 cudaError_t CUDARTAPI cudaMemsetAsync(void* p, int value, std::size_t n, cudaStream_t on) {
     return say(set(p, value, n, on));
 }
-/// As tests use it: behind the legacy default stream.
+/// As tests use it: after the legacy default stream.
 cudaError_t CUDARTAPI cudaMemcpy(void* d, void const* f, std::size_t n, cudaMemcpyKind) {
     if (auto const e = copy(d, f, n, cudaStreamLegacy); e != cudaSuccess) return say(e);
     std::unique_lock lock{all().mutex};

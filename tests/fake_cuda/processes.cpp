@@ -105,7 +105,7 @@ cudaError_t open_block(void** out, said const& what, int device, std::shared_ptr
     return cudaSuccess;
 }
 
-/// The number that this process gives to a GPU; 0 when it does not see it.
+/// This process's ordinal of a GPU; 0 when it is not visible.
 [[nodiscard]] int number_of(std::int32_t physical) {
     auto const& all_visible = visible();
     auto const at = std::find(all_visible.begin(), all_visible.end(), physical);
@@ -180,7 +180,7 @@ cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void** p, cudaIpcMemHandle_t h, unsig
     if (auto const e = refuse_beside_captures(); e != cudaSuccess) return say(e);
     return say(open_block(p, from(h), mine().device, nullptr));
 }
-/// What is queued and uses it still is a fault: CUDA promises no wait.
+/// Queued work that still uses it is a fault: CUDA does not promise to wait.
 cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void* p) {
     std::lock_guard const lock{all().mutex};
     if (auto const e = refuse_beside_captures(); e != cudaSuccess) return say(e);
@@ -221,7 +221,7 @@ cudaError_t CUDARTAPI cudaIpcOpenEventHandle(cudaEvent_t* out, cudaIpcEventHandl
     return say(cudaSuccess);
 }
 
-/// The same file for every pool: it stands for the leave to open what lies in one.
+/// The same file for every pool: it stands for the right to open memory of one.
 cudaError_t CUDARTAPI cudaMemPoolExportToShareableHandle(void* out, cudaMemPool_t which,
                                                          cudaMemAllocationHandleType type, unsigned) {
     std::lock_guard const lock{all().mutex};

@@ -1,4 +1,4 @@
-// What the fake keeps. One mutex guards all of it but the bytes; what runs on a stream runs without it.
+// The state of the fake. One mutex guards all of it except the bytes; work on a stream runs without it.
 #pragma once
 
 #include <fake_cuda/arena.hpp>
@@ -25,7 +25,7 @@ inline constexpr int devices = 2;
 struct stream;
 struct pool;
 
-/// A capture in progress, and later the graph: its work in the order in which it came.
+/// A capture in progress, and later the graph: its work in the sequence of capture.
 struct capture {
     unsigned long long id = 0;
     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -36,7 +36,7 @@ struct capture {
     std::vector<cudaGraphEdgeData> edges;
 };
 
-/// One record of an event; waits refer to it, whatever is recorded later.
+/// One record of an event; waits refer to it, also after later records.
 struct moment {
     bool is_reached = false;
     std::shared_ptr<capture> in;
@@ -65,7 +65,7 @@ struct stream {
     std::shared_ptr<capture> in;
 };
 
-/// Pages of another process, mapped where a device has no business.
+/// Pages of another process, mapped where no device accesses them.
 struct window {
     std::byte* here = nullptr;  // byte 0 of the block
     void *pages = nullptr, *addresses = nullptr;
@@ -76,7 +76,7 @@ struct window {
     void close();
 };
 
-/// Memory that somebody was given.
+/// Allocated memory.
 struct block {
     enum class is { promised, alive, freed };  // promised: its stream has not got there
     std::uintptr_t begin = 0;
@@ -90,7 +90,7 @@ struct block {
     bool is_virtual = false;     // mapped by virtual memory calls
     std::shared_ptr<struct window> window;
     [[nodiscard]] bool is_imported() const { return window != nullptr; }
-    /// Whether other GPUs reach it once they are peers: what cudaMalloc gave here.
+    /// Whether other GPUs can access it once they are peers: memory of cudaMalloc in this process.
     [[nodiscard]] bool is_for_peers() const { return from == nullptr && !is_virtual && !is_imported(); }
 };
 
@@ -107,7 +107,7 @@ struct pool {
     std::vector<rest> rests;
 };
 
-/// What an address belonged to when work on it was queued; null for ordinary memory.
+/// The allocation of an address when work on it was queued; null for pageable memory.
 struct place {
     void const* p = nullptr;
     std::size_t bytes = 0;
@@ -132,7 +132,7 @@ struct everything {
     everything();
 };
 
-/// Never destroyed: deleters run until the very end.
+/// Never destroyed: deleters run during the shutdown of the process.
 [[nodiscard]] everything& all();
 
 /// Of the calling thread.
@@ -148,13 +148,13 @@ struct of_thread {
 };
 [[nodiscard]] of_thread& mine();
 
-/// What a call of the runtime returns: an error stays until it is asked for.
+/// The result of a call of the runtime: an error stays pending until it is queried.
 cudaError_t say(cudaError_t e);
 
-// Of all that follows the caller holds the mutex, unless it says otherwise.
+// The functions below require the mutex, unless stated otherwise.
 [[nodiscard]] std::shared_ptr<stream> find(cudaStream_t s);  // null, after a fault
 [[nodiscard]] std::shared_ptr<block> block_of(void const* p);
-/// Whether kernels of a device may touch it, as far as its pool or its maker says.
+/// Whether kernels of a device may access it, as far as its pool or its allocation determines.
 [[nodiscard]] bool has_leave(block const& b, int device);
 [[nodiscard]] std::shared_ptr<block> add(std::uintptr_t p, std::size_t n, cudaMemoryType type, int device);
 [[nodiscard]] std::shared_ptr<event> find_event(cudaEvent_t e);  // null, after a fault
@@ -162,18 +162,18 @@ cudaError_t say(cudaError_t e);
 [[nodiscard]] place place_of(void const* p, std::size_t bytes);
 /// Queues, or adds to the capture that the stream is in.
 cudaError_t push(std::shared_ptr<stream> const& s, std::function<void()> run, std::shared_ptr<moment> waits_for = {});
-/// What must not be called beside a capture by a thread that has not relaxed. cudaSuccess, or what the call returns.
+/// For calls that fail during a capture on a thread whose mode is not relaxed. cudaSuccess, or the result of the call.
 [[nodiscard]] cudaError_t refuse_beside_captures();
-/// Blocks until the stream has run what is queued now.
+/// Blocks until the stream has run all work queued now.
 void finish(std::unique_lock<std::mutex>& lock, stream const& s);
 void finish_device(std::unique_lock<std::mutex>& lock, int id);
 /// An event that other processes can open; null when there are too many.
 [[nodiscard]] std::shared_ptr<shared_event> make_shared_event();
-/// Without the mutex: waits for the record that was the last one; not for a process that has ended.
+/// Without the mutex: waits for the latest record, but not for a process that has ended.
 void wait_for(shared_event const& e, std::uint64_t turn, pid_t whose);
-/// CUDA_VISIBLE_DEVICES: which of the fake's two this process has under its numbers.
+/// CUDA_VISIBLE_DEVICES: which of the fake's two devices this process sees under its ordinals.
 [[nodiscard]] std::vector<int> const& visible();
-/// Without the mutex: checks that queued work may touch the memory now, and where it is.
+/// Without the mutex: checks that queued work may access the memory now, and returns its host address.
 [[nodiscard]] std::byte* open(place const& p);
 
 }  // namespace fake

@@ -1,4 +1,4 @@
-// Streams are threads that run what is queued late and in order; events, and captures into graphs.
+// Streams are threads that run queued work late and in sequence; events, and captures into graphs.
 #include <fake_cuda/state.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 std::atomic<caught*> catcher = nullptr;
 std::atomic<std::uint64_t> last_thread = 0;
 
-/// The work of one stream, one after the other.
+/// Runs the work of one stream in sequence.
 void run_all(std::shared_ptr<stream> s) {
     auto& g = all();
     std::unique_lock lock{g.mutex};
@@ -31,7 +31,7 @@ void run_all(std::shared_ptr<stream> s) {
         lock.unlock();
         std::this_thread::sleep_for(std::chrono::microseconds{10});  // what does not wait comes too early
         if (now.run) now.run();
-        now = {};  // what it held goes before anybody hears of the end
+        now = {};  // releases its captures before its end is visible
         lock.lock();
         ++s->done;
         g.progress.notify_all();
@@ -63,7 +63,7 @@ bool joins_capture(stream const& s) {
                        [&](auto const& other) { return captured(*other.second); });
 }
 
-/// What asks about a stream, or waits for it, spoils the capture that it is in.
+/// Queries of a captured stream, and waits for it, invalidate its capture.
 cudaError_t refuse_in_capture(stream const& s) {
     if (joins_capture(s)) return cudaErrorStreamCaptureImplicit;
     if (s.in == nullptr) return cudaSuccess;
@@ -338,7 +338,7 @@ cudaError_t CUDARTAPI cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flag
     return say(cudaSuccess);
 }
 cudaError_t CUDARTAPI cudaStreamCreate(cudaStream_t* out) { return cudaStreamCreateWithFlags(out, cudaStreamDefault); }
-/// What is queued still runs.
+/// Queued work still runs.
 cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t which) {
     std::lock_guard const lock{all().mutex};
     auto const s = find(which);
@@ -448,7 +448,7 @@ cudaError_t CUDARTAPI cudaStreamGetCaptureInfo(cudaStream_t which, cudaStreamCap
     if (n != nullptr) *n = s->in->names.size();
     return say(cudaSuccess);
 }
-/// Graphs run in the order in which their work came, so that nothing needs to be kept.
+/// Graphs run their work in the sequence of capture, so no dependencies are stored.
 cudaError_t CUDARTAPI cudaStreamUpdateCaptureDependencies(cudaStream_t which, cudaGraphNode_t*,
                                                           cudaGraphEdgeData const*, std::size_t, unsigned) {
     std::lock_guard const lock{all().mutex};

@@ -1,5 +1,5 @@
-// What only a fake can do: waits that fail without having waited, and memory that aborts when queued work touches it
-// later; and the fake itself, whose faults must be found.
+// Tests that need the fake: waits that fail without having waited, and memory that aborts when queued work touches it
+// after its release; and the fake itself, whose faults must be detected.
 #include <ferry/cuda/copier.hpp>
 #include <ferry/cuda/pack.hpp>
 #include <ferry/cuda/pending.hpp>
@@ -28,7 +28,7 @@ using ferry::device_type;
 constexpr device gpu1{device_type::cuda, 1};
 constexpr device everywhere[] = {ferry::cpu, gpu, gpu1, pinned, managed};
 
-/// What a fault is called.
+/// The name of a fault.
 [[nodiscard]] std::string fault_of(std::function<void()> const& act) {
     fake::caught const here;
     act();
@@ -44,7 +44,7 @@ cuda::copier_options small_slabs(bool packs) {
     return o;
 }
 
-/// Memory of any kind with a layout in it, and what the host has of it.
+/// Memory of any kind with a layout, and the host's copy of it.
 struct strided {
     std::vector<unsigned char> near;
     cuda::memory far;
@@ -86,7 +86,8 @@ struct strided {
     }
 };
 
-/// Random layouts between all pairs of places, all bytes of the destination compared with a copy by the host.
+/// Copies random layouts between all pairs of devices, and compares all bytes of the destination with a copy by the
+/// host.
 template <class BackEnd>
 void copies_everywhere(BackEnd& b, unsigned seed, int rounds) {
     std::mt19937 random{seed};
@@ -117,8 +118,8 @@ void copies_everywhere(BackEnd& b, unsigned seed, int rounds) {
     CHECK(left_no_error());
 }
 
-/// One copy on a closed stream of which the n-th call fails so, for every n: its memory goes at once, and the fake
-/// aborts if anything of it still runs.
+/// One copy on a closed stream, with the n-th call failing, for every n: its memory is freed at once, and the fake
+/// aborts if any work of it still runs.
 template <class BackEnd>
 void leaves_nothing_under_way(BackEnd& b, device to, device from, std::vector<std::int64_t> const& shape,
                               std::vector<std::int64_t> const& strides, calls::failure how) {
@@ -179,7 +180,7 @@ struct ferry::array_traits<picky> {
     static picky adopt(managed_tensor) { throw std::runtime_error{"not mine"}; }
 };
 
-TEST_CASE("fake: work behind a gate waits, and so does what is ordered behind it, on both devices") {
+TEST_CASE("fake: work after a gate waits, as does work ordered after it, on both devices") {
     on_device const first{0};
     test_stream const a;
     must(cudaSetDevice(1));
@@ -196,7 +197,7 @@ TEST_CASE("fake: work behind a gate waits, and so does what is ordered behind it
     CHECK(!closed.was_forced());
 }
 
-TEST_CASE("fake: what a device would not survive is a fault") {
+TEST_CASE("fake: an invalid access by a device is a fault") {
     test_stream const s, other;
     int local = 0;
     CHECK(fault_of([&] { static_cast<void>(cudaFree(&local)); }) ==
@@ -240,7 +241,7 @@ TEST_CASE("fake: what a device would not survive is a fault") {
     static_cast<void>(cudaGetLastError());
 }
 
-TEST_CASE("fake: a stream gets what it freed at once, and others once it is free") {
+TEST_CASE("fake: a stream reuses memory that it freed at once, other streams after the free has run") {
     cuda::pool const pool;
     test_stream const s, other;
     auto const take = [&](test_stream const& on) {
@@ -272,14 +273,14 @@ TEST_CASE("cuda: any layout, sub-byte and backwards ones too, between all places
     copies_everywhere(large, 4, 2);
 }
 
-TEST_CASE("cuda: whatever call of a copy fails, waits that have not waited too, nothing of it runs any more") {
+TEST_CASE("cuda: after any call of a copy fails, also a wait that did not wait, no work of it is pending") {
     leaves_nothing_under_way(ferry::cuda::system);
     cuda::copier plain{small_slabs(false)}, packing{small_slabs(true)};
     leaves_nothing_under_way(plain);
     leaves_nothing_under_way(packing);
 }
 
-TEST_CASE("cuda R50: memory of a queued copy that its consumer refuses is lent when the copy has run") {
+TEST_CASE("cuda R50: memory of a queued copy that its consumer refuses is reused only after the copy has run") {
     cuda::copier copier;
     auto const refused = [&](auto& b, device to) {
         CAPTURE(ferry::name(to.type));
