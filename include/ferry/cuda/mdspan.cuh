@@ -59,8 +59,8 @@ template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
-    static device where(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
-        return m.data_handle() != nullptr ? cuda::where_is(m.data_handle()) : device{device_type::cuda};
+    static ferry::device device(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
+        return m.data_handle() != nullptr ? cuda::where_is(m.data_handle()) : ferry::device{device_type::cuda};
     }
     static stream_token ready_on(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const&) {
         return stream_token::cuda_legacy_default();
