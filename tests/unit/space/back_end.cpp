@@ -31,7 +31,7 @@ TEST_CASE("D9: a space over a back end reaches host memory of its own, and off t
     CHECK(ferry::allocating_from{device_space{}, sim}.reaches(device_type::cuda));
     support::fails(ferry::errc::device,
                    [&] { (void)ferry::allocating_from{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
-                   {"the result is wanted on cpu, the space has memory on cuda"});
+                   {"the result is requested on cpu, expected cuda, the space's device"});
 }
 
 TEST_CASE("R40: what a back end does not reach is named, with the header that does") {
@@ -42,5 +42,5 @@ TEST_CASE("R40: what a back end does not reach is named, with the header that do
         {"ferry::test", "cuda:3", "<ferry/cuda.hpp>"});
     support::fails(ferry::errc::no_backend,
                    [&] { ferry::detail::require_reach(ferry::host_only, device_type::metal, "ferry::test", where); },
-                   {"metal:0", "pass a back end for it"});
+                   {"metal:0", "pass a back end for this device"});
 }
