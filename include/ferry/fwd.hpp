@@ -33,11 +33,11 @@ namespace detail {
 
 /// Types that to_dlpack and share support by overloads instead of array_traits.
 template <class T>
-inline constexpr bool exports_apart = false;
+inline constexpr bool has_own_exports = false;
 template <>
-inline constexpr bool exports_apart<managed_tensor> = true;
+inline constexpr bool has_own_exports<managed_tensor> = true;
 template <>
-inline constexpr bool exports_apart<column> = true;
+inline constexpr bool has_own_exports<column> = true;
 
 }  // namespace detail
 

@@ -38,7 +38,7 @@ struct shaped_traits;
 
 /// A type with a specialisation of `shaped_traits`. Not required: that it can be copied.
 template <class Owner>
-concept laid_out = requires(Owner const& a, std::int64_t* list) {
+concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;
     { shaped_traits<Owner>::dtype(a) } -> std::same_as<data_type>;
 };
@@ -51,7 +51,7 @@ concept laid_out = requires(Owner const& a, std::int64_t* list) {
 ///
 /// to_dlpack copies an rvalue whose handle does not own the elements, such as a std::span; keep it as an lvalue to share
 /// them (D13).
-template <laid_out Owner>
+template <has_shaped_traits Owner>
 class shaped {
     using layout = shaped_traits<Owner>;
 

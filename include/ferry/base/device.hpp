@@ -95,7 +95,7 @@ inline constexpr device cpu{device_type::cpu, 0};
 /// \param a  device
 /// \param b  device
 /// \return   whether both are the same device; ids are not compared for types without a meaningful id (R35)
-[[nodiscard]] constexpr bool is_same_place(device a, device b) noexcept {
+[[nodiscard]] constexpr bool is_same_device(device a, device b) noexcept {
     return a.type == b.type && (a.id == b.id || ignores_id(a.type));
 }
 

@@ -116,7 +116,7 @@ class stream_token {
     }
     /// \return  whether the token contains a device: that of a default stream, or the one that a handle must belong to
     ///          (`bound_to`)
-    [[nodiscard]] constexpr bool says_device() const noexcept { return says_device_; }
+    [[nodiscard]] constexpr bool has_device() const noexcept { return has_device_; }
     /// \return  id of that device; 0 without one
     [[nodiscard]] constexpr std::int32_t device_id() const noexcept { return device_id_; }
     /// Completes a default stream without a device for work on memory of a device.
@@ -132,23 +132,23 @@ class stream_token {
     /// \return   token of the same stream
     [[nodiscard]] constexpr stream_token bound_to(device d) const noexcept {
         auto copy = *this;
-        if (!names_stream() || says_device_ || ignores_id(d.type)) return copy;  // mutant: r44_said_device
+        if (!names_stream() || has_device_ || ignores_id(d.type)) return copy;  // mutant: r44_said_device
         copy.device_id_ = d.id;
-        copy.says_device_ = true;
+        copy.has_device_ = true;
         return copy;
     }
     /// \return  the same token without a device, as after a conversion to a number and back
-    [[nodiscard]] constexpr stream_token on_any_device() const noexcept {
+    [[nodiscard]] constexpr stream_token without_device() const noexcept {
         auto copy = *this;
         copy.device_id_ = 0;
-        copy.says_device_ = false;
+        copy.has_device_ = false;
         return copy;
     }
     /// \param d  device
     /// \return   whether it is the default stream of a device other than `d`; false for handles, whose device is
     ///           unknown
     [[nodiscard]] constexpr bool is_default_of_other(device d) const noexcept {
-        return is_default() && says_device_ && !ignores_id(d.type) && device_id_ != d.id;
+        return is_default() && has_device_ && !ignores_id(d.type) && device_id_ != d.id;
     }
 
     [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
@@ -168,10 +168,10 @@ class stream_token {
     constexpr stream_token(kind k, device_type f, std::uintptr_t h) noexcept
         : kind_{k}, family_{static_cast<std::int16_t>(f)}, handle_{h} {}
     constexpr stream_token(kind k, device_type f, std::uintptr_t h, std::int32_t device_id) noexcept
-        : kind_{k}, says_device_{true}, family_{static_cast<std::int16_t>(f)}, device_id_{device_id}, handle_{h} {}
+        : kind_{k}, has_device_{true}, family_{static_cast<std::int16_t>(f)}, device_id_{device_id}, handle_{h} {}
 
     kind kind_ = kind::none;
-    bool says_device_ = false;
+    bool has_device_ = false;
     std::int16_t family_ = static_cast<std::int16_t>(device_type::cpu);
     std::int32_t device_id_ = 0;
     std::uintptr_t handle_ = 0;

@@ -90,7 +90,7 @@ outcome check_device(data_type type, shape_view shape) {
     box<Array> fresh;
     if (!fresh.construct([&]() -> Array { return array_traits<Array>::allocate(type, shape, far); }))
         return kept("allocate throws for an unsupported device");
-    if (is_same_place(view_of(*fresh).device(), far)) return kept("allocate returned memory of hexagon:7");
+    if (is_same_device(view_of(*fresh).device(), far)) return kept("allocate returned memory of hexagon:7");
     return broken("allocate(hexagon:7) returned memory of another device: throw for unsupported devices");
 }
 

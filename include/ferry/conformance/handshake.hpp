@@ -105,7 +105,7 @@ void check_handshake(Recorder& record) {
             t.on(d, t.raw()->dl_tensor.data);
             box<Array> a;
             if (!a.construct([&]() -> Array { return import_foreign<Array>(t); })) continue;
-            found = is_same_place(view_of(*a).device(), d);
+            found = is_same_device(view_of(*a).device(), d);
             dev = d;
         }
         like.is_any = found;

@@ -95,7 +95,7 @@ class sim_device {
     // ---- operations of ferry::back_end ----
 
     [[nodiscard]] bool reaches(device d) const noexcept {
-        return d.type == device_type::cpu || is_same_place(d, device_);
+        return d.type == device_type::cpu || is_same_device(d, device_);
     }
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
         auto made = std::make_shared<block>();

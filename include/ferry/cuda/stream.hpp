@@ -110,7 +110,7 @@ inline void require_stream(stream_token t, char const* api) {
 
 /// Refuses a stream, of device `id`, that must be of another one.
 inline void require_said_device(stream_token t, std::int32_t id, char const* api) {
-    if (t.says_device() && t.device_id() != id) fail_other_device(id, t.device_id(), api);
+    if (t.has_device() && t.device_id() != id) fail_other_device(id, t.device_id(), api);
 }
 
 /// The device that a stream's work runs on. Refuses streams that are being captured, and those that must be of another

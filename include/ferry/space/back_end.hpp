@@ -138,14 +138,14 @@ class allocating_from : public detail::forwarding<BackEnd> {
     /// \return   whether `d` is the space's device and host-accessible, or supported by the other back end
     [[nodiscard]] bool reaches(device d) const {
         // mutant: space_reach
-        return (is_host_accessible(d) && is_same_place(d, space_.device())) || this->underneath().reaches(d);
+        return (is_host_accessible(d) && is_same_device(d, space_.device())) || this->underneath().reaches(d);
     }
     /// \param d      device of the result
     /// \param bytes  size
     /// \return       memory of the space
     /// \throws error  errc::device when `d` is not the space's device; exceptions of the space
     [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
-        if (!is_same_place(d, space_.device()))
+        if (!is_same_device(d, space_.device()))
             detail::fail(errc::device, "ferry::allocating_from",
                          message{"the result is requested on "} << name(d.type) << ", expected "
                                                                 << name(space_.device().type)
@@ -220,13 +220,13 @@ template <class B>
 /// released, and the next allocation need not be ordered after that work. Host-accessible memory is not allocated in
 /// stream order; then the destructor does not wait.
 template <class BackEnd>
-class taken_on {
+class stream_memory_guard {
    public:
-    taken_on(BackEnd& b, stream_token on, device d) noexcept
+    stream_memory_guard(BackEnd& b, stream_token on, device d) noexcept
         : b_{&b}, on_{is_host_accessible(d) ? stream_token{} : on} {}
-    taken_on(taken_on const&) = delete;
-    taken_on& operator=(taken_on const&) = delete;
-    ~taken_on() { wait(); }
+    stream_memory_guard(stream_memory_guard const&) = delete;
+    stream_memory_guard& operator=(stream_memory_guard const&) = delete;
+    ~stream_memory_guard() { wait(); }
 
     void done() noexcept { on_ = {}; }
     void wait() noexcept {

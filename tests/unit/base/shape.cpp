@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t big = std::int64_t{1} << 40;
 }
 
-TEST_CASE("a shape borrows arrays, vectors, spans, and a pointer with a rank") {
+TEST_CASE("a shape_view references arrays, vectors, spans, and a pointer with a rank") {
     std::int64_t const array[] = {2, 3};
     std::array<std::int64_t, 2> const standard{2, 3};
     std::vector<std::int64_t> const vector{2, 3};
@@ -34,7 +34,7 @@ TEST_CASE("a shape borrows arrays, vectors, spans, and a pointer with a rank") {
     CHECK(shape_view{mutable_one}[0] == 5);
 }
 
-TEST_CASE("a shape is a range of its extents") {
+TEST_CASE("a shape_view is a range of extents") {
     std::int64_t const array[] = {2, 3, 4};
     std::int64_t sum = 0;
     for (auto const extent : shape_view{array}) sum += extent;
@@ -53,7 +53,7 @@ TEST_CASE("R25: a shape of rank 0 may be NULL") {
     CHECK(count == 1);
 }
 
-TEST_CASE("R24: strides that are left out are implicit") {
+TEST_CASE("R24: a default-constructed strides_view is implicit") {
     std::int64_t const array[] = {3, 1};
     CHECK(strides_view{}.is_implicit());
     CHECK(strides_view{nullptr, 0}.is_implicit());
@@ -63,7 +63,7 @@ TEST_CASE("R24: strides that are left out are implicit") {
     CHECK(strides_view{standard}[0] == 3);
 }
 
-TEST_CASE("R32: element_count reports what does not fit, and an extent of 0 makes everything fit") {
+TEST_CASE("R32: element_count reports overflow, except when an extent is 0") {
     std::int64_t count = -1;
     std::int64_t const fits[] = {std::int64_t{1} << 31, std::int64_t{1} << 31};
     CHECK(element_count(fits, count));

@@ -9,7 +9,7 @@
 using ferry::device;
 using ferry::device_type;
 
-TEST_CASE("R40: the host's own back end reaches the CPU and nothing else") {
+TEST_CASE("R40: host_only supports the CPU only") {
     CHECK(ferry::host_only.reaches(ferry::cpu));
     CHECK(!ferry::host_only.reaches(device_type::cuda));
     CHECK(!ferry::host_only.reaches(device_type::cuda_host));
@@ -17,7 +17,7 @@ TEST_CASE("R40: the host's own back end reaches the CPU and nothing else") {
     CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0);
 }
 
-TEST_CASE("D9: a space over a back end reaches host memory of its own, and off the host what the back end can copy") {
+TEST_CASE("D9: allocating_from supports host-accessible memory of its space, and the devices of its back end") {
     struct device_space : ferry::host_space {
         [[nodiscard]] ferry::device device() const { return {device_type::cuda}; }
     };
@@ -34,7 +34,7 @@ TEST_CASE("D9: a space over a back end reaches host memory of its own, and off t
                    {"the result is requested on cpu, expected cuda, the space's device"});
 }
 
-TEST_CASE("R40: what a back end does not reach is named, with the header that does") {
+TEST_CASE("R40: the error for an unsupported device names the device and the header of its back end") {
     auto const where = std::source_location::current();
     support::fails(
         ferry::errc::no_backend,

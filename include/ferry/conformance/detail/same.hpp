@@ -35,7 +35,7 @@ namespace ferry::inline v0::conformance::detail {
         what << ", expected ";
         return broken(detail::operator<<(what, wanted.shape()));
     }
-    if (!is_same_place(got.device(), wanted.device()))
+    if (!is_same_device(got.device(), wanted.device()))
         return broken(what << ": it is on " << ferry::name(got.device().type) << ":" << got.device().id << ", expected "
                            << ferry::name(wanted.device().type) << ":" << wanted.device().id);
     if (wanted.is_empty()) return kept(what);
