@@ -47,7 +47,7 @@ TEST_CASE("R25: a shape of rank 0 may be NULL") {
     shape_view const none{nullptr, 0};
     CHECK(none.rank() == 0);
     CHECK(none == shape_view{});
-    for ([[maybe_unused]] auto const extent : none) FAIL("it has no extents");
+    for ([[maybe_unused]] auto const extent : none) FAIL("a shape of negative rank has no extents");
     std::int64_t count = 0;
     CHECK(element_count(none, count));
     CHECK(count == 1);
@@ -81,14 +81,14 @@ TEST_CASE("R32: element_count reports overflow, except when an extent is 0") {
     }
 }
 
-TEST_CASE("R32: negative extents have no number of elements, even beside an extent of 0") {
+TEST_CASE("R32: element_count fails for negative extents, even beside an extent of 0") {
     for (auto const& bad : {std::array<std::int64_t, 2>{-1, 3}, {-2, -3}, {0, -1}, {-1, 0}, {INT64_MIN, 1}}) {
         std::int64_t count = -1;
         CHECK_FALSE(element_count(bad, count));
         CHECK(count == 0);
     }
     std::int64_t const extents[] = {2, 3};
-    for ([[maybe_unused]] auto const extent : shape_view{extents, -1}) FAIL("it has no extents");
+    for ([[maybe_unused]] auto const extent : shape_view{extents, -1}) FAIL("a shape of negative rank has no extents");
 }
 
 TEST_CASE("R24: compact strides are row-major; a dimension of extent 0 counts as 1") {

@@ -114,7 +114,7 @@ TEST_CASE("R32: strides that are fewer than the extents are rejected") {
     CHECK(plan_failure({data, square, one}, {data, square}).code == ferry::errc::strides);
 }
 
-TEST_CASE("R32: a copy of negative extents is refused") {
+TEST_CASE("R32: a copy of negative extents is rejected") {
     std::int64_t const negative[] = {-1}, square_of_negatives[] = {-3, -3}, beside_zero[] = {0, -1};
     auto const f = plan_failure({data, negative}, {data, negative});
     CHECK(f.code == ferry::errc::shape);

@@ -83,7 +83,7 @@ constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src
         fits = checked_multiply(count, dst.extent(i), count) && fits;
     }
     if (!same) fail_shape(dst.shape(), src.shape(), api, where);
-    if (signs < 0) validate_view(dst, api, where);  // which says what is negative (R32)
+    if (signs < 0) validate_view(dst, api, where);  // reports the negative rank or extent (R32)
     if (!(dst.dtype() == src.dtype())) fail_dtype(dst.dtype(), src.dtype(), api, where);
     if (dst.is_read_only()) fail_read_only(api, where);
     // Padded elements are the larger ones. A shape whose product overflows may still be empty.
