@@ -63,6 +63,10 @@ struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
     static constexpr bool is_flat = false, is_handle = true;
 
+    /// \param m        matrix
+    /// \param extents  array for the extents; channels are the last one
+    /// \param strides  array for the strides, in elements
+    /// \return         rank
     static int describe(cv::Mat const& m, std::int64_t* extents, std::int64_t* strides) noexcept {
         int rank = m.dims;
         if (rank == 0) return extents[0] = extents[1] = 0, strides[0] = strides[1] = 1, 2;  // cv::Mat{}
@@ -77,11 +81,15 @@ struct shaped_traits<cv::Mat> {
         }
         return rank;
     }
+    /// \param m  matrix
+    /// \return   type of one channel
     static data_type dtype(cv::Mat const& m) noexcept {
         for (auto const& row : detail::opencv_depths)
             if (row.depth == m.depth()) return row.type;
         return {type_code::opaque_handle, 0};  // rejected by every export
     }
+    /// \param m  matrix
+    /// \return   address of the first element
     static void* data(cv::Mat const& m) noexcept { return m.data; }
 
     /// Imports a tensor without a copy. The matrix owns it on success; on failure it has been released.

@@ -141,6 +141,8 @@ template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
+    /// \param a  array
+    /// \return   another handle to the same elements
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 
@@ -149,8 +151,18 @@ template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
+    /// \param a  array
+    /// \return   another handle to the same elements
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
+    /// \param m  tensor; owned by the array on success, released on failure
+    /// \return   array that shares the elements
+    /// \throws error  errors of `shaped_traits<Owner>::adopt`
     static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))}; }
+    /// \param type   element type
+    /// \param shape  extents
+    /// \param d      device
+    /// \return       array with uninitialised elements
+    /// \throws error  errors of `shaped_traits<Owner>::allocate`
     static shaped<Owner> allocate(data_type type, shape_view shape, device d) {
         return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d)};
     }

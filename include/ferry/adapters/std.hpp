@@ -61,9 +61,13 @@ template <class T, std::size_t N>
 struct array_traits<std::array<T, N>> {
     using array = std::array<T, N>;
     using scalar = typename detail::nested<T>::element;
+    /// \param a  array
+    /// \return   view; valid while `a` exists
     static tensor_view view(array& a) {
         return {reinterpret_cast<scalar*>(a.data()), detail::extents_of<array>.values};
     }
+    /// \param a  array
+    /// \return   read-only view; valid while `a` exists
     static tensor_view view(array const& a) {
         return {reinterpret_cast<scalar const*>(a.data()), detail::extents_of<array>.values};
     }
@@ -75,7 +79,11 @@ template <element T, class Allocator>
     requires(!std::same_as<T, bool>)
 struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {
     static constexpr bool is_handle = false;
+    /// \param v  vector
+    /// \return   address of the first element
     static T* data(std::vector<T, Allocator>& v) noexcept { return v.data(); }
+    /// \param v  vector
+    /// \return   address of the first element
     static T const* data(std::vector<T, Allocator> const& v) noexcept { return v.data(); }
 };
 
@@ -85,6 +93,8 @@ template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>
 struct shaped_traits<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
     static constexpr bool is_handle = true, owns = false;
+    /// \param s  span
+    /// \return   address of the first element
     static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
 };
 

@@ -119,6 +119,8 @@ struct array_traits<at::Tensor> {
                         d};
         fail_torch(errc::dtype, "has a scalar type that DLPack does not define: call view(at::kByte)");
     }
+    /// \param t  tensor
+    /// \return   another handle to the same elements
     static at::Tensor share(at::Tensor const& t) { return t; }
 
     /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released.
@@ -152,20 +154,26 @@ struct array_traits<at::Tensor> {
             v.data(), sizes, strides, [owner = std::move(owner)](void*) mutable { owner.reset(); }, options,
             options.device());
     }
-    /// Allocates an uninitialised tensor.
+    /// Allocates a tensor.
     ///
+    /// \param type   element type
+    /// \param shape  extents
+    /// \param d      device
+    /// \return       tensor with uninitialised elements
     /// \throws error       errc::dtype, device
     /// \throws c10::Error  what PyTorch throws
     static at::Tensor allocate(data_type type, shape_view shape, device d) {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
                          at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(d)));
     }
-    /// \return  PyTorch's current stream on the tensor's device, for the calling thread; already_ready on the host
+    /// \param t  tensor
+    /// \return   PyTorch's current stream on the tensor's device, for the calling thread; already_ready on the host
     static stream_token ready_on(at::Tensor const& t) {
         auto const on = detail::torch_stream(t.device());
         return on.names_stream() ? on : already_ready;
     }
-    /// \return  PyTorch's current stream on the device, for the calling thread; none unless it is a CUDA or HIP device
+    /// \param d  device
+    /// \return   PyTorch's current stream on the device, for the calling thread; none unless it is a CUDA or HIP device
     static stream_token current_stream(device d) {
         if (d.type != device_type::cuda && d.type != device_type::rocm) return {};
         return detail::torch_stream(detail::torch_device(d));

@@ -70,7 +70,10 @@ struct device {
     std::int32_t id = 0;
 
     constexpr device() = default;
+    /// \param t  device type
+    /// \param i  id
     constexpr device(device_type t, std::int32_t i = 0) noexcept : type{t}, id{i} {}
+    /// \param d  DLPack struct; any numbers
     constexpr explicit device(DLDevice d) noexcept : type{static_cast<device_type>(d.device_type)}, id{d.device_id} {}
 
     /// \return  the DLPack struct

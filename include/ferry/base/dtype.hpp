@@ -44,7 +44,11 @@ struct data_type {
     std::uint16_t lanes = 1;
 
     constexpr data_type() = default;
+    /// \param c  kind
+    /// \param b  bits of one lane
+    /// \param l  number of lanes
     constexpr data_type(type_code c, std::uint8_t b, std::uint16_t l = 1) noexcept : code{c}, bits{b}, lanes{l} {}
+    /// \param t  DLPack struct; any numbers
     constexpr explicit data_type(DLDataType t) noexcept : code{type_code{t.code}}, bits{t.bits}, lanes{t.lanes} {}
 
     /// \return  the DLPack struct
@@ -124,6 +128,10 @@ struct data_type {
 
 /// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". Appends the numbers of
 /// a type that is not valid.
+///
+/// \param out  message
+/// \param t    element type
+/// \return     `out`
 constexpr message& operator<<(message& out, data_type t) noexcept {
     constexpr char const* stems[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
     constexpr char const* minifloats[] = {"float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz", "float8_e4m3fn",

@@ -103,16 +103,20 @@ enum class errc : int {
 class message {
    public:
     constexpr message() = default;
+    /// \param text  initial text; null is empty
     constexpr message(char const* text) noexcept { *this << text; }
 
+    /// \param text  text to append; null is empty
     constexpr message& operator<<(char const* text) noexcept {
         while (text != nullptr && *text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
         return *this;
     }
+    /// \param c  character to append
     constexpr message& operator<<(char c) noexcept {
         char const one[] = {c, '\0'};
         return *this << one;
     }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(std::uint64_t n) noexcept {
         char digits[21] = {};
         char* p = digits + 20;
@@ -120,11 +124,14 @@ class message {
         while ((n /= 10) != 0);
         return *this << p;
     }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(std::int64_t n) noexcept {
         if (n < 0) return *this << "-" << (~static_cast<std::uint64_t>(n) + 1);
         return *this << static_cast<std::uint64_t>(n);
     }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(int n) noexcept { return *this << std::int64_t{n}; }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(unsigned n) noexcept { return *this << std::uint64_t{n}; }
 
     /// \return  the text, null-terminated; valid while this object exists
@@ -167,6 +174,7 @@ class FERRY_VISIBLE error : public std::exception {
 /// request.
 struct call_site {
     std::source_location location;
+    /// \param where  source location of the caller
     constexpr call_site(std::source_location where) noexcept : location{where} {}
 };
 

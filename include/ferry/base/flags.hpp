@@ -15,25 +15,41 @@ enum class flags : std::uint64_t {
     subbyte_padded = abi::flag::subbyte_padded,  ///< sub-byte elements are padded to whole bytes, not packed (R13)
 };
 
-/// \return  union of the bits
+/// \param a  bits
+/// \param b  bits
+/// \return   union of the bits
 [[nodiscard]] constexpr flags operator|(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) | static_cast<std::uint64_t>(b)};
 }
-/// \return  intersection of the bits
+/// \param a  bits
+/// \param b  bits
+/// \return   intersection of the bits
 [[nodiscard]] constexpr flags operator&(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) & static_cast<std::uint64_t>(b)};
 }
-/// \return  complement of the bits
+/// \param a  bits
+/// \return   complement of the bits
 [[nodiscard]] constexpr flags operator~(flags a) noexcept { return flags{~static_cast<std::uint64_t>(a)}; }
-/// Sets the bits of `b` in `a`.
+/// Sets bits.
+///
+/// \param a  bits to change
+/// \param b  bits to set
+/// \return   `a`
 constexpr flags& operator|=(flags& a, flags b) noexcept { return a = a | b; }
-/// Clears the bits of `a` that are not in `b`.
+/// Clears bits.
+///
+/// \param a  bits to change
+/// \param b  bits to keep
+/// \return   `a`
 constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
 
-/// \return  whether `set` contains all bits of `wanted`
+/// \param set     bits
+/// \param wanted  bits to test for
+/// \return        whether `set` contains all bits of `wanted`
 [[nodiscard]] constexpr bool has(flags set, flags wanted) noexcept { return (set & wanted) == wanted; }
 
-/// \return  the bits of `set` that ferry defines; imports ignore the others (R14)
+/// \param set  bits
+/// \return     the bits of `set` that ferry defines; imports ignore the others (R14)
 [[nodiscard]] constexpr flags known(flags set) noexcept {
     return set & (flags::read_only | flags::is_copied | flags::subbyte_padded);
 }

@@ -47,9 +47,13 @@ class int64_list {
 class shape_view : public detail::int64_list {
    public:
     constexpr shape_view() = default;
+    /// \param extents  array of `rank` extents; may be null for rank 0
+    /// \param rank     number of extents
     constexpr shape_view(std::int64_t const* extents, int rank) noexcept : int64_list{extents, rank} {}
+    /// \param extents  array of extents
     template <std::size_t N>
     constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
+    /// \param extents  container of extents
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
     constexpr shape_view(Range const& extents) noexcept
@@ -79,9 +83,13 @@ class shape_view : public detail::int64_list {
 class strides_view : public detail::int64_list {
    public:
     constexpr strides_view() = default;
+    /// \param strides  array of `rank` strides; null means compact row-major
+    /// \param rank     number of strides
     constexpr strides_view(std::int64_t const* strides, int rank) noexcept : int64_list{strides, rank} {}
+    /// \param strides  array of strides
     template <std::size_t N>
     constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
+    /// \param strides  container of strides
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
     constexpr strides_view(Range const& strides) noexcept

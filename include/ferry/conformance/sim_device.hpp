@@ -38,7 +38,9 @@ class sim_device {
     class memory {
        public:
         memory() = default;
+        /// \param of  block of the device
         explicit memory(std::shared_ptr<block> of) noexcept : block_{std::move(of)} {}
+        /// \param other  owner; empty afterwards
         memory(memory&& other) noexcept : block_{std::exchange(other.block_, nullptr)} {}
         memory& operator=(memory&& other) noexcept {
             std::swap(block_, other.block_);
@@ -94,9 +96,15 @@ class sim_device {
 
     // ---- operations of ferry::back_end ----
 
+    /// \param d  device
+    /// \return   whether `d` is the host or the simulated device
     [[nodiscard]] bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || is_same_device(d, device_);
     }
+    /// \param d      device
+    /// \param bytes  size
+    /// \return       memory filled with poison
+    /// \throws std::bad_alloc
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
         auto made = std::make_shared<block>();
         made->shown.assign(bytes + 1, std::byte{detail::poison});
@@ -105,6 +113,14 @@ class sim_device {
         blocks_.push_back(made);
         return memory{std::move(made)};
     }
+    /// Queues a copy, or copies before it returns when `on` names no stream or the source is host memory.
+    ///
+    /// \param plan  copy plan
+    /// \param dst   destination
+    /// \param to    device of the destination
+    /// \param src   source
+    /// \param from  device of the source
+    /// \param on    stream
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         auto const keep_dst = keep(dst), keep_src = keep(src);
         void* const target = to.type == device_type::cpu ? dst : elements(dst);
@@ -116,11 +132,18 @@ class sim_device {
         if (on.names_stream() && from.type != device_type::cpu) queue(on, now);
         else now();
     }
+    /// Orders the work queued on `to` after this call after the work queued on `from` before it.
+    ///
+    /// \param from  stream
+    /// \param to    stream
     void order(stream_token from, stream_token to) {
         auto const before = index_of(from);
         auto const upto = queues_[before].work.size();
         queue(to, [this, before, upto] { run_until(before, upto); });
     }
+    /// Runs the work queued on a stream.
+    ///
+    /// \param on  stream
     void wait(stream_token on) { run(on); }
 
    private:

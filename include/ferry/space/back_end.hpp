@@ -60,14 +60,19 @@ concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
 
 /// The back end for pageable host memory. Copies on the calling thread; has no streams. Stateless; thread-safe.
 struct host_back_end {
-    /// \return  whether the device is ferry::cpu
+    /// \param d  device
+    /// \return   whether it is of type cpu
     [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu; }
-    /// \return  uninitialised host memory, aligned to default_alignment
+    /// \param bytes  size
+    /// \return       uninitialised host memory, aligned to default_alignment
     /// \throws std::bad_alloc
     [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
         return buffer<host_space>{bytes};
     }
-    /// \return  true: the copy is complete
+    /// \param plan  copy plan
+    /// \param dst   destination
+    /// \param src   source
+    /// \return      true: the copy is complete
     bool copy(copy_plan const& plan, void* dst, device, void const* src, device, stream_token) const noexcept {
         copy_on_host(plan, dst, src);
         return true;
@@ -103,7 +108,7 @@ class forwarding {
     {
         return underneath_->mark(on);
     }
-    /// The two verbs of `arrow_event_back_end`.
+    /// The operations of `arrow_event_back_end`.
     void wait_for_event(void* event, device d, stream_token on) const
         requires requires(BackEnd& b) { b.wait_for_event(event, d, on); }
     {

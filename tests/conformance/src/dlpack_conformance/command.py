@@ -122,11 +122,11 @@ def print_markdown(found, keys):
     heads = [f"{facts['name']} {facts.get('version', '')}".strip() for facts, _ in found.values()]
     print(f"| rule | | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     shown = {"broken": "**broken**", "failed": "**failed**"}
-    mute = [bool(results) and {r.outcome for r in results} == {"n/a"} for _, results in found.values()]
+    silences = [bool(results) and {r.outcome for r in results} == {"n/a"} for _, results in found.values()]
     for rule, text, *cells in table(found, keys):
-        spoken = ["" if c == "n/a" and not silent else shown.get(c, c) for c, silent in zip(cells, mute)]
-        print(f"| {rule} | {text} | {' | '.join(spoken)} |")
-    for silent, (facts, results) in zip(mute, found.values()):
+        cells = ["" if c == "n/a" and not silent else shown.get(c, c) for c, silent in zip(cells, silences)]
+        print(f"| {rule} | {text} | {' | '.join(cells)} |")
+    for silent, (facts, results) in zip(silences, found.values()):
         if silent:  # prints the reason for an empty column
             print(f"\nNo rule applies to {facts['name']}: {escaped('; '.join(dict.fromkeys(r.evidence for r in results)))}.")
     for title, outcome in (("Broken", "broken"), ("Departs", "departs"), ("Failed", "failed")):

@@ -81,7 +81,7 @@ def on_a_device(library):
     try:
         library.on
     except AttributeError:
-        raise NotApplicable("it lets nobody choose a stream") from None
+        raise NotApplicable("the library does not support the choice of a stream") from None
     return driver()
 
 
