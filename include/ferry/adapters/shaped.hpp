@@ -49,8 +49,8 @@ concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
 /// holds a handle to it, according to `shaped_traits<Owner>::is_handle`. Export it with to_dlpack or borrow. The shape
 /// of the array must not change while it is held; its elements may be written. As thread-safe as the array.
 ///
-/// to_dlpack copies an rvalue whose handle does not own the elements, such as a std::span; keep it as an lvalue to share
-/// them (D13).
+/// to_dlpack copies an rvalue whose handle does not own the elements, such as a std::span; keep it as an lvalue to
+/// share them (D13).
 template <has_shaped_traits Owner>
 class shaped {
     using layout = shaped_traits<Owner>;
