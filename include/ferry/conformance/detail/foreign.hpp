@@ -34,7 +34,7 @@ class foreign {
             if (shape[i] > 0) step *= shape[i];
         }
         std::int64_t const item = bits_per_element(type) / 8;
-        raw_.version = {1, 3};
+        raw_.version = {1, how == element_layout::null_strides ? 1u : 3u};  // R24: strides are required since 1.2
         raw_.manager_ctx = this;
         raw_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<foreign*>(self->manager_ctx)->releases_; };
         first_ = first * item;
