@@ -1,4 +1,4 @@
-// ferry: what the compiler can do. The only header that asks it.
+// ferry: feature tests of compiler and platform. The only header that contains them.
 #pragma once
 
 #if !defined(__cplusplus) || __cplusplus < 202002L
@@ -23,65 +23,65 @@
 
 #include <version>
 
-// A deleted overload that says what to write instead. Compilers print the declaration, so the sentence shows
-// everywhere; from C++26 on it is the diagnostic itself. Keep name and sentence on one line.
+// Deletes an overload, with a sentence that says what to write instead. It is the diagnostic from C++26 on; older
+// compilers print the declaration, so keep name and sentence on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
 #else
 #define FERRY_DELETED(cure) = delete
 #endif
 
-// Error paths stay out of the instruction stream of the paths that succeed.
+// For functions on error paths: keeps them out of line.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 
-// What holds state for one shared library. Two extension modules may be built with two versions of ferry: without this
-// the loader would give both the variables of the one that it loaded first, whose layout may be another.
+// For state of one shared library. Two extension modules may contain different versions of ferry; without this
+// attribute the loader would make both use the variables of the module that was loaded first, whose layout may differ.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
-// What one shared library throws and another catches: libc++ compares the addresses of the types, which
-// -fvisibility=hidden would keep apart.
+// For exceptions that cross shared libraries: libc++ identifies a type by the address of its type info, of which
+// -fvisibility=hidden would make one in each library.
 #define FERRY_VISIBLE [[gnu::visibility("default")]]
 
-// Small functions on the path of every exchange: apart they pass structs through memory, and the stores and loads of
-// that cost more than the work.
+// For small functions in every exchange: as calls they would pass structs through memory, which takes longer than their
+// work.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
 
-// `typeid` works; without it ferry cannot see that an object is more than its type says.
+// RTTI is available; without it ferry cannot detect that an object's dynamic type is derived from its static type.
 #if defined(__cpp_rtti)
 #define FERRY_HAS_RTTI 1
 #else
 #define FERRY_HAS_RTTI 0
 #endif
 
-// `_Float16` exists as a type. GCC 12 has it in C++ on x86-64 alone, though its limits are defined on AArch64, too.
+// `_Float16` is available. GCC 12 has it in C++ on x86-64 only, although it defines its limits on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1
 #else
 #define FERRY_HAS_FLOAT16 0
 #endif
 
-// Extended floating-point types of C++23, told apart from `_Float16` and friends.
+// `std::bfloat16_t` is available (C++23).
 #if defined(__STDCPP_BFLOAT16_T__)
 #define FERRY_HAS_STD_BFLOAT16 1
 #else
 #define FERRY_HAS_STD_BFLOAT16 0
 #endif
 
-// `std::mdspan` (C++23: libc++ 18, libstdc++ 15).
+// `std::mdspan` is available (C++23; libc++ 18, libstdc++ 15).
 #if defined(__cpp_lib_mdspan) && __cpp_lib_mdspan >= 202207L
 #define FERRY_HAS_STD_MDSPAN 1
 #else
 #define FERRY_HAS_STD_MDSPAN 0
 #endif
 
-// Arrow's buffers are read as they lie: bit 0 of the first byte comes first. Tensors alone need no byte order.
+// `column/` is available: it requires a little-endian host, since Arrow's buffers are used without conversion.
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FERRY_HAS_COLUMN 1
 #else
 #define FERRY_HAS_COLUMN 0
 #endif
 
-// `ipc/` and `cuda/` go to the kernel for what C++ has no word for: /proc, pidfd, eventfd, credentials of a peer.
+// `ipc/` and the IPC of `cuda/` are available: they use Linux's /proc, pidfd, eventfd and peer credentials.
 #if defined(__linux__)
 #define FERRY_HAS_IPC 1
 #else

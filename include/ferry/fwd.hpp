@@ -1,11 +1,11 @@
-// ferry: forward declarations of the names that users meet.
+// ferry: forward declarations of public types.
 #pragma once
 
 #include <ferry/config.hpp>
 
 #include <cstdint>
 
-/// Carries tensors and columns between libraries, devices and processes, over DLPack 1.x.
+/// Exchange of tensors and columns between libraries, devices and processes, over DLPack 1.x.
 namespace ferry::inline v0 {
 
 enum class errc : int;
@@ -31,20 +31,20 @@ class column;
 
 namespace detail {
 
-/// Types whose exports and shares are functions of their own, not the adapter's.
+/// Types that to_dlpack and share support by overloads instead of array_traits.
 template <class T>
-inline constexpr bool exports_apart = false;
+inline constexpr bool has_own_exports = false;
 template <>
-inline constexpr bool exports_apart<managed_tensor> = true;
+inline constexpr bool has_own_exports<managed_tensor> = true;
 template <>
-inline constexpr bool exports_apart<column> = true;
+inline constexpr bool has_own_exports<column> = true;
 
 }  // namespace detail
 
 enum class copy_policy : std::uint8_t;
 struct request;
 
-/// The customisation point of an array library; see exchange/array_traits.hpp.
+/// Customisation point of an array library; see exchange/array_traits.hpp.
 template <class Array>
 struct array_traits;
 

@@ -1,9 +1,9 @@
-// ferry: the library's version, in one place. Build files and packages read it from here.
+// ferry: the version of the library. Build files and packages read it from this header.
 #pragma once
 
 #define FERRY_VERSION_MAJOR 0
 #define FERRY_VERSION_MINOR 1
 #define FERRY_VERSION_PATCH 0
 
-// To compare: 0.1.0 is 100, 1.2.3 is 10203.
+// For comparisons: 0.1.0 is 100, 1.2.3 is 10203.
 #define FERRY_VERSION (FERRY_VERSION_MAJOR * 10000 + FERRY_VERSION_MINOR * 100 + FERRY_VERSION_PATCH)

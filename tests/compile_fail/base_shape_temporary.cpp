@@ -1,4 +1,4 @@
-// expect: a temporary list of extents dies before the view: keep it in a variable
+// expect: a temporary list of extents is destroyed before the view: store it in a variable
 // A shape borrows (R7).
 #include <ferry/base/shape.hpp>
 

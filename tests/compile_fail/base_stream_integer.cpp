@@ -1,4 +1,4 @@
-// expect: streams are not integers: say rocm_default\(\) or pass the hipStream_t
+// expect: streams are not integers: use rocm_default\(\) or pass the hipStream_t
 // Integers exist only at the Python border (R45).
 #include <ferry/base/stream_token.hpp>
 

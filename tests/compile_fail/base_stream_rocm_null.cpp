@@ -1,4 +1,4 @@
-// expect: a null stream is ambiguous: say rocm_default\(\)
+// expect: a null stream is ambiguous: use rocm_default\(\)
 // ROCm's default stream has a name (R45).
 #include <ferry/base/stream_token.hpp>
 

@@ -1,4 +1,4 @@
-// expect: a temporary list of strides dies before the view: keep it in a variable
+// expect: a temporary list of strides is destroyed before the view: store it in a variable
 // Strides borrow (R7).
 #include <ferry/base/shape.hpp>
 

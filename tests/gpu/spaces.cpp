@@ -22,7 +22,7 @@ void behaves(Space space) {
     void* const p = space.allocate(1000, ferry::default_alignment);
     REQUIRE(p != nullptr);
     CHECK(reinterpret_cast<std::uintptr_t>(p) % ferry::default_alignment == 0);
-    CHECK(ferry::is_same_place(ferry::cuda::device_of_pointer(p), space.device()));
+    CHECK(ferry::is_same_device(ferry::cuda::device_of_pointer(p), space.device()));
     must(cudaDeviceSynchronize());  // memory of a pool is there once its stream gets to it
     fill(p, 1, 1000);
     Space const copy = space;

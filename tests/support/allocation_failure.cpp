@@ -6,8 +6,8 @@
 
 namespace {
 
-// One per thread, so that tests with threads are not disturbed. A table instead of a count: memory of before the window
-// may be freed within it.
+// One per thread, so that threads do not affect each other. A table instead of a count, since memory that was allocated
+// before the window may be freed in it.
 struct state {
     bool open = false;
     bool failed = false;
@@ -74,7 +74,7 @@ bool allocation_window::has_failed() const noexcept { return here.failed; }
 
 }  // namespace support
 
-// All of them: a sanitizer brings its own of each that is not replaced, and complains of pairs that do not match.
+// Replaces all forms: a sanitizer replaces the remaining ones and reports mismatched pairs.
 void* operator new(std::size_t size) { return allocate_or_throw(size, normal); }
 void* operator new[](std::size_t size) { return allocate_or_throw(size, normal); }
 void* operator new(std::size_t size, std::align_val_t a) { return allocate_or_throw(size, number(a)); }

@@ -1,4 +1,4 @@
-// Global operator new and delete that count, and fail where a test says. Linked into tests only.
+// Global operator new and delete that count and inject failures. Linked into tests only.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -8,8 +8,8 @@
 
 namespace support {
 
-/// While it lives, counts this thread's allocations, fails the `fail_at`-th (0: none), and knows which are not freed
-/// yet.
+/// During its lifetime, counts the allocations of this thread, makes the `fail_at`-th fail (0: none), and records which
+/// are not freed.
 class allocation_window {
    public:
     explicit allocation_window(int fail_at = 0) noexcept;
@@ -18,13 +18,13 @@ class allocation_window {
     ~allocation_window();
 
     [[nodiscard]] int allocations() const noexcept;
-    /// Made in this window and not freed yet, by this thread.
+    /// Number of allocations of this thread, made in this window and not freed.
     [[nodiscard]] int live() const noexcept;
     [[nodiscard]] bool has_failed() const noexcept;
 };
 
-/// Runs `f(n)` with the n-th allocation failing, for n = 1, 2, 3, …, until it gets by with fewer than n. Each run must
-/// free all that it allocated. Gives the number of failures that were injected.
+/// Runs `f(n)` with the n-th allocation failing, for n = 1, 2, 3, …, until it makes fewer than n. Each run must free
+/// all that it allocated. Returns the number of injected failures.
 ///
 /// `f` must not use CHECK, which may allocate.
 template <class F>

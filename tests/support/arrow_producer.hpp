@@ -1,4 +1,4 @@
-// A foreign producer of Arrow structs: built by hand, not by ferry, and it counts what is released.
+// A producer of Arrow structs, written without ferry; counts the releases.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -14,7 +14,7 @@
 
 namespace support {
 
-/// The structs of a tree of parts, to be spoilt as a test likes. Owns all memory, so that a release is a count.
+/// The structs of a tree of parts, for tests to modify. Owns all memory; a release only increments a counter.
 class arrow_producer {
    public:
     explicit arrow_producer(ferry::column_parts const& parts) {
@@ -26,10 +26,10 @@ class arrow_producer {
 
     ArrowArray array{};
     ArrowSchema schema{};
-    /// Of the roots: by the consumer. Of children: by the roots, as it should be.
+    /// Releases of the roots, by the consumer, and of the children, by the roots.
     int arrays_released = 0, schemas_released = 0, children_released = 0;
 
-    /// Both are still the caller's, and nothing was released.
+    /// Whether the caller still owns both and nothing was released.
     [[nodiscard]] bool is_untouched() const {
         return array.release && schema.release && arrays_released == 0 && schemas_released == 0;
     }
@@ -95,7 +95,7 @@ class arrow_producer {
     std::deque<node> nodes_;
 };
 
-/// A column of each format, of `length` items that are all zero, on memory that is shared by all of them.
+/// A column of each format, of `length` zero items; all share the same memory.
 class every_type {
    public:
     static constexpr std::string_view flat[] = {
@@ -107,7 +107,7 @@ class every_type {
     static constexpr std::string_view nested[] = {"+l", "+L", "+vl",     "+vL",     "+w:2",
                                                   "+s", "+m", "+ud:0,1", "+us:4,5", "+r"};
 
-    /// All formats on every other format in turn; each begins at `offset`.
+    /// All formats, nested in every other format; each has offset `offset`.
     template <class F>
     void for_each(std::int64_t length, std::int64_t offset, F f) {
         for (auto const format : flat) {

@@ -1,4 +1,4 @@
-// Columns that are made of others: their nodes as parts, without a copy.
+// Columns made of the nodes of other columns, without a copy.
 #pragma once
 
 #include <ferry/column/column.hpp>
@@ -15,7 +15,7 @@
 
 namespace support {
 
-/// Parts of the trees of other columns, which live as long as this.
+/// Parts of the trees of other columns; keeps these columns alive.
 class parts_store {
    public:
     ferry::column_parts of(ferry::column_view v, std::string_view name) {
@@ -40,7 +40,7 @@ class parts_store {
                 .buffers = none_,
                 .children = store_.emplace_back(std::move(fields))};
     }
-    /// A list of everything in the item, as one list.
+    /// A column of one list, which contains all items of `item`.
     ferry::column_parts list(ferry::column_parts item) {
         ends_.push_back({0, static_cast<std::int32_t>(item.length)});
         buffers_.push_back({ferry::column_buffer{}, ferry::column_buffer{ends_.back().data(), 8}});
@@ -58,7 +58,7 @@ class parts_store {
     ferry::column_buffer none_[1] = {};
 };
 
-/// A copy of the column in memory of the host.
+/// A copy of the column in host memory.
 inline ferry::column packed(ferry::column_view v, ferry::detail::slices how) {
     auto const here = std::source_location::current();
     ferry::detail::host_fetcher fetcher;

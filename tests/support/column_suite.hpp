@@ -1,5 +1,5 @@
-// What holds of columns between the host and every device, simulated or real. WORLDS lists the worlds that it runs in,
-// as exchange_suite.hpp says.
+// Tests of columns between the host and every device, simulated or real. WORLDS lists the environments; see
+// exchange_suite.hpp.
 #pragma once
 
 #include <ferry/column.hpp>
@@ -37,7 +37,7 @@ inline column numbers() {
 }
 inline std::vector<std::string> const number_texts{"01000000", "02000000", "03000000", "04000000"};
 
-TEST_CASE_TEMPLATE("every column arrives on a device by one copy, and comes back by one", World, WORLDS) {
+TEST_CASE_TEMPLATE("a column is copied to a device by one copy, and back by one copy", World, WORLDS) {
     unsigned seed = 300'000;
     for (auto const& format : every_format()) {
         World w{World::gpu};
@@ -60,7 +60,7 @@ TEST_CASE_TEMPLATE("every column arrives on a device by one copy, and comes back
             w.probe([&](auto& sim) { CHECK(sim.calls(verb::copy) <= copies + 2); });
             CHECK(support::shown(back.view()) == support::shown(c.view()));
             ferry::validate(back.view());
-            // A part of it, which is not the whole allocation any more.
+            // A slice, which is only a part of the allocation.
             auto const from = maker.below(there.length() + 1), length = maker.below(there.length() - from + 1);
             auto const part = there.slice(from, length).to(ferry::cpu, w.back_end, w.ours);
             CHECK(support::shown(part.view()) == support::shown(c.view().slice(from, length)));
@@ -70,7 +70,7 @@ TEST_CASE_TEMPLATE("every column arrives on a device by one copy, and comes back
     }
 }
 
-TEST_CASE_TEMPLATE("what is there already is the same column", World, WORLDS) {
+TEST_CASE_TEMPLATE("a column that is on the requested device is not copied", World, WORLDS) {
     World w{World::gpu};
     auto const c = numbers();
     auto const same = c.slice(1, 2).to(ferry::cpu);
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("what is there already is the same column", World, WORLDS) {
     w.probe([&](auto& sim) { CHECK(sim.calls() == calls); });
 }
 
-TEST_CASE_TEMPLATE("columns go from every kind of memory to every other", World, WORLDS) {
+TEST_CASE_TEMPLATE("columns are copied from every kind of memory to every other", World, WORLDS) {
     for (auto const from : {World::gpu, World::pinned, World::managed})
         for (auto const to : {World::gpu, World::pinned, World::managed}) {
             CAPTURE(ferry::name(from.type));
@@ -99,7 +99,7 @@ TEST_CASE_TEMPLATE("columns go from every kind of memory to every other", World,
         }
 }
 
-TEST_CASE_TEMPLATE("memory comes from a space of the caller's", World, WORLDS) {
+TEST_CASE_TEMPLATE("the memory of a column is allocated from the caller's space", World, WORLDS) {
     struct counting {
         int* live;
         [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment) const {
@@ -121,7 +121,7 @@ TEST_CASE_TEMPLATE("memory comes from a space of the caller's", World, WORLDS) {
     CHECK(live == 0);
 }
 
-TEST_CASE_TEMPLATE("where no back end reaches, and what streams cannot be", World, WORLDS) {
+TEST_CASE_TEMPLATE("an unsupported device and an unsuitable stream are errors", World, WORLDS) {
     World w{World::gpu};
     fails(errc::no_backend, [&] { static_cast<void>(numbers().to(World::gpu)); }, {"ferry/cuda.hpp"});
     auto const there = numbers().to(World::gpu, w.back_end);

@@ -1,4 +1,4 @@
-// Random layouts of one shape against an oracle that copies element by element, bit by bit, whoever copies.
+// Compares copies of random layouts with a reference implementation that copies each element bit by bit.
 #pragma once
 
 #include <ferry/space/copy_plan.hpp>
@@ -18,7 +18,7 @@ namespace copy_suite {
 struct layout {
     std::vector<std::int64_t> shape, strides;  // strides in elements
     bool padded = false;
-    std::int64_t lowest = 0, highest = 0;  // reach from the first element, in elements
+    std::int64_t lowest = 0, highest = 0;  // offsets from the first element, in elements
 };
 
 class generator {
@@ -34,7 +34,7 @@ class generator {
         std::vector<std::int64_t> result(rank);
         std::int64_t room = chance(2) ? 8192 : chance(10) ? 1500 : 160;
         for (auto& extent : result) {
-            // Mostly small; one dimension now and then long enough for more than one band.
+            // Mostly small; sometimes one dimension is long enough for more than one band.
             extent = chance(15) ? 1 : chance(25) ? 1 + below(room) : 1 + below(room < 9 ? room : 9);
             room = room / extent > 0 ? room / extent : 1;
         }
@@ -44,7 +44,7 @@ class generator {
         return result;
     }
 
-    // Strides that keep elements apart; with `may_repeat` also ones of 0 and windows that overlap.
+    // Strides of distinct elements; with `may_repeat` also stride 0 and overlapping windows.
     layout strided(std::vector<std::int64_t> const& shape, bool may_repeat) {
         layout result{shape, std::vector<std::int64_t>(shape.size())};
         std::vector<std::size_t> order(shape.size());
@@ -56,7 +56,7 @@ class generator {
         std::int64_t step = chance(20) ? 1 + below(3) : 1;
         for (auto const i : order) {
             if (shape[i] == 1 && chance(50)) {
-                result.strides[i] = below(2000) - 1000;  // R27: means nothing
+                result.strides[i] = below(2000) - 1000;  // R27: ignored
                 continue;
             }
             if (chance(repeats)) continue;
@@ -97,7 +97,7 @@ class generator {
 
 inline constexpr std::int64_t guard = 40;  // bytes on each side
 
-// Memory that holds a layout exactly, guards around it; sub-byte tensors start at bit 0 of a byte.
+// Memory of exactly the size of a layout, between guards; sub-byte tensors start at bit 0 of a byte.
 struct storage {
     std::vector<std::uint8_t> bytes;
     std::int64_t first = 0;  // of the first element, in bytes
@@ -118,7 +118,7 @@ inline void set_bit(std::vector<std::uint8_t>& bytes, std::int64_t at, bool valu
     b = static_cast<std::uint8_t>((b & ~(1 << (at & 7))) | (value ? 1 << (at & 7) : 0));
 }
 
-// What a copy means, said as plainly as possible.
+// The reference implementation of a copy.
 inline void oracle(layout const& d, storage& dst, layout const& s, storage const& src, ferry::data_type type) {
     auto const dst_bits = ferry::bits_per_element(type, d.padded), src_bits = ferry::bits_per_element(type, s.padded);
     auto const both = dst_bits < src_bits ? dst_bits : src_bits;
@@ -154,7 +154,7 @@ inline std::string describe(layout const& l, char const* name) {
     return text;
 }
 
-// What lies at `begin` as the layout's elements.
+// The elements of the layout at `begin`.
 inline ferry::tensor_view view_of(layout const& l, storage const& memory, ferry::data_type type, bool implicit,
                                   void* begin, ferry::device where) {
     auto const bits = l.padded ? ferry::flags::subbyte_padded : ferry::flags::none;
@@ -171,9 +171,9 @@ inline bool is_compact(layout const& l) {
     return true;
 }
 
-// Copies once by `copy(dst, src, to_at, from_at)`, which makes `dst.bytes` what a copy of `src.bytes` would make of
-// them; `to_at(begin, device)` and `from_at` say what lies in such memory. Gives the plan's kind, or fails the test and
-// says how to repeat it.
+// Makes one random copy by `copy(dst, src, to_at, from_at)`, which copies `src.bytes` to `dst.bytes`; `to_at(begin,
+// device)` and `from_at` make the views of such memory. Returns the kind of the plan. On failure, reports how to repeat
+// the copy.
 template <class Copy>
 ferry::copy_kind check_one(std::uint64_t seed, Copy copy) {
     generator random{seed};
@@ -184,7 +184,7 @@ ferry::copy_kind check_one(std::uint64_t seed, Copy copy) {
     d.padded = random.chance(30);
     s.padded = random.chance(30);
     storage dst{d, ferry::bits_per_element(type, d.padded), random.below(16), guard};
-    // No guards around the source: its own ends are where AddressSanitizer looks.
+    // No guards around the source, so that AddressSanitizer detects reads out of bounds.
     storage src{s, ferry::bits_per_element(type, s.padded), random.below(16), 0};
     random.fill(dst.bytes);
     random.fill(src.bytes);

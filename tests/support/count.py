@@ -1,4 +1,4 @@
-"""Counts what ran, from a JUnit file of ctest or pytest: prints `counts: PASSED FAILED SKIPPED`.
+"""Counts the test results of a JUnit file of ctest or pytest: prints `counts: PASSED FAILED SKIPPED`.
 
 A doctest program is one test for ctest; here each of its test cases counts.
 """
@@ -13,7 +13,7 @@ DOCTEST = re.compile(r"\[doctest\] test cases:\s*\d+ \|\s*(\d+) passed \|\s*(\d+
 def outcome(case):
     failed = case.find("failure") is not None or case.find("error") is not None
     skipped = case.find("skipped") is not None
-    if said := DOCTEST.findall(case.findtext("system-out") or ""):  # the last is its own: it may have started others
+    if said := DOCTEST.findall(case.findtext("system-out") or ""):  # the last line: earlier ones are those of child processes
         passed, failures, skips = map(int, said[-1])
         return passed, max(failures, int(failed)), skips
     return int(not failed and not skipped), int(failed), int(skipped and not failed)

@@ -1,4 +1,4 @@
-// A foreign producer written against the C header alone, whose deleter counts.
+// A producer written with the C header only, whose deleter counts its calls.
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
@@ -9,7 +9,7 @@
 
 namespace support {
 
-/// One managed struct that owns nothing: it says what a test wants it to say, and counts the calls of its deleter.
+/// A managed struct that owns nothing, whose fields a test sets; counts the calls of its deleter.
 template <class Raw>
 class basic_producer {
    public:

@@ -1,4 +1,4 @@
-// One descriptor of each sort that a process may share, all of them sound.
+// Valid descriptors of each kind of share.
 #pragma once
 
 #include <ferry/wire/descriptor.hpp>

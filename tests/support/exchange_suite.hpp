@@ -1,14 +1,14 @@
-// What holds of exchanges on every device, simulated or real: who waits for whom, proven by gates that hold the
-// producer's stream closed while the exchange runs; what is shared, and what is copied.
+// Tests of exchanges on every device, simulated or real: stream ordering, shown by gates that block the producer's
+// stream during the exchange; sharing; and copies.
 //
-// Before it is included WORLDS lists the worlds that it runs in. A world is made for a kind of memory, and has
-//   back_end                  which exchanges are given
-//   theirs, ours              streams of that memory's devices; ours_of(device): one of that device
-//   closed(where, stream)     an array of 1, 2, 3, … that the stream writes once the gate is open, and that gate
-//   open_later(gate)          a scope in which somebody else opens it, once the host waits or soon
-//   finish(stream)            waits on the test's behalf
-//   value(view, i)            an element as its device has it
-//   probe(f)                  f(simulation), where there is one: what a real device does not tell
+// Define WORLDS as the list of environments before including this header. An environment is constructed for a device:
+//   back_end                  the back end for exchanges
+//   theirs, ours              the producer's and the consumer's stream; ours_of(device): one of that device
+//   closed(device, stream)    an array of 1, 2, 3, … that the stream writes when the gate is open, and the gate
+//   open_later(gate)          a scope in which another thread opens the gate, when the host waits or after a time limit
+//   finish(stream)            waits for the stream
+//   value(view, i)            an element as the device reads it
+//   probe(f)                  calls f(simulation), if there is one, for facts that a real device does not provide
 #pragma once
 
 #include <ferry/exchange/from_dlpack.hpp>
@@ -36,7 +36,7 @@ using ferry::stream_token;
 using support::fails;
 using support::verb;
 
-/// A producer behind a protocol of its own that remembers what it was asked, and honours none of it.
+/// A producer that records the requests and ignores them.
 template <class Array>
 struct stubborn {
     Array array;
@@ -53,7 +53,7 @@ struct stubborn {
 template <class Array>
 stubborn(Array) -> stubborn<Array>;
 
-/// A consumer that only takes over, and one that works on a stream of its own.
+/// A consumer with adopt only, and one with a current stream.
 struct taker {
     managed_tensor tensor;
 };
@@ -76,12 +76,13 @@ struct ferry::array_traits<exchange_suite::streaming> {
 
 namespace exchange_suite {
 
-TEST_CASE_TEMPLATE("R43: the consumer's stream is ordered after the producer's, and nothing blocks", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: the consumer's stream is ordered after the producer's, without blocking the host", World,
+                   WORLDS) {
     for (auto const where : World::everywhere) {
         CAPTURE(ferry::name(where.type));
         World w{where};
         auto theirs = w.closed(where, w.theirs);
-        auto const got = ferry::to_dlpack(theirs.array, {.stream = w.ours}, w.back_end);  // returns: the gate is closed
+        auto const got = ferry::to_dlpack(theirs.array, {.stream = w.ours}, w.back_end);  // does not block
         CHECK(!theirs.gate.is_open());
         w.probe([&](auto& sim) {
             CHECK(sim.is_ordered(w.theirs, w.ours));
@@ -94,7 +95,7 @@ TEST_CASE_TEMPLATE("R43: the consumer's stream is ordered after the producer's, 
     }
 }
 
-TEST_CASE_TEMPLATE("R43: equal streams cost no call of the driver", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: equal streams make no driver call", World, WORLDS) {
     for (auto const where : World::everywhere) {
         World w{where};
         auto theirs = w.closed(where, w.theirs);
@@ -106,7 +107,7 @@ TEST_CASE_TEMPLATE("R43: equal streams cost no call of the driver", World, WORLD
     }
 }
 
-TEST_CASE_TEMPLATE("R44: None is the legacy default stream, and it is ordered", World, WORLDS) {
+TEST_CASE_TEMPLATE("R44: no stream means the legacy default stream, which is ordered", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     auto const legacy = stream_token::cuda_legacy_default(), thread = stream_token::cuda_per_thread_default();
@@ -125,7 +126,7 @@ TEST_CASE_TEMPLATE("R44: None is the legacy default stream, and it is ordered", 
     CHECK(w.value(again.view(), 5) == 6.0f);
 }
 
-TEST_CASE_TEMPLATE("R44: -1 wants no synchronisation, and an array that is ready needs none", World, WORLDS) {
+TEST_CASE_TEMPLATE("R44: nothing is ordered for -1, and for an array that is ready", World, WORLDS) {
     for (auto const where : World::everywhere) {
         World w{where};
         auto theirs = w.closed(where, w.theirs);
@@ -133,13 +134,13 @@ TEST_CASE_TEMPLATE("R44: -1 wants no synchronisation, and an array that is ready
         theirs.array.ready_on = ferry::already_ready;
         auto const ready = ferry::to_dlpack(theirs.array, {.stream = w.ours}, w.back_end);
         w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
-        w.finish(w.ours);  // returns: it waits for nothing
+        w.finish(w.ours);  // returns: nothing to wait for
         CHECK(!theirs.gate.is_open());
         theirs.gate.open();
     }
 }
 
-TEST_CASE_TEMPLATE("R48: pinned and managed memory goes to the CPU without a copy, finished when the call returns",
+TEST_CASE_TEMPLATE("R48: pinned and managed memory is exported to the CPU without a copy, complete on return",
                    World, WORLDS) {
     for (auto const where : {World::pinned, World::managed}) {
         World w{where};
@@ -158,7 +159,7 @@ TEST_CASE_TEMPLATE("R48: pinned and managed memory goes to the CPU without a cop
     }
 }
 
-TEST_CASE_TEMPLATE("R49: pinned and managed memory without a stream is finished when the call returns", World, WORLDS) {
+TEST_CASE_TEMPLATE("R49: pinned and managed memory without a stream is complete on return", World, WORLDS) {
     for (auto const where : {World::pinned, World::managed}) {
         World w{where};
         auto theirs = w.closed(where, w.theirs);
@@ -169,9 +170,9 @@ TEST_CASE_TEMPLATE("R49: pinned and managed memory without a stream is finished 
     }
 }
 
-TEST_CASE_TEMPLATE("R48: device memory is copied to the CPU, finished when the call returns", World, WORLDS) {
+TEST_CASE_TEMPLATE("R48: device memory is copied to the CPU, complete on return", World, WORLDS) {
     for (auto const where : World::far) {
-        // R48: -1 is tolerated, and changes nothing.
+        // R48: -1 is accepted and has no effect.
         for (auto const stream : {stream_token{}, stream_token::no_sync()}) {
             World w{where};
             auto theirs = w.closed(where, w.theirs);
@@ -188,7 +189,7 @@ TEST_CASE_TEMPLATE("R48: device memory is copied to the CPU, finished when the c
     }
 }
 
-TEST_CASE_TEMPLATE("R43: a copy on the consumer's stream is queued behind the producer's work, and nothing blocks",
+TEST_CASE_TEMPLATE("R43: a copy on the consumer's stream is ordered after the producer's work, without blocking",
                    World, WORLDS) {
     for (bool const there : {false, true}) {
         if (there && !World::has_other_gpu()) continue;
@@ -212,7 +213,7 @@ TEST_CASE_TEMPLATE("R43: a copy on the consumer's stream is queued behind the pr
     }
 }
 
-TEST_CASE_TEMPLATE("R43: a copy on the producer's own stream needs no order", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: a copy on the producer's stream makes no ordering call", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     auto const got = ferry::to_dlpack(theirs.array, {.copy = copy_policy::always, .stream = w.theirs}, w.back_end);
@@ -246,7 +247,7 @@ TEST_CASE_TEMPLATE(
     }
 }
 
-TEST_CASE_TEMPLATE("R49: without a stream, a copy to pinned memory is finished when the call returns", World, WORLDS) {
+TEST_CASE_TEMPLATE("R49: without a stream, a copy to pinned memory is complete on return", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     auto const other_thread = w.open_later(theirs.gate);
@@ -269,7 +270,7 @@ TEST_CASE_TEMPLATE("R44: with -1, a copy is queued on the producer's stream", Wo
     CHECK(w.value(got.view(), 3) == 4.0f);
 }
 
-TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive, whoever owned it", World, WORLDS) {
+TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive", World, WORLDS) {
     for (int how = 0; how < 3; ++how) {
         CAPTURE(how);
         World w{World::gpu};
@@ -283,7 +284,7 @@ TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive, whoever owned it"
         if (how == 2)
             got = ferry::to_dlpack(ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end), wish, w.back_end,
                                    w.theirs);
-        theirs.array = {};  // the last handle that the caller has
+        theirs.array = {};  // the caller's last handle
         w.probe([](auto& sim) { CHECK(sim.live_bytes() == 2 * 6 * 4); });
         CHECK(!theirs.gate.is_open());
         theirs.gate.open();
@@ -295,7 +296,8 @@ TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive, whoever owned it"
     }
 }
 
-TEST_CASE_TEMPLATE("R50: a queued copy that nobody took is made before its memory and its source go", World, WORLDS) {
+TEST_CASE_TEMPLATE("R50: a queued copy that is never imported runs before its memory and its source are released", World,
+                   WORLDS) {
     for (auto const to : {World::gpu, World::pinned}) {
         World w{World::gpu};
         auto theirs = w.closed(World::gpu, w.theirs);
@@ -327,7 +329,7 @@ TEST_CASE_TEMPLATE("R50: a queued copy that nobody took is made before its memor
     }
 }
 
-TEST_CASE_TEMPLATE("R50: a finished copy gives its source back at once", World, WORLDS) {
+TEST_CASE_TEMPLATE("R50: a complete copy releases its source at once", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     theirs.gate.open();
@@ -337,10 +339,10 @@ TEST_CASE_TEMPLATE("R50: a finished copy gives its source back at once", World, 
     CHECK(!tensor);
     CHECK(source.expired());
     CHECK(got.template as<float>()(0, 0) == 1.0f);
-    w.probe([](auto& sim) { CHECK(sim.live_bytes() == 6 * 4); });  // the copy's, which the simulation also counts
+    w.probe([](auto& sim) { CHECK(sim.live_bytes() == 6 * 4); });  // the copy, which the simulation counts as well
 }
 
-TEST_CASE_TEMPLATE("R44: a copy from one GPU to another is ordered between their default streams, which are two", World,
+TEST_CASE_TEMPLATE("R44: a copy from one GPU to another is ordered between the default streams of both", World,
                    WORLDS) {
     if (!World::has_other_gpu()) return;
     World w{World::gpu};
@@ -356,7 +358,7 @@ TEST_CASE_TEMPLATE("R44: a copy from one GPU to another is ordered between their
     CHECK(w.value(got.view(), 3) == 4.0f);
 }
 
-TEST_CASE_TEMPLATE("R43: a wait for a stream that nobody named is refused with the cure", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: the error for device data without a stream says what to define", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     theirs.array.ready_on = {};
@@ -366,7 +368,7 @@ TEST_CASE_TEMPLATE("R43: a wait for a stream that nobody named is refused with t
     theirs.gate.open();
 }
 
-TEST_CASE_TEMPLATE("R43: streams of another family are refused, on either side", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: streams of another device family are rejected on both sides", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     auto const foreign = w.foreign_stream();
@@ -379,7 +381,7 @@ TEST_CASE_TEMPLATE("R43: streams of another family are refused, on either side",
     theirs.gate.open();
 }
 
-TEST_CASE_TEMPLATE("R40: without a back end, waits and copies off the host name the header to include", World, WORLDS) {
+TEST_CASE_TEMPLATE("R40: the error for device data without a back end names the header to include", World, WORLDS) {
     for (auto const where : World::far) {
         World w{where};
         auto theirs = w.closed(where, w.theirs);
@@ -387,26 +389,26 @@ TEST_CASE_TEMPLATE("R40: without a back end, waits and copies off the host name 
         fails(errc::no_backend, [&] { (void)ferry::to_dlpack(theirs.array, {.device = ferry::cpu}); },
               {where == World::gpu ? "cuda:0" : "ext_dev:0", cure});
         fails(errc::no_backend, [&] { (void)ferry::to_dlpack(theirs.array, {.stream = w.ours}); }, {cure});
-        CHECK(ferry::to_dlpack(theirs.array, {.stream = w.theirs}).device() == where);  // nothing to do, nothing needed
+        CHECK(ferry::to_dlpack(theirs.array, {.stream = w.theirs}).device() == where);  // no wait and no copy needed
         theirs.gate.open();
     }
 }
 
-TEST_CASE_TEMPLATE("R43: order() of a stream with itself, or with nothing, is no call", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: order() of equal streams, or without a stream, makes no call", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     ferry::order(w.theirs, w.theirs, w.back_end);
     ferry::order(ferry::already_ready, w.ours, w.back_end);
     ferry::order(w.theirs, {}, w.back_end);
     w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
-    w.finish(w.ours);  // returns: it waits for nothing
+    w.finish(w.ours);  // returns: nothing to wait for
     ferry::order(w.theirs, w.ours, w.back_end);
     w.probe([&](auto& sim) { CHECK(sim.is_ordered(w.theirs, w.ours)); });
     CHECK(!theirs.gate.is_open());
     theirs.gate.open();
 }
 
-TEST_CASE_TEMPLATE("R39: the host cannot touch device memory, and the type says so before it faults", World, WORLDS) {
+TEST_CASE_TEMPLATE("R39: host access to device memory is rejected before it faults", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs);
     auto const got = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
@@ -414,7 +416,7 @@ TEST_CASE_TEMPLATE("R39: the host cannot touch device memory, and the type says 
     theirs.gate.open();
 }
 
-TEST_CASE_TEMPLATE("R48: to_host gives finished data of every kind of memory, whatever stream produced it", World,
+TEST_CASE_TEMPLATE("R48: to_host returns complete data for every kind of memory and every producer's stream", World,
                    WORLDS) {
     for (auto const where : World::everywhere) {
         CAPTURE(ferry::name(where.type));
@@ -432,7 +434,7 @@ TEST_CASE_TEMPLATE("R48: to_host gives finished data of every kind of memory, wh
     }
 }
 
-TEST_CASE_TEMPLATE("R48: a bare tensor comes to the host by the stream on which it is ready, and gives its memory back",
+TEST_CASE_TEMPLATE("R48: to_host of a tensor waits for the stream on which it is ready, and releases its memory",
                    World, WORLDS) {
     for (auto const where : World::everywhere) {
         World w{where};
@@ -448,7 +450,7 @@ TEST_CASE_TEMPLATE("R48: a bare tensor comes to the host by the stream on which 
     }
 }
 
-TEST_CASE_TEMPLATE("R48: a bare tensor on which nothing is pending needs no wait for a stream", World, WORLDS) {
+TEST_CASE_TEMPLATE("R48: to_host of a tensor without pending work waits for no stream", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs, {4});
     auto bare = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
@@ -465,7 +467,7 @@ TEST_CASE_TEMPLATE("R48: a bare tensor on which nothing is pending needs no wait
     later.gate.open();
 }
 
-TEST_CASE_TEMPLATE("R12: pinned and managed memory relabelled as the CPU's keeps its flags, and no more than one owner",
+TEST_CASE_TEMPLATE("R12: pinned and managed memory exported as CPU memory keeps its flags and its single owner",
                    World, WORLDS) {
     for (auto const where : {World::pinned, World::managed}) {
         World w{where};
@@ -485,7 +487,7 @@ TEST_CASE_TEMPLATE("R12: pinned and managed memory relabelled as the CPU's keeps
     }
 }
 
-TEST_CASE_TEMPLATE("R53: a strided array on a device is copied compactly, by one call", World, WORLDS) {
+TEST_CASE_TEMPLATE("R53: a strided array on a device is copied to a compact one, by one call", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs, {3, 4});
     theirs.gate.open();
@@ -498,7 +500,7 @@ TEST_CASE_TEMPLATE("R53: a strided array on a device is copied compactly, by one
         for (int k = 0; k < 3; ++k) CHECK(values(i, k) == static_cast<float>(1 + 4 * k + i));
 }
 
-TEST_CASE_TEMPLATE("R26: an empty tensor changes device without a copy of bytes", World, WORLDS) {
+TEST_CASE_TEMPLATE("R26: an empty tensor is exported to another device without a copy", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs, {3});
     theirs.array.shape = {0, 3};
@@ -511,7 +513,7 @@ TEST_CASE_TEMPLATE("R26: an empty tensor changes device without a copy of bytes"
 }
 
 TEST_CASE_TEMPLATE(
-    "R56: the producer is asked for what the request says, and what it ignores the consumer makes up for", World,
+    "R56: the request is passed to the producer, and the consumer does what the producer ignores", World,
     WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, stream_token::cuda_legacy_default(), {4});
@@ -526,7 +528,7 @@ TEST_CASE_TEMPLATE(
     w.probe([](auto& sim) { CHECK(sim.races() == 0); });
 }
 
-TEST_CASE_TEMPLATE("R58: copy=False is the consumer's debt too: it never copies", World, WORLDS) {
+TEST_CASE_TEMPLATE("R58: a consumer does not copy under copy=False", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs, {4});
     stubborn p{std::move(theirs.array)};
@@ -539,7 +541,7 @@ TEST_CASE_TEMPLATE("R58: copy=False is the consumer's debt too: it never copies"
     w.probe([](auto& sim) { CHECK(sim.live_bytes() == 0); });
 }
 
-TEST_CASE_TEMPLATE("R12: a producer that copied as asked is not copied again", World, WORLDS) {
+TEST_CASE_TEMPLATE("R12: the result of a producer that copied is not copied again", World, WORLDS) {
     World w{World::gpu};
     auto const theirs = w.closed(World::gpu, w.theirs, {4});
     struct obliging {
@@ -559,7 +561,7 @@ TEST_CASE_TEMPLATE("R12: a producer that copied as asked is not copied again", W
     theirs.gate.open();
 }
 
-TEST_CASE_TEMPLATE("R48: -1 beside device=cpu does not tell a producer to hand out unfinished data", World, WORLDS) {
+TEST_CASE_TEMPLATE("R48: -1 is not passed to the producer with device=cpu", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, stream_token::cuda_legacy_default(), {4});
     stubborn p{theirs.array};
@@ -574,7 +576,7 @@ TEST_CASE_TEMPLATE("R48: -1 beside device=cpu does not tell a producer to hand o
     });
 }
 
-TEST_CASE_TEMPLATE("R43: a consumer with a current stream asks for it, and the import is ordered on it", World,
+TEST_CASE_TEMPLATE("R43: a consumer with a current stream requests it, and the import is ordered on it", World,
                    WORLDS) {
     World w{World::gpu};
     streaming::current = w.ours;
@@ -590,7 +592,7 @@ TEST_CASE_TEMPLATE("R43: a consumer with a current stream asks for it, and the i
     CHECK(w.value(got.tensor.view(), 3) == 4.0f);
 }
 
-TEST_CASE_TEMPLATE("R43: a bare device tensor must say where it is ready", World, WORLDS) {
+TEST_CASE_TEMPLATE("R43: a device tensor without a producer requires a stream", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, w.theirs, {4});
     auto bare = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
@@ -603,7 +605,7 @@ TEST_CASE_TEMPLATE("R43: a bare device tensor must say where it is ready", World
     CHECK(!bare);
 }
 
-TEST_CASE_TEMPLATE("R53: an array is imported by whatever it can: an lvalue shares, an rvalue moves", World, WORLDS) {
+TEST_CASE_TEMPLATE("R53: an lvalue is imported by sharing, an rvalue by moving", World, WORLDS) {
     World w{World::gpu};
     auto theirs = w.closed(World::gpu, stream_token::cuda_legacy_default(), {4});
     {

@@ -1,4 +1,4 @@
-// Another process of a test, and what is said to it.
+// Another process of a test, and the communication with it.
 #pragma once
 
 #include <ferry/wire/binary.hpp>
@@ -18,7 +18,7 @@
 
 namespace support {
 
-/// What the two processes say to each other: descriptors and single bytes, in order.
+/// The connection of the two processes: descriptors and single bytes.
 class line {
    public:
     line(int in, int out) : in_{in}, out_{out} {}
@@ -48,7 +48,7 @@ class line {
     int in_, out_;
 };
 
-/// Another process. It is forked before this one has any stream: threads do not come along.
+/// Another process. Forked before this process has a stream, since a fork does not copy threads.
 class importer {
    public:
     explicit importer(std::function<int(line const&)> body) {

@@ -1,4 +1,4 @@
-// For tests of sharing: tensors that own what they show, and what is left in the system afterwards.
+// For tests of sharing: tensors that own their elements, and the system resources that remain afterwards.
 #pragma once
 
 #include <ferry/ipc.hpp>
@@ -19,7 +19,7 @@
 
 namespace support {
 
-/// 0, 1, 2, … of type float, in memory of their own.
+/// A tensor of the floats 0, 1, 2, …, which owns its memory.
 struct numbers {
     std::vector<float> values;
     std::vector<std::int64_t> shape;
@@ -39,7 +39,7 @@ struct numbers {
     return ferry::make_managed(make_numbers(std::move(shape)), [](numbers& n) { return n.view(); }, bits);
 }
 
-/// A view on a tensor, from its element `first` on; owns the tensor.
+/// A view of a tensor from element `first`; owns the tensor.
 [[nodiscard]] inline ferry::managed_tensor restrided(ferry::managed_tensor base, std::int64_t first,
                                                      std::vector<std::int64_t> shape,
                                                      std::vector<std::int64_t> strides) {
@@ -60,7 +60,7 @@ struct numbers {
     });
 }
 
-/// All elements of a float tensor of the host in row-major order.
+/// All elements of a float tensor on the host, row-major.
 [[nodiscard]] inline std::vector<float> values(ferry::tensor_view const& v) {
     std::vector<float> all(static_cast<std::size_t>(v.size()));
     std::vector<std::int64_t> shape(v.shape().begin(), v.shape().end());
@@ -69,7 +69,7 @@ struct numbers {
 }
 [[nodiscard]] inline std::vector<float> values(ferry::managed_tensor const& t) { return values(t.view()); }
 
-/// The segments in /dev/shm that process `pid` (0: any) has made.
+/// The segments in /dev/shm of process `pid` (0: any).
 [[nodiscard]] inline std::vector<std::string> segments(pid_t pid = 0) {
     std::vector<std::string> found;
     for (auto const& entry : std::filesystem::directory_iterator{ferry::ipc::shared_memory_folder}) {
@@ -81,14 +81,14 @@ struct numbers {
     return found;
 }
 
-/// Open file descriptors of this process.
+/// Number of open file descriptors of this process.
 [[nodiscard]] inline std::size_t open_files() {
     std::size_t n = 0;
     for ([[maybe_unused]] auto const& entry : std::filesystem::directory_iterator{"/proc/self/fd"}) ++n;
     return n;
 }
 
-/// Mapped segments of this process: lines of /proc/self/maps.
+/// Number of mapped segments of this process, from /proc/self/maps.
 [[nodiscard]] inline std::size_t mapped_segments() {
     std::ifstream maps{"/proc/self/maps"};
     std::size_t n = 0;
@@ -96,7 +96,7 @@ struct numbers {
     return n;
 }
 
-/// Runs `f` in a child of a fork; its exit status, or 128 + the signal that ended it. 99: it threw.
+/// Runs `f` in a forked child; returns its exit status (99: exception), or 128 + the signal that ended it.
 template <class F>
 [[nodiscard]] int in_child(F f) {
     pid_t const child = fork();

@@ -1,4 +1,4 @@
-// Descriptors as lines of text, and another program to say them to.
+// Descriptors as lines of text, and another program that reads them.
 #pragma once
 
 #include <ferry/wire/binary.hpp>
@@ -32,7 +32,7 @@ namespace support {
     return ferry::wire::from_bytes(bytes);
 }
 
-/// A program that was started; killed when it is still there at the end.
+/// A started program; killed by the destructor if it is still running.
 class peer {
    public:
     explicit peer(std::vector<std::string> command, bool traced = false) {
@@ -67,14 +67,14 @@ class peer {
         line += '\n';
         if (write(out_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
     }
-    /// Without its end; empty when the program ended.
+    /// The next line, without line end; empty when the program has ended.
     [[nodiscard]] std::string hear() const {
         std::string line;
         for (char c = 0; read(in_, &c, 1) == 1 && c != '\n';) line += c;
         return line;
     }
     void kill() const { ::kill(pid_, SIGKILL); }
-    /// Its exit status, or 128 + the signal that ended it.
+    /// The exit status, or 128 + the signal that ended the program.
     int finish() {
         int status = 0;
         while (waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status)) ptrace(PTRACE_CONT, pid_, nullptr, nullptr);

@@ -1,4 +1,4 @@
-"""Views of a matrix of 4 x 6 elements, for what must take any layout."""
+"""Views of a 4 x 6 matrix in every layout, for functions that must accept all of them."""
 
 LAYOUTS = {
     "whole": lambda t: t,

@@ -1,4 +1,4 @@
-// What holds of to_mdspan over every implementation of the standard's mdspan.
+// Tests of to_mdspan for every implementation of mdspan.
 #pragma once
 
 #include <ferry/adapters/mdspan.hpp>
@@ -53,7 +53,7 @@ void normalises_size_1() {
     CHECK(m.is_exhaustive());
 }
 
-/// Where there is an adapter for it: what an mdspan says is exported, and comes back as an equal one.
+/// For mdspans with an adapter: exports an mdspan and compares it with the mdspan of the export.
 template <class Family>
 void is_an_array() {
     int data[24] = {};

@@ -1,4 +1,4 @@
-"""Other Python processes with minitensor, for tests of what travels between processes."""
+"""Starts Python processes with minitensor, for tests of sharing between processes."""
 
 import os
 import select
@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 
-HANGS = 120  # seconds, after which what says nothing is taken to hang
+HANGS = 120  # seconds; deadline for the answer of a process
 BEGIN = "import sys, json, time, os, signal\nimport minitensor as mt\nread = lambda: bytes.fromhex(sys.stdin.readline())\n"
 
 
 class Process:
-    """An unrelated Python process: told lines, and asked for lines."""
+    """An unrelated Python process, which exchanges lines with the test."""
 
     def __init__(self, code, **how):
         self.popen = subprocess.Popen([sys.executable, "-c", BEGIN + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **how)
@@ -23,7 +23,7 @@ class Process:
         self.popen.stdin.flush()
 
     def hear(self):
-        """The next line that it prints."""
+        """Returns the next line that the process prints."""
         output = self.popen.stdout.fileno()
         while b"\n" not in self._pending:
             assert select.select([output], [], [], HANGS)[0], f"waited {HANGS} s for a line of the process"
@@ -34,13 +34,13 @@ class Process:
         return line.decode()
 
     def end(self, status=0):
-        """Closes its input, and waits until it ends."""
+        """Closes the input of the process, and waits for its end."""
         self.popen.stdin.close()
         assert self.popen.wait(HANGS) == status
         self.popen.stdout.close()
 
     def stop(self):
-        """Returns once it stands still."""
+        """Stops the process, and returns when it has stopped."""
         self.popen.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
@@ -50,7 +50,7 @@ class Process:
 
 
 def elsewhere(code, *lines):
-    """What a process prints that is told these lines."""
+    """Returns the output of a process for these lines of input."""
     process = Process(code)
     for line in lines:
         process.tell(line)

@@ -1,5 +1,5 @@
-// Gives the test program a /dev/shm of its own before anything else runs: tests sweep what dead processes have left there, and count
-// segments, while other programs do the same. The processes that a test starts share it.
+// Gives the test program a private /dev/shm before main: tests remove the segments of terminated processes and count
+// segments, and programs that run at the same time would interfere. The processes that a test starts share it.
 #include <support/own_shm.hpp>
 
 #include <sys/file.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr char const* own_name = "ferry-tests";
 
-/// Whether a test with a /dev/shm of its own has started this program.
+/// Whether a test with a private /dev/shm has started this program.
 bool is_inherited() {
     std::ifstream mounts{"/proc/self/mounts"};
     for (std::string line; std::getline(mounts, line);)
@@ -23,7 +23,7 @@ bool is_inherited() {
     return false;
 }
 
-/// Without namespaces, programs take turns: the last process of this one to end releases the lock.
+/// Without namespaces, programs run one after another: the lock is released when the last process of this program ends.
 void take_turns() {
     char const* const why = std::strerror(errno);
     auto const* const temporary = std::getenv("TMPDIR");

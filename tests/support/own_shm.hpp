@@ -1,4 +1,4 @@
-// A /dev/shm of its own: for each test program that links own_shm.cpp, and for tests that need a small one.
+// A private /dev/shm, for test programs that link own_shm.cpp and for tests that need a small one.
 #pragma once
 
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 
 namespace support {
 
-/// Makes a mount namespace: root may, others in a user namespace, where the system allows it and this user stays the same. Before
-/// the process has threads.
+/// Creates a mount namespace; for other users than root, in a user namespace with the same user id, if the system
+/// supports it. Call it before the process has threads.
 [[nodiscard]] inline bool enter_mount_namespace() {
     if (::unshare(CLONE_NEWNS) == 0) return true;
     auto const same = [](auto id) { return std::to_string(id) + ' ' + std::to_string(id) + " 1"; };
@@ -26,7 +26,7 @@ namespace support {
            write("/proc/self/setgroups", "deny") && write("/proc/self/gid_map", gids);
 }
 
-/// Mounts an empty /dev/shm for this process and those that it starts, for good. `name` is what /proc/self/mounts shows.
+/// Mounts an empty /dev/shm for this process and its children, permanently. `name` appears in /proc/self/mounts.
 [[nodiscard]] inline bool mount_own_shm(char const* name, char const* options) {
     return enter_mount_namespace() && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
            ::mount(name, "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;

@@ -1,7 +1,7 @@
-"""A /dev/shm for this process and its children alone: import it first, before anything starts a thread.
+"""Mounts a private /dev/shm for this process and its children. Import it first, before the process has threads.
 
-Programs that share memory sweep what others have left behind there, so two of them at a time would meet. Where the kernel allows no
-such thing, one program runs after the other: each holds a lock until it ends.
+Programs that share memory remove the segments of terminated processes there, and would interfere with each other. If the kernel does
+not support it, the programs run one after another: each holds a lock until it ends.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ def _write(path, text):
 
 
 def _moved():
-    """Moves this process into a mount namespace that has another /dev/shm; whether that went well."""
+    """Moves this process into a mount namespace with another /dev/shm; returns whether it succeeded."""
     libc = ctypes.CDLL(None)
     user, group = os.getuid(), os.getgid()
     try:
@@ -38,7 +38,7 @@ def _moved():
 
 
 def _can_move():
-    """Tries it in a child, so that a failure half way leaves this process where it is."""
+    """Tries it in a child process first, since a partial failure would affect this process."""
     child = os.fork()
     if child == 0:
         os._exit(0 if _moved() else 1)

@@ -1,4 +1,4 @@
-// Memory pages that can be made unreadable or read-only, so that a touch too many ends the test.
+// Memory pages that can be made inaccessible or read-only, so that an access out of bounds ends the test.
 #pragma once
 
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 
 namespace support {
 
-/// Two pages. The first is for the test, the second can be closed.
+/// Two pages. The first is for the test, the second can be made inaccessible.
 class two_pages {
    public:
     two_pages() {
@@ -24,9 +24,9 @@ class two_pages {
     [[nodiscard]] static std::size_t size() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
     [[nodiscard]] std::byte* first() const noexcept { return begin_; }
     [[nodiscard]] std::byte* second() const { return begin_ + size(); }
-    /// Touching the second page is a crash from here on.
+    /// Makes every access to the second page a crash.
     void close_second() const { ::mprotect(second(), size(), PROT_NONE); }
-    /// Writing to either is.
+    /// Makes every write to the pages a crash.
     void make_read_only() const { ::mprotect(begin_, 2 * size(), PROT_READ); }
 
    private:

@@ -1,4 +1,4 @@
-// The one deadline of tests: it ends a hang, and decides nothing.
+// The deadline of all tests. It only ends a test that hangs; no result depends on it.
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,16 @@
 
 namespace support {
 
-/// For what takes milliseconds on an idle machine, and is sure to come on a loaded one.
+/// The deadline; long enough for any load, for waits that take milliseconds on an idle machine.
 inline constexpr std::chrono::seconds patience{120};
 
-/// Ends a program that hangs, and says on what.
+/// Ends a program that hangs; `what` is what it waits for.
 [[noreturn]] inline void give_up(char const* what) {
     std::fprintf(stderr, "after %lld s still waiting for %s\n", static_cast<long long>(patience.count()), what);
     std::abort();
 }
 
-/// Waits until `is_so()`, which no event announces; ends the program when it hangs.
+/// Polls until `is_so()`, for conditions without an event; ends the program after the deadline.
 template <class F>
 void until(char const* what, F is_so) {
     for (auto const end = std::chrono::steady_clock::now() + patience; !is_so();) {

@@ -1,4 +1,4 @@
-// Another process for a test: forked, talked to through a socket pair, ended with the test at the latest.
+// A forked process for a test, connected by a socket pair; ends with the test at the latest.
 #pragma once
 
 #include <support/patience.hpp>
@@ -20,16 +20,16 @@
 
 namespace support {
 
-/// The other process's end of the talk: a byte each way is a step reached, or leave to go on.
+/// The child's end of the connection: a byte reports that a step is reached, or lets the other side continue.
 class talk {
    public:
     explicit talk(int fd) : fd_{fd} {}
     void say(char c = '.') const {
         if (!reaches(c)) ::_exit(90);
     }
-    /// False: the other side is gone.
+    /// Sends a byte; false when the other side has closed.
     [[nodiscard]] bool reaches(char c) const { return ::send(fd_, &c, 1, MSG_NOSIGNAL) == 1; }
-    /// The next byte; 0 once the other side is gone or silent.
+    /// Receives a byte; 0 when the other side has closed, or after the deadline.
     [[nodiscard]] char hear() const {
         pollfd p{fd_, POLLIN, 0};
         char c = 0;
@@ -42,7 +42,7 @@ class talk {
 
 class process {
    public:
-    /// Runs `body(talk)`, whose result is its exit status. An exception is status 99.
+    /// Runs `body(talk)`, whose result is the exit status; 99 after an exception.
     template <class Body>
     explicit process(Body body) {
         int both[2];
@@ -69,13 +69,13 @@ class process {
         static_cast<void>(wait());
         ::close(fd_);
     }
-    void say(char c = '.') const { REQUIRE_MESSAGE(talk{fd_}.reaches(c), "the other process has ended too early"); }
+    void say(char c = '.') const { REQUIRE_MESSAGE(talk{fd_}.reaches(c), "the other process has ended early"); }
     [[nodiscard]] char hear() const { return talk{fd_}.hear(); }
     [[nodiscard]] pid_t pid() const { return pid_; }
     void kill(int signal) const {
         if (!waited_) ::kill(pid_, signal);
     }
-    /// Waits for its end: the exit status, or minus the signal.
+    /// Waits for its end; returns the exit status, or the negative signal.
     [[nodiscard]] int wait() {
         if (std::exchange(waited_, true)) return status_;
         int raw = 0;
@@ -90,7 +90,7 @@ class process {
     bool waited_ = false;
 };
 
-/// Asks until it is so, or a test hangs, which says so.
+/// Polls until the condition holds; fails the test after the deadline.
 template <class F>
 [[nodiscard]] bool soon(F is_so) {
     until("a condition of support::soon", is_so);

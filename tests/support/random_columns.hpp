@@ -1,4 +1,5 @@
-// Columns of every type, with offsets, nulls and garbage where nothing may be read; and their values as text.
+// Random columns of every type, with offsets, nulls, and invalid data where nothing may be read; and their values as
+// text.
 #pragma once
 
 #include <ferry/column.hpp>
@@ -16,7 +17,7 @@
 
 namespace support {
 
-/// Item `i` of a column as text. What a null hides does not show.
+/// Item `i` of a column as text; values of null items are not included.
 inline std::string shown(ferry::column_view c, std::int64_t i) {
     using ferry::type_id;
     auto const id = c.type().id;
@@ -98,12 +99,12 @@ inline std::vector<std::string> shown(ferry::column_view c) {
     return all;
 }
 
-/// Makes columns. What it made lives as long as the columns.
+/// Makes columns, which own their memory.
 class column_maker {
    public:
     explicit column_maker(unsigned seed) : random_{seed} {}
 
-    /// Formats without children; a list's and the like are made of them.
+    /// Formats without children; nested formats are made of these.
     static constexpr char const* leaves[] = {
         "n",          "b",       "c",          "C",   "s",   "S",   "i",   "I",         "l",   "L",
         "e",          "f",       "g",          "z",   "Z",   "vz",  "u",   "U",         "vu",  "d:7,2,32",
@@ -116,7 +117,7 @@ class column_maker {
         return n <= 0 ? 0 : static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n));
     }
 
-    /// A column of the format; children are leaves or nested ones down to `depth`.
+    /// A column of the format; children are leaves, or nested columns down to `depth`.
     [[nodiscard]] ferry::column make(std::string const& format, std::int64_t length, int depth,
                                      std::int64_t offset = -1) {
         store_ = std::make_shared<store>();
@@ -138,7 +139,7 @@ class column_maker {
         std::deque<std::vector<ferry::column_parts>> parts;
     };
     [[nodiscard]] std::vector<unsigned char>& add(std::int64_t bytes) {
-        // Exactly as many: a byte more is a read out of range.
+        // The exact size, so that AddressSanitizer detects reads out of bounds.
         auto& b = store_->bytes.emplace_back(static_cast<std::size_t>(bytes));
         for (auto& one : b) one = static_cast<unsigned char>(random_());
         return b;
@@ -192,8 +193,7 @@ class column_maker {
         auto const child = [&](std::int64_t items, std::string f = {}) {
             children.push_back(*make_parts(f.empty() ? any_format(depth - 1) : f, items + below(3), depth - 1));
         };
-        // Ends of `end` pieces, from somewhere on; with garbage at the items before the offset of which nothing may be
-        // read.
+        // Offsets of `end` items, from a random start; invalid before the column's offset, where nothing may be read.
         auto const ends = [&](std::int64_t& total) {
             std::vector<std::int64_t> all;
             std::int64_t at = below(5);

@@ -1,4 +1,4 @@
-// Arrays on a simulated device, as a library's author would adapt them.
+// Arrays on a simulated device, and their adapter.
 #pragma once
 
 #include <ferry/exchange/from_dlpack.hpp>
@@ -19,7 +19,7 @@ using ferry::copy_policy;
 using ferry::managed_tensor;
 using ferry::request;
 
-/// Floats in memory of their own; copies of the array are handles to the same memory.
+/// An array of floats; copies are handles to the same memory.
 struct sim_array {
     std::shared_ptr<sim_memory> memory;
     std::vector<std::int64_t> shape;
@@ -34,7 +34,7 @@ struct sim_array {
     }
 };
 
-/// 1, 2, 3, …, n, written behind what is queued on `ready_on` already.
+/// Makes an array of 1, 2, 3, …, n, written on `ready_on` after the work that is queued there.
 inline sim_array make_array(sim_system& sim, ferry::device where, ferry::stream_token ready_on,
                             std::vector<std::int64_t> shape) {
     auto const count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>{});
@@ -46,12 +46,12 @@ inline sim_array make_array(sim_system& sim, ferry::device where, ferry::stream_
     return {std::move(memory), std::move(shape), {}, where, ready_on};
 }
 
-/// A consumer that only takes over.
+/// A consumer with adopt only.
 struct taken {
     ferry::managed_tensor tensor;
 };
 
-/// Opens a gate once the host waits, or when some time has gone by without.
+/// Opens a gate when the host waits, or after a time limit.
 class opener {
    public:
     opener(sim_system& sim, sim_gate gate)
@@ -65,7 +65,7 @@ class opener {
     std::thread thread_;
 };
 
-/// Element `i` as the device has it now.
+/// Element `i` as the device reads it now.
 inline float element(sim_system& sim, ferry::tensor_view const& v, std::int64_t i) {
     return sim.read<float>(static_cast<float const*>(v.data()) + i);
 }

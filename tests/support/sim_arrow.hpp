@@ -1,4 +1,4 @@
-// Events of the simulated device, as Arrow's C device interface has them: a missing wait shows without a GPU.
+// Events of the simulated device for Arrow's C device interface: detects missing waits without a GPU.
 #pragma once
 
 #include <ferry/arrow/events.hpp>
@@ -10,12 +10,12 @@
 
 namespace support {
 
-/// The back end of a simulated device that has events. Borrows the system.
+/// The back end of a simulated device with events. References the system.
 class sim_arrow {
    public:
     explicit sim_arrow(sim_system& sim) : sim_{&sim} {}
 
-    /// What `sync_event` points to: not the gate, but a handle of it, as a cudaEvent_t* is.
+    /// The target of `sync_event`: a handle of the gate, like a cudaEvent_t*.
     class event {
        public:
         event(sim_gate reached, std::atomic<int>& live)

@@ -1,4 +1,4 @@
-// Columns on a simulated device whose buffers are allocations of their own, as other libraries have them.
+// Columns on a simulated device with one allocation for each buffer.
 #pragma once
 
 #include <ferry/column.hpp>
@@ -12,10 +12,10 @@
 
 namespace support {
 
-/// The column as it is stored, on a device; written on `on`.
+/// Makes copies of columns on a device, written on stream `on`.
 class sim_columns {
    public:
-    sim_columns(sim_system& sim, ferry::device where, ferry::stream_token on) : sim_{&sim}, where_{where}, on_{on} {}
+    sim_columns(sim_system& sim, ferry::device d, ferry::stream_token on) : sim_{&sim}, device_{d}, on_{on} {}
 
     [[nodiscard]] ferry::column put(ferry::column const& c) {
         kept_ = std::make_shared<kept>();
@@ -23,7 +23,7 @@ class sim_columns {
         root.offset = c.offset();
         root.length = c.length();
         root.null_count = -1;
-        return ferry::make_column(root, kept_, where_);
+        return ferry::make_column(root, kept_, device_);
     }
 
    private:
@@ -35,7 +35,7 @@ class sim_columns {
     [[nodiscard]] static std::int64_t bytes_of(ferry::column_view whole, std::size_t i) {
         auto const layout = whole.layout();
         if (whole.buffers()[i].bytes >= 0) return whole.buffers()[i].bytes;
-        if (i >= static_cast<std::size_t>(layout.buffer_count)) {  // of views
+        if (i >= static_cast<std::size_t>(layout.buffer_count)) {  // variadic buffers of views
             auto const count = static_cast<std::int64_t>(whole.buffers().size()) - layout.buffer_count - 1;
             auto const k = static_cast<std::int64_t>(i) - layout.buffer_count;
             return k == count ? 8 * count : static_cast<std::int64_t const*>(whole.buffers().back().data)[k];
@@ -57,7 +57,7 @@ class sim_columns {
                 buffers.push_back({b.data, b.bytes});
                 continue;
             }
-            auto& m = kept_->memory.emplace_back(sim_->make_memory(where_, static_cast<std::size_t>(bytes)));
+            auto& m = kept_->memory.emplace_back(sim_->make_memory(device_, static_cast<std::size_t>(bytes)));
             sim_->write(on_, m.block(), b.data, static_cast<std::size_t>(bytes));
             buffers.push_back({m.data(), b.bytes});
         }
@@ -81,7 +81,7 @@ class sim_columns {
     }
 
     sim_system* sim_;
-    ferry::device where_;
+    ferry::device device_;
     ferry::stream_token on_;
     std::shared_ptr<kept> kept_;
 };

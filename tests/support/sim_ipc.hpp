@@ -1,4 +1,4 @@
-// Handles for the memory of the simulated device, and events between processes: sharing as it is on a GPU, without one.
+// IPC handles and events of the simulated device: tests sharing between processes without a GPU.
 #pragma once
 
 #include <ferry/ipc/handles.hpp>
@@ -25,8 +25,7 @@
 
 namespace support {
 
-/// A file of a process, as 64 bytes of plain data: what a driver's handle is like. It means nothing once the file is
-/// closed.
+/// A file of a process as 64 bytes of data, like a driver's handle. Invalid when the file is closed.
 struct sim_handle {
     std::uint64_t pid = 0, file = 0, inode = 0, bytes = 0;
 
@@ -56,8 +55,8 @@ struct sim_handle {
     }
 };
 
-/// A point in a stream for which streams of other processes wait: as CUDA's, for the latest record at the time of the
-/// call.
+/// An event for which streams of other processes can wait. As in CUDA, they wait for the latest record at the time of
+/// the call.
 class sim_event {
    public:
     sim_event() : file_{memfd_create("sim_event", MFD_CLOEXEC)} {
@@ -77,8 +76,7 @@ class sim_event {
     }
     [[nodiscard]] sim_handle handle() const { return sim_handle::of(file_); }
 
-    /// Recorded on an idle stream while an earlier record is still to come, it is over too early for who waits for that
-    /// one.
+    /// Recorded on an idle stream while an earlier record is pending, it completes too early for waits for that record.
     static void record(std::shared_ptr<sim_event> const& e, sim_system& sim, ferry::stream_token on) {
         auto const turn = ++e->state_->recorded;
         auto const reach = [e, turn] {
@@ -111,10 +109,10 @@ class sim_event {
     state* state_ = nullptr;
 };
 
-/// What a back end may get wrong, so that a test can show that it would notice.
+/// Faults of a back end, for tests of the tests.
 enum class sim_fault { none, marks_last_stream_alone, closes_while_used, is_captured };
 
-/// The back end of a simulated device that shares its memory. Borrows the system.
+/// The back end of a simulated device that supports IPC. References the system.
 class sim_shareable {
    public:
     explicit sim_shareable(sim_system& sim, sim_fault fault = sim_fault::none) : sim_{&sim}, fault_{fault} {}
@@ -155,7 +153,7 @@ class sim_shareable {
        private:
         sim_system* sim_;
         ferry::wire::memory description_;
-        std::shared_ptr<sim_event> ready_;  // must outlive those who wait for it
+        std::shared_ptr<sim_event> ready_;  // must outlive the waits for it
     };
 
     class opened {
@@ -168,7 +166,7 @@ class sim_shareable {
             if (done_ != nullptr && fault_ == sim_fault::none) sim_->finish(joined_);
         }
         [[nodiscard]] void* data() const { return static_cast<std::byte*>(memory_.data()) + offset_; }
-        [[nodiscard]] ferry::device device() const { return memory_.block()->where(); }
+        [[nodiscard]] ferry::device device() const { return memory_.block()->device(); }
         void wait_ready(ferry::wire::memory const& m, ferry::stream_token on) const {
             if (m.ready.empty() || on.is_no_sync()) return;
             auto const e = sim_event::open(m.ready.data());
@@ -199,7 +197,7 @@ class sim_shareable {
         sim_fault fault_;
         sim_memory memory_;
         std::uint64_t offset_;
-        ferry::stream_token joined_;  // all that was marked, on whatever streams
+        ferry::stream_token joined_;  // ordered after all marked work
         std::shared_ptr<sim_event> done_;
     };
 
@@ -240,20 +238,20 @@ class sim_shareable {
         auto const handle = sim_handle::from(m.handle.data());
         int const file = handle.open();
         if (file < 0)
-            throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"no such allocation any more"}};
+            throw ferry::error{ferry::errc::stale_handle, "sim", ferry::message{"the allocation was freed"}};
         if (m.offset + m.length > handle.bytes) {
             close(file);
-            throw ferry::error{ferry::errc::out_of_range, "sim", ferry::message{"beyond the allocation"}};
+            throw ferry::error{ferry::errc::out_of_range, "sim", ferry::message{"outside of the allocation"}};
         }
         ++opens_made;
         ferry::device const where = how.where ? *how.where : ferry::device{m.type, m.device[1]};
         return {*sim_, fault_, sim_->make_memory(where, handle.bytes, file), m.offset};
     }
 
-    /// Memory that begins here has no handle.
+    /// Memory at this address has no handle.
     void const* pooled = nullptr;
     mutable int opens_made = 0;
-    /// Called by each open, which may fail.
+    /// Called by each open; may throw.
     std::function<void()> before_open{};
 
    private:

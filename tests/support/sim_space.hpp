@@ -1,5 +1,5 @@
-// A simulated asynchronous device, so that a missing wait fails without a GPU: memory that the host cannot touch,
-// streams that run late and in order, and a back end (ferry::back_end) over both. It plays device types 2, 3, 12
+// A simulated asynchronous device, which detects missing waits without a GPU: memory that the host cannot access,
+// streams that run queued work late and in sequence, and a back end (ferry::back_end). Simulates device types 2, 3, 12
 // and 13.
 #pragma once
 
@@ -31,27 +31,27 @@
 
 namespace support {
 
-// What tests of a device speak of all the time.
+// Devices that the tests use.
 using ferry::device;
 using ferry::device_type;
 using ferry::errc;
 using ferry::stream_token;
 using ferry::tensor_view;
 
-/// What unwritten memory holds; as a float −1.2e17, as an integer no small number.
+/// Byte value of uninitialised memory; −1.2e17 as a float, a large number as an integer.
 inline constexpr unsigned char poison = 0xDB;
 
-/// Memory of a simulated device. The host meets it at `data()`: PROT_NONE for types 2 and 12, readable for 3 and 13.
-/// The device works at `device_side()`. Poisoned when it is made.
+/// Memory of a simulated device. The host's address is `data()`: PROT_NONE for types 2 and 12, accessible for 3 and 13.
+/// The device uses the mapping at `device_side()`. Filled with poison on construction.
 class sim_block {
    public:
-    /// `file`: that of another block, whose memory this one has, too; it is taken over.
-    sim_block(ferry::device where, std::size_t bytes, int file = -1)
-        : where_{where}, bytes_{bytes}, mapped_{round_up(bytes)} {
+    /// \param file  file of another block, to share its memory; this block closes it
+    sim_block(ferry::device d, std::size_t bytes, int file = -1)
+        : device_{d}, bytes_{bytes}, mapped_{round_up(bytes)} {
         bool const is_fresh = file < 0;
         if (is_fresh) file = memfd_create("sim_block", MFD_CLOEXEC);
         if (file < 0 || (is_fresh && ftruncate(file, static_cast<off_t>(mapped_)) != 0)) throw std::bad_alloc{};
-        bool const host_reads = ferry::is_host_accessible(where);
+        bool const host_reads = ferry::is_host_accessible(d);
         data_ = mmap(nullptr, mapped_, host_reads ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, file, 0);
         device_side_ = host_reads ? data_ : mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (data_ == MAP_FAILED || device_side_ == MAP_FAILED) std::abort();
@@ -66,21 +66,21 @@ class sim_block {
         close(file_);
     }
 
-    /// Which memory this is; for those who map it elsewhere.
+    /// The file of the memory, for other mappings of it.
     [[nodiscard]] int file() const noexcept { return file_; }
     [[nodiscard]] void* data() const noexcept { return data_; }
     [[nodiscard]] std::byte* device_side() const noexcept { return static_cast<std::byte*>(device_side_); }
-    [[nodiscard]] ferry::device where() const noexcept { return where_; }
+    [[nodiscard]] ferry::device device() const noexcept { return device_; }
     [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
     [[nodiscard]] bool contains(void const* p) const noexcept {
         auto const address = reinterpret_cast<std::uintptr_t>(p), begin = reinterpret_cast<std::uintptr_t>(data_);
         return address >= begin && address < begin + mapped_;
     }
 
-    /// Written by work number `count` of `stream`; read by the race detector.
+    /// The last write: work number `count` of `stream`. Used by the race detector.
     sim_stream const* writer = nullptr;
     std::uint64_t written_at = 0;
-    /// Its owner has given it back.
+    /// The owner has released it.
     std::atomic<bool> is_released = false;
 
    private:
@@ -89,7 +89,7 @@ class sim_block {
         return (std::max<std::size_t>(bytes, 1) + page - 1) / page * page;
     }
 
-    ferry::device where_;
+    ferry::device device_;
     std::size_t bytes_, mapped_;
     int file_ = -1;
     void* data_;
@@ -98,7 +98,7 @@ class sim_block {
 
 class sim_system;
 
-/// Owns a block; live bytes count it. The mapping itself lives until the last queued work on it has run.
+/// Owns a block, which counts as live. The mapping exists until the last queued work on it has run.
 class sim_memory {
    public:
     sim_memory() = default;
@@ -121,34 +121,34 @@ class sim_memory {
     std::atomic<std::int64_t>* live_ = nullptr;
 };
 
-/// Simulated devices and their back end. Tests queue work on streams (`write`, `close`), ferry calls the verbs; what an
-/// exchange must not have done is counted: `calls`, `races`, `reads_after_release`.
+/// Simulated devices and their back end. Tests queue work on streams (`write`, `close`), ferry calls the operations of
+/// the back end. Counts what an exchange must not do: `calls`, `races`, `reads_after_release`.
 class sim_system {
    public:
     explicit sim_system(std::initializer_list<ferry::device> devices) : devices_(devices) {}
     sim_system(sim_system const&) = delete;
     sim_system& operator=(sim_system const&) = delete;
     ~sim_system() {
-        for (auto& gate : gates_) gate.open();  // work that a failed test left behind
+        for (auto& gate : gates_) gate.open();  // lets queued work of a failed test run
         for (auto& stream : streams_) stream->finish();
     }
 
-    // ---- the test's side ----
+    // ---- functions for tests ----
 
-    /// A stream of the devices of this type; lives as long as the system.
+    /// A stream for all devices of this type; exists as long as the system.
     ferry::stream_token make_stream(ferry::device_type type) { return make_stream(type, any_device); }
-    /// A stream of one device: refused where its token says another (`stream_token::bound_to`).
-    ferry::stream_token make_stream(ferry::device where) { return make_stream(where.type, where.id); }
-    /// Memory of a test's own, poisoned.
-    [[nodiscard]] sim_memory make_memory(ferry::device where, std::size_t bytes, int file = -1) {
-        return {new_block(where, bytes, file), live_bytes_};
+    /// A stream of one device; a token bound to another device is an error (`stream_token::bound_to`).
+    ferry::stream_token make_stream(ferry::device d) { return make_stream(d.type, d.id); }
+    /// Memory for a test, filled with poison.
+    [[nodiscard]] sim_memory make_memory(ferry::device d, std::size_t bytes, int file = -1) {
+        return {new_block(d, bytes, file), live_bytes_};
     }
-    /// Queues anything.
+    /// Queues a function.
     template <class F>
     void queue(ferry::stream_token on, F f) {
         find(on).push(std::move(f));
     }
-    /// The block that holds the address; null when none does.
+    /// The block that contains the address; null if there is none.
     [[nodiscard]] std::shared_ptr<sim_block> block_at(void const* address) { return find_block(address); }
     /// Queues a write of `bytes` to a block.
     void write(ferry::stream_token on, std::shared_ptr<sim_block> const& block, void const* bytes, std::size_t size) {
@@ -159,7 +159,7 @@ class sim_system {
         block->writer = &stream;
         block->written_at = stream.count();
     }
-    /// Queues a gate: nothing behind it runs before it is opened.
+    /// Queues a gate: later work of the stream does not run before the gate is opened.
     [[nodiscard]] sim_gate close(ferry::stream_token on) {
         sim_gate gate;
         find(on).push([gate] { gate.pass(); });
@@ -167,14 +167,14 @@ class sim_system {
         gates_.push_back(gate);
         return gate;
     }
-    /// Waits, on the test's behalf, until all that is queued has run. No call of a verb.
+    /// Waits until all queued work has run. Does not count as a call of the back end.
     void finish(ferry::stream_token on) {
         auto& stream = find(on);
         stream.finish();
         std::lock_guard const lock{mutex_};
         host_.merge(stream);
     }
-    /// What a device would read at `address` now.
+    /// The value that the device reads at `address`.
     template <class T>
     [[nodiscard]] T read(void const* address) {
         T value;
@@ -182,38 +182,38 @@ class sim_system {
         std::memcpy(&value, block != nullptr ? device_side(*block, address) : address, sizeof value);
         return value;
     }
-    /// Whether work queued on `later` from now on runs after all that is queued on `earlier` by now.
+    /// Whether work queued on `later` after this call runs after the work that is queued on `earlier` now.
     [[nodiscard]] bool is_ordered(ferry::stream_token earlier, ferry::stream_token later) {
         auto& first = find(earlier);
         auto& second = find(later);
         std::lock_guard const lock{mutex_};
         return &first == &second || second.seen.of(first) >= first.count();
     }
-    /// Blocks until the host waits for a stream, or some time has passed without: for threads that open gates.
+    /// Blocks until the host waits for a stream, or until a time limit; for threads that open gates.
     void until_host_waits(std::chrono::milliseconds limit = std::chrono::milliseconds{500}) {
         auto const end = std::chrono::steady_clock::now() + limit;
         while (host_waits_ == 0 && std::chrono::steady_clock::now() < end)
             std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
 
-    /// The n-th call of the verb from now on fails with errc::driver (1: the next); 0: none.
+    /// Makes the n-th of the following calls of an operation fail with errc::driver (1: the next; 0: none).
     void fail_at(verb which, int n) { fail_at_[index(which)] = n == 0 ? 0 : calls_[index(which)] + n; }
     [[nodiscard]] int calls(verb which) const { return calls_[index(which)]; }
-    /// Calls that a driver would have seen.
+    /// Number of calls that a driver would have received.
     [[nodiscard]] int calls() const {
         return calls(verb::allocate) + calls(verb::copy) + calls(verb::order) + calls(verb::wait);
     }
     [[nodiscard]] std::int64_t live_bytes() const { return live_bytes_; }
-    /// Copies that were queued, or done, without an order after what had been written to their source.
+    /// Number of copies that were not ordered after the writes to their source.
     [[nodiscard]] int races() const { return races_; }
-    /// Copies that ran when the owner of their source had given it back (R50).
+    /// Number of copies that ran after the owner of their source had released it (R50).
     [[nodiscard]] int reads_after_release() const { return reads_after_release_; }
 
-    // ---- the back end's verbs ----
+    // ---- operations of ferry::back_end ----
 
     [[nodiscard]] bool reaches(ferry::device d) const {
         for (auto const known : devices_)
-            if (ferry::is_same_place(known, d)) return true;
+            if (ferry::is_same_device(known, d)) return true;
         return d.type == ferry::device_type::cpu;
     }
     [[nodiscard]] sim_memory allocate(ferry::device d, std::size_t bytes, ferry::stream_token) {
@@ -255,7 +255,7 @@ class sim_system {
         std::lock_guard const lock{mutex_};
         second.seen.merge(first);
     }
-    /// Waits in the end for what is on the stream now.
+    /// Its destructor waits for the work that is queued on the stream now.
     class mark_of_queue {
        public:
         mark_of_queue() = default;
@@ -287,7 +287,7 @@ class sim_system {
     void wait(ferry::stream_token on) {
         auto& stream = find(on);
         ++host_waits_;
-        stream.finish();  // also where it fails: nothing runs after a failed wait
+        stream.finish();  // also when it fails: nothing runs after a failed wait
         --host_waits_;
         called(verb::wait);
         std::lock_guard const lock{mutex_};
@@ -315,7 +315,7 @@ class sim_system {
         std::lock_guard const lock{mutex_};
         for (auto& stream : streams_) {
             if (stream->token != token) continue;
-            if (!token.is_default() && token.says_device() && stream->device_id != any_device &&
+            if (!token.is_default() && token.has_device() && stream->device_id != any_device &&
                 stream->device_id != token.device_id())
                 throw ferry::error{ferry::errc::stream, "sim", ferry::message{"stream of another device"}};
             return *stream;
@@ -327,8 +327,8 @@ class sim_system {
         made.token = token;
         return made;
     }
-    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device where, std::size_t bytes, int file = -1) {
-        auto block = std::allocate_shared<sim_block>(uncounted<sim_block>{}, where, bytes, file);
+    [[nodiscard]] std::shared_ptr<sim_block> new_block(ferry::device d, std::size_t bytes, int file = -1) {
+        auto block = std::allocate_shared<sim_block>(uncounted<sim_block>{}, d, bytes, file);
         std::lock_guard const lock{mutex_};
         std::erase_if(blocks_, [](auto const& old) { return old.expired(); });
         blocks_.push_back(block);
@@ -340,7 +340,7 @@ class sim_system {
             if (auto block = known.lock(); block != nullptr && block->contains(address)) return block;
         return nullptr;
     }
-    /// Memory under the name of the CPU is used where it is, and faults when the host cannot read it.
+    /// Memory with a CPU device is used at its address, and faults when the host cannot access it.
     [[nodiscard]] std::shared_ptr<sim_block> block_of(void const* address, ferry::device d) {
         return d.type == ferry::device_type::cpu ? nullptr : find_block(address);
     }
@@ -357,7 +357,7 @@ class sim_system {
     void count_read(sim_block const* source) {
         if (source != nullptr && source->is_released) ++reads_after_release_;
     }
-    /// Poison in every element that the plan is going to write, and nowhere else.
+    /// Fills the elements that the plan writes, and no others, with poison.
     static void write_poison(ferry::copy_plan plan, void* target) {
         if (plan.kind == ferry::copy_kind::empty) return;
         std::vector<std::byte, uncounted<std::byte>> const unit(static_cast<std::size_t>(plan.unit), std::byte{poison});
@@ -366,7 +366,7 @@ class sim_system {
         if (plan.kind == ferry::copy_kind::transpose) plan.kind = ferry::copy_kind::gather;
         copy_on_host(plan, target, unit.data());
     }
-    /// Keeps the bytes that the plan reads; gives the address at which it will find them.
+    /// Stores the bytes that the plan reads; returns the address from which the plan can read them.
     template <class Bytes>
     [[nodiscard]] static void const* stage(ferry::copy_plan const& plan, void const* source, Bytes& staged) {
         std::int64_t low = plan.src_offset, high = plan.src_offset + plan.unit;
@@ -394,7 +394,7 @@ class sim_system {
 
 static_assert(ferry::back_end<sim_system>);
 
-/// Whether `f` ends in a segmentation fault; runs it in a child process.
+/// Whether `f` causes a segmentation fault; runs it in a child process.
 template <class F>
 [[nodiscard]] bool faults(F f) {
     pid_t const child = fork();

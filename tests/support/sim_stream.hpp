@@ -1,4 +1,4 @@
-// Streams of the simulated device: a thread each that runs queued work late and in order.
+// Streams of the simulated device: each has a thread that runs queued work late and in sequence.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -24,7 +24,7 @@
 
 namespace support {
 
-/// Memory of the simulation itself, past operator new: not for allocation_failure to see.
+/// Allocator for the simulation, which bypasses operator new and therefore allocation_failure.
 template <class T>
 struct uncounted {
     using value_type = T;
@@ -40,7 +40,7 @@ struct uncounted {
     friend bool operator==(uncounted, uncounted) { return true; }
 };
 
-/// Closed until somebody opens it; copies are the same gate. A gate that stays closed for long fails the test.
+/// A gate, closed until it is opened; copies are the same gate. Ends the program when it is not opened in time.
 class sim_gate {
    public:
     sim_gate() : state_{std::allocate_shared<state>(uncounted<state>{})} {}
@@ -69,14 +69,14 @@ class sim_gate {
 
 class sim_stream;
 
-/// How far work has followed each stream: a vector clock.
+/// A vector clock: for each stream, the number of the last work that is ordered before.
 class sim_clock {
    public:
     [[nodiscard]] std::uint64_t of(sim_stream const& stream) const {
         auto const found = known_.find(&stream);
         return found != known_.end() ? found->second : 0;
     }
-    /// From here on, all that is queued on `stream` came before.
+    /// Adds the work that is queued on `stream` now.
     void merge(sim_stream const& stream);
 
    private:
@@ -100,20 +100,20 @@ class sim_stream {
     void push(F f) {
         push(std::unique_ptr<work>{new work_of<F>{std::move(f)}});
     }
-    /// Blocks until all that is queued by now has run.
+    /// Blocks until the work that is queued now has run.
     void finish() {
         sim_gate const reached;
         push([reached] { reached.open(); });
         reached.pass();
     }
-    /// How many pieces of work were ever queued.
+    /// Number of functions queued so far.
     [[nodiscard]] std::uint64_t count() const {
         std::lock_guard const lock{mutex_};
         return count_;
     }
 
     ferry::stream_token token;
-    std::int32_t device_id = -1;  ///< -1: any device's of its family
+    std::int32_t device_id = -1;  ///< -1: every device of its family
     sim_clock seen;
 
    private:
@@ -154,7 +154,7 @@ class sim_stream {
     std::condition_variable changed_;
     std::deque<std::unique_ptr<work>, uncounted<std::unique_ptr<work>>> queue_;
     std::uint64_t count_ = 0;
-    std::thread worker_;  // last: it uses the others
+    std::thread worker_;  // last, since it uses the other members
 };
 
 inline void sim_clock::merge(sim_stream const& stream) {

@@ -1,4 +1,4 @@
-// Simulated devices as the world of a suite (exchange_suite.hpp says what that is).
+// The simulated devices as the environment of a suite; see exchange_suite.hpp.
 #pragma once
 
 #include <support/sim_array.hpp>
@@ -18,7 +18,7 @@ struct sim_world {
         extension{ferry::device_type::ext_dev};
     static constexpr ferry::device everywhere[] = {gpu, pinned, managed, extension}, far[] = {gpu, extension};
 
-    /// Six floats, 2 × 3 unless a test says otherwise, that a stream writes once the gate is open.
+    /// Six floats, 2 × 3 by default, that a stream writes when the gate is open.
     struct closed_array {
         sim_gate gate;
         sim_array array;
@@ -27,23 +27,23 @@ struct sim_world {
     sim_system back_end{gpu, other_gpu, pinned, managed, extension};
     ferry::stream_token theirs, ours;
 
-    explicit sim_world(ferry::device where = gpu)
-        : theirs{back_end.make_stream(where.type)}, ours{back_end.make_stream(where.type)} {}
+    explicit sim_world(ferry::device d = gpu)
+        : theirs{back_end.make_stream(d.type)}, ours{back_end.make_stream(d.type)} {}
 
     [[nodiscard]] static constexpr bool has_other_gpu() noexcept { return true; }
     [[nodiscard]] ferry::stream_token ours_of(ferry::device) const { return ours; }
-    [[nodiscard]] closed_array closed(ferry::device where, ferry::stream_token on,
+    [[nodiscard]] closed_array closed(ferry::device d, ferry::stream_token on,
                                       std::vector<std::int64_t> shape = {2, 3}) {
         auto gate = back_end.close(on);
-        return {std::move(gate), make_array(back_end, where, on, std::move(shape))};
+        return {std::move(gate), make_array(back_end, d, on, std::move(shape))};
     }
     [[nodiscard]] opener open_later(sim_gate const& gate) { return {back_end, gate}; }
-    /// Where memory may cost a wait for the device: never here.
+    /// Whether an allocation may wait for the device: never.
     [[nodiscard]] static int open_later_for_memory(sim_gate const&) { return 0; }
     [[nodiscard]] ferry::stream_token foreign_stream() { return back_end.make_stream(ferry::device_type::ext_dev); }
     void finish(ferry::stream_token on) { back_end.finish(on); }
     [[nodiscard]] float value(ferry::tensor_view const& v, std::int64_t i) { return element(back_end, v, i); }
-    /// What only a simulation can tell.
+    /// Calls `f` with the simulation, for facts that a real device does not provide.
     template <class Function>
     void probe(Function f) {
         f(back_end);

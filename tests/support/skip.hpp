@@ -1,4 +1,4 @@
-// Test cases that not every machine or user can run: doctest counts them as skipped, and they say why.
+// Skips test cases that this machine or user cannot run; doctest counts them as skipped, and the reason is printed.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A back end whose memory is another's until its stream gets there, and that tells who gives it back too early.
+// A back end with stream-ordered memory, which detects memory that is released before its stream was waited for.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -14,7 +14,7 @@
 
 namespace support {
 
-/// Nothing runs late here: it counts the waits for its stream, and the memory that went without one.
+/// Runs work at once; counts the waits for its stream, and the memory that was released without a wait.
 class stream_ordered {
    public:
     int given = 0, given_back = 0, too_early = 0, waits = 0;

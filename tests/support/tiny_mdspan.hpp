@@ -1,4 +1,4 @@
-// The least that is a family of mdspans.
+// A minimal family of mdspans.
 #pragma once
 
 #include <ferry/tensor/mdspan.hpp>

@@ -1,4 +1,4 @@
-// What is asked of a back end.
+// The operations of a back end.
 #pragma once
 
 #include <cstddef>

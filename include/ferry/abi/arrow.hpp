@@ -1,6 +1,6 @@
-// ferry: the structs of Arrow's C data, C device and C stream interfaces, declared as their specification has it: there
-// is no header to include, and whoever declared them first is as right. So the macros are here too: what is included
-// later counts on them.
+// ferry: the structs of Arrow's C data, C device and C stream interfaces, and their macros, as in the specification.
+// Arrow has no header for them: each project declares them under the guards of the specification, and code included
+// later uses the macros.
 #pragma once
 
 #include <ferry/config.hpp>

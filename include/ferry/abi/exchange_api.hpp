@@ -1,17 +1,17 @@
-// ferry: the C exchange API of DLPack 1.2 and 1.3 (R69–R77), declared here because headers before 1.2 lack it.
+// ferry: the C exchange API of DLPack 1.2 and 1.3 (R69–R77), declared here since headers before 1.2 lack it.
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
 
 namespace ferry::inline v0::abi {
 
-/// Stable across versions: check `version.major` first, walk `prev_api` when it is too new (R70).
+/// Header of the table; the same in all versions. Check `version.major` first; if it is too new, use `prev_api` (R70).
 struct exchange_api_header {
     DLPackVersion version;
     exchange_api_header* prev_api;
 };
 
-/// The table that a Python type publishes as `__dlpack_c_exchange_api__`; members in the order of R71.
+/// The table that a Python type provides as `__dlpack_c_exchange_api__`. The sequence of the members is that of R71.
 struct exchange_api {
     exchange_api_header header;
     int (*managed_tensor_allocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
@@ -22,11 +22,11 @@ struct exchange_api {
     int (*current_work_stream)(DLDeviceType device_type, std::int32_t device_id, void** out);
 };
 
-/// The name of the capsule that holds the table (R69).
+/// Name of the capsule that contains the table (R69).
 inline constexpr char const* exchange_api_capsule = "dlpack_exchange_api";
-/// Where a type publishes the table (R69).
+/// Attribute of the type that holds the table (R69).
 inline constexpr char const* exchange_api_attribute = "__dlpack_c_exchange_api__";
-/// The spelling of 1.2, which had an int there; later producers publish the same capsule under both names.
+/// Attribute of DLPack 1.2, an int there; later producers provide the capsule under both names.
 inline constexpr char const* exchange_api_attribute_1_2 = "__c_dlpack_exchange_api__";
 
 }  // namespace ferry::inline v0::abi

@@ -1,4 +1,4 @@
-// ferry: Eigen: matrices, arrays, maps and tensors of either order, without a copy.
+// ferry: adapter for Eigen: matrices, arrays, maps and tensors, row-major and column-major, without a copy.
 #pragma once
 
 #include <ferry/adapters/shaped.hpp>
@@ -14,7 +14,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Rows and columns, or the one dimension of what is a vector at compile time.
+/// Layout of a dense Eigen object: two dimensions, or one for compile-time vectors.
 template <class Dense>
 struct eigen_dense {
     static constexpr int max_rank = 2;
@@ -36,6 +36,7 @@ struct eigen_dense {
     static data_type dtype(Dense const&) noexcept { return dtype_of<scalar>; }
 };
 
+/// Layout of an Eigen::Tensor, which is always compact.
 template <class Tensor>
 struct eigen_tensor {
     static constexpr int max_rank = Tensor::NumDimensions > 0 ? Tensor::NumDimensions : 1;
@@ -55,7 +56,7 @@ struct eigen_tensor {
     static data_type dtype(Tensor const&) noexcept { return dtype_of<typename Tensor::Scalar>; }
 };
 
-/// Owns its elements, which may lie inside of it.
+/// Access to an object that owns its elements; those of fixed size are stored inside the object.
 template <class Owner>
 struct eigen_owner {
     static constexpr bool is_handle = false;
@@ -63,17 +64,18 @@ struct eigen_owner {
     static auto const* data(Owner const& m) noexcept { return m.data(); }
 };
 
-/// Refers to elements of somebody else's.
+/// Access to a map, which references elements that it does not own.
 template <class Map>
 struct eigen_map {
     static constexpr bool is_handle = true, owns = false;
     static auto* data(Map& m) noexcept { return m.data(); }
-    static auto* data(Map const& m) noexcept { return const_cast<Map&>(m).data(); }  // const is the handle's
+    // const applies to the map, not to the elements
+    static auto* data(Map const& m) noexcept { return const_cast<Map&>(m).data(); }
 };
 
 }  // namespace detail
 
-/// `ferry::shaped{std::move(m)}` owns the matrix, of dynamic or fixed size.
+/// `ferry::shaped{std::move(m)}` owns the matrix, array or tensor, of dynamic or fixed size.
 template <class S, int R, int C, int O, int MR, int MC>
 struct shaped_traits<Eigen::Matrix<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Matrix<S, R, C, O, MR, MC>>,
                                                           detail::eigen_owner<Eigen::Matrix<S, R, C, O, MR, MC>> {};
@@ -83,14 +85,21 @@ struct shaped_traits<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eig
 template <class S, int N, int O, class I>
 struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
                                                   detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
-/// `ferry::shaped{map}` borrows the elements, which must outlive every tensor made from it. A map of const is read-only
-/// (R11).
+/// `ferry::shaped{map}` references the elements, which must outlive every tensor made from it. A map of const elements
+/// is exported read-only (R11).
 template <class M, int A, class S>
 struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>,
                                             detail::eigen_map<Eigen::Map<M, A, S>> {};
 
-/// A matrix of somebody else's as Eigen sees one: any strides but negative ones. Borrows the elements.
-/// \throws error  errc::strides (R28)
+/// Makes an Eigen::Map of a two-dimensional view.
+///
+/// The map references the elements, which must outlive it; any strides are supported except negative ones. Does not
+/// synchronise.
+///
+/// \param v      view
+/// \param where  source location for errors
+/// \return       map; of const elements when `T` is const
+/// \throws error  errc::strides for a negative stride (R28)
 template <class T>
 [[nodiscard]] auto to_eigen(typed_view<T, 2> const& v, std::source_location where = std::source_location::current()) {
     using matrix = Eigen::Matrix<std::remove_cv_t<T>, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -100,7 +109,8 @@ template <class T>
         if (v.extent(i) > 1 && v.stride(i) < 0)
             detail::fail(errc::strides, "ferry::to_eigen",
                          message{"the stride of dimension "}
-                             << i << " is " << v.stride(i) << ", and Eigen has no negative ones (R28): ask for a copy",
+                             << i << " is " << v.stride(i)
+                             << ", which Eigen does not support (R28): import with ferry::copy_policy::always",
                          where);
     return map{v.data(), v.extent(0), v.extent(1), strides{v.stride(0), v.stride(1)}};
 }

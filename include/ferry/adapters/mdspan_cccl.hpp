@@ -1,4 +1,4 @@
-// ferry: typed views as, and arrays from, cuda::std::mdspan, which CCCL brings to C++17 and to device code.
+// ferry: adapter for cuda::std::mdspan of CCCL, which is available in C++17 and in device code; both directions.
 #pragma once
 
 #include <ferry/adapters/mdspan.hpp>
@@ -8,12 +8,12 @@
 namespace ferry::inline v0 {
 namespace mdspan_family {
 
-/// `ferry::to_mdspan<ferry::mdspan_family::cccl>(v)`.
+/// Selects cuda::std::mdspan: `ferry::to_mdspan<ferry::mdspan_family::cccl>(v)`.
 struct cccl : of<::cuda::std::mdspan, ::cuda::std::dextents, ::cuda::std::layout_right, ::cuda::std::layout_stride> {};
 
 }  // namespace mdspan_family
 
-/// As std::mdspan: `ferry::shaped{m}` borrows the elements. Only the default accessor's, which the host may read.
+/// As for std::mdspan: `ferry::shaped{m}` references the elements. The default accessor only, for host memory.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>>

@@ -1,4 +1,4 @@
-// ferry: cv::Mat, both ways: strided rows, channels as the last dimension, one reference count.
+// ferry: adapter for cv::Mat, both directions: strided rows, channels as the last dimension, OpenCV's reference count.
 #pragma once
 
 #include <ferry/adapters/shaped.hpp>
@@ -13,7 +13,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Drops a foreign tensor with the last cv::Mat that shares it. Allocates nothing itself.
+/// Releases an imported tensor with the last cv::Mat that shares it. Does not allocate.
 class opencv_owner final : public cv::MatAllocator {
    public:
     cv::UMatData* allocate(int, int const*, int, void*, std::size_t*, cv::AccessFlag,
@@ -31,10 +31,10 @@ class opencv_owner final : public cv::MatAllocator {
     }
 };
 
-/// The most dimensions of a cv::Mat; OpenCV's own name for it is in a header of C.
+/// Maximal rank of a cv::Mat; OpenCV defines CV_MAX_DIM in a header that this one does not include.
 inline constexpr int opencv_dims = 32;
 
-/// The depth of OpenCV and the type of DLPack.
+/// An OpenCV depth and the DLPack data type that it corresponds to.
 struct opencv_depth {
     int depth;
     data_type type;
@@ -44,24 +44,29 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
                                                  {CV_32S, {type_code::int_, 32}},   {CV_32F, {type_code::float_, 32}},
                                                  {CV_64F, {type_code::float_, 64}}, {CV_16F, {type_code::float_, 16}}};
 
-/// \throws error  errc::dtype
+/// \throws error  errc::dtype when OpenCV has no such depth
 [[nodiscard]] inline int opencv_depth_of(data_type t, std::source_location where = std::source_location::current()) {
     for (auto const& row : opencv_depths)
         if (row.type == t) return row.depth;
     fail(errc::dtype, "ferry::from_dlpack",
-         message{"OpenCV has no elements of type "} << t << ": convert them at the producer", where);
+         message{"OpenCV does not support the data type "} << t << ": convert the tensor before the import", where);
 }
 
 }  // namespace detail
 
-/// `ferry::shaped{mat}` is one more handle to the matrix: exports and imports count as cv::Mat does. Imports refuse
-/// read-only tensors, for which OpenCV has no word, and strides that a matrix cannot have: negative, zero, or an
-/// innermost one other than 1; `{.copy = ferry::copy_policy::always}` is the cure for each.
+/// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
+///
+/// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix cannot
+/// have: negative, zero, or an innermost one other than 1. Request `{.copy = ferry::copy_policy::always}` for those.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
     static constexpr bool is_flat = false, is_handle = true;
 
+    /// \param m        matrix
+    /// \param extents  array for the extents; channels are the last one
+    /// \param strides  array for the strides, in elements
+    /// \return         rank
     static int describe(cv::Mat const& m, std::int64_t* extents, std::int64_t* strides) noexcept {
         int rank = m.dims;
         if (rank == 0) return extents[0] = extents[1] = 0, strides[0] = strides[1] = 1, 2;  // cv::Mat{}
@@ -76,23 +81,35 @@ struct shaped_traits<cv::Mat> {
         }
         return rank;
     }
+    /// \param m  matrix
+    /// \return   type of one channel
     static data_type dtype(cv::Mat const& m) noexcept {
         for (auto const& row : detail::opencv_depths)
             if (row.depth == m.depth()) return row.type;
-        return {type_code::opaque_handle, 0};  // which no export takes
+        return {type_code::opaque_handle, 0};  // rejected by every export
     }
+    /// \param m  matrix
+    /// \return   address of the first element
     static void* data(cv::Mat const& m) noexcept { return m.data; }
 
-    /// \throws error  errc::rank, dtype, device, read_only, strides, overflow;  cv::Exception
+    /// Imports a tensor without a copy. The matrix owns it on success; on failure it has been released.
+    ///
+    /// \param m  tensor in host-accessible memory
+    /// \return   matrix that shares the elements
+    /// \throws error          errc::rank, dtype, device, read_only (R11), strides (R28), overflow
+    /// \throws cv::Exception  what OpenCV throws
     static cv::Mat adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
         int const depth = detail::opencv_depth_of(v.dtype());
         if (!is_host_accessible(v.device()))
-            detail::fail(errc::device, api, message{"a cv::Mat is on the host: ask for {.device = ferry::cpu}"});
+            detail::fail(errc::device, api,
+                         message{"the tensor is on "} << name(v.device().type)
+                                                      << ", expected the host: request {.device = ferry::cpu}");
         if (v.is_read_only())
             detail::fail(errc::read_only, api,
-                         message{"a cv::Mat cannot say that it is read-only (R11): ask for a copy"});
+                         message{"the tensor is read-only, and a cv::Mat is always writable (R11): import with "
+                                 "ferry::copy_policy::always"});
         int rank = v.rank(), channels = 1;
         if (rank > 2 && v.extent(rank - 1) > 1 && v.extent(rank - 1) <= CV_CN_MAX && v.stride(rank - 1) == 1 &&
             (v.extent(rank - 2) <= 1 || v.stride(rank - 2) == v.extent(rank - 1)))
@@ -100,20 +117,23 @@ struct shaped_traits<cv::Mat> {
         if (rank < 2 || rank > detail::opencv_dims)
             detail::fail(
                 errc::rank, api,
-                message{"rank "} << v.rank() << ": a cv::Mat has 2 to " << detail::opencv_dims << " dimensions");
+                message{"the rank is "} << v.rank() << ", expected 2 to " << detail::opencv_dims
+                                        << " for a cv::Mat: reshape the tensor");
         int sizes[detail::opencv_dims];
         std::size_t steps[detail::opencv_dims];
         std::int64_t compact = channels;
         for (int i = rank; i-- > 0;) {
             if (v.extent(i) > INT32_MAX)
-                detail::fail(errc::overflow, api, message{"an extent is more than cv::Mat counts"});
+                detail::fail(errc::overflow, api,
+                             message{"an extent exceeds the int that cv::Mat stores: import a slice"});
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
             if (step <= 0 || (i == rank - 1 && step != channels))
                 detail::fail(errc::strides, api,
                              message{"the stride of dimension "}
                                  << i << " is " << step
-                                 << ": a cv::Mat has positive ones, the innermost without gaps: ask for a copy");
+                                 << ", expected positive strides and a dense innermost dimension: import with "
+                                    "ferry::copy_policy::always");
             sizes[i] = static_cast<int>(v.extent(i));
             steps[i] = static_cast<std::size_t>(step * v.dtype().bits / 8);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
@@ -131,10 +151,23 @@ struct shaped_traits<cv::Mat> {
         result.addref();
         return result;
     }
-    static cv::Mat allocate(data_type type, shape_view shape, device where) {
-        if (where != cpu) detail::fail(errc::device, "ferry::from_dlpack", message{"a cv::Mat is on the host"});
+    /// Allocates a matrix of one channel in host memory.
+    ///
+    /// \param type   element type
+    /// \param shape  2 to 32 extents
+    /// \param d      must be ferry::cpu
+    /// \return       matrix; its elements are uninitialised
+    /// \throws error          errc::device, rank, dtype
+    /// \throws cv::Exception  what OpenCV throws
+    static cv::Mat allocate(data_type type, shape_view shape, device d) {
+        if (d != cpu)
+            detail::fail(errc::device, "ferry::from_dlpack",
+                         message{"cannot allocate a cv::Mat on "} << name(d.type)
+                                                                  << ": request {.device = ferry::cpu}");
         if (shape.rank() < 2 || shape.rank() > detail::opencv_dims)
-            detail::fail(errc::rank, "ferry::from_dlpack", message{"a cv::Mat has 2 dimensions or more"});
+            detail::fail(errc::rank, "ferry::from_dlpack",
+                         message{"the rank is "} << shape.rank() << ", expected 2 to " << detail::opencv_dims
+                                                 << " for a cv::Mat: reshape the tensor");
         int sizes[detail::opencv_dims];
         for (int i = 0; i < shape.rank(); ++i) sizes[i] = static_cast<int>(shape[i]);
         return {shape.rank(), sizes, CV_MAKETYPE(detail::opencv_depth_of(type), 1)};

@@ -1,4 +1,4 @@
-// ferry: extents and strides beside arrays of libraries that keep none which ferry could borrow.
+// ferry: an array stored with its extents and strides, for libraries that do not store these as std::int64_t.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -17,41 +17,55 @@
 
 namespace ferry::inline v0 {
 
-/// How the arrays of a library lie; the adapter headers specialise it.
+/// Describes the arrays of a library; specialised by the adapter headers.
 ///
-/// - `max_rank`
-/// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes both, in elements, and gives
-/// the rank
-/// - `data_type dtype(Owner const&)`
-/// - `data(Owner&)`, `data(Owner const&)`: the first element, where the array is now; a pointer to const is read-only
+/// Required members:
+/// - `max_rank`: maximal rank
+/// - `is_flat`: whether it is a one-dimensional container, which `shaped` can give another shape
 /// - `is_handle`: whether copies share the elements
-/// - `owns`: false where the elements belong to another object, as those of a std::span do (D13)
-/// - `device where(Owner const&)`: where the elements are; without it on the host
-/// - `stream_token ready_on(Owner const&)`: for elements off the host that are handles, as `array_traits` has it
+/// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes extents and strides, in
+///   elements, and returns the rank
+/// - `data_type dtype(Owner const&)`: element type
+/// - `data(Owner&)`, `data(Owner const&)`: address of the first element; a pointer to const is exported read-only
+///
+/// Optional members:
+/// - `owns`: false when the elements belong to another object, as for a std::span (D13)
+/// - `device device(Owner const&)`: device of the elements; host memory when absent
+/// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`; for handles to device memory
+/// - `Owner adopt(managed_tensor)` and `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
 template <class Owner>
 struct shaped_traits;
 
-/// It has a header in ferry/adapters. Not required: that it can be copied.
+/// A type with a specialisation of `shaped_traits`. Not required: that it can be copied.
 template <class Owner>
-concept laid_out = requires(Owner const& a, std::int64_t* list) {
+concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;
     { shaped_traits<Owner>::dtype(a) } -> std::same_as<data_type>;
 };
 
-/// An array of another library with its extents and strides, which views borrow: std::vector and Eigen keep sizes of
-/// other types, OpenCV counts steps in bytes. Owns the array, or is one more handle to it; move it into to_dlpack, or
-/// borrow it. A handle that owns nothing, to a std::span, is copied by to_dlpack or kept as an lvalue (D13). The array
-/// must keep its shape while it is in here; elements may be written. As thread-safe as the array.
-template <laid_out Owner>
+/// An array of another library, with extents and strides as DLPack needs them.
+///
+/// For libraries that store sizes of another type (std::vector, Eigen) or strides in bytes (OpenCV). Owns the array, or
+/// holds a handle to it, according to `shaped_traits<Owner>::is_handle`. Export it with to_dlpack or borrow. The shape
+/// of the array must not change while it is held; its elements may be written. As thread-safe as the array.
+///
+/// to_dlpack copies an rvalue whose handle does not own the elements, such as a std::span; keep it as an lvalue to
+/// share them (D13).
+template <has_shaped_traits Owner>
 class shaped {
     using layout = shaped_traits<Owner>;
 
    public:
-    /// \throws  what the library's layout cannot say in DLPack
+    /// \param owner  array, or handle to it
+    /// \throws error  what `shaped_traits<Owner>::describe` throws for a layout that DLPack cannot express
     explicit shaped(Owner owner) : owner_(std::move(owner)), rank_{layout::describe(owner_, extents_, strides_)} {}
 
-    /// The elements of a one-dimensional container in row-major order under another shape.
-    /// \throws error  errc::shape when it has more or fewer elements;  errc::rank
+    /// Gives the elements of a one-dimensional container another shape, row-major.
+    ///
+    /// \param owner    container
+    /// \param extents  shape; as many elements as the container has
+    /// \param where    source location for errors
+    /// \throws error  errc::shape when the numbers of elements differ; errc::rank above `max_rank`
     shaped(Owner owner, std::initializer_list<std::int64_t> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
@@ -62,22 +76,27 @@ class shaped {
         layout::describe(owner_, extents_, strides_);
         std::int64_t count = 0;
         if (rank_ > layout::max_rank)
-            detail::fail(errc::rank, "ferry::shaped", message{"rank "} << rank_ << " is more than " << layout::max_rank,
+            detail::fail(errc::rank, "ferry::shaped",
+                         message{"the rank is "} << rank_ << ", expected at most " << layout::max_rank
+                                                 << ": combine dimensions",
                          where);
         if (!element_count(extents, count) || count != extents_[0])
             detail::fail(errc::shape, "ferry::shaped",
-                         message{"the container has "} << extents_[0] << " elements and the shape " << count
-                                                       << ": they must be as many",
+                         message{"the shape has "} << count << " elements, expected " << extents_[0]
+                                                   << ", the size of the container: pass extents with this product",
                          where);
         for (int i = 0; i < rank_; ++i) extents_[i] = extents[i];
         fill_compact_strides(extents, strides_);
     }
 
+    /// \return  the array; its shape must not be changed
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
-    /// \return  the tensor, which borrows extents and strides from this object
-    /// \throws  what the library's `where` throws
+    /// View of the elements, for ferry's exports. References extents and strides of this object.
+    ///
+    /// \return  view; read-only when the elements are const
+    /// \throws  what `shaped_traits<Owner>::device` throws
     [[nodiscard]] tensor_view ferry_view() & {
         return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
@@ -88,7 +107,7 @@ class shaped {
 
    private:
     [[nodiscard]] device place() const {
-        if constexpr (requires { layout::where(owner_); }) return layout::where(owner_);
+        if constexpr (requires { layout::device(owner_); }) return layout::device(owner_);
         else return cpu;
     }
 
@@ -117,23 +136,35 @@ struct readiness_of_shaped<Owner> {
 
 }  // namespace detail
 
-/// A second handle, where the library's copies are handles.
+/// Exports of handles share the elements.
 template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
+    /// \param a  array
+    /// \return   another handle to the same elements
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 
-/// And both ways, where the library can keep a foreign owner.
+/// Exports and imports share the elements, for libraries whose arrays can own a foreign tensor.
 template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
 struct array_traits<shaped<Owner>> {
+    /// \param a  array
+    /// \return   another handle to the same elements
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
+    /// \param m  tensor; owned by the array on success, released on failure
+    /// \return   array that shares the elements
+    /// \throws error  errors of `shaped_traits<Owner>::adopt`
     static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))}; }
-    static shaped<Owner> allocate(data_type type, shape_view shape, device where) {
-        return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, where)};
+    /// \param type   element type
+    /// \param shape  extents
+    /// \param d      device
+    /// \return       array with uninitialised elements
+    /// \throws error  errors of `shaped_traits<Owner>::allocate`
+    static shaped<Owner> allocate(data_type type, shape_view shape, device d) {
+        return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d)};
     }
 };
 

@@ -1,4 +1,4 @@
-// ferry: arrays of the standard library. std::array as it is, of any depth; std::vector, std::span and std::mdspan as
+// ferry: adapters for the standard library: nested std::array directly; std::vector, std::span and std::mdspan as
 // ferry::shaped.
 #pragma once
 
@@ -11,12 +11,12 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <vector>  // the adapter is for it
+#include <vector>  // adapted
 
 namespace ferry::inline v0 {
 namespace detail {
 
-/// The element and the extents of arrays of arrays.
+/// Element type and extents of nested arrays.
 template <class T>
 struct nested {
     using element = T;
@@ -54,38 +54,47 @@ struct flat_layout {
 
 }  // namespace detail
 
-/// std::array, std::array of std::array, …: the extents are in the type, so that the array itself can be exported. It
-/// moves into the tensor with its elements; a const one is read-only (R11).
+/// std::array, and nested std::array: exported directly, since the extents are in the type. An export by move moves the
+/// elements into the tensor; a const array is exported read-only (R11).
 template <class T, std::size_t N>
     requires element<typename detail::nested<T>::element>
 struct array_traits<std::array<T, N>> {
     using array = std::array<T, N>;
     using scalar = typename detail::nested<T>::element;
+    /// \param a  array
+    /// \return   view; valid while `a` exists
     static tensor_view view(array& a) {
         return {reinterpret_cast<scalar*>(a.data()), detail::extents_of<array>.values};
     }
+    /// \param a  array
+    /// \return   read-only view; valid while `a` exists
     static tensor_view view(array const& a) {
         return {reinterpret_cast<scalar const*>(a.data()), detail::extents_of<array>.values};
     }
 };
 
-/// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector, so move it on. Not
-/// std::vector<bool>.
+/// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector; export it by move. Not for
+/// std::vector<bool>, whose elements are packed bits.
 template <element T, class Allocator>
     requires(!std::same_as<T, bool>)
 struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {
     static constexpr bool is_handle = false;
+    /// \param v  vector
+    /// \return   address of the first element
     static T* data(std::vector<T, Allocator>& v) noexcept { return v.data(); }
+    /// \param v  vector
+    /// \return   address of the first element
     static T const* data(std::vector<T, Allocator> const& v) noexcept { return v.data(); }
 };
 
-/// `ferry::shaped{std::span{v}, {2, 3}}`: borrows the elements, which must outlive every tensor made from it: for
-/// ferry::borrow, and for exports whose receiver is done before. As an rvalue it is only copied (D13). A span of const
-/// is read-only (R11).
+/// `ferry::shaped{std::span{v}, {2, 3}}`: references the elements, which must outlive every tensor made from it. As an
+/// rvalue it is only copied (D13). A span of const elements is exported read-only (R11).
 template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>
 struct shaped_traits<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
     static constexpr bool is_handle = true, owns = false;
+    /// \param s  span
+    /// \return   address of the first element
     static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
 };
 

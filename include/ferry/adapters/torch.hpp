@@ -1,4 +1,4 @@
-// ferry: at::Tensor of PyTorch's C++ library, both ways.
+// ferry: adapter for at::Tensor of PyTorch's C++ library, both directions.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -10,14 +10,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdint>
-#include <memory>  // from_blob's deleter is copied, a tensor is not
+#include <memory>  // from_blob copies its deleter; a managed_tensor is move-only
 #include <source_location>
 #include <utility>
-#include <vector>  // strides that PyTorch wants for every dimension
+#include <vector>  // strides for from_blob
 
 namespace ferry::inline v0 {
 namespace detail {
 
+/// A PyTorch scalar type and the DLPack data type that it corresponds to.
 struct torch_type {
     c10::ScalarType theirs;
     data_type ours;
@@ -48,15 +49,15 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
     fail(code, "ferry::to_dlpack", message{"the at::Tensor "} << text);
 }
 
-/// \throws error  errc::dtype
+/// \throws error  errc::dtype when PyTorch has no such scalar type
 [[nodiscard]] inline c10::ScalarType torch_type_of(data_type t) {
     for (auto const& row : torch_types)
         if (row.ours == t) return row.theirs;
     fail(errc::dtype, "ferry::from_dlpack",
-         message{"PyTorch has no elements of type "} << t << ": view them as uint8 at the producer (R21)");
+         message{"PyTorch does not support the data type "} << t << " (R21): view the data as uint8 before the import");
 }
 
-/// \throws error  errc::device
+/// \throws error  errc::device when this build of PyTorch does not support the device
 [[nodiscard]] inline c10::Device torch_device(device d) {
     if (d.type == device_type::cpu) return c10::Device{c10::kCPU};
     for (auto const& [ours, theirs] :
@@ -64,57 +65,70 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
         if (d.type == ours && c10::impl::hasDeviceGuardImpl(theirs))
             return {theirs, static_cast<c10::DeviceIndex>(d.id)};
     fail(errc::device, "ferry::from_dlpack",
-         message{"this PyTorch does not import from "} << name(d.type) << ": ask for {.device = ferry::cpu} (R39)");
+         message{"this build of PyTorch does not support "} << name(d.type)
+                                                            << " (R39): request {.device = ferry::cpu}");
 }
 
-/// The stream that PyTorch works on there, on this thread; none on the host.
+/// \return  PyTorch's current stream on the device, for the calling thread; none for the host
 [[nodiscard]] inline stream_token torch_stream(c10::Device d) {
     if (d.is_cpu()) return {};
     auto const handle =
         reinterpret_cast<std::uintptr_t>(c10::impl::VirtualGuardImpl{d.type()}.getStream(d).native_handle());
     if (d.type() == c10::kHIP)
         return handle == 0 ? stream_token::rocm_default(d.index()) : stream_token::rocm_handle(handle);
-    // PyTorch's 0 is the legacy one (R44)
+    // PyTorch's stream 0 is the legacy default stream (R44)
     return handle == 0 ? stream_token::cuda_legacy_default(d.index()) : stream_token::from_cuda_handle(handle);
 }
 
 }  // namespace detail
 
-/// Copies are handles. What PyTorch keeps beside the elements does not travel, and is refused by an error that names
-/// the cure: a gradient (detach), a conjugation or negation that is still to be done (resolve_conj, resolve_neg),
-/// sparse layouts (to_dense, R41). Imports refuse what PyTorch cannot say: read-only data (R11) and negative strides
-/// (R28).
+/// Exports and imports of at::Tensor, whose copies share the elements.
+///
+/// DLPack does not express gradients, lazy conjugation or negation, and sparse layouts (R41): exports of such tensors
+/// throw, and the message names the call that resolves it (detach, resolve_conj, resolve_neg, to_dense). PyTorch does
+/// not express read-only data (R11) and negative strides (R28): imports of such tensors throw; request a copy.
 template <>
 struct array_traits<at::Tensor> {
+    /// View of a strided tensor. Does not synchronise.
+    ///
+    /// \param t  tensor
+    /// \return   view; valid while `t` exists
     /// \throws error  errc::argument, dtype, device
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
-        if (!t.defined()) fail_torch(errc::argument, "is undefined");
+        if (!t.defined()) fail_torch(errc::argument, "is undefined: assign a tensor before the export");
         if (t.layout() != c10::kStrided)
-            fail_torch(errc::argument, "is sparse, and has no strides (R41): call to_dense()");
-        if (t.requires_grad()) fail_torch(errc::argument, "requires a gradient, which does not travel: call detach()");
+            fail_torch(errc::argument, "is sparse, expected a strided layout (R41): call to_dense()");
+        if (t.requires_grad())
+            fail_torch(errc::argument, "requires a gradient, which DLPack cannot express: call detach()");
         if (t.is_conj())
-            fail_torch(errc::argument,
-                       "is a conjugate view, whose elements are not conjugated yet: call resolve_conj()");
+            fail_torch(errc::argument, "is a lazy conjugate, which DLPack cannot express: call resolve_conj()");
         if (t.is_neg())
-            fail_torch(errc::argument, "is a negated view, whose elements are not negated yet: call resolve_neg()");
-        device where;
-        if (t.device().is_cuda()) where = {device_type::cuda, t.device().index()};
-        else if (t.device().type() == c10::kHIP) where = {device_type::rocm, t.device().index()};
+            fail_torch(errc::argument, "is a lazy negation, which DLPack cannot express: call resolve_neg()");
+        device d;
+        if (t.device().is_cuda()) d = {device_type::cuda, t.device().index()};
+        else if (t.device().type() == c10::kHIP) d = {device_type::rocm, t.device().index()};
         else if (!t.device().is_cpu())
-            fail_torch(errc::device, "is on a device that this adapter does not know: call cpu()");
+            fail_torch(errc::device, "is on an unsupported device, expected CPU, CUDA or HIP: call cpu()");
         for (auto const& row : detail::torch_types)
             if (row.theirs == t.scalar_type())
                 return {t.data_ptr(),
                         row.ours,
                         {t.sizes().data(), static_cast<int>(t.dim())},
                         {t.strides().data(), static_cast<int>(t.dim())},
-                        where};
-        fail_torch(errc::dtype, "has elements of a type that DLPack does not name: view it as uint8");
+                        d};
+        fail_torch(errc::dtype, "has a scalar type that DLPack does not define: call view(at::kByte)");
     }
+    /// \param t  tensor
+    /// \return   another handle to the same elements
     static at::Tensor share(at::Tensor const& t) { return t; }
 
-    /// \throws error  errc::dtype, device, read_only, strides;  what PyTorch throws
+    /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released.
+    ///
+    /// \param m  tensor
+    /// \return   tensor that shares the elements
+    /// \throws error       errc::dtype, device, read_only (R11), strides (R28)
+    /// \throws c10::Error  what PyTorch throws
     static at::Tensor adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
@@ -122,30 +136,44 @@ struct array_traits<at::Tensor> {
             at::TensorOptions{}.dtype(detail::torch_type_of(v.dtype())).device(detail::torch_device(v.device()));
         if (v.is_read_only())
             detail::fail(errc::read_only, api,
-                         message{"PyTorch cannot say that a tensor is read-only (R11): ask for a copy"});
+                         message{"the tensor is read-only, and an at::Tensor is always writable (R11): import with "
+                                 "ferry::copy_policy::always"});
         std::vector<std::int64_t> strides;
         for (int i = 0; i < v.rank(); ++i) {
             strides.push_back(v.extent(i) > 1 && !v.is_empty() ? v.stride(i) : 1);
             if (strides.back() < 0)
                 detail::fail(errc::strides, api,
                              message{"the stride of dimension "}
-                                 << i << " is negative, and PyTorch has none such (R28): ask for a copy");
+                                 << i << " is negative, which PyTorch does not support (R28): import with "
+                                         "ferry::copy_policy::always");
         }
         at::IntArrayRef const sizes{v.shape().data(), v.shape().size()};
-        if (v.is_empty()) return at::empty(sizes, options);  // nothing to share; from_blob keeps no owner of nothing
+        if (v.is_empty()) return at::empty(sizes, options);  // from_blob does not keep the owner of an empty tensor
         auto owner = std::make_shared<managed_tensor>(std::move(m));
         return at::from_blob(
             v.data(), sizes, strides, [owner = std::move(owner)](void*) mutable { owner.reset(); }, options,
             options.device());
     }
-    static at::Tensor allocate(data_type type, shape_view shape, device where) {
+    /// Allocates a tensor.
+    ///
+    /// \param type   element type
+    /// \param shape  extents
+    /// \param d      device
+    /// \return       tensor with uninitialised elements
+    /// \throws error       errc::dtype, device
+    /// \throws c10::Error  what PyTorch throws
+    static at::Tensor allocate(data_type type, shape_view shape, device d) {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
-                         at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(where)));
+                         at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(d)));
     }
+    /// \param t  tensor
+    /// \return   PyTorch's current stream on the tensor's device, for the calling thread; already_ready on the host
     static stream_token ready_on(at::Tensor const& t) {
         auto const on = detail::torch_stream(t.device());
         return on.names_stream() ? on : already_ready;
     }
+    /// \param d  device
+    /// \return   PyTorch's current stream on the device, for the calling thread; none unless it is a CUDA or HIP device
     static stream_token current_stream(device d) {
         if (d.type != device_type::cuda && d.type != device_type::rocm) return {};
         return detail::torch_stream(detail::torch_device(d));

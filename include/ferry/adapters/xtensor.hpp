@@ -1,4 +1,4 @@
-// ferry: xtensor: xarray and xtensor containers as they are, and views of foreign tensors as xtensor expressions.
+// ferry: adapter for xtensor: exports of xarray and xtensor containers, and xtensor expressions of typed views.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -11,15 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>  // shapes of expressions
+#include <vector>  // shape and strides for xt::adapt
 
 namespace ferry::inline v0 {
 namespace detail {
 
 static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff_t) == sizeof(std::int64_t));
 
-/// xtensor keeps extents as std::size_t, whose values may be read as the signed type of the same width, and strides as
-/// std::ptrdiff_t: both are borrowed as they are.
+/// References the container's extents (std::size_t) and strides (std::ptrdiff_t), which may be read as std::int64_t:
+/// the widths are equal.
 template <class Container>
 struct xtensor_traits {
     static tensor_view view(Container& a) { return view_of(a.data(), a); }
@@ -38,7 +38,7 @@ struct xtensor_traits {
 
 }  // namespace detail
 
-/// They own their elements: move them into to_dlpack, or borrow them. Const ones are read-only (R11).
+/// The containers own their elements: export them by move, or with borrow. Const containers are read-only (R11).
 template <class EC, xt::layout_type L, class SC, class Tag>
 struct array_traits<xt::xarray_container<EC, L, SC, Tag>>
     : detail::xtensor_traits<xt::xarray_container<EC, L, SC, Tag>> {};
@@ -46,7 +46,13 @@ template <class EC, std::size_t N, xt::layout_type L, class Tag>
 struct array_traits<xt::xtensor_container<EC, N, L, Tag>>
     : detail::xtensor_traits<xt::xtensor_container<EC, N, L, Tag>> {};
 
-/// A tensor of somebody else's as an xtensor expression, of any strides. Borrows the elements.
+/// Makes an xtensor expression of a view, of any strides.
+///
+/// The expression references the elements, which must outlive it. Does not synchronise.
+///
+/// \param v  view
+/// \return   expression without ownership
+/// \throws std::bad_alloc  for shape and strides
 template <class T, int Rank>
 [[nodiscard]] auto to_xtensor(typed_view<T, Rank> const& v) {
     std::vector<std::size_t> shape;

@@ -8,13 +8,17 @@
 
 namespace ferry::inline v0::detail {
 
-/// `out = a * b`; false when the result does not fit.
+/// Computes `out = a * b`.
+///
+/// \return  false when the result does not fit `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_multiply(T a, T b, T& out) noexcept {
     return !__builtin_mul_overflow(a, b, &out);
 }
 
-/// `out = a + b`; false when the result does not fit.
+/// Computes `out = a + b`.
+///
+/// \return  false when the result does not fit `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_add(T a, T b, T& out) noexcept {
     return !__builtin_add_overflow(a, b, &out);

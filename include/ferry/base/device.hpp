@@ -1,4 +1,4 @@
-// ferry: where memory lives.
+// ferry: devices and device types.
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
@@ -8,11 +8,11 @@
 
 namespace ferry::inline v0 {
 
-/// Kinds of memory, numbered as DLPack numbers them (R34). 19 to 21 are in no released header yet.
+/// Device types, with DLPack's numbers (R34). No released DLPack header defines 19 to 21.
 enum class device_type : std::int32_t {
     cpu = abi::device::cpu,
     cuda = abi::device::cuda,
-    cuda_host = abi::device::cuda_host,  ///< pinned: the host reads it, CUDA streams order it
+    cuda_host = abi::device::cuda_host,  ///< pinned host memory, ordered by CUDA streams
     opencl = abi::device::opencl,
     vulkan = abi::device::vulkan,
     metal = abi::device::metal,
@@ -20,7 +20,7 @@ enum class device_type : std::int32_t {
     rocm = abi::device::rocm,
     rocm_host = abi::device::rocm_host,
     ext_dev = abi::device::ext_dev,
-    cuda_managed = abi::device::cuda_managed,  ///< host and devices read it, CUDA streams order it
+    cuda_managed = abi::device::cuda_managed,  ///< managed memory: accessible on the host and on devices
     one_api = abi::device::one_api,
     web_gpu = abi::device::web_gpu,
     hexagon = abi::device::hexagon,
@@ -31,43 +31,52 @@ enum class device_type : std::int32_t {
     ascend = abi::device::ascend,
 };
 
-/// Whether ferry knows the type; an import rejects the others (R3).
+/// \param type  device type
+/// \return      whether DLPack defines the type; imports reject other types (R3)
 [[nodiscard]] constexpr bool is_known(device_type type) noexcept {
     auto const n = static_cast<std::int32_t>(type);
     return n >= abi::device::cpu && n <= abi::device::ascend && n != 5 && n != 6;
 }
 
-/// Whether host code may dereference memory of this type (R39).
+/// \param type  device type
+/// \return      whether host code may dereference memory of this type (R39)
 [[nodiscard]] constexpr bool is_host_accessible(device_type type) noexcept {
     return type == device_type::cpu || type == device_type::cuda_host || type == device_type::rocm_host ||
            type == device_type::cuda_managed;
 }
 
-/// Whether CUDA streams order work on memory of this type; only then does it take CUDA stream tokens.
+/// \param type  device type
+/// \return      whether CUDA streams order work on memory of this type, so that exchanges accept CUDA stream tokens
 [[nodiscard]] constexpr bool uses_cuda_streams(device_type type) noexcept {
     return type == device_type::cuda || type == device_type::cuda_host || type == device_type::cuda_managed;
 }
 
-/// Whether ROCm streams order work on memory of this type.
+/// \param type  device type
+/// \return      whether ROCm streams order work on memory of this type
 [[nodiscard]] constexpr bool uses_rocm_streams(device_type type) noexcept {
     return type == device_type::rocm || type == device_type::rocm_host;
 }
 
-/// Whether `data` is an address: byte offsets fold into it. The others hold a handle there.
+/// \param type  device type
+/// \return      whether `DLTensor::data` is an address, to which byte offsets can be added; false when it is a handle
 [[nodiscard]] constexpr bool is_addressable(device_type type) noexcept {
     return type != device_type::opencl && type != device_type::vulkan && type != device_type::metal &&
            type != device_type::web_gpu;
 }
 
-/// A device as its producer numbers it (R36). Thread-safe as an int is.
+/// A device type and the id of a device, as numbered by the producer (R36).
 struct device {
     device_type type = device_type::cpu;
     std::int32_t id = 0;
 
     constexpr device() = default;
+    /// \param t  device type
+    /// \param i  id
     constexpr device(device_type t, std::int32_t i = 0) noexcept : type{t}, id{i} {}
+    /// \param d  DLPack struct; any numbers
     constexpr explicit device(DLDevice d) noexcept : type{static_cast<device_type>(d.device_type)}, id{d.device_id} {}
 
+    /// \return  the DLPack struct
     [[nodiscard]] constexpr DLDevice to_abi() const noexcept {
         return {static_cast<DLDeviceType>(static_cast<std::int32_t>(type)), id};
     }
@@ -75,20 +84,26 @@ struct device {
     friend constexpr auto operator<=>(device const&, device const&) = default;
 };
 
-/// The host's ordinary memory.
+/// Pageable host memory.
 inline constexpr device cpu{device_type::cpu, 0};
 
+/// \param d  device
+/// \return   whether host code may dereference memory of this device (R39)
 [[nodiscard]] constexpr bool is_host_accessible(device d) noexcept { return is_host_accessible(d.type); }
 
-/// Whether the id means nothing: ferry writes 0 there and accepts any (R35).
+/// \param type  device type
+/// \return      whether ids of this type have no meaning: exports write 0, imports accept any id (R35)
 [[nodiscard]] constexpr bool ignores_id(device_type type) noexcept { return is_host_accessible(type); }
 
-/// The same memory under both names? Ids count only where they mean something (R35).
-[[nodiscard]] constexpr bool is_same_place(device a, device b) noexcept {
+/// \param a  device
+/// \param b  device
+/// \return   whether both are the same device; ids are not compared for types without a meaningful id (R35)
+[[nodiscard]] constexpr bool is_same_device(device a, device b) noexcept {
     return a.type == b.type && (a.id == b.id || ignores_id(a.type));
 }
 
-/// The name of a type in messages: "cpu", "cuda", …, or "unknown".
+/// \param type  device type
+/// \return      its name for messages: "cpu", "cuda", …, or "unknown"; static storage
 [[nodiscard]] constexpr char const* name(device_type type) noexcept {
     switch (type) {
         case device_type::cpu: return "cpu";

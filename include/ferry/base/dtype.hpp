@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0 {
 
-/// What the bits of an element mean (R16).
+/// Kind of an element type, with DLPack's numbers (R16).
 enum class type_code : std::uint8_t {
     int_ = abi::code::int_,
     uint = abi::code::uint,
@@ -36,17 +36,22 @@ enum class type_code : std::uint8_t {
     bcomplex = abi::code::bcomplex,
 };
 
-/// An element type: meaning, bits of one lane's value, and lanes of a short vector. `bits` counts a whole complex
-/// number (R17). A value type; any bit pattern may arrive in it, `is_valid` says whether it means something.
+/// An element type: its kind, the bits of one lane, and the number of lanes of a vector. `bits` of a complex type are
+/// those of the whole number (R17). May hold any values; `is_valid` tells whether they are a data type.
 struct data_type {
     type_code code = type_code::float_;
     std::uint8_t bits = 32;
     std::uint16_t lanes = 1;
 
     constexpr data_type() = default;
+    /// \param c  kind
+    /// \param b  bits of one lane
+    /// \param l  number of lanes
     constexpr data_type(type_code c, std::uint8_t b, std::uint16_t l = 1) noexcept : code{c}, bits{b}, lanes{l} {}
+    /// \param t  DLPack struct; any numbers
     constexpr explicit data_type(DLDataType t) noexcept : code{type_code{t.code}}, bits{t.bits}, lanes{t.lanes} {}
 
+    /// \return  the DLPack struct
     [[nodiscard]] constexpr DLDataType to_abi() const noexcept {
         return {static_cast<std::uint8_t>(code), bits, lanes};
     }
@@ -54,28 +59,39 @@ struct data_type {
     friend constexpr bool operator==(data_type const&, data_type const&) = default;
 };
 
-/// Bits between the starts of neighbouring elements. Sub-byte elements are packed (R19) unless `padded`, when each
-/// takes whole bytes (R13).
+/// Distance between adjacent elements, in bits.
+///
+/// \param t       element type
+/// \param padded  whether sub-byte elements are padded to whole bytes (R13); otherwise they are packed (R19)
+/// \return        number of bits
 [[nodiscard]] constexpr std::int64_t bits_per_element(data_type t, bool padded = false) noexcept {
     std::int64_t const bits = std::int64_t{t.bits} * t.lanes;
     return padded ? (bits + 7) / 8 * 8 : bits;
 }
 
-/// Whether elements start within bytes, so that none of them has an address.
+/// \param t       element type
+/// \param padded  whether sub-byte elements are padded to whole bytes (R13)
+/// \return        whether elements are not byte-aligned and therefore have no address
 [[nodiscard]] constexpr bool is_packed(data_type t, bool padded = false) noexcept {
     return bits_per_element(t, padded) % 8 != 0;
 }
 
-/// The bytes of `count` elements laid out one after the other: ceil(count · bits / 8) (R19). False when it does not
-/// fit.
+/// Computes the size of `count` adjacent elements: ceil(count · bits / 8) bytes (R19).
+///
+/// \param count   number of elements
+/// \param t       element type
+/// \param padded  whether sub-byte elements are padded to whole bytes (R13)
+/// \param out     number of bytes
+/// \return        false when the size does not fit (R32)
 [[nodiscard]] constexpr bool byte_count(std::int64_t count, data_type t, bool padded, std::int64_t& out) noexcept {
     std::int64_t const bits = bits_per_element(t, padded);
-    // Whole groups of eight elements first: bits alone would overflow for an eighth of all sizes that fit.
+    // Counts groups of eight elements: a count of bits would overflow for sizes that fit in bytes.
     std::int64_t whole = 0, rest = count % 8 * bits;
     return detail::checked_multiply(count / 8, bits, whole) && detail::checked_add(whole, (rest + 7) / 8, out);
 }
 
-/// Whether the type means something to ferry: a known code (R3, R16) with the widths that the code allows (R17, R18).
+/// \param t  element type
+/// \return   whether DLPack defines the code (R3, R16), with a number of bits that the code allows (R17, R18)
 [[nodiscard]] constexpr bool is_valid(data_type t) noexcept {
     if (t.bits == 0 || t.lanes == 0) return false;
     bool const whole = t.bits % 8 == 0;
@@ -103,12 +119,19 @@ struct data_type {
     return false;
 }
 
-/// The minor version that first named the code: what a producer must stamp at least (R4).
+/// \param t  element type
+/// \return   the minor version of DLPack that introduced the code; an export of such elements has at least this version
+///           (R4)
 [[nodiscard]] constexpr std::uint32_t minor_needed(data_type t) noexcept {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }
 
-/// Writes the usual name: "float32", "complex64", "float8_e4m3fn", "uint8x4"; for messages.
+/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". Appends the numbers of
+/// a type that is not valid.
+///
+/// \param out  message
+/// \param t    element type
+/// \return     `out`
 constexpr message& operator<<(message& out, data_type t) noexcept {
     constexpr char const* stems[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
     constexpr char const* minifloats[] = {"float8_e3m4",     "float8_e4m3",   "float8_e4m3b11fnuz", "float8_e4m3fn",
@@ -131,8 +154,8 @@ constexpr message& operator<<(message& out, data_type t) noexcept {
 
 constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
 
-/// An element of a packed type, by value: the low bits of `bits`. Packed elements have no address, so views yield
-/// these.
+/// An element of a packed type, in the low bits of `bits`. Views return packed elements by value, since they have no
+/// address.
 template <type_code Code, std::uint8_t Bits>
 struct packed_element {
     std::uint8_t bits;
@@ -142,21 +165,22 @@ struct packed_element {
 using int4 = packed_element<type_code::int_, 4>;
 /// Unsigned integers of four bits, packed (R19).
 using uint4 = packed_element<type_code::uint, 4>;
-/// Floats of six bits, three of them mantissa, packed (R18, R19).
+/// Floats of six bits, with three mantissa bits, packed (R18, R19).
 using float6_e2m3fn = packed_element<type_code::float6_e2m3fn, 6>;
-/// Floats of six bits, two of them mantissa, packed (R18, R19).
+/// Floats of six bits, with two mantissa bits, packed (R18, R19).
 using float6_e3m2fn = packed_element<type_code::float6_e3m2fn, 6>;
 /// Floats of four bits, packed (R18, R19).
 using float4_e2m1fn = packed_element<type_code::float4_e2m1fn, 4>;
 
-/// The trait to specialise for a user's type: `static constexpr ferry::data_type value{…};`
+/// Maps a C++ type to its data_type. Specialise it for other element types, with a member
+/// `static constexpr ferry::data_type value{…};`.
 template <class T>
 struct dtype_traits;
 
 namespace detail {
 
-/// std::complex and its likes (thrust::complex, cuda::std::complex), recognised by shape so that none of them is
-/// included. Not required: arithmetic. Up to complex128: no code means long double.
+/// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that no
+/// header of these is included. At most complex128, since DLPack has no code for long double. Not required: arithmetic.
 template <class T>
 concept complex_like =
     std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&
@@ -209,20 +233,20 @@ struct dtype_traits<packed_element<Code, Bits>> {
     static constexpr data_type value{Code, Bits};
 };
 
-/// A type that can be an element: dtype_traits names a data_type for it. Not required: that ferry can compute with it.
+/// An element type: dtype_traits has a specialisation for it. Not required: arithmetic.
 template <class T>
 concept element = requires {
-    // Compilers print the line that is not satisfied: keep the cure on it.
+    // Compilers print the unsatisfied line: keep the instruction on it.
     // clang-format off
     { dtype_traits<std::remove_cv_t<T>>::value } -> std::convertible_to<data_type>;  // unknown: specialise ferry::dtype_traits<T>
     // clang-format on
 };
 
-/// The data_type of a C++ type; specialise dtype_traits for a half, bfloat16 or fp8 class of your own.
+/// The data_type of a C++ type. Specialise dtype_traits for other half, bfloat16 or FP8 classes.
 template <element T>
 inline constexpr data_type dtype_of = dtype_traits<std::remove_cv_t<T>>::value;
 
-/// Whether T is a packed element type, which has no address and is read by value. Looked at without `padded`.
+/// An element type that is packed unless a tensor is flagged as padded; its elements are read by value.
 template <class T>
 concept packed_type = element<T> && is_packed(dtype_of<T>);
 

@@ -1,4 +1,4 @@
-// ferry: how failures are reported.
+// ferry: error codes, messages and the exception.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -10,50 +10,51 @@
 
 namespace ferry::inline v0 {
 
-/// What went wrong, for code that decides; the message is for people.
+/// Error codes, for handling in code; messages are for users.
 enum class errc : int {
     ok = 0,
     version,           ///< the struct has another major version (R2)
-    null_struct,       ///< a null pointer where a tensor is needed
-    rank,              ///< negative, or not the rank that was asked for (R25, R32)
-    shape,             ///< a negative or missing extent (R32)
-    strides,           ///< strides that this operation cannot take
+    null_struct,       ///< a null pointer to a tensor
+    rank,              ///< negative, or not the requested rank (R25, R32)
+    shape,             ///< a negative or missing extent (R32), or another shape than expected
+    strides,           ///< strides that the operation does not support
     overflow,          ///< the number of elements or bytes does not fit (R32)
-    null_data,         ///< no memory behind a tensor that has elements (R26)
+    null_data,         ///< a null data pointer in a tensor that has elements (R26)
     alignment,         ///< the first element is not aligned for its type (R31)
-    dtype,             ///< unknown, malformed, or not the type that was asked for (R16–R21)
-    device,            ///< unknown, or not where this operation works (R3, R40)
-    not_accessible,    ///< the host cannot read this memory
-    read_only,         ///< writing was asked for and is not allowed (R11)
-    flags,             ///< a flag that this operation cannot honour (R13)
-    copy_needed,       ///< copy_policy::never, but only a copy would do (R54)
-    not_shareable,     ///< the owner can be neither moved in nor shared
-    stream,            ///< a token that does not fit the device (R44–R46, R48)
-    no_backend,        ///< memory off the host, and no back end was passed
-    out_of_memory,     ///< a memory space could not allocate
-    out_of_range,      ///< an index beyond its extent
-    argument,          ///< any other bad argument
-    consumed,          ///< the tensor was moved from, or its capsule used (R63)
-    driver,            ///< a back end's SDK reported an error
-    context_lost,      ///< a device is gone for this process; nothing on it works any more
-    no_driver,         ///< no driver or device that this program can use
-    foreign_pointer,   ///< memory that the driver does not know, or knows as something else
-    no_peer_access,    ///< two devices cannot read each other's memory
-    capturing,         ///< a stream is being captured into a graph
-    not_exportable,    ///< memory that no handle can name for another process
-    same_process,      ///< a handle of this very process, which only the session that made it can turn into an alias
-    stale_handle,      ///< a handle of memory that was freed since
-    already_mapped,    ///< the driver has this memory open already, under another handle
-    device_not_found,  ///< no device here has this UUID
-    no_context,        ///< no device context is current, and none could be made so
-    unsupported_platform,  ///< the system, or the device, cannot share memory this way
-    exporter_gone,         ///< the process that shares has closed the memory, or is gone
-    permission,            ///< the system, or the other process, refuses
-    bad_descriptor,        ///< another version, truncated, a wrong checksum, or bounds that do not hold
-    bad_column,            ///< a column whose type, lengths, buffers or values contradict each other
+    dtype,             ///< unknown, malformed, or not the requested type (R16–R21)
+    device,            ///< unknown, or not supported by the operation (R3, R40)
+    not_accessible,    ///< the host cannot access the memory
+    read_only,         ///< write access to read-only data (R11)
+    flags,             ///< a flag that the operation does not support (R13)
+    copy_needed,       ///< copy_policy::never, and a copy is necessary (R54)
+    not_shareable,     ///< the owner can be neither moved nor shared
+    stream,            ///< a token that is not valid for the device (R44–R46, R48)
+    no_backend,        ///< no back end for the device was passed
+    out_of_memory,     ///< a memory space failed to allocate
+    out_of_range,      ///< an index outside of its extent
+    argument,          ///< any other invalid argument
+    consumed,          ///< the tensor was moved from, or its capsule was consumed (R63)
+    driver,            ///< the SDK of a back end reported an error
+    context_lost,      ///< a sticky error: the device is unusable in this process
+    no_driver,         ///< no usable driver or device
+    foreign_pointer,   ///< memory that the driver does not know, or knows as another kind
+    no_peer_access,    ///< two devices cannot access each other's memory
+    capturing,         ///< the stream is being captured into a graph
+    not_exportable,    ///< memory for which no IPC handle exists
+    same_process,      ///< a handle of this process, which only the session that made it can import
+    stale_handle,      ///< a handle of freed memory
+    already_mapped,    ///< the driver has mapped this memory under another handle
+    device_not_found,  ///< no local device has this UUID
+    no_context,        ///< no device context is current, and none could be made current
+    unsupported_platform,  ///< the system or the device does not support this way to share memory
+    exporter_gone,         ///< the exporter has closed the memory, or has terminated
+    permission,            ///< the system or the other process denied access
+    bad_descriptor,        ///< another version, truncated, wrong checksum, or out of bounds
+    bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
 };
 
-/// The name of the code: "dtype" for errc::dtype.
+/// \param code  error code
+/// \return      its name: "dtype" for errc::dtype; static storage
 [[nodiscard]] constexpr char const* name(errc code) noexcept {
     constexpr char const* names[] = {"ok",
                                      "version",
@@ -98,21 +99,24 @@ enum class errc : int {
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
-/// A sentence in a buffer of fixed size: building it allocates nothing, so it works when memory is short. What does not
-/// fit is cut.
+/// Text in a buffer of fixed size. Never allocates, so it can report a lack of memory; longer text is truncated.
 class message {
    public:
     constexpr message() = default;
+    /// \param text  initial text; null is empty
     constexpr message(char const* text) noexcept { *this << text; }
 
+    /// \param text  text to append; null is empty
     constexpr message& operator<<(char const* text) noexcept {
         while (text != nullptr && *text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
         return *this;
     }
+    /// \param c  character to append
     constexpr message& operator<<(char c) noexcept {
         char const one[] = {c, '\0'};
         return *this << one;
     }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(std::uint64_t n) noexcept {
         char digits[21] = {};
         char* p = digits + 20;
@@ -120,13 +124,17 @@ class message {
         while ((n /= 10) != 0);
         return *this << p;
     }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(std::int64_t n) noexcept {
         if (n < 0) return *this << "-" << (~static_cast<std::uint64_t>(n) + 1);
         return *this << static_cast<std::uint64_t>(n);
     }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(int n) noexcept { return *this << std::int64_t{n}; }
+    /// \param n  number to append, in decimal
     constexpr message& operator<<(unsigned n) noexcept { return *this << std::uint64_t{n}; }
 
+    /// \return  the text, null-terminated; valid while this object exists
     [[nodiscard]] constexpr char const* c_str() const noexcept { return text_; }
 
    private:
@@ -134,10 +142,13 @@ class message {
     std::size_t size_ = 0;
 };
 
-/// The exception of ferry: code, the function that failed, where it was called from, and a sentence that names the
-/// field, its value, the rule and the cure. Copies allocate nothing and do not throw.
+/// The exception that ferry throws. Copying neither allocates nor throws.
 class FERRY_VISIBLE error : public std::exception {
    public:
+    /// \param code   error code
+    /// \param api    public function that reports the error; static storage
+    /// \param text   what is wrong, what was expected, and what to do
+    /// \param where  source location of the caller
     error(errc code, char const* api, message const& text,
           std::source_location where = std::source_location::current()) noexcept
         : code_{code}, api_{api}, where_{where} {
@@ -145,9 +156,11 @@ class FERRY_VISIBLE error : public std::exception {
     }
 
     [[nodiscard]] errc code() const noexcept { return code_; }
-    /// The public function that reports: "ferry::from_dlpack".
+    /// \return  the public function that reports the error: "ferry::from_dlpack"
     [[nodiscard]] char const* api() const noexcept { return api_; }
+    /// \return  source location of the call
     [[nodiscard]] std::source_location const& where() const noexcept { return where_; }
+    /// \return  "api: text"; valid while this object exists
     [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
 
    private:
@@ -157,10 +170,11 @@ class FERRY_VISIBLE error : public std::exception {
     message text_;
 };
 
-/// Where a function was called from, as a parameter that `{}` never means: for overloads beside one that takes a
+/// A source location as a parameter that `{}` does not initialise: it prevents ambiguity with an overload that takes a
 /// request.
 struct call_site {
     std::source_location location;
+    /// \param where  source location of the caller
     constexpr call_site(std::source_location where) noexcept : location{where} {}
 };
 

@@ -1,4 +1,4 @@
-// ferry: lists of extents and of strides, borrowed.
+// ferry: views of extents and strides.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -12,15 +12,15 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Contiguous 64-bit integers with `data()` and `size()`: std::vector, std::array, std::span, … Not required:
-/// iterators.
+/// A contiguous container of std::int64_t with `data()` and `size()`: std::vector, std::array, std::span, …. Not
+/// required: iterators.
 template <class Range>
 concept integer_list = requires(Range const& r) {
     { r.data() } -> std::convertible_to<std::int64_t const*>;
     { r.size() } -> std::convertible_to<std::size_t>;
 };
 
-/// What shape_view and strides_view have in common.
+/// Common base of shape_view and strides_view.
 class int64_list {
    public:
     constexpr int64_list() = default;
@@ -42,14 +42,18 @@ class int64_list {
 
 }  // namespace detail
 
-/// The extents of a tensor, in elements, slowest dimension first. Borrows: the list must outlive the view, so temporary
+/// A view of the extents of a tensor, in elements, slowest dimension first. The list must outlive the view; temporary
 /// lists do not compile.
 class shape_view : public detail::int64_list {
    public:
     constexpr shape_view() = default;
+    /// \param extents  array of `rank` extents; may be null for rank 0
+    /// \param rank     number of extents
     constexpr shape_view(std::int64_t const* extents, int rank) noexcept : int64_list{extents, rank} {}
+    /// \param extents  array of extents
     template <std::size_t N>
     constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
+    /// \param extents  container of extents
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
     constexpr shape_view(Range const& extents) noexcept
@@ -57,14 +61,14 @@ class shape_view : public detail::int64_list {
 
     template <std::size_t N>
     // clang-format off
-    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
     // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    shape_view(Int...) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+    shape_view(Int...) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    shape_view(Range&&) FERRY_DELETED("a temporary list of extents dies before the view: keep it in a variable");
+    shape_view(Range&&) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
 
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept {
         if (a.rank_ != b.rank_) return false;
@@ -74,14 +78,18 @@ class shape_view : public detail::int64_list {
     }
 };
 
-/// The distances between neighbours in each dimension, in elements; a default-constructed one means compact row-major
-/// (R24). Borrows, as shape_view does.
+/// A view of the strides of a tensor, in elements; a default-constructed one means compact row-major (R24). The list
+/// must outlive the view; temporary lists do not compile.
 class strides_view : public detail::int64_list {
    public:
     constexpr strides_view() = default;
+    /// \param strides  array of `rank` strides; null means compact row-major
+    /// \param rank     number of strides
     constexpr strides_view(std::int64_t const* strides, int rank) noexcept : int64_list{strides, rank} {}
+    /// \param strides  array of strides
     template <std::size_t N>
     constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
+    /// \param strides  container of strides
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
     constexpr strides_view(Range const& strides) noexcept
@@ -89,23 +97,24 @@ class strides_view : public detail::int64_list {
 
     template <std::size_t N>
     // clang-format off
-    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
     // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    strides_view(Int...) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+    strides_view(Int...) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    strides_view(Range&&) FERRY_DELETED("a temporary list of strides dies before the view: keep it in a variable");
+    strides_view(Range&&) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
 
-    /// Whether the strides are left out: compact row-major.
+    /// \return  whether there is no list of strides: compact row-major
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
 };
 
-/// Counts the elements (R32).
+/// Computes the number of elements.
+///
 /// \param shape  extents
-/// \param out    the number of elements, 1 for rank 0; 0 where there is none
-/// \return       false when the rank or an extent is negative, or the number does not fit 63 bits
+/// \param out    number of elements; 1 for rank 0; 0 on failure
+/// \return       false when the rank or an extent is negative, or the number does not fit std::int64_t (R32)
 [[nodiscard]] constexpr bool element_count(shape_view shape, std::int64_t& out) noexcept {
     std::int64_t count = 1, signs = shape.rank();
     bool fits = true, empty = false;
@@ -114,22 +123,25 @@ class strides_view : public detail::int64_list {
         empty = empty || extent == 0;
         fits = detail::checked_multiply(count, extent, count) && fits;
     }
-    bool const counted = signs >= 0 && (fits || empty);  // what overflows may still be empty
+    bool const counted = signs >= 0 && (fits || empty);  // a shape whose product overflows may still be empty
     out = counted && !empty ? count : 0;
     return counted;
 }
 
 namespace detail {
 
-/// The compact row-major stride of the dimension before one of this stride and extent. A dimension of extent 0 counts
-/// as 1, as everywhere in the field. 0 when it does not fit, which happens only beside another extent of 0.
+/// Returns the compact row-major stride of the next outer dimension. An extent of 0 counts as 1, as in NumPy and
+/// PyTorch. Returns 0 on overflow, which happens for empty tensors only.
 [[nodiscard]] constexpr std::int64_t compact_step(std::int64_t step, std::int64_t extent) noexcept {
     return checked_multiply(step, extent > 0 ? extent : 1, step) ? step : 0;
 }
 
 }  // namespace detail
 
-/// Writes the compact row-major strides of `shape`; `out` has room for `shape.rank()` values.
+/// Computes the compact row-major strides of a shape.
+///
+/// \param shape  extents
+/// \param out    array of at least `shape.rank()` values
 constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcept {
     std::int64_t step = 1;
     for (int i = shape.rank(); i-- > 0;) {
@@ -138,9 +150,13 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
     }
 }
 
-/// Turns distances in bytes, as NumPy and the buffer protocol give them, into strides in elements of `item_bytes`;
-/// `out` has room for `bytes.rank()` values, and may be where they come from. False when one is no multiple of the item
-/// size, which DLPack cannot say (R30); `out` is then unspecified.
+/// Converts strides in bytes, as NumPy and the buffer protocol use, to strides in elements.
+///
+/// \param bytes       strides in bytes
+/// \param item_bytes  size of an element in bytes
+/// \param out         array of at least `bytes.rank()` values; may be the array of `bytes`
+/// \return            false when a stride is not a multiple of the element size, which DLPack cannot express (R30);
+///                    `out` is then unspecified
 [[nodiscard]] constexpr bool to_element_strides(strides_view bytes, std::int64_t item_bytes,
                                                 std::int64_t* out) noexcept {
     if (item_bytes <= 0) return bytes.rank() == 0;

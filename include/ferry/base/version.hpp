@@ -1,4 +1,4 @@
-// ferry: the version of the protocol, not of the library.
+// ferry: the version of the DLPack protocol.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -8,16 +8,17 @@
 
 namespace ferry::inline v0 {
 
-/// A DLPack version. A different major is a different ABI (R2); a minor only adds enumerators (R3).
+/// A DLPack version. Major versions differ in ABI (R2); minor versions only add enumerators (R3).
 struct version {
     std::uint32_t major;
     std::uint32_t minor;
 
-    /// The newest version that ferry speaks, whatever DLPack header it is compiled with.
+    /// The newest version that ferry supports; independent of the DLPack header.
     static version const current;
-    /// What a consumer that never heard of versions gets: the unversioned `DLManagedTensor` (R57).
+    /// Requests the unversioned `DLManagedTensor` (R57).
     static version const legacy;
 
+    /// \return  whether the version means the unversioned struct
     [[nodiscard]] constexpr bool is_legacy() const noexcept { return major == 0; }
 
     friend constexpr auto operator<=>(version const&, version const&) = default;

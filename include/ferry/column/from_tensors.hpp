@@ -48,7 +48,7 @@ template <class BackEnd>
     require_reach(b, v.device(), api, where);
     auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), on);
     tensor_view const compact{static_cast<void*>(memory.data()), v.dtype(), v.shape(), {}, v.device()};
-    taken_on behind{b, on, v.device()};
+    stream_memory_guard behind{b, on, v.device()};
     ferry::copy(compact, v, b, on, where);
     behind.done();
     return make_managed(std::move(memory), compact, flags::is_copied);
@@ -119,7 +119,7 @@ template <class BackEnd = host_back_end const&>
                 errc::shape, api,
                 message{"the data has "} << length << " elements, and the validity must have as many, in one dimension",
                 where);
-        if (!is_same_place(v.device(), place))
+        if (!is_same_device(v.device(), place))
             detail::fail(errc::device, api, message{"data and validity are on different devices"}, where);
     }
     on = on.on_device(place);

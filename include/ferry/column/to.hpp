@@ -69,7 +69,7 @@ class column_mover {
 
     [[nodiscard]] std::shared_ptr<arena> make_owner(std::int64_t bytes, column source = {}) {
         arena taken{allocate_(static_cast<std::size_t>(bytes)), std::move(source)};
-        taken_on behind{b_, on_, to_};
+        stream_memory_guard behind{b_, on_, to_};
         auto made = std::make_shared<arena>(std::move(taken));
         behind.done();
         return made;
@@ -79,7 +79,7 @@ class column_mover {
     [[nodiscard]] column move_arena(column const& c, arena_part const& part) {
         bool const reads_later = from_.type != device_type::cpu && !is_host_accessible(to_) && on_.names_stream();
         auto const owner = make_owner(part.bytes, reads_later ? c : column{});  // mutant: column_source_kept
-        taken_on behind{b_, on_, to_};                                          // mutant: column_failed_move
+        stream_memory_guard behind{b_, on_, to_};                                          // mutant: column_failed_move
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = std::make_shared<column_tree>();
         tree->owner = owner;
@@ -114,7 +114,7 @@ class column_mover {
         buffer<host_space> const staging{static_cast<std::size_t>(plan.arena)};
         arena_filler{plan, static_cast<std::byte*>(staging.data()), api, where_}.run();
         auto const owner = make_owner(plan.arena);
-        taken_on behind{b_, on_, to_};  // mutant: column_failed_write
+        stream_memory_guard behind{b_, on_, to_};  // mutant: column_failed_write
         auto* const begin = static_cast<std::byte*>(static_cast<void*>(owner->memory.data()));
         auto tree = make_tree(plan, begin, owner, to_, api, where_);
         // Has read the staging memory when it returns.
@@ -152,7 +152,7 @@ struct column_move {
         if constexpr (memory_space<Where>) target = place.device();
         else target = place;
         auto const from = c.device();
-        if (is_same_place(from, target)) return c;
+        if (is_same_device(from, target)) return c;
         require_reach(b, from, api, where);
         require_reach(b, target, api, where);
         if (on.is_ambiguous())

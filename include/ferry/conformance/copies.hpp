@@ -1,4 +1,4 @@
-// ferry: copies of arrays, and the memory that an adapter gives for them.
+// ferry: conformance checks of copies, and of the memory that array_traits<T>::allocate returns.
 #pragma once
 
 #include <ferry/conformance/detail/same.hpp>
@@ -12,41 +12,41 @@
 namespace ferry::inline v0::conformance::detail {
 
 template <class Array>
-outcome judge_copy(box<Array>& a, sample const& s) {
+outcome check_copy(box<Array>& a, sample const& s) {
     auto const copy = ferry::to_dlpack(*a, {.copy = copy_policy::always});
     message what;
     what << s << ", copied";
-    if (copy.view().data() == view_of(*a).data()) return broken(what << ": the copy is in the memory of the array");
+    if (copy.view().data() == view_of(*a).data()) return broken(what << ": the copy shares memory with the array");
     if (!copy.is_copied()) return broken(what << ": IS_COPIED is not set");
-    if (copy.is_read_only()) return broken(what << ": the copy is READ_ONLY, though its receiver is its sole owner");
-    return count_up(copy.view(), what);
+    if (copy.is_read_only()) return broken(what << ": the copy is READ_ONLY, expected a writable one");
+    return check_elements(copy.view(), what);
 }
 
-/// copy_policy::never shares or says that it cannot.
+/// An export under copy_policy::never shares the memory, or fails with errc::not_shareable.
 template <class Array>
-outcome judge_never(box<Array>& a, sample const& s) {
-    request const wish{.copy = copy_policy::never};
+outcome check_never(box<Array>& a, sample const& s) {
+    request const req{.copy = copy_policy::never};
     message what;
-    what << s << " under copy=False";
+    what << s << ", exported with copy_policy::never,";
     if constexpr (shareable<Array>) {
-        auto const shared = ferry::to_dlpack(*a, wish);
-        if (shared.is_copied()) return broken(what << ": it is flagged IS_COPIED");
+        auto const shared = ferry::to_dlpack(*a, req);
+        if (shared.is_copied()) return broken(what << " has IS_COPIED set");
         return same_tensor(shared.view(), view_of(*a), what);
     } else {
         try {
-            static_cast<void>(ferry::to_dlpack(*a, wish));
-            return broken(what << ": an array that cannot be shared was");
+            static_cast<void>(ferry::to_dlpack(*a, req));
+            return broken(what << " was shared, although the adapter has no array_traits<T>::share");
         } catch (error const& e) {
             return e.code() == errc::not_shareable ? kept(what << " is refused") : broken(what << ": " << e.what());
         }
     }
 }
 
-/// What array_traits<T>::allocate gives, for the first type and each shape that it has.
+/// Calls `f(box&, sample const&)` for an array of array_traits<T>::allocate of each type and shape that it accepts.
 template <class Array, class F>
 outcome for_each_allocation(F f) {
     if constexpr (!allocates<Array>) {
-        return not_applicable("there is no array_traits<T>::allocate: copies live in memory of ferry's");
+        return not_applicable("the adapter has no array_traits<T>::allocate: ferry allocates the copies");
     } else {
         outcome found;
         for (auto const& type : some_types)
@@ -56,59 +56,59 @@ outcome for_each_allocation(F f) {
                 if (fresh.construct([&]() -> Array { return array_traits<Array>::allocate(type, shape, cpu); }))
                     add(found, f(fresh, sample{.shape = shape, .type = &type}));
             }
-        if (found.found == verdict::not_applicable) found.evidence << "allocate has no such memory";
+        if (found.found == verdict::not_applicable) found.evidence << "allocate throws for every type and shape";
         return found;
     }
 }
 
-/// Fresh means: nobody else's, and writable to the last element.
+/// Allocated memory is writable, and shared neither with another allocation nor between its elements.
 template <class Array>
-outcome judge_fresh(box<Array>& a, sample const& s) {
+outcome check_fresh(box<Array>& a, sample const& s) {
     message what;
     what << s << ", allocated";
     if constexpr (allocates<Array>) {
         tensor_view const v = view_of(*a);
-        if (v.is_read_only()) return broken(what << ": nobody may write it, and a copy must");
+        if (v.is_read_only()) return broken(what << ": the memory is READ_ONLY, expected writable memory");
         box<Array> second;
         if (second.construct([&]() -> Array { return array_traits<Array>::allocate(*s.type, s.shape, cpu); }) &&
             view_of(*second).data() == v.data())
-            return broken(what << ": two of them are in the same memory");
+            return broken(what << ": two allocations share the same memory");
         if (!can_read(v) || !(v.shape() == s.shape)) return not_applicable(what);
         for_each_element(v, [&](std::int64_t ordinal, std::int64_t offset) {
             write_number(v.dtype(), static_cast<std::byte*>(v.data()) + offset, ordinal + 1);
             return true;
         });
-        if (first_wrong(v) >= 0) return broken(what << ": elements share memory");
+        if (first_mismatch(v) >= 0) return broken(what << ": elements share memory");
     }
     return kept(what);
 }
 
-/// A device that the library has not: an error, or memory there; never memory elsewhere.
+/// For a device that the library does not support, allocate throws; it must not return memory of another device.
 template <class Array>
-outcome judge_device(data_type type, shape_view shape) {
+outcome check_device(data_type type, shape_view shape) {
     device const far{device_type::hexagon, 7};
     box<Array> fresh;
     if (!fresh.construct([&]() -> Array { return array_traits<Array>::allocate(type, shape, far); }))
-        return kept("allocate refuses a device that it has not");
-    if (is_same_place(view_of(*fresh).device(), far)) return kept("allocate gave memory of hexagon:7");
-    return broken("allocate was asked for memory of hexagon:7 and gave some of another device: throw there");
+        return kept("allocate throws for an unsupported device");
+    if (is_same_device(view_of(*fresh).device(), far)) return kept("allocate returned memory of hexagon:7");
+    return broken("allocate(hexagon:7) returned memory of another device: throw for unsupported devices");
 }
 
-template <class Array, class Make, class Judge>
-void judge_copies(Make& make, Judge& judge) {
+template <class Array, class Make, class Recorder>
+void check_copies(Make& make, Recorder& record) {
     auto const each = [&](auto check) { return [&make, check] { return for_each_array<Array>(make, filled, check); }; };
-    judge("R12", "copy", each(judge_copy<Array>));
-    judge("R54", "copy_never", each(judge_never<Array>));
-    judge("R32", "allocate_shape", [] {
-        return for_each_allocation<Array>([](box<Array>& a, sample const& s) { return judge_shape(view_of(*a), s); });
+    record("R12", "copy", each(check_copy<Array>));
+    record("R54", "copy_never", each(check_never<Array>));
+    record("R32", "allocate_shape", [] {
+        return for_each_allocation<Array>([](box<Array>& a, sample const& s) { return check_shape(view_of(*a), s); });
     });
-    judge("R17", "allocate_dtype", [] {
-        return for_each_allocation<Array>([](box<Array>& a, sample const& s) { return judge_dtype(view_of(*a), s); });
+    record("R17", "allocate_dtype", [] {
+        return for_each_allocation<Array>([](box<Array>& a, sample const& s) { return check_dtype(view_of(*a), s); });
     });
-    judge("R12", "allocate_fresh", [] { return for_each_allocation<Array>(judge_fresh<Array>); });
-    judge("R40", "allocate_device", [] {
+    record("R12", "allocate_fresh", [] { return for_each_allocation<Array>(check_fresh<Array>); });
+    record("R40", "allocate_device", [] {
         return for_each_allocation<Array>([](box<Array>&, [[maybe_unused]] sample const& s) {
-            if constexpr (allocates<Array>) return judge_device<Array>(*s.type, s.shape);
+            if constexpr (allocates<Array>) return check_device<Array>(*s.type, s.shape);
             else return kept();
         });
     });

@@ -1,4 +1,4 @@
-// ferry: what becomes of arrays that are exported: moved out, shared, lent, in old versions.
+// ferry: conformance checks of exports: moved, shared, borrowed, read-only, and for older DLPack versions.
 #pragma once
 
 #include <ferry/conformance/detail/same.hpp>
@@ -12,61 +12,62 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Exports as `wish` says: another handle where there are such, else the array itself.
+/// Exports by sharing where the adapter can share, else by moving, else by copying.
 template <class Array>
-[[nodiscard]] managed_tensor export_any(Array& a, request const& wish) {
-    if constexpr (shareable<Array>) return ferry::to_dlpack(a, wish);
-    else if constexpr (std::move_constructible<Array> && !lends<Array>) return ferry::to_dlpack(std::move(a), wish);
-    else return ferry::to_dlpack(a, {wish.device, copy_policy::always, wish.stream, wish.max_version});
+[[nodiscard]] managed_tensor export_any(Array& a, request const& req) {
+    if constexpr (shareable<Array>) return ferry::to_dlpack(a, req);
+    else if constexpr (std::move_constructible<Array> && !lends<Array>) return ferry::to_dlpack(std::move(a), req);
+    else return ferry::to_dlpack(a, {req.device, copy_policy::always, req.stream, req.max_version});
 }
 
-/// The array goes, and its place turns to poison; the tensor that it moved into must not notice.
+/// A tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
 template <class Array>
-outcome judge_move(box<Array>& a, sample const& s) {
+outcome check_move(box<Array>& a, sample const& s) {
     if constexpr (!std::move_constructible<Array> || lends<Array>) {
-        return not_applicable("the type cannot be moved, or owns no elements (D13)");
+        return not_applicable("the type cannot be moved, or does not own its elements (D13)");
     } else {
         auto const moved = ferry::to_dlpack(std::move(*a));
         a.destroy();
-        return count_up(moved.view(), message{} << s << ", moved into a tensor");
+        return check_elements(moved.view(), message{} << s << ", exported by move");
     }
 }
 
 template <class Array>
-outcome judge_share(box<Array>& a, sample const& s) {
+outcome check_share(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
-        return not_applicable("there is no array_traits<T>::share: lvalues can be moved, copied or lent, not shared");
+        return not_applicable("the adapter has no array_traits<T>::share: lvalues can be moved, copied or borrowed");
     } else {
         auto const shared = ferry::to_dlpack(*a);
-        if (shared.is_copied()) return broken(message{} << s << ", shared, is flagged IS_COPIED");
+        if (shared.is_copied()) return broken(message{} << s << ", shared, has IS_COPIED set");
         return same_tensor(shared.view(), view_of(*a), message{} << s << ", shared");
     }
 }
 
-/// Results are dropped and asked for again, as importers do; the last outlives the array.
+/// The array is intact after several exports of it were released.
 template <class Array>
-outcome judge_repeated(box<Array>& a, sample const& s) {
+outcome check_repeated(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
-        return not_applicable("there is no array_traits<T>::share");
+        return not_applicable("the adapter has no array_traits<T>::share");
     } else {
         for (int i = 0; i < 4; ++i) static_cast<void>(ferry::to_dlpack(*a));
-        return both(count_up(view_of(*a), message{} << s << ", after four exports that were dropped"), kept());
+        return combine(check_elements(view_of(*a), message{} << s << ", after four released exports"), kept());
     }
 }
+/// A shared export outlives the array.
 template <class Array>
-outcome judge_outliving(box<Array>& a, sample const& s) {
+outcome check_outliving(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
-        return not_applicable("there is no array_traits<T>::share");
+        return not_applicable("the adapter has no array_traits<T>::share");
     } else {
         auto const shared = ferry::to_dlpack(*a);
         a.destroy();
-        return count_up(shared.view(), message{} << s << ", shared, when the array itself was gone");
+        return check_elements(shared.view(), message{} << s << ", shared, after the array was destroyed");
     }
 }
 
-/// READ_ONLY survives every way out.
+/// Every kind of export of a read-only array sets READ_ONLY.
 template <class Array>
-outcome judge_read_only_export(box<Array>& a, sample const& s) {
+outcome check_read_only_export(box<Array>& a, sample const& s) {
     auto const without = message{} << s << " was exported without READ_ONLY";
     if constexpr (shareable<Array>)
         if (!ferry::to_dlpack(*a).is_read_only()) return broken(without);
@@ -76,58 +77,58 @@ outcome judge_read_only_export(box<Array>& a, sample const& s) {
 }
 
 template <class Array>
-outcome judge_version(box<Array>& a, sample const& s) {
+outcome check_version(box<Array>& a, sample const& s) {
     auto const tensor = export_any(*a, {.max_version = {1, 0}});
     auto const stamp = tensor.stamped();
     message what;
-    what << s << " is stamped " << stamp.major << "." << stamp.minor << " for a consumer of 1.0";
+    what << s << " has version " << stamp.major << "." << stamp.minor << " in an export for DLPack 1.0";
     return stamp.major == 1 && stamp.minor <= 1 ? kept(what) : broken(what);
 }
 
-/// The unversioned struct of the same elements; read-only ones are copied for it, and never without leave.
+/// The legacy struct holds the same elements. A read-only array is copied into it; copy_policy::never is an error.
 template <class Array>
-outcome judge_legacy(box<Array>& a, sample const& s) {
+outcome check_legacy(box<Array>& a, sample const& s) {
     bool const read_only = view_of(*a).is_read_only();
     if constexpr (shareable<Array>) {
         if (read_only) {
             try {
                 static_cast<void>(ferry::to_dlpack(*a, {.copy = copy_policy::never, .max_version = version::legacy}));
-                return broken(message{} << s
-                                        << " was shared as a legacy tensor, which cannot say that it is read-only");
+                return broken(message{} << s << " is read-only and was shared as a legacy tensor, which has no flags");
             } catch (error const&) {
             }
         }
     }
     auto* const raw = export_any(*a, {.max_version = version::legacy}).release_legacy();
-    auto const found = count_up({raw->dl_tensor, flags::none}, message{} << s << ", as a legacy tensor");
+    auto const found = check_elements({raw->dl_tensor, flags::none}, message{} << s << ", exported as a legacy tensor");
     if (raw->deleter != nullptr) raw->deleter(raw);
     return found;
 }
 
-template <class Array, class Make, class Judge>
-void judge_exports(Make& make, Judge& judge) {
+template <class Array, class Make, class Recorder>
+void check_exports(Make& make, Recorder& record) {
     auto const each = [&](auto check) { return [&make, check] { return for_each_array<Array>(make, filled, check); }; };
-    judge("R7", "move", each(judge_move<Array>));
-    judge("R53", "share", each(judge_share<Array>));
-    judge("R59", "repeated_export", each(judge_repeated<Array>));
-    judge("R7", "outlives_array", each(judge_outliving<Array>));
-    judge("R5", "borrow", each([](box<Array>& a, sample const& s) {
+    record("R7", "move", each(check_move<Array>));
+    record("R53", "share", each(check_share<Array>));
+    record("R59", "repeated_export", each(check_repeated<Array>));
+    record("R7", "outlives_array", each(check_outliving<Array>));
+    record("R5", "borrow", each([](box<Array>& a, sample const& s) {
               auto const lent = ferry::borrow(*a);
-              return same_tensor(lent.view(), view_of(*a), message{} << s << ", lent");
+              return same_tensor(lent.view(), view_of(*a), message{} << s << ", borrowed");
           }));
-    judge("R26", "empty_export", [&] {
+    record("R26", "empty_export", [&] {
         return for_each_array<Array>(make, empty, [](box<Array>& a, sample const& s) {
             auto const tensor = export_any(*a, {});
             message what;
-            if (tensor.get()->dl_tensor.data != nullptr) return broken(what << s << " is exported with an address");
+            if (tensor.get()->dl_tensor.data != nullptr)
+                return broken(what << s << " is empty and exported with a data pointer, expected null");
             return tensor.view().shape() == s.shape ? kept(what << s)
                                                     : broken(what << s << " is exported with another shape");
         });
     });
-    judge("R11", "read_only_export", [&] { return for_each_read_only<Array>(make, judge_read_only_export<Array>); });
-    judge("R4", "version", each(judge_version<Array>));
-    judge("R57", "legacy", each(judge_legacy<Array>));
-    judge("R15", "legacy_read_only", [&] { return for_each_read_only<Array>(make, judge_legacy<Array>); });
+    record("R11", "read_only_export", [&] { return for_each_read_only<Array>(make, check_read_only_export<Array>); });
+    record("R4", "version", each(check_version<Array>));
+    record("R57", "legacy", each(check_legacy<Array>));
+    record("R15", "legacy_read_only", [&] { return for_each_read_only<Array>(make, check_legacy<Array>); });
 }
 
 }  // namespace ferry::inline v0::conformance::detail

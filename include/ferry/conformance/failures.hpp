@@ -1,5 +1,5 @@
-// ferry: what is left when an exchange fails, and when it is over: judged by back ends that fail, and by the library's
-// own count.
+// ferry: conformance checks of failed exchanges, by back ends that inject failures, and of leaks, by the maker's
+// `live()`.
 #pragma once
 
 #include <ferry/conformance/detail/import.hpp>
@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Host memory whose n-th verb fails.
+/// The host's back end, whose `fail_at`-th call of allocate or copy throws.
 struct failing_back_end {
     int fail_at;
     int calls = 0;
@@ -34,73 +34,73 @@ struct failing_back_end {
     void wait(stream_token) const noexcept {}
 };
 
-/// The n-th verb of a copy fails, for n = 1, 2, …: the array is as it was, also where it was about to be moved.
+/// The array is intact after the n-th call of the back end in a copy of it failed, for n = 1, 2, ….
 template <class Array>
-outcome judge_failed_copy(box<Array>& a, sample const& s) {
-    request const wish{.copy = copy_policy::always};
+outcome check_failed_copy(box<Array>& a, sample const& s) {
+    request const req{.copy = copy_policy::always};
     for (int n = 1; n < 10; ++n) {
         failing_back_end back_end{n};
         try {
-            static_cast<void>(ferry::to_dlpack(*a, wish, back_end));
+            static_cast<void>(ferry::to_dlpack(*a, req, back_end));
             return kept(message{} << n - 1 << " failures were injected");
         } catch (error const& e) {
             if (e.code() != errc::driver) throw;
         }
-        auto const left = count_up(view_of(*a), message{} << s << ", after a copy of it had failed");
+        auto const left = check_elements(view_of(*a), message{} << s << ", after a failed copy");
         if (left.found != verdict::kept) return left;
     }
-    return broken("a copy takes more than ten calls of the back end");
+    return broken("a copy makes more than ten calls of the back end");
 }
 
-/// An import that has to copy fails: the tensor that was to be copied is released, once.
+/// An import whose copy fails releases the imported tensor exactly once.
 template <class Array>
-outcome judge_failed_import(data_type type, shape_view shape) {
-    request const wish{.copy = copy_policy::always};
+outcome check_failed_import(data_type type, shape_view shape) {
+    request const req{.copy = copy_policy::always};
     for (int n = 1; n < 10; ++n) {
         failing_back_end back_end{n};
         foreign t{type, shape};
         box<Array> a;
         bool const imported =
-            a.construct([&]() -> Array { return ferry::from_dlpack<Array>(t.raw(), wish, back_end); });
+            a.construct([&]() -> Array { return ferry::from_dlpack<Array>(t.raw(), req, back_end); });
         a.destroy();
         if (t.releases() != 1)
-            return broken(message{"the deleter of a tensor whose copy failed ran "} << t.releases()
-                                                                                    << " times, not once");
+            return broken(message{"after a failed copy the tensor's deleter ran "} << t.releases()
+                                                                                   << " times, expected once");
         if (imported) return kept(message{} << n - 1 << " failures were injected");
-        if (back_end.calls < n) return not_applicable("adopt refuses the copy");
+        if (back_end.calls < n) return not_applicable("adopt rejects the copy");
     }
-    return broken("a copy takes more than ten calls of the back end");
+    return broken("a copy makes more than ten calls of the back end");
 }
 
-/// One way through the library, after which it must have out as much as before.
+/// `make.live()` is the same before and after `f()`.
 template <class Make, class F>
-outcome judge_balance(Make& make, char const* what, F f) {
+outcome check_balance(Make& make, char const* what, F f) {
     auto const before = static_cast<long long>(make.live());
     f();
     auto const after = static_cast<long long>(make.live());
     if (after == before) return kept();
-    return broken(message{"after "} << what << " the library has " << std::int64_t{before} << " out before and "
-                                    << std::int64_t{after} << " later");
+    return broken(message{"leak after "} << what << ": live() was " << std::int64_t{before} << " before and is "
+                                         << std::int64_t{after} << " after it");
 }
 
 template <class Array, class Make>
-outcome judge_release([[maybe_unused]] Make& make, [[maybe_unused]] taken const& like) {
+outcome check_release([[maybe_unused]] Make& make, [[maybe_unused]] accepted const& like) {
     outcome found;
     if constexpr (!counts_live<Make>) {
-        found.evidence << "make has no function live";
+        found.evidence << "the maker has no function live()";
     } else {
         auto const with = [&](char const* what, auto f) {
-            add(found, judge_balance(make, what, [&] {
+            add(found, check_balance(make, what, [&] {
                     static_cast<void>(for_each_array<Array>(make, filled, [&](box<Array>& a, sample const&) {
                         f(a);
                         return kept();
                     }));
                 }));
         };
-        with("an array that was made and dropped", [](box<Array>&) {});
-        with("an export that was dropped before its array",
+        with("an array that was made and destroyed", [](box<Array>&) {});
+        with("an export that was released before its array",
              [](box<Array>& a) { static_cast<void>(export_any(*a, {})); });
-        with("an export that was dropped after its array", [](box<Array>& a) {
+        with("an export that was released after its array", [](box<Array>& a) {
             auto const tensor = export_any(*a, {});
             a.destroy();
         });
@@ -114,7 +114,7 @@ outcome judge_release([[maybe_unused]] Make& make, [[maybe_unused]] taken const&
         });
         if constexpr (adopting<Array>)
             if (like.is_any)
-                add(found, judge_balance(make, "an import", [&] {
+                add(found, check_balance(make, "an import", [&] {
                         foreign t{like.type, *like.shape};
                         static_cast<void>(import_same<Array>(t, {}));
                     }));
@@ -122,19 +122,19 @@ outcome judge_release([[maybe_unused]] Make& make, [[maybe_unused]] taken const&
     return found;
 }
 
-/// `adopts`: adopt was found to be right. A wrong one is not given memory that can be released only once.
-template <class Array, class Make, class Judge>
-void judge_failures(Make& make, bool adopts, Judge& judge) {
-    taken like;
+/// \param adopts  whether the checks of adopt passed; otherwise it is not called, since it may release memory twice
+template <class Array, class Make, class Recorder>
+void check_failures(Make& make, bool adopts, Recorder& record) {
+    accepted like;
     if constexpr (adopting<Array>)
-        if (adopts) like = find_taken<Array>();
-    judge("R6", "release", [&] { return judge_release<Array>(make, like); });
-    judge("R7", "failed_copy", [&] { return for_each_array<Array>(make, filled, judge_failed_copy<Array>); });
-    judge("R62", "failed_import", [&]() -> outcome {
+        if (adopts) like = find_accepted<Array>();
+    record("R6", "release", [&] { return check_release<Array>(make, like); });
+    record("R7", "failed_copy", [&] { return for_each_array<Array>(make, filled, check_failed_copy<Array>); });
+    record("R62", "failed_import", [&]() -> outcome {
         if constexpr (adopting<Array>)
-            if (like.is_any) return judge_failed_import<Array>(like.type, *like.shape);
-        return not_applicable(adopting<Array> ? "adopt has broken a rule already"
-                                              : "there is no array_traits<T>::adopt");
+            if (like.is_any) return check_failed_import<Array>(like.type, *like.shape);
+        return not_applicable(adopting<Array> ? "an earlier check of adopt failed"
+                                              : "the adapter has no array_traits<T>::adopt");
     });
 }
 

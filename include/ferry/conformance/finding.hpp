@@ -1,4 +1,4 @@
-// ferry: what the conformance kit says of one rule.
+// ferry: the result of one check of the conformance kit.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -8,23 +8,26 @@
 
 namespace ferry::inline v0::conformance {
 
-/// What the kit has found of a rule.
+/// Result of the check of one rule.
 enum class verdict : std::uint8_t { kept, broken, not_applicable };
 
-/// "kept", "broken" or "not applicable".
+/// Name of a verdict for reports.
+///
+/// \param v  verdict
+/// \return   "kept", "broken" or "not applicable"; static storage
 [[nodiscard]] constexpr char const* name(verdict v) noexcept {
     return v == verdict::kept ? "kept" : v == verdict::broken ? "broken" : "not applicable";
 }
 
-/// One rule, judged on one array type. The texts are valid during the call of `report`; copy what is to stay.
+/// Result of one check on one array type. The strings are valid during the call of `report` only.
 struct finding {
-    char const* rule;  ///< the number in the list of rules: "R24"
-    char const* name;  ///< what was looked at: "strides"; rule and name together occur once in a run
+    char const* rule;  ///< number of the rule: "R24"
+    char const* name;  ///< property that was checked: "strides"; the pair of rule and name is unique in a run
     verdict outcome;
-    char const* evidence;  ///< one sentence: what was seen, and for a break what would do
+    char const* evidence;  ///< one sentence: what was observed, and for a broken rule how to fix it
 };
 
-/// How many rules there were of each. True when none is broken and some were kept.
+/// Number of findings of each verdict. Converts to true when no rule is broken and at least one is kept.
 struct summary {
     int kept = 0, broken = 0, not_applicable = 0;
     [[nodiscard]] explicit operator bool() const noexcept { return broken == 0 && kept > 0; }
@@ -40,19 +43,19 @@ struct outcome {
 [[nodiscard]] inline outcome broken(message const& evidence) noexcept { return {verdict::broken, evidence}; }
 [[nodiscard]] inline outcome not_applicable(message const& why) noexcept { return {verdict::not_applicable, why}; }
 
-/// Of several looks at one rule the first break counts, else that one was possible at all.
+/// Merges the outcomes of several samples of one rule: the first broken one counts, else the first kept one.
 inline void add(outcome& sum, outcome const& next) noexcept {
     if (sum.found == verdict::broken) return;
     bool const says_more = sum.evidence.c_str()[0] == '\0' && sum.found == next.found;
     if (next.found == verdict::broken || sum.found == verdict::not_applicable || says_more) sum = next;
 }
 
-/// Hands each finding to the user's `report`, and counts. What a check throws is a break: nothing that is asked of an
-/// adapter here may fail.
+/// Runs checks, counts their verdicts and calls the user's `report` with each finding. An exception of a check is a
+/// broken rule.
 template <class Report>
-class judge {
+class recorder {
    public:
-    explicit judge(Report& report) noexcept : report_{report} {}
+    explicit recorder(Report& report) noexcept : report_{report} {}
 
     template <class Check>
     void operator()(char const* rule, char const* what, Check check) {
@@ -60,9 +63,9 @@ class judge {
         try {
             found = check();
         } catch (std::exception const& e) {
-            found = broken(message{"it threw: "} << e.what());
+            found = broken(message{"the adapter threw: "} << e.what());
         } catch (...) {
-            found = broken("it threw something that is no std::exception");
+            found = broken("the adapter threw an exception that is not derived from std::exception");
         }
         auto& count = found.found == verdict::kept     ? sum_.kept
                       : found.found == verdict::broken ? sum_.broken

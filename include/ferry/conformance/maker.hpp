@@ -1,4 +1,4 @@
-// ferry: how the conformance kit gets arrays of an author's type.
+// ferry: the concepts of the callable that makes arrays for the conformance kit.
 #pragma once
 
 #include <ferry/base/dtype.hpp>
@@ -8,44 +8,44 @@
 
 namespace ferry::inline v0::conformance {
 
-/// `Array operator()(shape_view)`: an array of that shape whose elements, in row-major order of their indices, are 1,
-/// 2, 3, … (true for bool, real parts for complex). Throws anything where the library has no such array; the rules are
-/// then judged on those shapes that it has. Not required: any one rank, or a layout.
+/// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major sequence of their
+/// indices, are 1, 2, 3, … (true for bool; the real part for complex). Throws any exception for a shape that the
+/// library does not support; the kit then uses the shapes that it does support. Not required: a certain rank or layout.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;
 };
 
-/// `Array operator()(shape_view, data_type)`: the same for arrays that learn their element type at run time.
+/// `Array operator()(shape_view, data_type)`: the same, for arrays whose element type is chosen at run time.
 template <class Make, class Array>
 concept makes_types = requires(Make& make, shape_view shape, data_type type) {
     { make(shape, type) } -> std::same_as<Array>;
 };
 
-/// What `run` takes. Each of the concepts below adds a function to it that lets more be judged.
+/// The argument of `run`. Each of the concepts below is an optional function that enables more checks.
 template <class Make, class Array>
 concept maker = makes_shapes<Make, Array> || makes_types<Make, Array>;
 
-/// `shape_view shape()`: a shape that the type has, where it is none of the usual: it is fixed, say.
+/// `shape_view shape()`: returns a shape that the type supports; needed for types of fixed shape.
 template <class Make>
 concept has_shape = requires(Make& make) {
     { make.shape() } -> std::convertible_to<shape_view>;
 };
 
-/// `Array strided(shape_view)`: such an array that is not compact and row-major: transposed, sliced, with its first
-/// element inside a larger array. The elements count as above.
+/// `Array strided(shape_view)`: returns an array that is not compact and row-major, such as a transposed array or a
+/// slice of a larger array. Elements as for `makes_shapes`.
 template <class Make, class Array>
 concept makes_strided = requires(Make& make, shape_view shape) {
     { make.strided(shape) } -> std::same_as<Array>;
 };
 
-/// `Array read_only(shape_view)`: such an array whose elements must not be written.
+/// `Array read_only(shape_view)`: returns an array whose elements must not be written.
 template <class Make, class Array>
 concept makes_read_only = requires(Make& make, shape_view shape) {
     { make.read_only(shape) } -> std::same_as<Array>;
 };
 
-/// `live()`: how much the library has out at the moment, in any unit: bytes, arrays, references. Leaks are seen by it.
+/// `live()`: returns how much the library currently holds, in any unit: bytes, arrays or references. Detects leaks.
 template <class Make>
 concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;

@@ -1,4 +1,4 @@
-// ferry: what an adapter says of its arrays: judged on array_traits<T>::view alone.
+// ferry: conformance checks of array_traits<T>::view.
 #pragma once
 
 #include <ferry/conformance/detail/same.hpp>
@@ -11,51 +11,51 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-inline outcome judge_shape(tensor_view const& v, sample const& s) {
+inline outcome check_shape(tensor_view const& v, sample const& s) {
     message what;
     if (v.shape() == s.shape) return kept(what << s);
     what << s << " has a view of shape ";
     return broken(detail::operator<<(what, v.shape()));
 }
 
-inline outcome judge_dtype(tensor_view const& v, sample const& s) {
+inline outcome check_dtype(tensor_view const& v, sample const& s) {
     message what;
     if (!is_valid(v.dtype()))
-        return broken(what << s << " has the type " << v.dtype() << ", which DLPack does not know");
+        return broken(what << s << " has the type " << v.dtype() << ", which DLPack does not define");
     if (s.type != nullptr && v.dtype() != *s.type) return broken(what << s << " has a view of type " << v.dtype());
     return kept(what << v.dtype());
 }
 
-inline outcome judge_layout(tensor_view const& v, sample const& s) {
+inline outcome check_layout(tensor_view const& v, sample const& s) {
     message what;
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         return broken(what << s << " has " << v.strides().rank() << " strides for " << v.rank() << " dimensions");
-    if (v.data() == nullptr && !v.is_empty()) return broken(what << s << " has no address");
-    if (!(v.shape() == s.shape) || !can_read(v)) return not_applicable("the elements cannot be read by their shape");
+    if (v.data() == nullptr && !v.is_empty()) return broken(what << s << " has a null data pointer");
+    if (!(v.shape() == s.shape) || !can_read(v)) return not_applicable("the host cannot read the elements");
     return kept(what << s);
 }
 
-inline outcome judge_first_element(tensor_view const& v, sample const& s) {
-    auto const layout = judge_layout(v, s);
+inline outcome check_first_element(tensor_view const& v, sample const& s) {
+    auto const layout = check_layout(v, s);
     if (layout.found != verdict::kept) return not_applicable(layout.evidence);
     if (read_number(v.dtype(), static_cast<std::byte const*>(v.data())) == 1) return layout;
-    return broken(message{} << s << ": data does not point at the first element, which is 1: add the offset to it");
+    return broken(message{} << s << ": data does not point to the first element, which is 1: add the offset to it");
 }
 
-inline outcome judge_strides(tensor_view const& v, sample const& s) {
-    auto const layout = judge_layout(v, s);
+inline outcome check_strides(tensor_view const& v, sample const& s) {
+    auto const layout = check_layout(v, s);
     if (layout.found != verdict::kept) return layout;
-    auto const wrong = first_wrong(v);
-    if (wrong <= 0) return layout;  // 0: another rule's
+    auto const wrong = first_mismatch(v);
+    if (wrong <= 0) return layout;  // 0: reported by check_first_element
     message what;
-    what << s << ": element " << wrong << " in row-major order is not " << wrong + 1 << " under the strides (";
+    what << s << ": element " << wrong << " (row-major) is not " << wrong + 1 << " with strides (";
     for (int i = 0; i < v.rank(); ++i) what << (i != 0 ? ", " : "") << v.stride(i);
-    return broken(what << "): they count elements, not bytes, one for each dimension");
+    return broken(what << "): give one stride for each dimension, in elements, not bytes");
 }
 
-/// A view must not change under a second view, of this array or of another.
+/// A view stays valid after a second call of view, for this array or for another.
 template <class Array, class Make>
-outcome judge_stability(Array& array, sample const& s, Make& make) {
+outcome check_stability(Array& array, sample const& s, Make& make) {
     tensor_view const before = view_of(array);
     std::int64_t shape[4] = {}, other[4] = {};
     for (int i = 0; i < before.rank() && i < 4; ++i) {
@@ -71,77 +71,77 @@ outcome judge_stability(Array& array, sample const& s, Make& make) {
             return broken(
                 what
                 << s
-                << ": its extents changed when another array was viewed: they must live in the array, not in a static");
+                << ": its extents changed when another array was viewed: store them in the array, not in a static");
     return same_tensor(view_of(array), before, what << s << ", viewed twice");
 }
 
-/// An array whose copies are handles to the same memory may be const without its elements being so.
+/// The view of a const array is READ_ONLY, unless copies of the array are handles to the same memory.
 template <class Array>
-outcome judge_const(Array& array, sample const& s) {
+outcome check_const(Array& array, sample const& s) {
     message what;
     if constexpr (!viewable<Array const>) {
-        return not_applicable("there is no view(T const&)");
+        return not_applicable("the adapter has no view(T const&)");
     } else {
         tensor_view const v = view_of(std::as_const(array));
         if (v.is_read_only() || v.is_empty()) return kept(what << s);
         if constexpr (std::copy_constructible<Array>) {
             Array const copy(array);
             if (view_of(copy).data() == v.data())
-                return kept("its copies are handles: const does not reach the elements");
+                return kept("copies of the array are handles: const does not apply to the elements");
         }
         return broken(
-            what << s << ", const, has a view that may be written: give tensor_view a T const*, or flags::read_only");
+            what << s << ", const, has a writable view: construct tensor_view from T const*, or set flags::read_only");
     }
 }
 
-template <class Array, class Make, class Judge>
-void judge_metadata(Make& make, Judge& judge) {
+template <class Array, class Make, class Recorder>
+void check_metadata(Make& make, Recorder& record) {
     auto const views = [&](auto check) {
         return [&make, check] {
             return for_each_array<Array>(make, filled, [&](auto& a, sample const& s) { return check(view_of(*a), s); });
         };
     };
-    judge("R32", "shape", views(judge_shape));
-    judge("R17", "dtype", views(judge_dtype));
-    judge("R34", "device", views([](tensor_view const& v, sample const& s) {
+    record("R32", "shape", views(check_shape));
+    record("R17", "dtype", views(check_dtype));
+    record("R34", "device", views([](tensor_view const& v, sample const& s) {
               if (is_known(v.device().type) && v.device().id >= 0) return kept(ferry::name(v.device().type));
-              return broken(message{} << s << " is on a device that DLPack does not name");
+              return broken(message{} << s << " is on a device that DLPack does not define");
           }));
-    judge("R14", "unknown_flags", views([](tensor_view const& v, sample const& s) {
+    record("R14", "unknown_flags", views([](tensor_view const& v, sample const& s) {
               if (v.flags() == known(v.flags())) return kept();
-              return broken(message{} << s << " has flags that DLPack does not name: write 0 there");
+              return broken(message{} << s << " has flags that DLPack does not define: set those bits to 0");
           }));
-    judge("R31", "alignment", views([](tensor_view const& v, sample const& s) {
+    record("R31", "alignment", views([](tensor_view const& v, sample const& s) {
               auto const item = static_cast<std::uintptr_t>(v.dtype().code == type_code::complex ? v.dtype().bits / 16
                                                                                                  : v.dtype().bits / 8);
               if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
               return broken(message{} << s << ": the first element is not aligned for its type");
           }));
-    judge("R23", "first_element", views(judge_first_element));
-    judge("R24", "strides", views(judge_strides));
-    judge("R7", "stable_view", [&] {
+    record("R23", "first_element", views(check_first_element));
+    record("R24", "strides", views(check_strides));
+    record("R7", "stable_view", [&] {
         return for_each_array<Array>(make, filled,
-                                     [&](auto& a, sample const& s) { return judge_stability(*a, s, make); });
+                                     [&](auto& a, sample const& s) { return check_stability(*a, s, make); });
     });
-    judge("R11", "const", [&] {
-        return for_each_array<Array>(make, filled, [](auto& a, sample const& s) { return judge_const(*a, s); });
+    record("R11", "const", [&] {
+        return for_each_array<Array>(make, filled, [](auto& a, sample const& s) { return check_const(*a, s); });
     });
-    judge("R11", "read_only", [&] {
+    record("R11", "read_only", [&] {
         return for_each_read_only<Array>(make, [](auto& a, sample const& s) {
             return view_of(*a).is_read_only() ? kept() : broken(message{} << s << " has a view without READ_ONLY");
         });
     });
-    judge("R26", "empty", [&] {
+    record("R26", "empty", [&] {
         return for_each_array<Array>(make, empty, [](auto& a, sample const& s) {
             tensor_view const v = view_of(*a);
-            auto const shape = judge_shape(v, s);
-            return shape.found == verdict::broken || v.is_empty() ? shape : broken(message{} << s << " has elements");
+            auto const shape = check_shape(v, s);
+            return shape.found == verdict::broken || v.is_empty() ? shape : broken(message{} << s << " is not empty");
         });
     });
-    judge("R25", "zero_d", [&] {
+    record("R25", "zero_d", [&] {
         return for_each_array<Array>(make, scalar, [](auto& a, sample const& s) {
             tensor_view const v = view_of(*a);
-            return both(judge_shape(v, s), v.rank() == 0 ? judge_first_element(v, s) : kept());
+            return combine(check_shape(v, s), v.rank() == 0 ? check_first_element(v, s) : kept());
         });
     });
 }

@@ -1,4 +1,4 @@
-// ferry: the conformance kit: each rule of the exchange, judged on an author's own array type.
+// ferry: the conformance kit: checks an adapter against the rules of the exchange.
 #pragma once
 
 #include <ferry/conformance/copies.hpp>
@@ -12,40 +12,41 @@
 
 namespace ferry::inline v0::conformance {
 
-/// Judges an adapter (ferry::array_traits<Array>, or a member ferry_view) by the rules of the exchange, and hands each
-/// finding to `report`: a callable that takes a `finding const&`. Needs no test framework and works in any.
+/// Checks an adapter (ferry::array_traits<Array>, or a member ferry_view) against the rules of the exchange.
 ///
-/// `make` makes the arrays; see `makes_shapes` for what it must do, and the concepts after it for what it may. What is
-/// made is dropped again; foreign tensors that are imported live until their array is gone. Rules that the type has
-/// nothing to do with are not applicable, with the reason as evidence: nothing is skipped in silence.
+/// Works with any test framework, or without one. A rule that does not apply to the type is reported as not
+/// applicable, with the reason as evidence. Reads and copies elements on the host and on a simulated device; uses no
+/// real device, starts no thread, and owns nothing after it returns. Does not detect accesses outside of the arrays:
+/// run it under AddressSanitizer as well.
 ///
-/// Reads and copies elements on the host and on a simulated device of its own; touches no real device, starts no
-/// thread, owns nothing after it returns. Exceptions of the adapter become findings; those of `report` pass through.
-///
-/// What it cannot see: reads and writes outside of the arrays. Run it under AddressSanitizer, too.
+/// \param make    makes the arrays; `makes_shapes` and the concepts after it in maker.hpp list the required and the
+///                optional functions
+/// \param report  callable that takes a `finding const&`; called once for each rule
+/// \return        number of findings of each verdict
+/// \throws        exceptions of `report`; those of the adapter become findings
 template <class Array, maker<Array> Make, class Report>
     requires viewable<Array>
 summary run(Make&& make, Report&& report) {
-    detail::judge judge{report};
-    judge("R32", "make", [&] {
+    detail::recorder record{report};
+    record("R32", "make", [&] {
         return detail::for_each_array<Array>(make, detail::filled, [](auto&, auto const&) { return detail::kept(); });
     });
-    if (judge.sum().kept == 0) {
-        judge("R32", "make_something",
-              [] { return detail::broken("make made none of the arrays: give it a shape() that it can make"); });
-        return judge.sum();
+    if (record.sum().kept == 0) {
+        record("R32", "make_something",
+              [] { return detail::broken("the maker made no array: add shape(), which returns a supported shape"); });
+        return record.sum();
     }
-    detail::judge_metadata<Array>(make, judge);
-    detail::judge_exports<Array>(make, judge);
-    detail::judge_copies<Array>(make, judge);
-    int const broken = judge.sum().broken;
-    if constexpr (adopting<Array>) detail::judge_imports<Array>(judge);
+    detail::check_metadata<Array>(make, record);
+    detail::check_exports<Array>(make, record);
+    detail::check_copies<Array>(make, record);
+    int const broken = record.sum().broken;
+    if constexpr (adopting<Array>) detail::check_imports<Array>(record);
     else
-        judge("R53", "adopt",
-              [] { return detail::not_applicable("there is no array_traits<T>::adopt: the type only produces"); });
-    detail::judge_handshake<Array>(judge);
-    detail::judge_failures<Array>(make, judge.sum().broken == broken, judge);
-    return judge.sum();
+        record("R53", "adopt",
+              [] { return detail::not_applicable("the adapter has no array_traits<T>::adopt: it only produces"); });
+    detail::check_handshake<Array>(record);
+    detail::check_failures<Array>(make, record.sum().broken == broken, record);
+    return record.sum();
 }
 
 }  // namespace ferry::inline v0::conformance

@@ -1,4 +1,4 @@
-// ferry: a simulated asynchronous device, so that a missing wait is seen without a GPU.
+// ferry: a simulated asynchronous device, which detects missing waits without a GPU.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -10,17 +10,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>  // what a stream has queued is of any type
-#include <memory>      // queued work keeps the memory that it is on
+#include <functional>  // queued work is type-erased
+#include <memory>      // queued work shares ownership of its memory
 #include <utility>
 #include <vector>  // queues, and memory of any size
 
 namespace ferry::inline v0::conformance {
 
-/// Device memory of one type, streams, and a back end (ferry::back_end) over both. Nothing that is queued runs before
-/// somebody waits for it, which is the latest that a real device may do: what forgot to wait meets poison, each time
-/// and without threads. The host sees poison at the addresses of device memory; the device sees its elements. One
-/// thread at a time.
+/// Simulated device memory and streams, with a back end (ferry::back_end) for both.
+///
+/// Queued work runs when it is waited for, never earlier, so that a missing wait reads poison in every run. Device
+/// memory contains poison when the host reads it at its address; `elements` is where the device stores the data.
+/// Starts no threads; not thread-safe.
 class sim_device {
     struct block {
         std::vector<std::byte> shown, elements;
@@ -28,15 +29,18 @@ class sim_device {
     };
 
    public:
-    explicit sim_device(device where) noexcept : where_{where} {}
+    /// \param dev  simulated device
+    explicit sim_device(device dev) noexcept : device_{dev} {}
     sim_device(sim_device const&) = delete;
     sim_device& operator=(sim_device const&) = delete;
 
-    /// Memory of the device, released with its owner; queued work keeps it mapped. Movable.
+    /// Owner of device memory. Move-only; queued work keeps the memory alive after the owner is destroyed.
     class memory {
        public:
         memory() = default;
+        /// \param of  block of the device
         explicit memory(std::shared_ptr<block> of) noexcept : block_{std::move(of)} {}
+        /// \param other  owner; empty afterwards
         memory(memory&& other) noexcept : block_{std::exchange(other.block_, nullptr)} {}
         memory& operator=(memory&& other) noexcept {
             std::swap(block_, other.block_);
@@ -45,36 +49,44 @@ class sim_device {
         ~memory() {
             if (block_ != nullptr) block_->is_released = true;
         }
-        /// What the host sees there is poison.
+        /// Address of the memory. The host reads poison there.
         [[nodiscard]] void* data() const noexcept { return block_->shown.data(); }
 
        private:
         std::shared_ptr<block> block_;
     };
 
-    /// A stream of the device, named as its family names streams.
+    /// \return  a new stream of the device, as a token of its device type
     [[nodiscard]] stream_token make_stream() {
         auto const handle = static_cast<std::uintptr_t>(0x1000) + 64 * ++named_;
-        if (uses_cuda_streams(where_.type)) return stream_token::from_cuda_handle(handle);
-        if (uses_rocm_streams(where_.type)) return stream_token::rocm_handle(handle);
-        return stream_token::native(where_.type, handle);
+        if (uses_cuda_streams(device_.type)) return stream_token::from_cuda_handle(handle);
+        if (uses_rocm_streams(device_.type)) return stream_token::rocm_handle(handle);
+        return stream_token::native(device_.type, handle);
     }
-    /// Queues anything.
+    /// Queues work on a stream.
+    ///
+    /// \param on    stream
+    /// \param work  called by `run` or `wait`
     void queue(stream_token on, std::function<void()> work) { queues_[index_of(on)].work.push_back(std::move(work)); }
-    /// Runs what is queued on a stream by now, and what that waits for; nothing else.
+    /// Runs the work that is queued on a stream at the time of the call, and the work that it is ordered after.
+    ///
+    /// \param on  stream
     void run(stream_token on) {
         auto const index = index_of(on);
         run_until(index, queues_[index].work.size());
     }
-    /// Where the device finds what has this address; null when it is none of its memory.
+    /// Storage of the elements that the device reads and writes.
+    ///
+    /// \param address  address in device memory
+    /// \return         the element storage for that address; null when `address` is not in memory of the device
     [[nodiscard]] std::byte* elements(void const* address) const noexcept {
         auto const* const b = find(address);
         return b == nullptr ? nullptr
                             : (*b)->elements.data() + (static_cast<std::byte const*>(address) - (*b)->shown.data());
     }
-    /// Copies that ran when the owner of their source had released it.
+    /// \return  number of copies that ran after the owner of their source was destroyed
     [[nodiscard]] int reads_after_release() const noexcept { return reads_after_release_; }
-    /// Whether the host has written where it must not.
+    /// \return  whether the host wrote to device memory
     [[nodiscard]] bool was_written_by_host() const noexcept {
         for (auto const& b : blocks_)
             for (auto const byte : b->shown)
@@ -82,11 +94,17 @@ class sim_device {
         return false;
     }
 
-    // ---- the verbs of a back end ----
+    // ---- operations of ferry::back_end ----
 
+    /// \param d  device
+    /// \return   whether `d` is the host or the simulated device
     [[nodiscard]] bool reaches(device d) const noexcept {
-        return d.type == device_type::cpu || is_same_place(d, where_);
+        return d.type == device_type::cpu || is_same_device(d, device_);
     }
+    /// \param d      device
+    /// \param bytes  size
+    /// \return       memory filled with poison
+    /// \throws std::bad_alloc
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
         auto made = std::make_shared<block>();
         made->shown.assign(bytes + 1, std::byte{detail::poison});
@@ -95,6 +113,14 @@ class sim_device {
         blocks_.push_back(made);
         return memory{std::move(made)};
     }
+    /// Queues a copy, or copies before it returns when `on` names no stream or the source is host memory.
+    ///
+    /// \param plan  copy plan
+    /// \param dst   destination
+    /// \param to    device of the destination
+    /// \param src   source
+    /// \param from  device of the source
+    /// \param on    stream
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         auto const keep_dst = keep(dst), keep_src = keep(src);
         void* const target = to.type == device_type::cpu ? dst : elements(dst);
@@ -106,11 +132,18 @@ class sim_device {
         if (on.names_stream() && from.type != device_type::cpu) queue(on, now);
         else now();
     }
+    /// Orders the work queued on `to` after this call after the work queued on `from` before it.
+    ///
+    /// \param from  stream
+    /// \param to    stream
     void order(stream_token from, stream_token to) {
         auto const before = index_of(from);
         auto const upto = queues_[before].work.size();
         queue(to, [this, before, upto] { run_until(before, upto); });
     }
+    /// Runs the work queued on a stream.
+    ///
+    /// \param on  stream
     void wait(stream_token on) { run(on); }
 
    private:
@@ -120,7 +153,7 @@ class sim_device {
         std::size_t done = 0;
     };
     [[nodiscard]] std::size_t index_of(stream_token token) {
-        token = token.on_device(where_);
+        token = token.on_device(device_);
         for (std::size_t i = 0; i < queues_.size(); ++i)
             if (queues_[i].token == token) return i;
         queues_.push_back({token});
@@ -145,7 +178,7 @@ class sim_device {
         return found != nullptr ? *found : nullptr;
     }
 
-    device where_;
+    device device_;
     std::uintptr_t named_ = 0;
     std::vector<std::shared_ptr<block>> blocks_;
     std::vector<stream> queues_;

@@ -70,8 +70,8 @@ struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_access
     /// \param m  mdspan
     /// \return   device of its elements
     /// \throws error  as `cuda::device_of_pointer`
-    static device where(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
-        return m.data_handle() != nullptr ? cuda::device_of_pointer(m.data_handle()) : device{device_type::cuda};
+    static ferry::device device(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
+        return m.data_handle() != nullptr ? cuda::device_of_pointer(m.data_handle()) : ferry::device{device_type::cuda};
     }
     /// \return  the legacy default stream
     static stream_token ready_on(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const&) {

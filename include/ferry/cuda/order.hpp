@@ -76,7 +76,7 @@ inline void order(stream_token from, stream_token to) {
     detail::require_same_capture(capture, detail::capture_of(to, "ferry::cuda::order"));
     if (capture != 0) return detail::order_in_graph(from, to);
     // mutant: cuda_order_to_device
-    if (to.says_device() && !detail::is_default(to)) static_cast<void>(detail::known_stream(to));
+    if (to.has_device() && !detail::is_default(to)) static_cast<void>(detail::known_stream(to));
     cudaEvent_t const recorded = detail::record(from);
     detail::on_device_of(to, [&](cudaStream_t s) {
         // mutant: cuda_order_wait

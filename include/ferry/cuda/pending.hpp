@@ -133,7 +133,7 @@ template <back_end BackEnd>
         return tensor_view{static_cast<void*>(m.data()), from.dtype(), from.shape(), {}, to, sized.flags()};
     };
     managed_tensor made;
-    ferry::detail::taken_on behind{b, on, to};
+    ferry::detail::stream_memory_guard behind{b, on, to};
     made = make_managed(std::move(memory), view_of_memory, flags::is_copied, version::current, where);
     if (!from.is_empty()) {
         auto const& dst = made.view();

@@ -117,7 +117,7 @@ inline void require_stream(stream_token t, char const* api) {
 
 /// Throws when a token states a device other than `id`, the device of its stream.
 inline void require_expected_device(stream_token t, std::int32_t id, char const* api) {
-    if (t.says_device() && t.device_id() != id) fail_other_device(id, t.device_id(), api);
+    if (t.has_device() && t.device_id() != id) fail_other_device(id, t.device_id(), api);
 }
 
 /// Returns the device of a stream. Throws for streams that are being captured, and for tokens that state another

@@ -48,7 +48,7 @@ template <class Consumer, class BackEnd>
     bool const told =
         asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
     // mutant: ready_after_default, ready_after_number
-    stream_token const on = told ? asked.stream.on_any_device() : default_stream(where);
+    stream_token const on = told ? asked.stream.without_device() : default_stream(where);
     return on.names_stream() ? on : already_ready;  // mutant: ready_after
 }
 

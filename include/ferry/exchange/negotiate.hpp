@@ -81,7 +81,7 @@ namespace detail {
 /// memory is CUDA memory (R39, R53).
 [[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
     // mutant: r39_host_reads
-    return is_same_place(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
+    return is_same_device(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||
            (to.type == device_type::cuda && from.type == device_type::cuda_managed);  // mutant: r39_managed_as_cuda
 }
 

@@ -91,9 +91,9 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                              std::source_location where) {
     using kept = copied<Owner, queued_by<BackEnd>>;
     kept taken{std::move(owner), {}};
-    taken_on behind{b, d.on, d.to};  // mutant: copy_failed_struct
+    stream_memory_guard behind{b, d.on, d.to};  // mutant: copy_failed_struct
     tensor_view const fresh = view_of_owner(taken.memory);
-    if (!is_same_place(fresh.device(), d.to))  // mutant: r41_place
+    if (!is_same_device(fresh.device(), d.to))  // mutant: r41_place
         fail(errc::device, api,
              message{"the copy is wanted on "}
                  << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
@@ -253,7 +253,7 @@ template <class Array, class BackEnd>
 /// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what
 ///                `validate` finds in the view; what the back end reports;  std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
-    requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
+    requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     static_assert(back_end<std::remove_reference_t<BackEnd>>,
@@ -268,7 +268,7 @@ template <class Array, class BackEnd = host_back_end const&>
 
 /// Exports an array as it stands: shares, where it is. Lvalues need array_traits::share.
 template <class Array>
-    requires(!detail::exports_apart<std::remove_cvref_t<Array>>)
+    requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
     static_assert(
         detail::can_move<Array>,
@@ -306,7 +306,7 @@ template <class BackEnd = host_back_end const&>
     // R24: ferry promises strides under a minor of 2 or more, even where the producer left them out.
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
-        if (is_same_place(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
+        if (is_same_device(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
         auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
         return detail::make_raw<DLManagedTensorVersioned>(
             std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);

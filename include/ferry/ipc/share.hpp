@@ -56,7 +56,7 @@ template <class BackEnd = host_back_end const&>
 
 /// The same for an array of any library: rvalues move in, lvalues need array_traits::share.
 template <class Array, class BackEnd = host_back_end const&>
-    requires(!ferry::detail::exports_apart<std::remove_cvref_t<Array>> && back_end<std::remove_reference_t<BackEnd>>)
+    requires(!ferry::detail::has_own_exports<std::remove_cvref_t<Array>> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Array&& array, share_options options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if constexpr (ferry::detail::is_adapted<std::remove_reference_t<Array>>()) {

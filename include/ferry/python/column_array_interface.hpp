@@ -71,7 +71,7 @@ template <class PlaceOf, class BackEnd>
     if (facts->shape.size() == 1 && mask->shape != facts->shape)
         ferry::detail::fail(errc::shape, api,
                             message{"the mask's shape is not the elements': it needs a flag for each"}, where);
-    if (!is_same_place(mask_place, place))
+    if (!is_same_device(mask_place, place))
         ferry::detail::fail(errc::device, api, message{"the elements and their mask are on different devices"}, where);
     bool const are_bits = mask->type.bits == 1;
     if (mask->type == dtype_of<std::int8_t>) mask->type = dtype_of<std::uint8_t>;  // all that counts is which are 0

@@ -1,4 +1,4 @@
-// ferry: who copies, waits and allocates off the host.
+// ferry: the interface that copies, waits and allocates on devices.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -16,26 +16,25 @@
 
 namespace ferry::inline v0 {
 
-/// Memory that a back end has allocated: movable, gives its address, and releases itself on any thread, at any time.
+/// Owner of memory that a back end allocated. Movable; `data()` returns the address; the destructor releases the memory
+/// and may run on any thread, also after the end of the back end's SDK.
 template <class M>
 concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
 };
 
-/// The verbs that an exchange needs off the host (D9a). Not required: that it owns anything, or that it can reach more
-/// than one device.
+/// The operations that an exchange needs on devices (D9a). Not required: that it owns anything, or that it supports
+/// more than one device.
 ///
-/// - `reaches(device)`: whether it can allocate and copy there.
-/// - `allocate(device, bytes, on)`: memory of at least 64-byte alignment for work queued on `on`.
-/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or finishes it before it returns when `on` names no
-///   stream. Memory of type cpu that it reads may be reused when it returns; what it writes is there once `on` got so
-///   far. It may return a bool, and then true means that all of it has run: nobody waits for it. When it throws,
-///   nothing was queued.
-/// - `order(from, to)`: what is queued on `to` later runs after all that is queued on `from` now. Does not block the
-/// host.
-/// - `wait(on)`: blocks the host until all that is queued on `on` has run; never waits for a whole device. When it
-/// throws,
-///   nothing that was queued there runs any more: what a copy would have written may be freed.
+/// - `reaches(device)`: returns whether it can allocate on the device and copy to and from it.
+/// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
+/// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before it returns when `on` names
+///   no stream. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
+///   `on` has run. May return a bool: true means that the copy is complete. When it throws, nothing is queued.
+/// - `order(from, to)`: work queued on `to` after this call runs after the work queued on `from` before it. Does not
+///   block the host.
+/// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. When it
+///   throws, no work queued on `on` runs any more, and memory that such work uses may be freed.
 template <class B>
 concept back_end =
     requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {
@@ -46,24 +45,34 @@ concept back_end =
         b.wait(on);
     };
 
-/// A back end that can tell when what it has queued has run: `mark(on)` gives an object whose end waits until all has
-/// run that is queued on `on` by now, on any thread, at any time, also after the end of the SDK. An exchange gives one
-/// to each copy that it queues, so that a copy which is dropped before it was made frees nothing that is still written
-/// or read. A mark that was made of nothing waits for nothing. Without one that is the consumer's debt alone (R50),
-/// also of a consumer that never took the copy.
+/// A back end that can wait for queued work when an object is destroyed.
+///
+/// `mark(on)` returns an object whose destructor blocks until the work queued on `on` at the time of the call has run.
+/// The destructor may run on any thread, also after the end of the back end's SDK; that of a default-constructed object
+/// does not wait. An exchange stores a mark with each copy that it queues, so that releasing an incomplete copy does
+/// not free memory in use. With a back end without `mark`, the consumer must wait before it releases the copy (R50),
+/// even when it never imported it.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
     { b.mark(on) } -> std::movable;
     requires std::default_initializable<decltype(b.mark(on))>;
 };
 
-/// The back end of those who need none: ordinary host memory and nothing else. Copies of host-readable memory are the
-/// caller's thread at work; no streams exist. Stateless; thread-safe.
+/// The back end for pageable host memory. Copies on the calling thread; has no streams. Stateless; thread-safe.
 struct host_back_end {
+    /// \param d  device
+    /// \return   whether it is of type cpu
     [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu; }
+    /// \param bytes  size
+    /// \return       uninitialised host memory, aligned to default_alignment
+    /// \throws std::bad_alloc
     [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
         return buffer<host_space>{bytes};
     }
+    /// \param plan  copy plan
+    /// \param dst   destination
+    /// \param src   source
+    /// \return      true: the copy is complete
     bool copy(copy_plan const& plan, void* dst, device, void const* src, device, stream_token) const noexcept {
         copy_on_host(plan, dst, src);
         return true;
@@ -72,13 +81,13 @@ struct host_back_end {
     void wait(stream_token) const noexcept {}
 };
 
-/// What exchanges use when no back end is passed.
+/// The back end of exchanges that pass none.
 inline constexpr host_back_end host_only{};
 
 namespace detail {
 
-/// The base of a back end that changes some verbs of another one: it calls the back end underneath for each verb, and
-/// has a verb that is optional exactly when that one has it. Borrows the back end, and is as thread-safe.
+/// Base class of back ends that change some operations of another one. Forwards each operation to the other back end,
+/// and has the optional ones exactly when that one has them. Stores a pointer to it; as thread-safe as it.
 template <back_end BackEnd>
 class forwarding {
    public:
@@ -99,7 +108,7 @@ class forwarding {
     {
         return underneath_->mark(on);
     }
-    /// The two verbs of `arrow_event_back_end`.
+    /// The operations of `arrow_event_back_end`.
     void wait_for_event(void* event, device d, stream_token on) const
         requires requires(BackEnd& b) { b.wait_for_event(event, d, on); }
     {
@@ -120,26 +129,32 @@ class forwarding {
 
 }  // namespace detail
 
-/// A back end whose results live in memory of the caller's space (D9); it copies, orders and waits by the one
-/// underneath. Holds a handle to the space and borrows the back end. As thread-safe as both.
+/// A back end that allocates from a memory space of the caller (D9) and forwards copies, ordering and waits to another
+/// back end. Stores a copy of the space, which is a handle, and a pointer to the back end. As thread-safe as both.
 template <memory_space Space, back_end BackEnd = host_back_end const>
 class allocating_from : public detail::forwarding<BackEnd> {
    public:
+    /// \param space       memory space for the results
+    /// \param underneath  back end for everything else; must outlive this object
     constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
         : detail::forwarding<BackEnd>{underneath}, space_{std::move(space)} {}
 
-    /// The space's memory too, where plain host code can copy it: it takes the back end underneath to reach the rest.
+    /// \param d  device
+    /// \return   whether `d` is the space's device and host-accessible, or supported by the other back end
     [[nodiscard]] bool reaches(device d) const {
         // mutant: space_reach
-        return (is_host_accessible(d) && is_same_place(d, space_.device())) || this->underneath().reaches(d);
+        return (is_host_accessible(d) && is_same_device(d, space_.device())) || this->underneath().reaches(d);
     }
-    /// \throws error  errc::device when the result is wanted elsewhere than in the space;  what the space throws
+    /// \param d      device of the result
+    /// \param bytes  size
+    /// \return       memory of the space
+    /// \throws error  errc::device when `d` is not the space's device; exceptions of the space
     [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
-        if (!is_same_place(d, space_.device()))
+        if (!is_same_device(d, space_.device()))
             detail::fail(errc::device, "ferry::allocating_from",
-                         message{"the result is wanted on "} << name(d.type) << ", the space has memory on "
-                                                             << name(space_.device().type)
-                                                             << ": request the space's device");
+                         message{"the result is requested on "} << name(d.type) << ", expected "
+                                                                << name(space_.device().type)
+                                                                << ", the space's device: request that device");
         return buffer<Space>{bytes, space_};
     }
 
@@ -149,22 +164,22 @@ class allocating_from : public detail::forwarding<BackEnd> {
 
 namespace detail {
 
-/// Says which header brings the back end that is missing.
+/// Reports a missing back end; the message names the header of the right one.
 [[noreturn]] FERRY_COLD inline void fail_no_back_end(device d, char const* api, std::source_location where) {
-    message text{"the passed back end does not reach "};
+    message text{"the back end does not support "};
     text << name(d.type) << ":" << d.id;
     if (uses_cuda_streams(d.type)) text << ": include <ferry/cuda.hpp> and pass ferry::cuda::system";
-    else text << ": pass a back end for it";
+    else text << ": pass a back end for this device";
     fail(errc::no_backend, api, text, where);
 }
 
-/// Whether an exchange that touches `d` can do without a back end.
+/// \throws error  errc::no_backend unless `d` is the host or supported by the back end
 template <class BackEnd>
 void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
     if (d.type != device_type::cpu && !b.reaches(d)) fail_no_back_end(d, api, where);
 }
 
-/// Copies. Whether the back end says that all of it has run.
+/// Copies, and returns whether the copy is complete; false for a back end whose `copy` returns nothing.
 template <back_end B>
 bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
     if constexpr (std::same_as<decltype(b.copy(plan, dst, to, src, from, on)), bool>) {
@@ -184,11 +199,11 @@ template <marking_back_end B>
 struct mark_of<B> {
     using type = decltype(std::declval<B&>().mark(stream_token{}));
 };
-/// What a copy that `B` has queued keeps: declared behind the memory that the copy uses.
+/// The mark of a copy that `B` queued. Declare it after the memory that the copy uses, so that it is destroyed first.
 template <class B>
 using queued_by = typename mark_of<B>::type;
 
-/// The mark of what was just queued on `on`. When there is none to be had, all of it has run before it throws.
+/// Marks the work queued on `on`. When that fails, waits for the work before the exception propagates.
 template <class B>
 [[nodiscard]] queued_by<B> mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on) {
     if constexpr (marking_back_end<B>) {
@@ -204,23 +219,25 @@ template <class B>
     }
 }
 
-/// Declared behind memory that was taken on a stream: unless all is done with it, waits for what is queued there before
-/// the memory goes. Until then it may still be written by what had it before, and the next one to get it need not be
-/// ordered behind that. Memory that the host reaches is not lent in the order of streams.
+/// Waits for a stream before memory that was allocated on it is released, unless `done()` was called.
+///
+/// Declare it after the memory. Stream-ordered memory may still be in use by earlier work on its stream when it is
+/// released, and the next allocation need not be ordered after that work. Host-accessible memory is not allocated in
+/// stream order; then the destructor does not wait.
 template <class BackEnd>
-class taken_on {
+class stream_memory_guard {
    public:
-    taken_on(BackEnd& b, stream_token on, device where) noexcept
-        : b_{&b}, on_{is_host_accessible(where) ? stream_token{} : on} {}
-    taken_on(taken_on const&) = delete;
-    taken_on& operator=(taken_on const&) = delete;
-    ~taken_on() { wait(); }
+    stream_memory_guard(BackEnd& b, stream_token on, device d) noexcept
+        : b_{&b}, on_{is_host_accessible(d) ? stream_token{} : on} {}
+    stream_memory_guard(stream_memory_guard const&) = delete;
+    stream_memory_guard& operator=(stream_memory_guard const&) = delete;
+    ~stream_memory_guard() { wait(); }
 
     void done() noexcept { on_ = {}; }
     void wait() noexcept {
         try {
             [[maybe_unused]] auto const here = mark_queued(*b_, on_);
-        } catch (...) {  // has waited, or nothing is to be had of the stream
+        } catch (...) {  // mark_queued has waited, or the stream has failed
         }
         done();
     }
@@ -230,7 +247,7 @@ class taken_on {
     stream_token on_;
 };
 
-/// Copies, and blocks the host until what it wrote is there.
+/// Copies, and blocks the host until the copy is complete.
 template <back_end B>
 void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
     if (!queue_copy(b, plan, dst, to, src, from, on) && on.names_stream()) b.wait(on);  // mutant: copy_wait

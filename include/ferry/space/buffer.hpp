@@ -1,4 +1,4 @@
-// ferry: bytes that are owned.
+// ferry: an owner of memory of a space.
 #pragma once
 
 #include <ferry/space/memory_space.hpp>
@@ -8,12 +8,15 @@
 
 namespace ferry::inline v0 {
 
-/// Memory of a space, given back when the buffer dies, on whatever thread. Move-only. A buffer of 0 bytes asks the
-/// space for nothing and its data is null.
+/// Owns memory of a space and returns it to the space on destruction, which may happen on any thread. Move-only. A
+/// buffer of 0 bytes allocates nothing; its address is null.
 template <memory_space Space = host_space>
 class buffer {
    public:
-    /// \throws  what the space throws: std::bad_alloc, or an error of its back end
+    /// \param bytes      size
+    /// \param space      memory space; the buffer stores a copy, which is a handle
+    /// \param alignment  alignment in bytes
+    /// \throws  exceptions of the space: std::bad_alloc, or an error of its back end
     explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment)
         : space_{std::move(space)},
           data_{bytes != 0 ? space_.allocate(bytes, alignment) : nullptr},
@@ -35,8 +38,11 @@ class buffer {
         if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);  // mutant: buffer_release
     }
 
+    /// \return  address; null for 0 bytes
     [[nodiscard]] void* data() const noexcept { return data_; }
+    /// \return  size in bytes
     [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
+    /// \return  device of the space
     [[nodiscard]] ferry::device device() const noexcept { return space_.device(); }
 
    private:

@@ -1,4 +1,4 @@
-// ferry: the verb that copies elements from one tensor into another.
+// ferry: copies the elements of one tensor into another.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -12,14 +12,19 @@
 
 namespace ferry::inline v0 {
 
-/// Copies the elements of `src` into `dst`, whatever the strides; shapes and data types must agree. Returns the bytes
-/// of the elements. The data is in `dst` on return, and source and destination must not overlap.
+/// Copies the elements of `src` into `dst`.
 ///
-/// Off the host a back end is needed, and `on`, a stream on which both are ready, of the device of one of them; the
-/// host waits for that stream alone. Without a stream nothing may be pending on either.
+/// Shapes and data types must be equal; strides may differ. Blocks until the data is in `dst`; waits for `on` only,
+/// never for a device. Without a stream, no work may be pending on either tensor.
 ///
-/// \throws error  errc::shape, dtype, read_only, overflow, null_data, strides (writing through a broadcast, R29, or not
-///                one for each extent), stream, no_backend; what the back end reports
+/// \param dst    destination; must not overlap `src`
+/// \param src    source
+/// \param b      back end; required when either side is device memory
+/// \param on     stream on which both sides are ready, of the device of one of them; not needed for host memory
+/// \param where  source location for errors
+/// \return       number of bytes of the elements
+/// \throws error  errc::shape, dtype, read_only, overflow, null_data, stream, no_backend; errc::strides for a
+///                destination that repeats elements (R29) or strides that do not match the rank; errors of the back end
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},
@@ -29,11 +34,11 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
     if (on.is_ambiguous())
         detail::fail(
             errc::stream, "ferry::copy",
-            message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"},
+            message{"the stream is a null handle (R44): pass the legacy or the per-thread default stream explicitly"},
             where);
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
     if (plan.kind == copy_kind::empty) return 0;
-    // A default stream without a device is that of the destination, unless any device's would order it.
+    // A default stream without a device is the destination's, unless streams of every device order the destination.
     on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
     detail::copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on);
     return dst.nbytes();

@@ -1,5 +1,4 @@
-// ferry: what a copy consists of, as data. Whoever moves the bytes, on the host or on a device,
-// executes the same plan.
+// ferry: the description of a copy. The host and every back end execute the same plan.
 #pragma once
 
 #include <ferry/base/dtype.hpp>
@@ -12,34 +11,34 @@
 
 namespace ferry::inline v0 {
 
-/// The form of a copy, from the cheapest means to the most general.
+/// The form of a copy, from the cheapest to the most general.
 enum class copy_kind : std::uint8_t {
     empty,       ///< nothing to do
     contiguous,  ///< one unit, no loops: a single memcpy
-    rows,        ///< units are runs of elements or long: a memcpy each, or a pitched 2D or 3D copy
-    transpose,   ///< short units; the source's fastest dimension is the loop around the
-                 ///< destination's
-    gather,      ///< short units at any other pair of strides, backwards and repeated ones included
-    bits,        ///< units, strides and offsets count bits: elements that are not byte-aligned (R19)
+    rows,        ///< units are runs of elements, or long: one memcpy each, or a pitched 2D or 3D copy
+    transpose,   ///< short units; the source's fastest dimension is the loop around the destination's fastest
+    gather,      ///< short units at any other strides, negative and zero source strides included
+    bits,        ///< units, strides and offsets are in bits: elements that are not byte-aligned (R19)
 };
 
-/// A copy between two layouts of one shape: for every index of the loops, `unit` bytes (or bits, if
-/// `counts_bits()`) go from the source's offset plus strides to the destination's. Units never
-/// overlap in the destination.
+/// A copy between two layouts of the same shape.
 ///
-/// For `transpose`, dimension rank − 1 is the destination's fastest and rank − 2 the source's;
-/// otherwise dimensions are in the order of destination strides. Device-agnostic: distances, no
-/// addresses.
+/// For every index of the loops, `unit` bytes (bits, if `counts_bits()`) are copied from the source's offset plus
+/// strides to the destination's. Units do not overlap in the destination. Contains distances, not addresses;
+/// independent of the device.
+///
+/// For `transpose`, dimension rank − 1 is the destination's fastest and rank − 2 the source's; otherwise dimensions are
+/// sorted by destination stride, largest first.
 struct copy_plan : loop_nest {
-    /// Units from this size on fill a cache line: the order in which they move stops to matter.
+    /// Size of a cache line in bytes. The sequence in which units of at least this size are copied does not matter.
     static constexpr std::int64_t line = 64;
 
     copy_kind kind = copy_kind::empty;
     std::int32_t zero_bits = 0;    ///< bits to clear after each unit: unpacking to whole bytes (R13); only with `bits`
-    std::int64_t unit = 0;         ///< what moves as one piece: bytes or bits
-    std::int64_t total_bytes = 0;  ///< of the elements laid out compactly in the destination's packing
+    std::int64_t unit = 0;         ///< size of a contiguous unit, in bytes or bits
+    std::int64_t total_bytes = 0;  ///< size of the elements when compact, in the destination's packing
 
-    /// Whether unit, strides and offsets are bits, counted from bit 0 of the first element's byte.
+    /// \return  whether unit, strides and offsets are in bits, counted from bit 0 of the first element's byte
     [[nodiscard]] constexpr bool counts_bits() const noexcept { return kind == copy_kind::bits; }
 
     friend constexpr bool operator==(copy_plan const&, copy_plan const&) = default;
@@ -47,12 +46,11 @@ struct copy_plan : loop_nest {
 
 namespace detail {
 
-/// Enters the dimensions of two non-empty views of one shape into `nest`; units are the distances
-/// that a stride of 1 means.
+/// Adds the dimensions of two non-empty views of the same shape to `nest`; `dst_unit` and `src_unit` are the distances
+/// of a stride of 1.
 constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int64_t dst_unit, tensor_view const& src,
                               std::int64_t src_unit) noexcept {
-    // Innermost first, so that implicit strides cost a product and no loop; sorting turns the list
-    // round if need be.
+    // Innermost first, so that an implicit stride is a running product; sort() reverses the dimensions if necessary.
     std::int64_t compact = 1;
     for (int i = dst.rank(); i-- > 0;) {
         if (dst.extent(i) == 1) continue;  // its strides may be anything (R27), and overflow
@@ -63,7 +61,7 @@ constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int6
     }
 }
 
-/// All strides and offsets in whole bytes? Then bits are not needed.
+/// Converts a plan in bits to bytes; false when a stride or offset is not a whole number of bytes.
 constexpr bool to_bytes(copy_plan& plan) noexcept {
     std::int64_t all = plan.unit | plan.dst_offset | plan.src_offset;
     for (int i = 0; i < plan.rank; ++i) all |= plan.dst_strides[i] | plan.src_strides[i];
@@ -78,7 +76,7 @@ constexpr bool to_bytes(copy_plan& plan) noexcept {
     return true;
 }
 
-/// Names the form of a plan in bytes; `element` bytes went into it.
+/// Sets the form of a plan in bytes; `element` is the size of the elements in bytes.
 constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     if (plan.rank == 0) {
         plan.kind = copy_kind::contiguous;
@@ -92,7 +90,7 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     }
 }
 
-/// The plan of a copy whose views have been checked and have `count` elements.
+/// Plans a copy of `count` elements between views that check_copy accepted.
 [[nodiscard]] constexpr copy_plan plan_copy(tensor_view const& dst, tensor_view const& src,
                                             std::int64_t count) noexcept {
     copy_plan plan;
@@ -120,23 +118,27 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     if (in_bits && !to_bytes(plan)) {
         plan.kind = copy_kind::bits;
     } else {
-        classify(plan, in_bits ? 0 : dst_unit);  // sub-byte elements fill bytes by runs only
+        classify(plan, in_bits ? 0 : dst_unit);  // sub-byte elements: whole bytes are runs of elements
     }
     return plan;
 }
 
 }  // namespace detail
 
-/// The plan that copies `src` onto `dst`: same shape, same type, any strides. Of sub-byte types one
-/// may be packed and the other padded; the plan then packs, or unpacks and clears the padding
-/// (R13, R19).
+/// Plans a copy of `src` to `dst`.
 ///
-/// Reads neither data nor devices, allocates nothing, does not synchronise. Views are taken at
-/// their word: foreign ones pass `validate` first. Strides that make elements of `dst` overlap
-/// without being 0 go unnoticed and leave any one of the values written.
+/// Shapes and data types must be equal; strides may differ. For sub-byte types one view may be packed and the other
+/// padded; the plan then packs, or unpacks and clears the padding (R13, R19). Reads metadata only; allocates nothing
+/// and does not synchronise. The views must be valid: check foreign ones with `validate` first. Overlapping elements of
+/// `dst` are detected only for stride 0; otherwise one of the values is written.
 ///
-/// \throws error  errc::shape or dtype when the views differ, read_only (R11), strides when `dst` repeats elements
-///                (R29), overflow when they cannot be counted (R32)
+/// \param dst    destination
+/// \param src    source
+/// \param api    function name for errors
+/// \param where  source location for errors
+/// \return       plan; of kind empty when there are no elements (R26)
+/// \throws error  errc::shape or dtype when the views differ; errc::read_only (R11); errc::strides when `dst` repeats
+///                elements (R29); errc::null_data; errc::overflow when the size does not fit (R32)
 [[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
                                                  char const* api = "ferry::make_copy_plan",
                                                  std::source_location where = std::source_location::current()) {

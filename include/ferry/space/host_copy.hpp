@@ -1,4 +1,4 @@
-// ferry: executes copy plans with the host's own instructions.
+// ferry: executes copy plans on the host.
 #pragma once
 
 #include <ferry/space/copy_plan.hpp>
@@ -12,7 +12,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-// Apart from the one-memcpy case, so that callers inline only that.
+// Separate from copy_on_host, so that only the single memcpy is inlined.
 [[gnu::noinline]] inline void copy_loops_on_host(copy_plan const& plan, std::byte* dst, std::byte const* src) noexcept {
     switch (plan.kind) {
         case copy_kind::empty:
@@ -26,14 +26,15 @@ namespace detail {
 
 }  // namespace detail
 
-/// Executes a plan on memory that the host can access. `dst` and `src` are the first elements of
-/// the views that the plan was made from: `tensor_view::data()`. They may be null only for empty
-/// plans.
+/// Executes a plan on host-accessible memory.
 ///
-/// Single-threaded, allocates nothing, has returned when the bytes are there; does not synchronise
-/// with devices. Needs no alignment (R31). Never writes outside the destination's elements, not
-/// even the other bits of a shared byte (R19). `dst` and `src` must not share memory. Runs go
-/// through memcpy, which knows best from which size on to write past the caches.
+/// Blocks until the copy is complete; single-threaded, allocates nothing, does not synchronise with devices. Requires
+/// no alignment (R31). Writes the destination's elements only, and preserves the other bits of a shared byte (R19).
+/// Contiguous runs use memcpy.
+///
+/// \param plan  plan
+/// \param dst   `data()` of the destination of the plan; must not overlap `src`; null for an empty plan only
+/// \param src   `data()` of the source of the plan; null for an empty plan only
 inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noexcept {
     if (plan.kind == copy_kind::contiguous) [[likely]] {
         std::memcpy(static_cast<std::byte*>(dst) + plan.dst_offset,

@@ -1,4 +1,4 @@
-// ferry: nested loops over two strided layouts at once, in canonical form.
+// ferry: nested loops over two strided layouts, in canonical form.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -8,32 +8,34 @@
 
 namespace ferry::inline v0 {
 
-/// What is left of two layouts of one shape once nothing in it is arbitrary: dimensions of extent 1
-/// are gone, destination strides are positive and descend, and neighbours that both layouts step
-/// through evenly are one dimension.
+/// Canonical form of two layouts of the same shape.
 ///
-/// Extents count units, offsets and strides are distances: bytes, or bits where the owner says so.
-/// A trivially copyable value that never allocates: the capacity is a proof and no limit, since 63
-/// extents of 2 or more multiply to more elements than 63 bits can count (R32). Entries from `rank`
-/// on are unset.
+/// There are no dimensions of extent 1, destination strides are positive and descending, and adjacent dimensions that
+/// are contiguous in both layouts are merged. Extents are in units; offsets and strides are distances in bytes, or in
+/// bits for a plan of kind bits. Trivially copyable; never allocates: 63 extents of at least 2 would be more elements
+/// than 63 bits can count (R32), so `max_rank` suffices for every shape. Entries at `rank` and above are uninitialised.
 struct loop_nest {
     static constexpr int max_rank = 62;
 
     int rank = 0;
-    std::int64_t dst_offset = 0;  ///< from the destination's first element to where the loops start
+    std::int64_t dst_offset = 0;  ///< from the destination's first element to the first unit of the loops
     std::int64_t src_offset = 0;
     std::int64_t extents[max_rank];  ///< slowest destination dimension first; all ≥ 2
     std::int64_t dst_strides[max_rank];
     std::int64_t src_strides[max_rank];  ///< any sign; 0 repeats the source (R28, R29)
 
-    /// No loops: one unit. Leaves the lists unset, for clearing them would cost more than most
-    /// plans.
+    /// Constructs a nest without loops: one unit. Leaves the arrays uninitialised at run time; initialising them takes
+    /// longer than making most plans.
     constexpr loop_nest() noexcept {
         if (std::is_constant_evaluated())
             for (int i = 0; i < max_rank; ++i) extents[i] = dst_strides[i] = src_strides[i] = 0;
     }
 
-    /// Adds a dimension of extent ≥ 1, turned round when the destination runs backwards.
+    /// Adds a dimension as the innermost one; reverses it when the destination stride is negative.
+    ///
+    /// \param extent      extent, at least 1; an extent of 1 adds nothing (R27)
+    /// \param dst_stride  distance between neighbours in the destination
+    /// \param src_stride  distance between neighbours in the source
     constexpr void add(std::int64_t extent, std::int64_t dst_stride, std::int64_t src_stride) noexcept {
         if (extent == 1) return;  // R27
         if (dst_stride < 0) {
@@ -45,7 +47,8 @@ struct loop_nest {
         set(rank++, {extent, dst_stride, src_stride});
     }
 
-    /// Orders by destination stride, largest first. Insertion: lists are short and mostly in order.
+    /// Sorts the dimensions by destination stride, largest first. Insertion sort: the arrays are short and almost
+    /// sorted.
     constexpr void sort() noexcept {
         for (int i = 1; i < rank; ++i) {
             dimension const moving = get(i);
@@ -55,7 +58,7 @@ struct loop_nest {
         }
     }
 
-    /// Joins each dimension with the next one where both layouts allow it.
+    /// Merges adjacent dimensions that are contiguous in both layouts.
     constexpr void coalesce() noexcept {
         int kept = 0;
         for (int i = 1; i < rank; ++i) {
@@ -69,15 +72,16 @@ struct loop_nest {
         if (rank > 0) rank = kept + 1;
     }
 
-    /// Takes the innermost dimension out when units of size `unit` touch each other in both
-    /// layouts. Gives the size of the larger unit that replaces them.
+    /// Removes the innermost dimension when its units are adjacent in both layouts.
+    ///
+    /// \param unit  size of a unit
+    /// \return      size of the unit that replaces the run; `unit` when the dimension stays
     [[nodiscard]] constexpr std::int64_t absorb_run(std::int64_t unit) noexcept {
         if (rank == 0 || dst_strides[rank - 1] != unit || src_strides[rank - 1] != unit) return unit;
         return unit * extents[--rank];
     }
 
-    /// The dimension in which the source advances in the smallest steps, not counting repetition;
-    /// −1 without one.
+    /// \return  the dimension of the smallest nonzero source stride by magnitude; −1 if there is none
     [[nodiscard]] constexpr int fastest_source() const noexcept {
         int best = -1;
         for (int i = rank; i-- > 0;) {
@@ -87,14 +91,17 @@ struct loop_nest {
         return best;
     }
 
-    /// Moves dimension `from` to position `to` ≥ `from`; those between move up.
+    /// Moves a dimension inwards; those in between move outwards by one.
+    ///
+    /// \param from  its position
+    /// \param to    its new position, at least `from`
     constexpr void move_inwards(int from, int to) noexcept {
         dimension const moving = get(from);
         for (; from < to; ++from) set(from, get(from + 1));
         set(to, moving);
     }
 
-    /// Compares what is set.
+    /// \return  whether ranks, offsets, and the first `rank` extents and strides are equal
     friend constexpr bool operator==(loop_nest const& a, loop_nest const& b) noexcept {
         bool same = a.rank == b.rank && a.dst_offset == b.dst_offset && a.src_offset == b.src_offset;
         for (int i = 0; same && i < a.rank; ++i)

@@ -1,4 +1,4 @@
-// ferry: where bytes come from.
+// ferry: memory spaces, the sources of memory of one device.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -11,10 +11,14 @@
 
 namespace ferry::inline v0 {
 
-/// A source of memory of one device: `allocate(bytes, alignment)` returns memory or throws, `deallocate` takes it back
-/// with the same numbers, `device()` says where the memory lives. Copies of a space are handles to the same memory, and
-/// the deleter of a tensor keeps one. Not required: that the host can read it, nor thread safety beyond what the user
-/// needs.
+/// A source of memory of one device.
+///
+/// - `allocate(bytes, alignment)`: returns memory, or throws.
+/// - `deallocate(p, bytes, alignment)`: releases it; takes the same size and alignment.
+/// - `device()`: returns the device of the memory.
+///
+/// Copies of a space are handles to the same source; the deleter of a tensor stores one. Not required: that the host
+/// can access the memory, or that the space is thread-safe.
 template <class S>
 concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> &&
                        requires(S& s, S const& c, void* p, std::size_t n) {
@@ -25,18 +29,20 @@ concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constr
 
 namespace detail {
 
+/// A resource whose `allocate` returns `void*`.
 template <class R>
 concept plain_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n) } -> std::same_as<void*>;
     r.deallocate(p, n, n);
 };
-/// Pointers of the library's own, which `get()` tells the address of: those of Thrust.
+/// A resource whose `allocate` returns a pointer class with `get()`, as Thrust's do.
 template <class R>
 concept fancy_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n).get() } -> std::convertible_to<void*>;
     r.deallocate(decltype(r.allocate(n, n))(p), n, n);
 };
-/// Where `allocate` means a stream, as in later releases of CCCL and RMM.
+/// A resource whose `allocate` is stream-ordered, so that the synchronous form is `allocate_sync`: later releases of
+/// CCCL and RMM.
 template <class R>
 concept sync_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate_sync(n, n) } -> std::same_as<void*>;
@@ -45,54 +51,69 @@ concept sync_resource = requires(R& r, void* p, std::size_t n) {
 
 }  // namespace detail
 
-/// A resource in the manner of std::pmr::memory_resource: allocate and deallocate with size and alignment, and no word
-/// about where. Recognised by shape: Thrust's of every memory, RMM's, those of `cuda::mr` and the user's own have it
-/// too. Not required: a base class.
+/// A memory resource: allocates and deallocates by size and alignment, without naming a device. Satisfied by
+/// std::pmr::memory_resource, and by the resources of Thrust, RMM and `cuda::mr`. Not required: a base class.
 template <class R>
 concept memory_resource_like = detail::plain_resource<R> || detail::fancy_resource<R> || detail::sync_resource<R>;
 
-/// The alignment of memory that ferry allocates, in bytes: what the DLPack header asks for (R31).
+/// Alignment of memory that ferry allocates, in bytes; required by the DLPack header (R31).
 inline constexpr std::size_t default_alignment = 256;
 
-/// Ordinary host memory. Stateless; thread-safe.
+/// Pageable host memory from `operator new`. Stateless; thread-safe.
 struct host_space {
+    /// \param bytes      size
+    /// \param alignment  alignment in bytes
+    /// \return           uninitialised memory
+    /// \throws std::bad_alloc
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         return ::operator new(bytes, std::align_val_t{alignment});
     }
+    /// \param p          memory that `allocate` returned
+    /// \param alignment  the alignment that was passed to `allocate`
     void deallocate(void* p, std::size_t, std::size_t alignment = default_alignment) const noexcept {
         ::operator delete(p, std::align_val_t{alignment});
     }
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 };
 
-/// A resource as a space: says where its memory lives. Borrows the resource, which must outlive every tensor made from
-/// it. As thread-safe as the resource.
+/// A memory resource and the device of its memory, as a memory space. Stores a pointer to the resource, which must
+/// outlive every tensor allocated from it. As thread-safe as the resource.
 template <memory_resource_like Resource>
 class resource_space {
    public:
-    constexpr explicit resource_space(Resource& resource, ferry::device where = cpu) noexcept
-        : resource_{&resource}, where_{where} {}
+    /// \param resource  memory resource
+    /// \param d         device of its memory
+    constexpr explicit resource_space(Resource& resource, ferry::device d = cpu) noexcept
+        : resource_{&resource}, device_{d} {}
 
-    /// \throws  what the resource throws
+    /// \param bytes      size
+    /// \param alignment  alignment in bytes
+    /// \return           memory of the resource
+    /// \throws  exceptions of the resource
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         if constexpr (detail::plain_resource<Resource>) return resource_->allocate(bytes, alignment);
         else if constexpr (detail::fancy_resource<Resource>) return resource_->allocate(bytes, alignment).get();
         else return resource_->allocate_sync(bytes, alignment);
     }
+    /// Returns memory to the resource. Ignores exceptions of the resource (R66).
+    ///
+    /// \param p          memory that `allocate` returned
+    /// \param bytes      size that was passed to `allocate`
+    /// \param alignment  alignment that was passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
         try {
             if constexpr (detail::plain_resource<Resource>) resource_->deallocate(p, bytes, alignment);
             else if constexpr (detail::fancy_resource<Resource>)
                 resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);
             else resource_->deallocate_sync(p, bytes, alignment);
-        } catch (...) {  // as Thrust's at the end of a program, when CUDA is gone: nobody is left to be told (R66)
+        } catch (...) {  // Thrust's resources throw at the end of a program, after CUDA's shutdown (R66)
         }
     }
-    [[nodiscard]] constexpr ferry::device device() const noexcept { return where_; }
+    [[nodiscard]] constexpr ferry::device device() const noexcept { return device_; }
 
    private:
     Resource* resource_;
-    ferry::device where_;
+    ferry::device device_;
 };
 
 }  // namespace ferry::inline v0

@@ -1,4 +1,4 @@
-// Eigen's matrices, arrays, maps and tensors, of either order, keep the rules.
+// The adapter for Eigen passes the kit.
 #include "numbered.hpp"
 
 #include <ferry/adapters/eigen.hpp>
@@ -34,12 +34,12 @@ ferry::shaped<Eigen::Tensor<float, 3, Order>> tensor(ferry::shape_view s) {
 
 }  // namespace
 
-TEST_CASE("R24: matrices of either order keep the rules") {
+TEST_CASE("R24: row-major and column-major matrices pass") {
     keeps<ferry::shaped<column_major>>(matrix<column_major>, of_owners);
     keeps<ferry::shaped<row_major>>(matrix<row_major>, of_owners);
 }
 
-TEST_CASE("R7: a matrix of fixed size keeps the rules, with its elements inside") {
+TEST_CASE("R7: a matrix of fixed size, which contains its elements, passes") {
     keeps<ferry::shaped<fixed>>(matrix<fixed>, of_owners);
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("R24: vectors have one dimension") {
     CHECK(t.is_read_only());
 }
 
-TEST_CASE("R24: maps with strides keep the rules") {
+TEST_CASE("R24: maps with strides pass") {
     using map = Eigen::Map<column_major, Eigen::Unaligned, Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>>;
     std::deque<std::vector<float>> alive;
     auto const make = [&](ferry::shape_view s) {
@@ -66,12 +66,12 @@ TEST_CASE("R24: maps with strides keep the rules") {
     CHECK(ferry::view_of(of_const).is_read_only());
 }
 
-TEST_CASE("R24: tensors of either order keep the rules") {
+TEST_CASE("R24: row-major and column-major tensors pass") {
     keeps<ferry::shaped<Eigen::Tensor<float, 3>>>(tensor<Eigen::ColMajor>, of_owners);
     keeps<ferry::shaped<Eigen::Tensor<float, 3, Eigen::RowMajor>>>(tensor<Eigen::RowMajor>, of_owners);
 }
 
-TEST_CASE("R28: a foreign tensor is read through a map, of any strides but negative ones") {
+TEST_CASE("R28: to_eigen makes a map of a foreign tensor and rejects negative strides") {
     float const values[6] = {1, 2, 3, 4, 5, 6};
     std::int64_t const shape[2] = {3, 2}, transposed[2] = {1, 3}, backwards[2] = {-2, 1};
     auto const m = ferry::to_eigen(ferry::as<float const, 2>(ferry::tensor_view{values, shape, transposed}));

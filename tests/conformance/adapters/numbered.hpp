@@ -1,4 +1,4 @@
-// Writes 1, 2, 3, … into whatever ferry can view, and checks adapters that ship.
+// Writes 1, 2, 3, … to arrays with an adapter, and runs the kit.
 #pragma once
 
 #include "../kit/judged.hpp"
@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-/// The library's own element access is what the numbers are written by where it is called `write`; here by index of a
-/// loop.
+/// Calls `write(index, number)` with 1, 2, 3, … for each index of the shape, row-major; `write` uses the library's
+/// element access.
 template <class Write>
 void number(ferry::shape_view shape, Write write) {
     std::int64_t count = 1;
@@ -25,7 +25,7 @@ inline void only(bool possible) {
     if (!possible) throw std::invalid_argument{"the library has no such array"};
 }
 
-/// Nothing is broken, and these were judged.
+/// Checks that no rule is broken and that these rules are kept.
 template <class Array, class Make>
 void keeps(Make make, std::set<std::string> const& names = {}) {
     judged const all = judge<Array>(make);

@@ -1,4 +1,4 @@
-// std::vector, std::array and std::span keep the rules.
+// The adapters for std::vector, std::array, std::span and std::mdspan pass the kit.
 #include "numbered.hpp"
 
 #include <ferry/adapters/std.hpp>
@@ -24,12 +24,12 @@ std::vector<float> counting(ferry::shape_view s) {
 
 }  // namespace
 
-TEST_CASE("R7: a std::vector keeps the rules, in any shape") {
+TEST_CASE("R7: a std::vector of any shape passes") {
     keeps<ferry::shaped<std::vector<float>>>([](ferry::shape_view s) { return ferry::shaped{counting(s), s}; },
                                              of_owners);
 }
 
-TEST_CASE("R7: nested std::arrays keep the rules") {
+TEST_CASE("R7: nested std::arrays pass") {
     struct maker {
         nested operator()(ferry::shape_view s) const {
             only(s == shape());
@@ -40,7 +40,7 @@ TEST_CASE("R7: nested std::arrays keep the rules") {
     keeps<nested>(maker{}, of_owners);
 }
 
-TEST_CASE("R11: a std::span keeps the rules, and one of const is read-only") {
+TEST_CASE("R11: a std::span passes, and a span of const elements is read-only") {
     std::vector<std::vector<float>> alive;
     keeps<ferry::shaped<std::span<float>>>(
         [&](ferry::shape_view s) { return ferry::shaped{std::span{alive.emplace_back(counting(s))}, s}; }, of_handles);
@@ -50,7 +50,7 @@ TEST_CASE("R11: a std::span keeps the rules, and one of const is read-only") {
 }
 
 #if FERRY_HAS_STD_MDSPAN
-TEST_CASE("R11: a std::mdspan keeps the rules, in any layout with strides, and one of const is read-only") {
+TEST_CASE("R11: a std::mdspan of any strided layout passes, and one of const elements is read-only") {
     std::vector<std::vector<float>> alive;
     auto const extents = [](ferry::shape_view s) {
         only(s.rank() == 2);
@@ -81,7 +81,7 @@ TEST_CASE("R11: a std::mdspan keeps the rules, in any layout with strides, and o
 }
 #endif
 
-TEST_CASE("R32: a shape of another size is refused") {
+TEST_CASE("R32: a shape of another size is rejected") {
     support::fails(ferry::errc::shape, [] { ferry::shaped{std::vector<float>(5), {2, 3}}; }, {"5", "6"});
     support::fails(ferry::errc::rank, [] { ferry::shaped{std::vector<float>(1), {1, 1, 1, 1, 1, 1, 1, 1, 1}}; });
 }

@@ -1,4 +1,4 @@
-// What the kit found, for doctest: the names of the rules that are broken, kept, not applicable.
+// Runs the kit in doctest and collects the names of the rules that are broken, kept and not applicable.
 #pragma once
 
 #include <ferry/conformance.hpp>
@@ -28,7 +28,7 @@ judged judge(Make make) {
     return all;
 }
 
-/// An adapter that is right: nothing is broken, and no more is not applicable than the test knows of.
+/// Checks that an adapter breaks no rule, and that exactly the rules of the argument are not applicable.
 template <class Array, class Make>
 void passes(Make make, std::set<std::string> const& not_applicable = {}) {
     judged const all = judge<Array>(make);

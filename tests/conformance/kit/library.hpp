@@ -1,4 +1,4 @@
-// A small array library and its adapter, which can be wrong in many ways: one at a time, chosen at run time.
+// A small array library and its adapter, in which one of many faults can be enabled at run time.
 #pragma once
 
 #include <ferry/exchange/from_dlpack.hpp>
@@ -73,7 +73,7 @@ enum class fault {
 inline fault now = fault::none;
 inline bool is(fault f) { return now == f; }
 
-/// Memory that outlives its release, poisoned, so that what is read too late is read safely.
+/// Memory that is poisoned when it is released but not freed, so that late reads are safe and detected.
 struct storage {
     alignas(256) std::byte bytes[8192];
 };
@@ -93,14 +93,14 @@ inline std::shared_ptr<void> fresh(std::byte*& data) {
     return {&s, [&s](void*) { release(s); }};
 }
 
-/// A handle: copies share the elements.
+/// An array; copies share the elements.
 struct array {
     std::shared_ptr<void> owner;
     std::byte* data = nullptr;
     std::int64_t offset = 0;  // of the first element, in elements
     ferry::data_type type;
     std::vector<std::int64_t> shape, strides;
-    ferry::device where{};
+    ferry::device device{};
     bool is_read_only = false;
     ferry::stream_token ready_on = ferry::already_ready;
     DLTensor const* kept = nullptr;
@@ -165,21 +165,21 @@ struct ferry::array_traits<library::array> {
                                              (is(fault::misaligned) ? 1 : 0);
         auto bits = flags(a.is_read_only && !is(fault::read_only_forgotten));
         if (is(fault::flags_unknown)) bits |= flags(std::uint64_t{1} << 40);
-        auto const where = is(fault::device_unknown) ? device{device_type(99)} : a.where;
-        return {static_cast<void*>(data), type, shape, strides, where, bits};
+        auto const d = is(fault::device_unknown) ? device{device_type(99)} : a.device;
+        return {static_cast<void*>(data), type, shape, strides, d, bits};
     }
     static array share(array const& a) {
         array b = a;
         if (is(fault::share_copies)) {
             b.owner = library::fresh(b.data);
-            if (a.where == cpu) std::memcpy(b.data, a.data, sizeof(library::storage::bytes) / 8);
+            if (a.device == cpu) std::memcpy(b.data, a.data, sizeof(library::storage::bytes) / 8);
         }
         if (is(fault::share_without_owning)) b.owner = {std::shared_ptr<void>{}, a.owner.get()};
         if (is(fault::share_leaks)) {
             static auto& leaked = *new std::deque<std::shared_ptr<void>>;
             leaked.push_back(a.owner);
         }
-        if (is(fault::share_releases) && a.where == cpu)
+        if (is(fault::share_releases) && a.device == cpu)
             b.owner = {a.owner.get(), [](void* p) { library::release(*static_cast<library::storage*>(p)); }};
         return b;
     }
@@ -192,7 +192,7 @@ struct ferry::array_traits<library::array> {
         array a;
         a.data = static_cast<std::byte*>(is(fault::adopt_with_struct_data) ? raw.data : v.data());
         a.type = is(fault::adopt_any_type) ? dtype_of<float> : v.dtype();
-        a.where = is(fault::adopt_on_cpu) ? cpu : v.device();
+        a.device = is(fault::adopt_on_cpu) ? cpu : v.device();
         a.is_read_only = v.is_read_only() && !is(fault::adopt_writable);
         if (is(fault::adopt_keeps_struct)) a.kept = &raw;
         if (is(fault::adopt_writes_struct)) const_cast<DLManagedTensorVersioned*>(m.get())->flags = 0x100;
@@ -205,9 +205,9 @@ struct ferry::array_traits<library::array> {
         }
         if (is(fault::adopt_without_strides)) a.strides = library::compact(a.shape);
         if (is(fault::adopt_scalar_as_one) && v.rank() == 0) a.shape = {1}, a.strides = {1};
-        if (a.where != cpu) a.ready_on = is(fault::adopt_forgets_stream) ? current_stream(a.where) : ready;
-        if (is(fault::adopt_touches_memory) && a.where != cpu) std::memset(a.data, 0, 4);
-        if (is(fault::adopt_copies) && a.where == cpu) {
+        if (a.device != cpu) a.ready_on = is(fault::adopt_forgets_stream) ? current_stream(a.device) : ready;
+        if (is(fault::adopt_touches_memory) && a.device != cpu) std::memset(a.data, 0, 4);
+        if (is(fault::adopt_copies) && a.device == cpu) {
             auto const* const from = a.data;
             a.owner = library::fresh(a.data);
             if (from != nullptr && v.is_contiguous()) std::memcpy(a.data, from, static_cast<std::size_t>(v.nbytes()));
@@ -222,8 +222,8 @@ struct ferry::array_traits<library::array> {
                                         }};
         return a;
     }
-    static array allocate(data_type type, shape_view shape, device where) {
-        if (where != cpu && !is(fault::allocate_anywhere)) throw std::runtime_error{"no such device"};
+    static array allocate(data_type type, shape_view shape, device d) {
+        if (d != cpu && !is(fault::allocate_anywhere)) throw std::runtime_error{"no such device"};
         array a;
         a.owner = library::fresh(a.data);
         a.type = is(fault::allocate_other_type) ? dtype_of<std::int16_t> : type;
@@ -236,10 +236,10 @@ struct ferry::array_traits<library::array> {
         return a;
     }
     static stream_token ready_on(array const& a) {
-        if (a.where == cpu || is(fault::ready_always)) return already_ready;
+        if (a.device == cpu || is(fault::ready_always)) return already_ready;
         if (is(fault::ready_nowhere)) return {};
-        if (is(fault::ready_on_null)) return library::stream_of(a.where, 0);
-        if (is(fault::ready_elsewhere)) return library::stream_of(a.where, 0x660);
+        if (is(fault::ready_on_null)) return library::stream_of(a.device, 0);
+        if (is(fault::ready_elsewhere)) return library::stream_of(a.device, 0x660);
         if (is(fault::ready_on_other_family)) return stream_token::native(device_type::vpi, 0x550);
         return a.ready_on;
     }
@@ -252,12 +252,12 @@ struct ferry::array_traits<library::array> {
 
 namespace library {
 
-/// What an author writes to run the kit.
+/// The maker of the kit's arrays.
 struct maker {
     array operator()(ferry::shape_view shape, ferry::data_type type) const {
         return make(shape, type, compact(shape), 0);
     }
-    array strided(ferry::shape_view shape) const {  // column-major, every second element, from the fourth on
+    array strided(ferry::shape_view shape) const {  // column-major, every second element, from the fifth
         std::vector<std::int64_t> steps;
         std::int64_t step = 2;
         for (auto const extent : shape) steps.push_back(std::exchange(step, step * extent));
@@ -274,7 +274,7 @@ struct maker {
     static array make(ferry::shape_view shape, ferry::data_type type, std::vector<std::int64_t> steps,
                       std::int64_t offset) {
         array a;
-        auto const correct = std::exchange(now, fault::none);  // the library is right, its adapter is not
+        auto const correct = std::exchange(now, fault::none);  // faults apply to the adapter only
         a.owner = fresh(a.data);
         now = correct;
         a.offset = offset;

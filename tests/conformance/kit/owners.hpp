@@ -1,4 +1,4 @@
-// Arrays that own their elements: copies are deep, and elements may move with the array.
+// Arrays that own their elements: copies are deep, and elements may be stored in the array.
 #pragma once
 
 #include <ferry/base/shape.hpp>
@@ -13,7 +13,7 @@ namespace owners {
 
 enum class fault { none, const_writable, address_kept, extents_shared };
 
-/// Two dimensions of doubles. Up to four of them live inside of the object.
+/// A two-dimensional array of doubles; up to four elements are stored in the object.
 template <fault Fault>
 struct matrix {
     double inside[4] = {};
@@ -41,7 +41,7 @@ struct maker {
     };
 };
 
-/// Three numbers, no dimension more or less, that describe themselves.
+/// An array of three floats with a member ferry_view.
 struct point {
     float values[3] = {1, 2, 3};
     static constexpr std::int64_t extents[1] = {3};

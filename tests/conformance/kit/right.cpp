@@ -1,4 +1,4 @@
-// The kit finds nothing wrong with adapters that are right, and says what it could not judge.
+// Correct adapters pass the kit, and rules that do not apply are reported.
 #include "judged.hpp"
 #include "library.hpp"
 #include "owners.hpp"
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-TEST_CASE("R24: a full adapter keeps every rule that the kit knows") {
+TEST_CASE("R24: a complete adapter passes every check of the kit") {
     library::now = library::fault::none;
     passes<library::array>(library::maker{});
 }
@@ -29,13 +29,13 @@ sets all_of(std::initializer_list<sets> parts) {
 
 }  // namespace
 
-TEST_CASE("R11: an array that owns its elements, with a view and nothing else") {
+TEST_CASE("R11: an adapter with only a view, for an array that owns its elements, passes") {
     passes<owners::matrix<owners::fault::none>>(
         owners::maker::of<owners::matrix<owners::fault::none>>{},
         all_of({without_adopt, without_allocate, without_share, without_hooks, {"R25 zero_d"}}));
 }
 
-TEST_CASE("R11: an array of fixed shape that describes itself by a member") {
+TEST_CASE("R11: an array of fixed shape with a member ferry_view passes") {
     passes<owners::point>(owners::point_maker{}, all_of({without_adopt,
                                                          without_allocate,
                                                          without_share,

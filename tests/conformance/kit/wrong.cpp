@@ -1,4 +1,4 @@
-// Each way of being wrong is found, under the name of the rule that it breaks.
+// Each fault is reported under the rule that it breaks.
 #include "judged.hpp"
 #include "library.hpp"
 #include "owners.hpp"
@@ -73,22 +73,22 @@ constexpr expectation all[] = {
 
 }  // namespace
 
-TEST_CASE("R24: each of the wrong adapters is caught under the name of the rule that it breaks") {
+TEST_CASE("R24: each faulty adapter is reported under the rule that it breaks") {
     for (auto const& [fault, what, broken] : all) {
         library::now = fault;
         judged const found = judge<library::array>(library::maker{});
         library::now = library::fault::none;
-        INFO(std::string{what} << " is to be caught as " << broken << "; the kit said:\n" << found.told);
+        INFO(std::string{what} << ": expected a finding for " << broken << "; the kit reported:\n" << found.told);
         CHECK(found.broken.contains(broken));
         CHECK(!static_cast<bool>(found.sum));
     }
 }
 
-TEST_CASE("R24: no way of being wrong is left out") {
+TEST_CASE("R24: the list of faults is complete") {
     CHECK(std::size(all) == static_cast<std::size_t>(library::fault::last) - 1);
 }
 
-TEST_CASE("R7, R11: wrong arrays that own their elements are caught") {
+TEST_CASE("R7, R11: faulty arrays that own their elements are reported") {
     auto const broken = []<owners::fault Fault>(std::integral_constant<owners::fault, Fault>) {
         using matrix = owners::matrix<Fault>;
         judged const found = judge<matrix>(owners::maker::of<matrix>{});
@@ -102,7 +102,7 @@ TEST_CASE("R7, R11: wrong arrays that own their elements are caught") {
     CHECK(broken(std::integral_constant<owners::fault, extents_shared>{}).contains("R7 stable_view"));
 }
 
-TEST_CASE("R32: a maker that makes nothing is told so") {
+TEST_CASE("R32: a maker that makes no array is reported") {
     judged const found = judge<owners::point>([](ferry::shape_view) -> owners::point { throw 1; });
     CHECK(found.broken == std::set<std::string>{"R32 make_something"});
 }

@@ -1,4 +1,4 @@
-"""A right library, and wrong ones that each do one thing wrong: minitensor, with its capsules tampered with on the way.
+"""A correct library, and libraries with one fault each: minitensor, with modified capsules.
 
 The docstring of a wrong one begins with the rule that must catch it, and says `departs` where no text demands the rule.
 """
@@ -17,7 +17,7 @@ from dlpack_conformance.table import TABLE_NAME, Table
 
 
 class Box:
-    """An array of the library under test: a Tensor that goes out through `send`."""
+    """An array of the library under test: a Tensor that is exported by `send`."""
 
     def __init__(self, tensor, library):
         self.tensor, self.library = tensor, library
@@ -43,7 +43,7 @@ class Relay:
 
 
 class Right(Minitensor):
-    """A right one."""
+    """A correct library."""
 
     name = "right"
     takes_capsules = False
@@ -93,7 +93,7 @@ class Right(Minitensor):
         return super().writable(getattr(a, "tensor", a))
 
 
-# Wrong producers
+# Faulty producers
 
 
 class CopyNotFlagged(Right):
@@ -411,7 +411,7 @@ class TableOfConstants(OtherTable):
     changes = {"from_object": ctypes.cast(SUCCEEDS, ctypes.c_void_p).value}
 
 
-# Wrong consumers
+# Faulty consumers
 
 
 class IgnoresMajor(Right):
@@ -611,7 +611,7 @@ class PassesAStream(Right):
 
 
 class PassesItsOwnKeyword(Right):
-    """R52: a keyword that nobody knows."""
+    """R52: an unknown keyword."""
 
     def ask(self, producer, arguments):
         try:
@@ -707,7 +707,7 @@ class TranslatesErrors(Right):
 
 
 class OneKind(Right):
-    """A right one whose only arrays are rows of 24 bytes."""
+    """A correct library whose only arrays are rows of 24 bytes."""
 
     name = "one-kind"
     plain, dtypes = ("uint8", (24,)), ["uint8"]
@@ -734,7 +734,7 @@ class OneKindCopiedWrong(OneKind):
 
 
 class NoExchange(Right):
-    """One that has nothing that the rules speak of."""
+    """A library to which no rule applies."""
 
     name, without = "no-exchange", "its arrays have no __dlpack__"
     produces = consumes = False
@@ -769,14 +769,14 @@ class HangingDeleter(Right):
 
 
 class DoesNotLoad(Right):
-    """A library that cannot be had."""
+    """A library that is not installed."""
 
     def __init__(self):
         raise ImportError("no library of this name")
 
 
 class BadPlugin(Right):
-    """R16: a plug-in that fails itself."""
+    """R16: a plug-in that raises an error."""
 
     def array(self, *arguments, **named):
         raise ZeroDivisionError("in the plug-in")

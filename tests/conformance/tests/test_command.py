@@ -1,4 +1,4 @@
-"""The command finds what is wrong, passes what is right, and survives what crashes, hangs or does not load."""
+"""The command reports faults, passes correct libraries, and handles crashes, hangs and libraries that do not load."""
 
 import concurrent.futures
 import importlib.metadata
@@ -45,7 +45,7 @@ def test_there_are_enough_wrong_ones():
 
 @pytest.fixture(scope="session")
 def wrong_ones():
-    """What is found in each of them; two at a time."""
+    """The findings of each library; runs two at a time."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = pool.map(lambda wrong: run(f"{MUTANTS}:{wrong[0]}", of_rule(wrong[1])), WRONG)
         return dict(zip([name for name, *_ in WRONG], found))
@@ -95,7 +95,7 @@ def test_a_crash_is_reported_and_the_rest_still_runs():
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Waits a second for the first case, which hangs whatever the machine does meanwhile; and as ever for the others."""
+    """Waits one second for the first case, which always hangs, and the normal time for the others."""
     first, ask = [], Worker.ask
 
     def ask_impatiently(self, key):
@@ -187,7 +187,7 @@ def test_a_reproduction_needs_nothing_of_the_package(tmp_path):
     assert alone.returncode == 1 and alone.stdout.startswith("broken: it accepted it")
 
 
-@pytest.mark.parametrize("key", [k for k, case in CASES.items() if case.who != "handshake"])
+@pytest.mark.parametrize("key", [k for k, case in CASES.items() if case.role != "handshake"])
 def test_a_reproduction_is_a_program(key):
     compile(reproduction.script(key, "numpy"), key, "exec")
 
@@ -219,7 +219,7 @@ def test_the_published_row_is_what_is_found(library):
 
 
 def test_the_commands_of_the_page_run(tmp_path):
-    """Those of docs/conformance.md, each as it stands there."""
+    """The commands of docs/conformance.md."""
     page = (ROOT / "docs/conformance.md").read_text(encoding="utf-8")
     said = [line.split("#")[0].strip() for line in re.search(r"```sh\n(.*?)```", page, re.S)[1].splitlines()]
     assert said[0] == "pip install ./tests/conformance"  # so it came here

@@ -12,7 +12,7 @@ constexpr auto biggest = INT64_MAX;
 constexpr auto smallest = INT64_MIN;
 }  // namespace
 
-TEST_CASE("R32: a product that fits is exact, one that does not is reported") {
+TEST_CASE("R32: checked_multiply is exact, and reports overflow") {
     std::int64_t out = 0;
     CHECK(checked_multiply(std::int64_t{1} << 31, std::int64_t{1} << 31, out));
     CHECK(out == std::int64_t{1} << 62);
@@ -24,7 +24,7 @@ TEST_CASE("R32: a product that fits is exact, one that does not is reported") {
     CHECK(out == 0);
 }
 
-TEST_CASE("R32: a sum that fits is exact, one that does not is reported") {
+TEST_CASE("R32: checked_add is exact, and reports overflow") {
     std::int64_t out = 0;
     CHECK(checked_add(biggest, smallest, out));
     CHECK(out == -1);
@@ -35,7 +35,7 @@ TEST_CASE("R32: a sum that fits is exact, one that does not is reported") {
     CHECK(checked_add(UINT64_MAX, std::uint64_t{0}, wide));
 }
 
-TEST_CASE("the result may be written over an operand") {
+TEST_CASE("the result of checked arithmetic may alias an operand") {
     std::int64_t a = 6;
     CHECK(checked_multiply(a, std::int64_t{7}, a));
     CHECK(a == 42);

@@ -9,13 +9,13 @@
 
 using ferry::device;
 using ferry::device_type;
-using ferry::is_same_place;
+using ferry::is_same_device;
 
 namespace {
 device_type number(std::int32_t n) { return static_cast<device_type>(n); }
 }  // namespace
 
-TEST_CASE("R34: the types that DLPack names are known, and no others") {
+TEST_CASE("R34: is_known accepts exactly DLPack's device types") {
     std::set<std::int32_t> const named{1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21};
     for (std::int32_t n = -3; n < 300; ++n) {
         INFO("type ", n);
@@ -26,7 +26,7 @@ TEST_CASE("R34: the types that DLPack names are known, and no others") {
     CHECK_FALSE(is_known(number(INT32_MAX)));
 }
 
-TEST_CASE("R34: every name is another one") {
+TEST_CASE("R34: the names of device types are distinct") {
     std::set<std::string> names;
     for (std::int32_t n = 0; n < 30; ++n) names.insert(name(number(n)));
     CHECK(names.size() == 20);  // 19 and "unknown"
@@ -34,7 +34,7 @@ TEST_CASE("R34: every name is another one") {
     CHECK(std::string{"trainium"} == name(number(18)));
 }
 
-TEST_CASE("R39: the host reads types 1, 3, 11 and 13") {
+TEST_CASE("R39: device types 1, 3, 11 and 13 are host-accessible") {
     for (std::int32_t n = -1; n < 30; ++n) {
         INFO("type ", n);
         bool const readable = n == 1 || n == 3 || n == 11 || n == 13;
@@ -43,7 +43,7 @@ TEST_CASE("R39: the host reads types 1, 3, 11 and 13") {
     }
 }
 
-TEST_CASE("CUDA streams order types 2, 3 and 13, ROCm's 10 and 11") {
+TEST_CASE("CUDA streams order device types 2, 3 and 13; ROCm streams order 10 and 11") {
     for (std::int32_t n = -1; n < 30; ++n) {
         INFO("type ", n);
         CHECK(uses_cuda_streams(number(n)) == (n == 2 || n == 3 || n == 13));
@@ -58,20 +58,20 @@ TEST_CASE("R23: data is a handle, not an address, on OpenCL, Vulkan, Metal and W
     }
 }
 
-TEST_CASE("R35: ids count only where they mean something") {
+TEST_CASE("R35: is_same_device ignores ids that have no meaning") {
     for (std::int32_t n : {1, 3, 11, 13}) {
         INFO("type ", n);
         CHECK(ignores_id(number(n)));
-        CHECK(is_same_place({number(n), 0}, {number(n), 7}));
+        CHECK(is_same_device({number(n), 0}, {number(n), 7}));
         CHECK_FALSE(device{number(n), 0} == device{number(n), 7});
     }
     CHECK_FALSE(ignores_id(device_type::cuda));
-    CHECK_FALSE(is_same_place({device_type::cuda, 0}, {device_type::cuda, 1}));
-    CHECK(is_same_place({device_type::cuda, 1}, {device_type::cuda, 1}));
-    CHECK_FALSE(is_same_place({device_type::cuda, 0}, {device_type::cuda_managed, 0}));
+    CHECK_FALSE(is_same_device({device_type::cuda, 0}, {device_type::cuda, 1}));
+    CHECK(is_same_device({device_type::cuda, 1}, {device_type::cuda, 1}));
+    CHECK_FALSE(is_same_device({device_type::cuda, 0}, {device_type::cuda_managed, 0}));
 }
 
-TEST_CASE("a device goes to the C struct and back, whatever its numbers") {
+TEST_CASE("a device converts to the C struct and back, for any numbers") {
     for (std::int32_t n : {1, 2, 13, 21, 0, -1, 4711}) {
         INFO("type ", n);
         device const d{number(n), -2};

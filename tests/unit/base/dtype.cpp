@@ -26,7 +26,7 @@ type_code number(unsigned n) { return static_cast<type_code>(n); }
 
 }  // namespace
 
-TEST_CASE("R9: any code goes to the C struct and back, as an integer") {
+TEST_CASE("R9: any type code converts to the C struct and back, as an integer") {
     for (unsigned n = 0; n < 256; ++n) {
         DLDataType const c{static_cast<std::uint8_t>(n), 17, 300};
         data_type const t{c};
@@ -39,7 +39,7 @@ TEST_CASE("R9: any code goes to the C struct and back, as an integer") {
     }
 }
 
-TEST_CASE("R3, R16: codes 0 to 18 mean something, and no others") {
+TEST_CASE("R3, R16: is_valid accepts codes 0 to 18 only") {
     for (unsigned n = 0; n < 256; ++n) {
         INFO("code ", n);
         bool some = false;
@@ -49,7 +49,7 @@ TEST_CASE("R3, R16: codes 0 to 18 mean something, and no others") {
     }
 }
 
-TEST_CASE("R17: bits count the whole element") {
+TEST_CASE("R17: bits are those of the whole element") {
     CHECK(is_valid({type_code::complex, 64}));
     CHECK_FALSE(is_valid({type_code::complex, 8}));
     CHECK_FALSE(is_valid({type_code::complex, 24}));
@@ -63,7 +63,7 @@ TEST_CASE("R17: bits count the whole element") {
     CHECK_FALSE(is_valid({type_code::bfloat, 32}));
 }
 
-TEST_CASE("R16: widths of integers, floats and handles") {
+TEST_CASE("R16: valid numbers of bits of integers, floats and handles") {
     for (int n : {1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128}) {
         auto const bits = static_cast<std::uint8_t>(n);
         CHECK(is_valid({type_code::int_, bits}));
@@ -75,7 +75,7 @@ TEST_CASE("R16: widths of integers, floats and handles") {
     CHECK_FALSE(is_valid({type_code::float_, 12}));
 }
 
-TEST_CASE("no bits and no lanes are no type") {
+TEST_CASE("R17: a type of 0 bits or 0 lanes is not valid") {
     for (unsigned n = 0; n <= 18; ++n) CHECK_FALSE(is_valid({number(n), 0}));
     CHECK_FALSE(is_valid({type_code::float_, 32, 0}));
     CHECK(is_valid({type_code::float_, 32, 4}));
@@ -109,7 +109,7 @@ TEST_CASE("R13, R19: sub-byte elements are packed unless they are padded") {
     CHECK_FALSE(is_packed({type_code::uint, 8}));
 }
 
-TEST_CASE("R19: packed elements take ceil(count * bits / 8) bytes together, not each") {
+TEST_CASE("R19: count packed elements take ceil(count * bits / 8) bytes in total") {
     std::int64_t bytes = -1;
     struct {
         std::int64_t count;
@@ -132,7 +132,7 @@ TEST_CASE("R19: packed elements take ceil(count * bits / 8) bytes together, not 
     }
 }
 
-TEST_CASE("R32: byte_count reports what does not fit 63 bits, and only that") {
+TEST_CASE("R32: byte_count reports sizes that do not fit 63 bits, and no others") {
     std::int64_t bytes = 0;
     CHECK(byte_count(INT64_MAX, {type_code::uint, 8}, false, bytes));
     CHECK(bytes == INT64_MAX);
@@ -144,12 +144,12 @@ TEST_CASE("R32: byte_count reports what does not fit 63 bits, and only that") {
     CHECK_FALSE(byte_count(INT64_MAX / 8, {type_code::uint, 8, 65535}, false, bytes));
 }
 
-TEST_CASE("R4: the FP8, FP6 and FP4 codes came with 1.1") {
+TEST_CASE("R4: the FP8, FP6 and FP4 codes require version 1.1") {
     for (unsigned n = 0; n <= 6; ++n) CHECK(minor_needed({number(n), 8}) == 0);
     for (unsigned n = 7; n <= 17; ++n) CHECK(minor_needed({number(n), 8}) == 1);
 }
 
-TEST_CASE("types have the field's names in messages") {
+TEST_CASE("messages contain the usual names of types") {
     CHECK(text({type_code::float_, 32}) == "float32");
     CHECK(text({type_code::int_, 4}) == "int4");
     CHECK(text({type_code::uint, 8, 4}) == "uint8x4");
@@ -168,7 +168,7 @@ TEST_CASE("types have the field's names in messages") {
     CHECK(names.size() == 8);
 }
 
-TEST_CASE("a type without a name shows its numbers") {
+TEST_CASE("messages contain the numbers of types that are not valid") {
     CHECK(text({number(200), 8}) == "(code 200, bits 8, lanes 1)");
     CHECK(text({number(19), 8}) == "(code 19, bits 8, lanes 1)");
     CHECK(text({type_code::float4_e2m1fn, 8}) == "(code 17, bits 8, lanes 1)");

@@ -24,7 +24,7 @@ TEST_CASE("R30: byte strides that are multiples of the item size become element 
     CHECK(out[3] == 0);
 }
 
-TEST_CASE("R30: byte strides that are no multiple of the item size are refused") {
+TEST_CASE("R30: byte strides that are not a multiple of the item size are rejected") {
     std::int64_t out[2] = {};
     for (std::int64_t const odd : {1, 2, 3, 5, -1, -6}) {
         std::int64_t const bytes[] = {8, odd};
@@ -32,7 +32,7 @@ TEST_CASE("R30: byte strides that are no multiple of the item size are refused")
     }
 }
 
-TEST_CASE("R30: no strides, and items of no size") {
+TEST_CASE("R30: rank 0 and an item size of 0") {
     std::int64_t out[1] = {7};
     CHECK(to_element_strides(ferry::strides_view{}, 4, out));
     CHECK(out[0] == 7);
@@ -41,7 +41,7 @@ TEST_CASE("R30: no strides, and items of no size") {
     CHECK(!to_element_strides(bytes, -4, out));
 }
 
-TEST_CASE("R30: strides may be given and written in place, to the ends of the range") {
+TEST_CASE("R30: strides may be converted in place, up to the limits of int64") {
     std::int64_t both[] = {std::numeric_limits<std::int64_t>::min(), 16};
     CHECK(to_element_strides(both, 1, both));
     CHECK(both[0] == std::numeric_limits<std::int64_t>::min());

@@ -13,7 +13,7 @@ using ferry::errc;
 using ferry::error;
 using ferry::message;
 
-TEST_CASE("every code has a name of its own") {
+TEST_CASE("the names of error codes are distinct") {
     struct {
         errc code;
         char const* name;
@@ -62,14 +62,14 @@ TEST_CASE("every code has a name of its own") {
     CHECK(std::string{name(errc{1000})} == "unknown");
 }
 
-TEST_CASE("a message writes text and numbers, the extreme ones too") {
+TEST_CASE("a message formats text and numbers, including the smallest and the largest") {
     message text{"a"};
     text << 'b' << " " << 0 << " " << -7 << " " << 42u << " " << INT64_MIN << " " << INT64_MAX << " " << UINT64_MAX;
     CHECK(std::string{text.c_str()} == "ab 0 -7 42 -9223372036854775808 9223372036854775807 18446744073709551615");
     CHECK(std::string{message{nullptr}.c_str()}.empty());
 }
 
-TEST_CASE("a message that does not fit is cut, and still ends") {
+TEST_CASE("a message that is too long is truncated, and stays null-terminated") {
     std::string const many(10'000, 'x');
     message text{many.c_str()};
     auto const length = std::strlen(text.c_str());
@@ -81,7 +81,7 @@ TEST_CASE("a message that does not fit is cut, and still ends") {
     CHECK(std::strlen(e.what()) == length);
 }
 
-TEST_CASE("an error names the function that failed, and where it was called from") {
+TEST_CASE("an error contains the function that failed and the source location of the call") {
     auto const line = __LINE__ + 1;
     error const e{errc::rank, "ferry::f", message{"ndim is -1"}};
     CHECK(e.code() == errc::rank);
@@ -91,7 +91,7 @@ TEST_CASE("an error names the function that failed, and where it was called from
     CHECK(std::strstr(e.where().file_name(), "error.cpp") != nullptr);
 }
 
-TEST_CASE("an error is a std::exception, and a copy says the same") {
+TEST_CASE("an error is a std::exception, and a copy has the same text") {
     std::string what;
     std::exception_ptr kept;
     try {

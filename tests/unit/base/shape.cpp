@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t big = std::int64_t{1} << 40;
 }
 
-TEST_CASE("a shape borrows arrays, vectors, spans, and a pointer with a rank") {
+TEST_CASE("a shape_view references arrays, vectors, spans, and a pointer with a rank") {
     std::int64_t const array[] = {2, 3};
     std::array<std::int64_t, 2> const standard{2, 3};
     std::vector<std::int64_t> const vector{2, 3};
@@ -34,7 +34,7 @@ TEST_CASE("a shape borrows arrays, vectors, spans, and a pointer with a rank") {
     CHECK(shape_view{mutable_one}[0] == 5);
 }
 
-TEST_CASE("a shape is a range of its extents") {
+TEST_CASE("a shape_view is a range of extents") {
     std::int64_t const array[] = {2, 3, 4};
     std::int64_t sum = 0;
     for (auto const extent : shape_view{array}) sum += extent;
@@ -47,13 +47,13 @@ TEST_CASE("R25: a shape of rank 0 may be NULL") {
     shape_view const none{nullptr, 0};
     CHECK(none.rank() == 0);
     CHECK(none == shape_view{});
-    for ([[maybe_unused]] auto const extent : none) FAIL("it has no extents");
+    for ([[maybe_unused]] auto const extent : none) FAIL("a shape of negative rank has no extents");
     std::int64_t count = 0;
     CHECK(element_count(none, count));
     CHECK(count == 1);
 }
 
-TEST_CASE("R24: strides that are left out are implicit") {
+TEST_CASE("R24: a default-constructed strides_view is implicit") {
     std::int64_t const array[] = {3, 1};
     CHECK(strides_view{}.is_implicit());
     CHECK(strides_view{nullptr, 0}.is_implicit());
@@ -63,7 +63,7 @@ TEST_CASE("R24: strides that are left out are implicit") {
     CHECK(strides_view{standard}[0] == 3);
 }
 
-TEST_CASE("R32: element_count reports what does not fit, and an extent of 0 makes everything fit") {
+TEST_CASE("R32: element_count reports overflow, except when an extent is 0") {
     std::int64_t count = -1;
     std::int64_t const fits[] = {std::int64_t{1} << 31, std::int64_t{1} << 31};
     CHECK(element_count(fits, count));
@@ -81,14 +81,14 @@ TEST_CASE("R32: element_count reports what does not fit, and an extent of 0 make
     }
 }
 
-TEST_CASE("R32: negative extents have no number of elements, even beside an extent of 0") {
+TEST_CASE("R32: element_count fails for negative extents, even beside an extent of 0") {
     for (auto const& bad : {std::array<std::int64_t, 2>{-1, 3}, {-2, -3}, {0, -1}, {-1, 0}, {INT64_MIN, 1}}) {
         std::int64_t count = -1;
         CHECK_FALSE(element_count(bad, count));
         CHECK(count == 0);
     }
     std::int64_t const extents[] = {2, 3};
-    for ([[maybe_unused]] auto const extent : shape_view{extents, -1}) FAIL("it has no extents");
+    for ([[maybe_unused]] auto const extent : shape_view{extents, -1}) FAIL("a shape of negative rank has no extents");
 }
 
 TEST_CASE("R24: compact strides are row-major; a dimension of extent 0 counts as 1") {

@@ -4,15 +4,15 @@
 
 using ferry::version;
 
-TEST_CASE("R4: ferry speaks 1.3, whatever header it is compiled with") { CHECK(version::current == version{1, 3}); }
+TEST_CASE("R4: ferry supports version 1.3 with every DLPack header") { CHECK(version::current == version{1, 3}); }
 
-TEST_CASE("R57: no version means the legacy struct") {
+TEST_CASE("R57: version 0.0 requests the legacy struct") {
     CHECK(version::legacy.is_legacy());
     CHECK(version{0, 8}.is_legacy());
     CHECK_FALSE(version::current.is_legacy());
 }
 
-TEST_CASE("versions compare by major, then minor") {
+TEST_CASE("versions are ordered by major, then by minor") {
     CHECK(version{1, 9} < version{2, 0});
     CHECK(version{1, 2} < version{1, 10});
     CHECK(version{1, 2} <= version{1, 2});

@@ -427,10 +427,10 @@ TEST_CASE("R43: data of a GPU is not ready on the default stream of another, and
 TEST_CASE("R48: a stream by its handle is bound to the device of the memory that it is to order") {
     constexpr producer_facts far{.where = gpu1, .type = f32, .ready_on = stream_a};
     auto const moved = negotiate(far, {.device = gpu, .stream = stream_b}).on;
-    CHECK((moved.says_device() && moved.device_id() == 0));
+    CHECK((moved.has_device() && moved.device_id() == 0));
     auto const shared = negotiate(far, {.stream = stream_b}).on;
-    CHECK((shared.says_device() && shared.device_id() == 1));
+    CHECK((shared.has_device() && shared.device_id() == 1));
     auto const fetched = negotiate(far, {.device = cpu}).on;
-    CHECK((fetched.says_device() && fetched.device_id() == 1));
-    CHECK_FALSE(negotiate(far, {.device = pinned, .stream = stream_b}).on.says_device());
+    CHECK((fetched.has_device() && fetched.device_id() == 1));
+    CHECK_FALSE(negotiate(far, {.device = pinned, .stream = stream_b}).on.has_device());
 }

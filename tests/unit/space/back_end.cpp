@@ -9,7 +9,7 @@
 using ferry::device;
 using ferry::device_type;
 
-TEST_CASE("R40: the host's own back end reaches the CPU and nothing else") {
+TEST_CASE("R40: host_only supports the CPU only") {
     CHECK(ferry::host_only.reaches(ferry::cpu));
     CHECK(!ferry::host_only.reaches(device_type::cuda));
     CHECK(!ferry::host_only.reaches(device_type::cuda_host));
@@ -17,7 +17,7 @@ TEST_CASE("R40: the host's own back end reaches the CPU and nothing else") {
     CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0);
 }
 
-TEST_CASE("D9: a space over a back end reaches host memory of its own, and off the host what the back end can copy") {
+TEST_CASE("D9: allocating_from supports host-accessible memory of its space, and the devices of its back end") {
     struct device_space : ferry::host_space {
         [[nodiscard]] ferry::device device() const { return {device_type::cuda}; }
     };
@@ -31,10 +31,10 @@ TEST_CASE("D9: a space over a back end reaches host memory of its own, and off t
     CHECK(ferry::allocating_from{device_space{}, sim}.reaches(device_type::cuda));
     support::fails(ferry::errc::device,
                    [&] { (void)ferry::allocating_from{device_space{}, sim}.allocate(ferry::cpu, 1, {}); },
-                   {"the result is wanted on cpu, the space has memory on cuda"});
+                   {"the result is requested on cpu, expected cuda, the space's device"});
 }
 
-TEST_CASE("R40: what a back end does not reach is named, with the header that does") {
+TEST_CASE("R40: the error for an unsupported device names the device and the header of its back end") {
     auto const where = std::source_location::current();
     support::fails(
         ferry::errc::no_backend,
@@ -42,5 +42,5 @@ TEST_CASE("R40: what a back end does not reach is named, with the header that do
         {"ferry::test", "cuda:3", "<ferry/cuda.hpp>"});
     support::fails(ferry::errc::no_backend,
                    [&] { ferry::detail::require_reach(ferry::host_only, device_type::metal, "ferry::test", where); },
-                   {"metal:0", "pass a back end for it"});
+                   {"metal:0", "pass a back end for this device"});
 }

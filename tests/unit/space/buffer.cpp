@@ -35,7 +35,7 @@ struct counting_space {
 
 }  // namespace
 
-TEST_CASE("R6: a buffer gives its memory back with the numbers that it asked for") {
+TEST_CASE("R6: a buffer deallocates with the size and alignment of its allocation") {
     counts seen;
     {
         ferry::buffer const b{100, counting_space{&seen}, 64};
@@ -50,14 +50,14 @@ TEST_CASE("R6: a buffer gives its memory back with the numbers that it asked for
     CHECK(seen.alignment == 0);
 }
 
-TEST_CASE("R26: a buffer of no bytes asks for nothing") {
+TEST_CASE("R26: a buffer of 0 bytes allocates nothing") {
     counts seen;
     ferry::buffer const b{0, counting_space{&seen}};
     CHECK(b.data() == nullptr);
     CHECK(seen.calls == 0);
 }
 
-TEST_CASE("R68: a buffer is moved and assigned with one owner at a time") {
+TEST_CASE("R68: moving and assigning a buffer keeps one owner") {
     counts seen;
     {
         ferry::buffer a{10, counting_space{&seen}};
@@ -78,7 +78,7 @@ TEST_CASE("R68: a buffer is moved and assigned with one owner at a time") {
     CHECK(seen.live == 0);
 }
 
-TEST_CASE("R59: a buffer whose space throws is none") {
+TEST_CASE("R59: a buffer whose allocation throws releases nothing") {
     counts seen;
     CHECK_THROWS_AS((ferry::buffer{2000, counting_space{&seen}}), std::bad_alloc);
     CHECK(seen.live == 0);

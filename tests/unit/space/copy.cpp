@@ -30,7 +30,7 @@ struct says_so {
 
 }  // namespace
 
-TEST_CASE("R23: elements are copied whatever the strides, and the bytes are counted") {
+TEST_CASE("R23: copy supports all strides and returns the number of bytes") {
     float from[] = {1, 2, 3, 4, 5, 6}, to[6] = {};
     std::int64_t const transposed[] = {1, 2};
     CHECK(ferry::copy(tensor_view{to, six}, tensor_view{from, six, transposed}) == 24);
@@ -38,7 +38,7 @@ TEST_CASE("R23: elements are copied whatever the strides, and the bytes are coun
     CHECK(to[5] == 6.0f);
 }
 
-TEST_CASE("R29: a copy through a broadcast, into read-only memory or of another shape or type is refused") {
+TEST_CASE("R29: copy rejects repeated or read-only destinations and other shapes and types") {
     float from[6] = {}, to[6] = {};
     std::int64_t const repeated[] = {0, 1}, other[] = {3, 2};
     tensor_view const src{from, six};
@@ -49,7 +49,7 @@ TEST_CASE("R29: a copy through a broadcast, into read-only memory or of another 
     fails(errc::dtype, [&] { (void)ferry::copy(tensor_view{integers, six}, src); });
 }
 
-TEST_CASE("R40: memory off the host needs a back end") {
+TEST_CASE("R40: a copy of device memory requires a back end") {
     float here[6] = {};
     fails(errc::no_backend,
           [&] { (void)ferry::copy(tensor_view{here, six}, tensor_view{here, six, {}, device_type::cuda}); },
@@ -58,7 +58,7 @@ TEST_CASE("R40: memory off the host needs a back end") {
           [&] { (void)ferry::copy(tensor_view{here, six, {}, device_type::ext_dev}, tensor_view{here, six}); });
 }
 
-TEST_CASE("R43: the data is there when copy returns, behind all that its stream had to do") {
+TEST_CASE("R43: copy blocks until the data is complete, after the earlier work of its stream") {
     for (auto const type :
          {device_type::cuda, device_type::cuda_host, device_type::cuda_managed, device_type::ext_dev}) {
         CAPTURE(ferry::name(type));
@@ -81,7 +81,7 @@ TEST_CASE("R43: the data is there when copy returns, behind all that its stream 
     }
 }
 
-TEST_CASE("R43: a copy to a device has arrived when it returns, and its host memory may be reused") {
+TEST_CASE("R43: a copy to a device is complete on return, and its host memory may be reused") {
     sim_system sim{device_type::ext_dev};
     auto const stream = sim.make_stream(device_type::ext_dev);
     auto const memory = sim.make_memory(device_type::ext_dev, 24);
@@ -91,7 +91,7 @@ TEST_CASE("R43: a copy to a device has arrived when it returns, and its host mem
     CHECK(sim.read<float>(static_cast<float*>(memory.data()) + 5) == 6.0f);
 }
 
-TEST_CASE("R43: a copy that a back end says has run is not waited for, and any other is") {
+TEST_CASE("R43: copy waits unless the back end reports that the copy is complete") {
     float from[] = {1, 2, 3, 4, 5, 6}, to[6] = {};
     auto const on = stream_token::cuda_legacy_default();
     device const gpu{device_type::cuda};
@@ -107,7 +107,7 @@ TEST_CASE("R43: a copy that a back end says has run is not waited for, and any o
     }
 }
 
-TEST_CASE("R44: a null stream is refused before anything is queued, and no stream needs no wait") {
+TEST_CASE("R44: a null stream is rejected before work is queued; without a stream nothing is waited for") {
     sim_system sim{device_type::cuda};
     auto const memory = sim.make_memory(device_type::cuda, 24);
     float values[6] = {};
@@ -118,7 +118,7 @@ TEST_CASE("R44: a null stream is refused before anything is queued, and no strea
     CHECK(sim.calls(verb::wait) == 0);
 }
 
-TEST_CASE("R26: an empty copy is no call") {
+TEST_CASE("R26: an empty copy does not call the back end") {
     sim_system sim{device_type::cuda};
     std::int64_t const nothing[] = {0, 3};
     tensor_view const there{static_cast<float*>(nullptr), nothing, {}, device_type::cuda},

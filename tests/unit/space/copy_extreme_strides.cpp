@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-TEST_CASE("R27: the stride of a dimension of extent 1 is never computed with, whatever it is") {
+TEST_CASE("R27: the stride of a dimension of extent 1 is never used in arithmetic") {
     constexpr auto least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
     float const from[] = {1, 2, 3, 4};
     for (auto const wild : {least, most, least + 1, std::int64_t{-1}}) {

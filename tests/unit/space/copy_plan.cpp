@@ -63,7 +63,7 @@ void check(ferry::copy_plan const& plan, expected const& e) {
 
 }  // namespace
 
-TEST_CASE("contiguous tensors of one layout are one memcpy, whatever the rank") {
+TEST_CASE("contiguous tensors of the same layout are one memcpy, at any rank") {
     check(plan_of(f32, {2, 3, 4}, {}, {}), {copy_kind::contiguous, 96});
     check(plan_of(f32, {2, 3, 4}, {{12, 4, 1}}, {}), {copy_kind::contiguous, 96});
     check(plan_of(f32, {}, {}, {}), {copy_kind::contiguous, 4});
@@ -72,43 +72,43 @@ TEST_CASE("contiguous tensors of one layout are one memcpy, whatever the rank") 
     CHECK(plan_of(f32, {2, 3, 4}, {}, {}).total_bytes == 96);
 }
 
-TEST_CASE("dense tensors that are permuted alike are one memcpy") {
+TEST_CASE("dense tensors of the same permutation are one memcpy") {
     check(plan_of(f32, {2, 3, 4}, {{1, 2, 6}}, {{1, 2, 6}}), {copy_kind::contiguous, 96});
     check(plan_of(f32, {2, 3, 4}, {{4, 8, 1}}, {{4, 8, 1}}), {copy_kind::contiguous, 96});
 }
 
-TEST_CASE("R28: tensors that run backwards alike are one memcpy from the lowest address") {
+TEST_CASE("R28: tensors with the same negative strides are one memcpy from the lowest address") {
     check(plan_of(f32, {3}, {{-1}}, {{-1}}), {copy_kind::contiguous, 12, -8, -8});
     check(plan_of(f32, {2, 3}, {{-3, 1}}, {{-3, 1}}), {copy_kind::contiguous, 24, -12, -12});
 }
 
-TEST_CASE("R26: an empty tensor needs no copy, whatever its strides") {
+TEST_CASE("R26: the plan of an empty tensor is empty, for any strides") {
     check(plan_of(f32, {2, 0, 3}, {}, {}), {});
     check(plan_of(f32, {0, 3}, {{0, 0}}, {{-7, 2}}), {});
     check(plan_of(u4, {0}, {}, {}), {});
 }
 
-TEST_CASE("R27: strides of dimensions of extent 1 mean nothing") {
+TEST_CASE("R27: strides of dimensions of extent 1 are ignored") {
     check(plan_of(f32, {1, 4}, {{-99, 1}}, {{0, 1}}), {copy_kind::contiguous, 16});
     check(plan_of(f32, {4, 1}, {{1, 77}}, {{1, 0}}), {copy_kind::contiguous, 16});
 }
 
-TEST_CASE("a cut-out is rows") {
+TEST_CASE("a sub-matrix is a plan of rows") {
     check(plan_of(f32, {3, 4}, {}, {{10, 1}}), {copy_kind::rows, 16, 0, 0, {{3, 16, 40}}});
     check(plan_of(f32, {3, 4}, {{10, 1}}, {{20, 1}}), {copy_kind::rows, 16, 0, 0, {{3, 40, 80}}});
     check(plan_of(f32, {2, 3, 4}, {}, {{60, 10, 1}}), {copy_kind::rows, 16, 0, 0, {{2, 48, 240}, {3, 16, 40}}});
 }
 
-TEST_CASE("dimensions that both layouts step through evenly are one") {
+TEST_CASE("dimensions that are contiguous in both layouts are merged") {
     check(plan_of(f32, {2, 3, 4}, {}, {{30, 10, 1}}), {copy_kind::rows, 16, 0, 0, {{6, 16, 40}}});
     check(plan_of(f32, {2, 3, 4}, {}, {{24, 8, 2}}), {copy_kind::gather, 4, 0, 0, {{24, 4, 8}}});
 }
 
-TEST_CASE("long elements that lie apart are rows") {
+TEST_CASE("long elements with gaps are a plan of rows") {
     check(plan_of(f64x8, {5}, {}, {{3}}), {copy_kind::rows, 64, 0, 0, {{5, 64, 192}}});
 }
 
-TEST_CASE("R28: a source that runs the other way is a gather with a negative stride") {
+TEST_CASE("R28: a reversed source is a gather with a negative stride") {
     check(plan_of(f32, {5}, {}, {{-1}}), {copy_kind::gather, 4, 0, 0, {{5, 4, -4}}});
     check(plan_of(f32, {5}, {{-1}}, {}), {copy_kind::gather, 4, -16, 16, {{5, 4, -4}}});
     check(plan_of(f32, {2, 5}, {}, {{-5, -1}}), {copy_kind::gather, 4, 0, 0, {{10, 4, -4}}});
@@ -130,26 +130,26 @@ TEST_CASE("a transpose has the destination's fastest dimension last and the sour
     check(plan_of(u8, {8, 6, 3}, {}, {{6, 1, 48}}), {copy_kind::transpose, 1, 0, 0, {{48, 3, 1}, {3, 1, 48}}});
 }
 
-TEST_CASE("pairs that stay together are transposed as units") {
+TEST_CASE("adjacent pairs are transposed as units") {
     check(plan_of(f32, {3, 5, 2}, {}, {{2, 6, 1}}), {copy_kind::transpose, 8, 0, 0, {{3, 40, 8}, {5, 8, 24}}});
 }
 
-TEST_CASE("units of a cache line are rows in any order") {
+TEST_CASE("units of a cache line are rows, in any sequence") {
     check(plan_of(f64x8, {3, 5}, {}, {{1, 3}}), {copy_kind::rows, 64, 0, 0, {{3, 320, 64}, {5, 64, 192}}});
 }
 
-TEST_CASE("the destination's order decides: an odd one is sorted") {
+TEST_CASE("dimensions are sorted by destination stride") {
     check(plan_of(f32, {3, 5}, {{1, 3}}, {}), {copy_kind::transpose, 4, 0, 0, {{5, 12, 4}, {3, 4, 20}}});
 }
 
-TEST_CASE("R19: packed elements that fill whole bytes are copied as bytes") {
+TEST_CASE("R19: runs of packed elements that fill whole bytes are copied as bytes") {
     check(plan_of(u4, {6}, {}, {}), {copy_kind::contiguous, 3});
     check(plan_of(u4, {3, 4}, {}, {{6, 1}}), {copy_kind::rows, 2, 0, 0, {{3, 2, 3}}});
     check(plan_of(u4, {4, 2}, {{-2, 1}}, {}), {copy_kind::rows, 1, -3, 3, {{4, 1, -1}}});
     CHECK(plan_of(u4, {6}, {}, {}).total_bytes == 3);
 }
 
-TEST_CASE("R19: packed elements that do not are copied as bits") {
+TEST_CASE("R19: packed elements that do not fill whole bytes are copied as bits") {
     check(plan_of(u4, {5}, {}, {}), {copy_kind::bits, 20});
     check(plan_of(u4, {3, 5}, {}, {}), {copy_kind::bits, 60});
     check(plan_of(u4, {4}, {}, {{2}}), {copy_kind::bits, 4, 0, 0, {{4, 4, 8}}});
@@ -159,25 +159,25 @@ TEST_CASE("R19: packed elements that do not are copied as bits") {
     CHECK(plan_of(u4, {5}, {}, {}).counts_bits());
 }
 
-TEST_CASE("R13: padded elements are copied as bytes among themselves") {
+TEST_CASE("R13: copies between padded tensors are copies of bytes") {
     check(plan_of(u4, {5}, {{}, true}, {{}, true}), {copy_kind::contiguous, 5});
     check(plan_of(u6x3, {2}, {{}, true}, {{}, true}), {copy_kind::contiguous, 6});
 }
 
-TEST_CASE("R13: between packed and padded a plan packs, or unpacks and clears the padding") {
+TEST_CASE("R13: a plan between packed and padded tensors packs, or unpacks and clears the padding") {
     check(plan_of(u4, {6}, {}, {{}, true}), {copy_kind::bits, 4, 0, 0, {{6, 4, 8}}});
     check(plan_of(u4, {6}, {{}, true}, {}), {copy_kind::bits, 4, 0, 0, {{6, 8, 4}}, 4});
     check(plan_of(u6x3, {2}, {{}, true}, {}), {copy_kind::bits, 18, 0, 0, {{2, 24, 18}}, 6});
     CHECK(plan_of(u4, {6}, {{}, true}, {}).total_bytes == 6);
 }
 
-TEST_CASE("R13: of whole bytes the flag says nothing") {
+TEST_CASE("R13: the padded flag has no effect on types of whole bytes") {
     check(plan_of(f32, {6}, {{}, true}, {}), {copy_kind::contiguous, 24});
     check(plan_of(ferry::data_type{ferry::type_code::float4_e2m1fn, 4, 2}, {6}, {{}, true}, {}),
           {copy_kind::contiguous, 6});
 }
 
-TEST_CASE("R32: the capacity holds the longest list of dimensions that can be counted") {
+TEST_CASE("R32: max_rank suffices for every shape whose size fits") {
     list const shape(62, 2);
     list dst(62), src(62);
     for (std::size_t i = 0; i < 62; ++i) {
@@ -190,12 +190,12 @@ TEST_CASE("R32: the capacity holds the longest list of dimensions that can be co
     CHECK(plan.total_bytes == std::int64_t{1} << 62);
 }
 
-TEST_CASE("plans compare by what they say") {
+TEST_CASE("plans compare by their initialised members") {
     CHECK(plan_of(f32, {3, 4}, {}, {{10, 1}}) == plan_of(f32, {1, 3, 4}, {}, {{5, 10, 1}}));
     CHECK_FALSE(plan_of(f32, {3, 4}, {}, {{10, 1}}) == plan_of(f32, {3, 4}, {}, {{11, 1}}));
 }
 
-TEST_CASE("a plan is a value: its copy does the same") {
+TEST_CASE("a copy of a plan does the same") {
     std::uint16_t dst[6] = {}, src[6] = {1, 2, 3, 4, 5, 6};
     std::int64_t const rows[] = {2, 3}, columns[] = {1, 2};
     auto const plan = ferry::make_copy_plan({dst, rows}, {src, rows, columns});
@@ -206,7 +206,7 @@ TEST_CASE("a plan is a value: its copy does the same") {
     CHECK(dst[3] == 2);
 }
 
-TEST_CASE("R19: a partial last byte keeps its other bits") {
+TEST_CASE("R19: the other bits of a partial last byte are preserved") {
     std::uint8_t dst[] = {0xff, 0xff, 0xff}, src[] = {0x21, 0x03, 0};
     std::int64_t const shape[] = {3};
     ferry::tensor_view const to{dst, u4, shape}, from{src, u4, shape};
@@ -216,7 +216,7 @@ TEST_CASE("R19: a partial last byte keeps its other bits") {
     CHECK(dst[2] == 0xff);
 }
 
-TEST_CASE("R26: executing an empty plan touches no memory") {
+TEST_CASE("R26: executing an empty plan accesses no memory") {
     std::int64_t const shape[] = {0};
     ferry::tensor_view const nothing{static_cast<float*>(nullptr), shape};
     ferry::copy_on_host(ferry::make_copy_plan(nothing, nothing), nullptr, nullptr);

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 TEST_CASE(
-    "R19, R26–R29, R31: any copy gives what copying one element after the other gives, and writes "
+    "R19, R26–R29, R31: a copy of any layout equals an element-by-element copy, and writes "
     "nothing else") {
     char const* const asked = std::getenv("FERRY_RANDOM_LAYOUTS");
     long const layouts = asked != nullptr ? std::atol(asked) : 20000;

@@ -10,7 +10,7 @@
 #include <memory_resource>
 #include <new>
 
-TEST_CASE("R31: host memory is aligned as the DLPack header asks") {
+TEST_CASE("R31: host memory has the alignment that the DLPack header requires") {
     ferry::host_space const space;
     for (auto const bytes : {std::size_t{1}, std::size_t{3}, std::size_t{4096}}) {
         auto* const p = space.allocate(bytes);
@@ -21,7 +21,7 @@ TEST_CASE("R31: host memory is aligned as the DLPack header asks") {
     CHECK(space.device() == ferry::cpu);
 }
 
-TEST_CASE("R59: host memory that is short is std::bad_alloc") {
+TEST_CASE("R59: a failed allocation of host memory throws std::bad_alloc") {
     support::allocation_window const window{1};
     bool thrown = false;
     try {
@@ -32,7 +32,7 @@ TEST_CASE("R59: host memory that is short is std::bad_alloc") {
     CHECK(thrown);
 }
 
-TEST_CASE("D9: a resource lends its memory under the device that it is said to be on") {
+TEST_CASE("D9: resource_space reports the device that was passed for its resource") {
     alignas(256) std::byte storage[1024];
     std::pmr::monotonic_buffer_resource resource{storage, sizeof storage, std::pmr::null_memory_resource()};
     ferry::resource_space space{resource, ferry::device{ferry::device_type::cuda_host}};
@@ -112,11 +112,11 @@ void lends_and_takes_back() {
 
 }  // namespace
 
-TEST_CASE("D9: resources with pointers of their own, and those whose plain allocate wants a stream, are spaces too") {
+TEST_CASE("D9: resource_space supports pointer classes and resources whose allocate is stream-ordered") {
     lends_and_takes_back<of_fancy_pointers>();
     lends_and_takes_back<of_two_names>();
 }
 
-TEST_CASE("R66: what a resource throws when its memory comes back stops at the deleter") {
+TEST_CASE("R66: an exception of a resource's deallocate does not leave the deleter") {
     lends_and_takes_back<sour>();
 }

@@ -84,7 +84,7 @@ template <class BackEnd, class Fill, class Own>
         if (!is_host_accessible(place)) {
             using marked_memory = marked<decltype(memory), queued_by<BackEnd>>;
             marked_memory taken{std::move(memory), {}};
-            taken_on behind{b, on, place};
+            stream_memory_guard behind{b, on, place};
             if (!queue_copy(b, plan_bytes(bytes), data, place, staging.data(), cpu, on))
                 taken.queued = mark_queued(b, on);
             behind.done();

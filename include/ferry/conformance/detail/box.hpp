@@ -1,4 +1,4 @@
-// ferry: an array whose place turns to poison when it is gone, so that what still points there is noticed.
+// ferry: storage for one array, overwritten when the array is destroyed, so that dangling references are detected.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -8,10 +8,10 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// What memory holds that nobody has written, or nobody may read any more.
+/// Value of the bytes of memory that is uninitialised or released.
 inline constexpr unsigned char poison = 0xDB;
 
-/// Holds an array that need not be movable. Not to be moved itself.
+/// Holds at most one array, which need not be movable. Neither copyable nor movable.
 template <class Array>
 class box {
    public:
@@ -20,7 +20,7 @@ class box {
     box& operator=(box const&) = delete;
     ~box() { destroy(); }
 
-    /// The array that `f()` gives; false when it throws.
+    /// Constructs the array from `f()`; false when `f` throws.
     template <class F>
     [[nodiscard]] bool construct(F f) {
         try {
@@ -34,7 +34,7 @@ class box {
         if (array_ == nullptr) return;
         array_->~Array();
         array_ = nullptr;
-        unsigned char volatile* const bytes = bytes_;  // the compiler knows that nobody may look there now
+        unsigned char volatile* const bytes = bytes_;  // volatile: keeps these dead stores
         for (std::size_t i = 0; i < sizeof(Array); ++i) bytes[i] = poison;
     }
     [[nodiscard]] Array& operator*() const noexcept { return *array_; }

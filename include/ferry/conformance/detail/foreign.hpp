@@ -1,4 +1,4 @@
-// ferry: a foreign tensor that counts the calls of its deleter, for arrays to take over.
+// ferry: a tensor of another producer, which counts the calls of its deleter.
 #pragma once
 
 #include <ferry/abi/dlpack.hpp>
@@ -13,25 +13,28 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// How the elements of a foreign tensor lie.
-enum class lie : std::uint8_t { compact, null_strides, column_major, backwards, broadcast };
+/// Memory layout of a foreign tensor.
+enum class element_layout : std::uint8_t { compact, null_strides, column_major, backwards, broadcast };
 
-/// Up to 4 dimensions and 1 KiB, compact unless told otherwise. It must outlive what takes it over.
+/// A tensor of at most 4 dimensions and 1 KiB. Must outlive every array that imports it.
 class foreign {
    public:
-    foreign(data_type type, shape_view shape, lie how = lie::compact, std::int64_t byte_offset = 0) {
+    foreign(data_type type, shape_view shape, element_layout how = element_layout::compact,
+            std::int64_t byte_offset = 0) {
         auto& t = raw_.dl_tensor;
         int const rank = shape.rank();
         std::int64_t step = 1, first = 0;
         for (int k = 0; k < rank; ++k) {
-            int const i = how == lie::column_major ? k : rank - 1 - k;
+            int const i = how == element_layout::column_major ? k : rank - 1 - k;
             extents_[i] = shape[i];
-            strides_[i] = how == lie::backwards ? -step : how == lie::broadcast && i == 0 ? 0 : step;
-            if (how == lie::backwards && shape[i] > 0) first += (shape[i] - 1) * step;
+            strides_[i] = how == element_layout::backwards             ? -step
+                          : how == element_layout::broadcast && i == 0 ? 0
+                                                                       : step;
+            if (how == element_layout::backwards && shape[i] > 0) first += (shape[i] - 1) * step;
             if (shape[i] > 0) step *= shape[i];
         }
         std::int64_t const item = bits_per_element(type) / 8;
-        raw_.version = {1, 3};
+        raw_.version = {1, how == element_layout::null_strides ? 1u : 3u};  // R24: strides are required since 1.2
         raw_.manager_ctx = this;
         raw_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<foreign*>(self->manager_ctx)->releases_; };
         first_ = first * item;
@@ -40,16 +43,16 @@ class foreign {
         t.ndim = rank;
         t.dtype = type.to_abi();
         t.shape = extents_;
-        t.strides = how == lie::null_strides ? nullptr : strides_;
+        t.strides = how == element_layout::null_strides ? nullptr : strides_;
         t.byte_offset = static_cast<std::uint64_t>(byte_offset);
-        period_ = how == lie::broadcast && rank > 0 && shape[0] > 0 ? tensor().size() / shape[0] : INT64_MAX;
+        period_ = how == element_layout::broadcast && rank > 0 && shape[0] > 0 ? tensor().size() / shape[0] : INT64_MAX;
         std::memset(bytes_, poison, sizeof bytes_);
         fill(bytes_);
     }
     foreign(foreign const&) = delete;
     foreign& operator=(foreign const&) = delete;
 
-    /// Writes the numbers into memory that stands for the tensor's.
+    /// Writes the elements to `bytes`, a buffer of size() bytes that represents the tensor's memory.
     void fill(std::byte* bytes) {
         tensor_view const v = tensor();
         if (!is_readable(v.dtype())) return;
@@ -63,8 +66,8 @@ class foreign {
         raw_.flags = static_cast<std::uint64_t>(bits);
         return *this;
     }
-    foreign& on(device where, void* data) noexcept {
-        raw_.dl_tensor.device = where.to_abi();
+    foreign& on(device dev, void* data) noexcept {
+        raw_.dl_tensor.device = dev.to_abi();
         raw_.dl_tensor.data = data;
         return *this;
     }

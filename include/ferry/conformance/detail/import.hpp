@@ -1,4 +1,4 @@
-// ferry: one foreign tensor, taken over by an array: what must hold whatever the tensor is.
+// ferry: the import of one foreign tensor into an array, and the checks that every import must pass.
 #pragma once
 
 #include <ferry/conformance/detail/foreign.hpp>
@@ -9,48 +9,49 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// The types and shapes that are offered to an adapter to find out what it takes at all.
+/// Data types that are tried to find one that the adapter accepts.
 inline constexpr data_type offered_types[] = {
     dtype_of<float>,          dtype_of<double>,        dtype_of<std::int8_t>,  dtype_of<std::int16_t>,
     dtype_of<std::int32_t>,   dtype_of<std::int64_t>,  dtype_of<std::uint8_t>, dtype_of<std::uint16_t>,
     dtype_of<std::uint32_t>,  dtype_of<std::uint64_t>, dtype_of<bool>,         {type_code::complex, 64},
     {type_code::complex, 128}};
-/// And those that few arrays hold: they are refused, or kept as they are.
+/// Data types that few libraries support: adopt throws, or keeps the type.
 inline constexpr data_type odd_types[] = {
     {type_code::float_, 16},       {type_code::bfloat, 16},     {type_code::opaque_handle, 64},
     {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}, {type_code::float4_e2m1fn, 4},
     {type_code::int_, 4},          {type_code::float_, 32, 4},  {type_code::float_, 128}};
 
-/// Nothing is pending on the tensor, wherever it says that it is, and no stream is asked for.
+/// Imports `t` as a tensor without pending work.
 template <class Array>
-[[nodiscard]] Array take_over(foreign& t) {
+[[nodiscard]] Array import_foreign(foreign& t) {
     return ferry::from_dlpack<Array>(ferry::from_dlpack(t.raw()), request{.stream = already_ready}, host_only,
                                      already_ready);
 }
 
-/// `adopt` refused by throwing: then the tensor must have been released, once.
-[[nodiscard]] inline outcome judge_refusal(foreign const& t, message what) {
-    if (t.releases() == 1) return not_applicable(what << ": adopt refuses it");
-    return broken(what << ": adopt refused it, and its deleter ran " << t.releases() << " times, not once");
+/// When `adopt` throws, the tensor has been released exactly once.
+[[nodiscard]] inline outcome check_refusal(foreign const& t, message what) {
+    if (t.releases() == 1) return not_applicable(what << ": adopt throws");
+    return broken(what << ": adopt threw, and its deleter ran " << t.releases() << " times, expected once");
 }
 
-/// Imports `t`, lets `f(array)` judge the array while it lives, and counts the releases.
+/// Imports `t`, calls `f(array)`, destroys the array, and checks the number of calls of the deleter.
 template <class Array, class F>
 outcome import_one(foreign& t, message const& what, F f) {
     box<Array> a;
-    if (!a.construct([&]() -> Array { return take_over<Array>(t); })) return judge_refusal(t, what);
+    if (!a.construct([&]() -> Array { return import_foreign<Array>(t); })) return check_refusal(t, what);
     outcome const found = f(*a);
     if (found.found == verdict::broken) return found;
-    bool const is_empty = t.tensor().is_empty();  // then there is nothing to keep
-    if (t.releases() != 0 && !is_empty) return broken(message{what} << ": its deleter ran while the array was in use");
+    bool const is_empty = t.tensor().is_empty();  // an empty tensor may be released early
+    if (t.releases() != 0 && !is_empty)
+        return broken(message{what} << ": its deleter ran during the lifetime of the array");
     a.destroy();
     if (t.releases() != 1)
         return broken(message{what} << ": its deleter ran " << t.releases()
-                                    << " times when the array was gone, not once");
+                                    << " times after the array was destroyed, expected once");
     return found.found == verdict::kept ? kept(what) : found;
 }
 
-/// The same, judged by the array's view: it must be the tensor, elements included.
+/// Imports `t` and checks that the array's view equals the tensor, elements included.
 template <class Array>
 outcome import_same(foreign& t, message const& what) {
     tensor_view const wanted = t.tensor();
@@ -58,39 +59,39 @@ outcome import_same(foreign& t, message const& what) {
         tensor_view const got = view_of(a);
         auto const same = same_tensor(got, wanted, what);
         if (same.found == verdict::broken || !can_read(got) || wanted.is_empty()) return same;
-        return first_wrong(got, nullptr, t.period()) < 0
+        return first_mismatch(got, nullptr, t.period()) < 0
                    ? same
-                   : broken(message{what} << ": its elements are not the tensor's");
+                   : broken(message{what} << ": its elements differ from the tensor's");
     });
 }
 
-/// What the adapter is known to take: the first type and shape that it did not refuse.
-struct taken {
+/// The first data type and shape that the adapter accepts.
+struct accepted {
     bool is_any = false;
     data_type type{};
     extents const* shape = nullptr;
 };
 template <class Array>
-[[nodiscard]] taken find_taken() {
+[[nodiscard]] accepted find_accepted() {
     for (auto const& type : offered_types)
         for (auto const* shape : {&filled[1], &filled[0], &filled[2], &scalar[0]}) {
             foreign t{type, *shape};
             box<Array> a;
-            if (a.construct([&]() -> Array { return take_over<Array>(t); })) return {true, type, shape};
+            if (a.construct([&]() -> Array { return import_foreign<Array>(t); })) return {true, type, shape};
         }
     return {};
 }
 
-/// The tensor in words, for evidence.
-[[nodiscard]] inline message told(char const* how, data_type type, shape_view shape) {
+/// Describes a tensor for the evidence of a finding.
+[[nodiscard]] inline message describe(char const* how, data_type type, shape_view shape) {
     message what{"a "};
     what << how << " tensor of type " << type << " and shape ";
     return detail::operator<<(what, shape);
 }
 
-/// Every shape, of the type that the adapter takes.
+/// Calls `f` for each shape, with the data type that the adapter accepts.
 template <class Array, std::size_t N, class F>
-outcome for_each_import(taken const& like, extents const (&shapes)[N], F f) {
+outcome for_each_import(accepted const& like, extents const (&shapes)[N], F f) {
     outcome found;
     if (!like.is_any) return not_applicable("adopt takes none of the tensors that it was offered");
     for (auto const& shape : shapes) add(found, f(like.type, shape));

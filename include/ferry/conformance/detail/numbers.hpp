@@ -1,4 +1,4 @@
-// ferry: the elements of the kit's arrays: 1, 2, 3, … in row-major order of their indices.
+// ferry: the elements of the kit's arrays: 1, 2, 3, … in row-major sequence of their indices.
 #pragma once
 
 #include <ferry/base/dtype.hpp>
@@ -10,7 +10,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Calls f(T{}) with the C++ type of the elements, or of their real part. False where the kit knows none.
+/// Calls f(T{}) with the C++ type of the elements, or of their real part. False for types that the kit cannot read.
 template <class F>
 bool with_element(data_type t, F f) {
     if (t.lanes != 1) return false;
@@ -44,7 +44,7 @@ bool with_element(data_type t, F f) {
 [[nodiscard]] inline bool is_readable(data_type t) {
     return with_element(t, [](auto) {});
 }
-/// Reads by bytes: what a broken adapter says may be aligned for nothing.
+/// Reads by memcpy: an adapter under test may return a misaligned pointer.
 [[nodiscard]] inline double read_number(data_type t, std::byte const* from) {
     double number = 0;
     with_element(t, [&](auto element) {
@@ -60,7 +60,7 @@ inline void write_number(data_type t, std::byte* to, std::int64_t number) {
     });
 }
 
-/// Calls f(ordinal, byte offset) for every element in row-major order, until it gives false.
+/// Calls f(ordinal, byte offset) for every element in row-major sequence, until it returns false.
 template <class F>
 void for_each_element(tensor_view const& v, F f) {
     std::int64_t const bytes = bits_per_element(v.dtype(), v.is_padded()) / 8;
@@ -71,9 +71,13 @@ void for_each_element(tensor_view const& v, F f) {
     }
 }
 
-/// Where the elements of a view are first wrong; -1: nowhere. `elements` is where they really are, if not at v.data().
-/// Of every `period` elements the values begin anew (broadcast dimensions).
-[[nodiscard]] inline std::int64_t first_wrong(tensor_view const& v, void const* elements = nullptr,
+/// Finds the first element whose value is not the expected one.
+///
+/// \param v         view
+/// \param elements  address of the first element; null for v.data()
+/// \param period    number of elements after which the expected values start from 1 again (broadcast dimensions)
+/// \return          row-major index of the element; -1 when all are right
+[[nodiscard]] inline std::int64_t first_mismatch(tensor_view const& v, void const* elements = nullptr,
                                               std::int64_t period = INT64_MAX) {
     auto const* const first = static_cast<std::byte const*>(elements != nullptr ? elements : v.data());
     std::int64_t wrong = -1;

@@ -1,4 +1,4 @@
-// ferry: comparisons that the checks share, with their evidence.
+// ferry: comparisons shared by the checks; each returns an outcome with its evidence.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -11,44 +11,44 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Whether host code may look at the elements, and knows how to read them.
+/// Whether the elements are in host memory and of a type that the kit can read.
 [[nodiscard]] inline bool can_read(tensor_view const& v) {
     return is_host_accessible(v.device()) && v.byte_offset() == 0 && is_readable(v.dtype()) &&
            (v.data() != nullptr || v.is_empty());
 }
 
-/// The elements count from 1; what they do instead is the evidence.
-[[nodiscard]] inline outcome count_up(tensor_view const& v, message what) {
+/// Checks that the elements are 1, 2, 3, ….
+[[nodiscard]] inline outcome check_elements(tensor_view const& v, message what) {
     if (!can_read(v)) return not_applicable(what << ": the host cannot read its elements");
-    auto const wrong = first_wrong(v);
-    if (wrong >= 0) return broken(what << ": element " << wrong << " in row-major order is not " << wrong + 1);
+    auto const wrong = first_mismatch(v);
+    if (wrong >= 0) return broken(what << ": element " << wrong << " (row-major) is not " << wrong + 1);
     return kept(what);
 }
 
-/// Two views of the same elements: address, type, shape, strides that count, device.
+/// Checks that two views are equal: type, shape, device, address, and strides of extents other than 1.
 [[nodiscard]] inline outcome same_tensor(tensor_view const& got, tensor_view const& wanted, message what) {
     if (got.dtype() != wanted.dtype())
-        return broken(what << ": its type is " << got.dtype() << ", not " << wanted.dtype());
+        return broken(what << ": its type is " << got.dtype() << ", expected " << wanted.dtype());
     if (!(got.shape() == wanted.shape())) {
         what << ": its shape is ";
         detail::operator<<(what, got.shape());
-        what << ", not ";
+        what << ", expected ";
         return broken(detail::operator<<(what, wanted.shape()));
     }
-    if (!is_same_place(got.device(), wanted.device()))
-        return broken(what << ": it is on " << ferry::name(got.device().type) << ":" << got.device().id << ", not on "
+    if (!is_same_device(got.device(), wanted.device()))
+        return broken(what << ": it is on " << ferry::name(got.device().type) << ":" << got.device().id << ", expected "
                            << ferry::name(wanted.device().type) << ":" << wanted.device().id);
     if (wanted.is_empty()) return kept(what);
-    if (got.data() != wanted.data()) return broken(what << ": its first element is in other memory");
+    if (got.data() != wanted.data()) return broken(what << ": its first element has another address");
     for (int i = 0; i < got.rank(); ++i)
         if (got.extent(i) != 1 && got.stride(i) != wanted.stride(i))
-            return broken(what << ": the stride of dimension " << i << " is " << got.stride(i) << ", not "
+            return broken(what << ": the stride of dimension " << i << " is " << got.stride(i) << ", expected "
                                << wanted.stride(i));
     return kept(what);
 }
 
-/// Two outcomes of one look: the second counts where the first is no break.
-[[nodiscard]] inline outcome both(outcome const& first, outcome const& second) {
+/// Combines two outcomes of one check: the second one, unless the first is broken or the second not applicable.
+[[nodiscard]] inline outcome combine(outcome const& first, outcome const& second) {
     if (first.found == verdict::broken || second.found == verdict::not_applicable) return first;
     return second;
 }

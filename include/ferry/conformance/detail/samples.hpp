@@ -1,4 +1,4 @@
-// ferry: the arrays that the rules are judged on.
+// ferry: the arrays on which the rules are checked.
 #pragma once
 
 #include <ferry/conformance/detail/box.hpp>
@@ -23,10 +23,10 @@ inline constexpr extents scalar[] = {{0, {}}};
 inline constexpr data_type some_types[] = {dtype_of<float>, dtype_of<std::int32_t>, dtype_of<std::uint8_t>,
                                            dtype_of<double>};
 
-/// What was asked of the maker.
+/// An array that the maker is asked for.
 struct sample {
     shape_view shape;
-    data_type const* type = nullptr;  ///< null: the maker's own
+    data_type const* type = nullptr;  ///< null: the maker chooses
     bool is_strided = false;
     bool is_read_only = false;
 };
@@ -56,22 +56,23 @@ template <class Array, class Make>
     });
 }
 
-/// Makes one array and hears what `f(box&, sample const&)` finds of it.
+/// Makes one array and adds the outcome of `f(box&, sample const&)` to `found`.
 template <class Array, class Make, class F>
-void look(outcome& found, Make& make, sample const& s, F& f) {
+void check_one(outcome& found, Make& make, sample const& s, F& f) {
     box<Array> made;
     if (found.found != verdict::broken && construct(made, make, s)) add(found, f(made, s));
 }
 
-/// Every array that can be made of the shapes, of some types, and strided ones.
+/// Calls `f` for every array that the maker supports: each shape, with each of `some_types`, and strided.
 template <class Array, std::size_t N, class Make, class F>
 [[nodiscard]] outcome for_each_array(Make& make, extents const (&shapes)[N], F f) {
     outcome found;
     auto const each = [&](shape_view shape) {
         if constexpr (makes_types<Make, Array>)
-            for (auto const& type : some_types) look<Array>(found, make, {.shape = shape, .type = &type}, f);
-        else look<Array>(found, make, {.shape = shape}, f);
-        if constexpr (makes_strided<Make, Array>) look<Array>(found, make, {.shape = shape, .is_strided = true}, f);
+            for (auto const& type : some_types) check_one<Array>(found, make, {.shape = shape, .type = &type}, f);
+        else check_one<Array>(found, make, {.shape = shape}, f);
+        if constexpr (makes_strided<Make, Array>)
+            check_one<Array>(found, make, {.shape = shape, .is_strided = true}, f);
     };
     for (auto const& shape : shapes) each(shape);
     if constexpr (has_shape<Make>) {
@@ -79,17 +80,17 @@ template <class Array, std::size_t N, class Make, class F>
         if (&shapes[0] == &filled[0]) each(own);
     }
     if (found.found == verdict::not_applicable && found.evidence.c_str()[0] == '\0')
-        found.evidence << "make has no array of such a shape";
+        found.evidence << "the maker makes no array of such a shape";
     return found;
 }
 
-/// Every read-only array that can be made.
+/// Calls `f` for every read-only array that the maker supports.
 template <class Array, class Make, class F>
 [[nodiscard]] outcome for_each_read_only(Make& make, F f) {
     outcome found;
     if constexpr (makes_read_only<Make, Array>)
-        for (auto const& shape : filled) look<Array>(found, make, {.shape = shape, .is_read_only = true}, f);
-    else found.evidence << "make has no function read_only";
+        for (auto const& shape : filled) check_one<Array>(found, make, {.shape = shape, .is_read_only = true}, f);
+    else found.evidence << "the maker has no function read_only()";
     return found;
 }
 

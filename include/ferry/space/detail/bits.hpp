@@ -1,4 +1,4 @@
-// ferry: copies of elements that start within bytes (R19), by words where they run on.
+// ferry: copies of elements that are not byte-aligned (R19); runs of elements are copied by words.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>
@@ -11,7 +11,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// What moves for each index: `count` bits, followed by `zeros` bits that the destination clears.
+/// The unit of a copy in bits: `count` bits are copied, and the next `zeros` bits of the destination are cleared.
 struct bit_unit {
     std::int64_t count, zeros;
 };
@@ -20,7 +20,7 @@ struct bit_unit {
     return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
 }
 
-/// Eight bytes as a number, the first one lowest, and back.
+/// Loads and stores eight bytes as a little-endian number.
 [[nodiscard]] inline std::uint64_t load_word(std::byte const* p) noexcept {
     std::uint64_t w = 0;
     std::memcpy(&w, p, sizeof w);
@@ -32,7 +32,7 @@ inline void store_word(std::byte* p, std::uint64_t w) noexcept {
     std::memcpy(p, &w, sizeof w);
 }
 
-/// `count` ≤ 56 bits from bit `at` of `p` on, lowest first. Touches no byte without any of them.
+/// Loads `count` ≤ 56 bits from bit `at` of `p`, least significant first. Reads only bytes that contain such bits.
 [[nodiscard]] inline std::uint64_t load_bits(std::byte const* p, std::int64_t at, std::int64_t count) noexcept {
     p += at >> 3;
     auto const shift = at & 7;
@@ -41,7 +41,7 @@ inline void store_word(std::byte* p, std::uint64_t w) noexcept {
     return w >> shift & low_bits(count);
 }
 
-/// Writes `count` ≤ 56 bits and leaves the other bits of the bytes that they share as they are.
+/// Writes `count` ≤ 56 bits; preserves the other bits of the first and last byte.
 inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count, std::uint64_t value) noexcept {
     p += at >> 3;
     auto const shift = at & 7;
@@ -53,7 +53,7 @@ inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count, std::u
     }
 }
 
-/// A run of `count` bits. Aligns the destination to a byte, then moves words.
+/// Copies a run of `count` bits: first up to a byte boundary of the destination, then by words.
 inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, std::int64_t from,
                          std::int64_t count) noexcept {
     auto const short_copy = [&](std::int64_t n) noexcept {
@@ -74,7 +74,7 @@ inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, 
             std::int64_t i = 0;
             if constexpr (std::endian::native == std::endian::little) {
                 using lane [[gnu::vector_size(16)]] = std::uint64_t;
-                for (; whole / 8 - i >= 24; i += 16) {  // 24 bytes are read
+                for (; whole / 8 - i >= 24; i += 16) {  // reads 24 bytes
                     lane low, high;
                     std::memcpy(&low, s + i, sizeof low);
                     std::memcpy(&high, s + i + 8, sizeof high);
@@ -98,8 +98,8 @@ inline void copy_bit_unit(bit_unit unit, std::byte* dst, std::int64_t to, std::b
     if (unit.zeros != 0) store_bits(dst, to + unit.count, unit.zeros, 0);
 }
 
-/// Eight elements of `bits` ≤ 7 bits, from one after the other to a byte each: halves move apart,
-/// then their halves, and theirs. What the word holds beyond them is dropped.
+/// Unpacks eight adjacent elements of `bits` ≤ 7 bits to one byte each, in three steps that each split groups in half.
+/// Ignores the higher bits of `w`.
 [[nodiscard]] constexpr std::uint64_t spread(std::uint64_t w, std::int64_t bits) noexcept {
     std::uint64_t const fours = low_bits(4 * bits), twos = low_bits(2 * bits) * 0x1'0000'0001,
                         ones = low_bits(bits) * 0x1'0001'0001'0001;
@@ -108,7 +108,7 @@ inline void copy_bit_unit(bit_unit unit, std::byte* dst, std::int64_t to, std::b
     return (w & ones) | (w & ones << bits) << (8 - bits);
 }
 
-/// The way back; what the bytes hold beyond their element is dropped (R13).
+/// Packs eight elements of one byte each to `bits` bits each. Ignores the padding bits of the bytes (R13).
 [[nodiscard]] constexpr std::uint64_t gathered(std::uint64_t w, std::int64_t bits) noexcept {
     std::uint64_t const fours = low_bits(4 * bits), twos = low_bits(2 * bits) * 0x1'0000'0001,
                         ones = low_bits(bits) * 0x1'0001'0001'0001;
@@ -117,7 +117,7 @@ inline void copy_bit_unit(bit_unit unit, std::byte* dst, std::int64_t to, std::b
     return (w & fours) | (w >> (32 - 4 * bits) & fours << 4 * bits);
 }
 
-/// A row of packed elements to a byte each.
+/// Unpacks a row of elements to one byte each.
 inline void unpack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::byte const* src,
                        std::int64_t from) noexcept {
     std::int64_t i = 0;
@@ -126,18 +126,18 @@ inline void unpack_row(std::int64_t bits, std::int64_t count, std::byte* dst, st
     for (; i < count; ++i, from += bits) dst[i] = static_cast<std::byte>(load_bits(src, from, bits));
 }
 
-/// A row of elements of a byte each to packed ones.
+/// Packs a row of elements of one byte each.
 inline void pack_row(std::int64_t bits, std::int64_t count, std::byte* dst, std::int64_t to,
                      std::byte const* src) noexcept {
     std::int64_t i = 0;
-    // Words reach past eight elements; what comes next puts that right.
+    // A word extends past its eight elements; the following store overwrites the excess.
     for (; (to & 7) == 0 && (count - i) * bits >= 64; i += 8, to += 8 * bits)
         store_word(dst + (to >> 3), gathered(load_word(src + i), bits));
     for (; count - i >= 8; i += 8, to += 8 * bits) store_bits(dst, to, 8 * bits, gathered(load_word(src + i), bits));
     for (; i < count; ++i, to += bits) store_bits(dst, to, bits, std::to_integer<std::uint64_t>(src[i]));
 }
 
-/// Executes loops whose distances count bits from bit 0 of the first element's byte.
+/// Executes loops whose distances are in bits, from bit 0 of the first element's byte.
 inline void copy_bits(loop_nest const& nest, bit_unit unit, std::byte* dst, std::byte const* src) noexcept {
     plane const p{nest};
     bool const unpacks = unit.zeros != 0 && p.dst_column == 8 && p.src_column == unit.count;

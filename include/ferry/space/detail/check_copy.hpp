@@ -1,4 +1,4 @@
-// ferry: what must hold before one view is copied onto another.
+// ferry: the preconditions of a copy between two views.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -22,53 +22,57 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
 
 [[noreturn]] FERRY_COLD inline void fail_shape(shape_view dst, shape_view src, char const* api,
                                                std::source_location where) {
-    message text{"the destination's shape "};
-    text << dst << " is not the source's " << src << ": reshape or broadcast one of the views first";
+    message text{"the destination's shape is "};
+    text << dst << ", expected the source's " << src << ": reshape or broadcast one of the views";
     fail(errc::shape, api, text, where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_dtype(data_type dst, data_type src, char const* api,
                                                std::source_location where) {
-    message text{"the destination's dtype "};
-    text << dst << " is not the source's " << src << ": a copy does not convert; allocate the destination as " << src;
+    message text{"the destination's dtype is "};
+    text << dst << ", expected the source's " << src << ", since a copy does not convert: allocate it as " << src;
     fail(errc::dtype, api, text, where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_read_only(char const* api, std::source_location where) {
-    fail(errc::read_only, api, "the destination is read-only (R11): copy to memory of your own", where);
+    fail(errc::read_only, api, "the destination is read-only, expected writable memory (R11): copy to another tensor",
+         where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_repeated(int i, std::int64_t extent, char const* api,
                                                   std::source_location where) {
     message text{"the destination's dimension "};
-    text << i << " has stride 0 and extent " << extent << ": its elements are one and the same, and writing them would "
-         << "lose all but one (R29); copy to a compact tensor";
+    text << i << " has stride 0 and extent " << extent << ", expected distinct elements "
+         << "(R29): copy to a compact tensor";
     fail(errc::strides, api, text, where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_overflow(shape_view shape, char const* api, std::source_location where) {
     message text{"the shape "};
-    text << shape << " has more bytes than 63 bits can count (R32): validate foreign tensors first";
+    text << shape << " has more bytes than std::int64_t can count (R32): check foreign tensors with ferry::validate";
     fail(errc::overflow, api, text, where);
 }
 
 [[noreturn]] FERRY_COLD inline void fail_layout(tensor_view const& v, char const* what, char const* api,
                                                 std::source_location where) {
     if (v.strides().is_implicit() || v.strides().rank() == v.rank())
-        fail(errc::null_data, api, message{"there is no data behind the elements of the "} << what << " (R26)", where);
+        fail(errc::null_data, api,
+             message{"the data pointer is null, expected the address of the elements of the "}
+                 << what << " (R26): allocate it first",
+             where);
     fail(errc::strides, api,
          message{"the "} << what << " has " << v.rank() << " extents but " << v.strides().rank()
-                         << " strides: give one for each, or none for compact elements",
+                         << " strides: pass one stride for each extent, or none for compact elements",
          where);
 }
 
-/// What can be read: as many strides as extents, or none, and memory behind the elements.
+/// Whether the data pointer is not null and there is one stride for each extent, or none.
 constexpr bool is_laid_out(tensor_view const& v) noexcept {
     return v.data() != nullptr && (v.strides().is_implicit() || v.strides().rank() == v.rank());
 }
 
-/// Equal shapes and types, and a destination that can hold what is written to it. Gives the number
-/// of elements. One pass over the shapes: for small tensors this is a good part of the copy.
+/// Checks that shapes and data types are equal and that the destination can be written; returns the number of elements.
+/// Makes one pass over the shapes, since the check is a large part of the time of a small copy.
 constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src, char const* api,
                                   std::source_location where) {
     bool same = dst.rank() == src.rank(), fits = true;
@@ -79,10 +83,10 @@ constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src
         fits = checked_multiply(count, dst.extent(i), count) && fits;
     }
     if (!same) fail_shape(dst.shape(), src.shape(), api, where);
-    if (signs < 0) validate_view(dst, api, where);  // which says what is negative (R32)
+    if (signs < 0) validate_view(dst, api, where);  // reports the negative rank or extent (R32)
     if (!(dst.dtype() == src.dtype())) fail_dtype(dst.dtype(), src.dtype(), api, where);
     if (dst.is_read_only()) fail_read_only(api, where);
-    // Padded elements are the larger ones. What overflows may still be empty.
+    // Padded elements are the larger ones. A shape whose product overflows may still be empty.
     std::int64_t bytes = 0;
     if (!fits || !checked_multiply(count, bits_per_element(dst.dtype(), true) / 8, bytes)) {
         if (!element_count(dst.shape(), count) || count != 0) fail_overflow(dst.shape(), api, where);

@@ -1,4 +1,4 @@
-// ferry: copies whose units stay in order: rows, strided, reversed and repeated sources.
+// ferry: copies that traverse both layouts in the same sequence: rows; strided, reversed and repeated sources.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>
@@ -12,18 +12,18 @@
 
 namespace ferry::inline v0::detail {
 
-/// Rows that one pass takes when rows are so short that looping down the columns is cheaper; bounds
-/// the memory in flight.
+/// Number of rows of one pass when rows are so short that a loop over the column is cheaper; limits the memory that a
+/// pass accesses.
 inline constexpr std::int64_t rows_per_pass = 512;
 
-/// Strides are numbers, or constants of them.
+/// Copies `count` units. The strides are integers or std::integral_constant.
 template <class Piece, class DstStride, class SrcStride>
 void copy_strided(Piece piece, std::int64_t count, std::byte* __restrict dst, DstStride dst_stride,
                   std::byte const* __restrict src, SrcStride src_stride) noexcept {
     for (std::int64_t i = 0; i < count; ++i) piece(dst + i * dst_stride, src + i * src_stride);
 }
 
-/// A dense destination row from one unit (R29).
+/// Fills a dense destination row with one unit (R29).
 template <std::size_t Size>
 void fill_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __restrict src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
@@ -36,8 +36,7 @@ void fill_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __
     }
 }
 
-/// A dense destination row from a source that runs backwards (R28); `src` is its last unit in
-/// memory, the first to move.
+/// Copies a reversed source to a dense destination row (R28). `src` is the first unit to copy, the last in memory.
 template <std::size_t Size>
 void reverse_row(std::int64_t count, std::byte* __restrict dst, std::byte const* __restrict src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
@@ -50,13 +49,13 @@ void reverse_row(std::int64_t count, std::byte* __restrict dst, std::byte const*
     copy_strided(exact_piece<Size>{}, count - i, dst + i * step, step, src - i * step, -step);
 }
 
-/// A row of units of general size.
+/// Copies a row of units of any size.
 template <class Piece>
 void copy_row(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     copy_strided(piece, p.columns, dst, p.dst_column, src, p.src_column);
 }
 
-/// A row of units that fit a register: dense destinations, the usual case, get loops of their own.
+/// Copies a row of units that fit a register, with separate loops for dense destinations.
 template <std::size_t Size>
 void copy_row(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto step = static_cast<std::int64_t>(Size);
@@ -89,7 +88,7 @@ void copy_plane(Piece piece, plane const& p, std::byte* dst, std::byte const* sr
     }
 }
 
-/// Executes loops over units of `unit` bytes in the order of the destination.
+/// Executes loops over units of `unit` bytes, in the sequence of the destination.
 inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
     plane const inner{nest};
     with_piece(unit, [&](auto piece) noexcept {

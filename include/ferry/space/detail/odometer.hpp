@@ -1,4 +1,4 @@
-// ferry: the loops around a kernel.
+// ferry: the outer loops of a copy.
 #pragma once
 
 #include <ferry/space/loop_nest.hpp>
@@ -7,8 +7,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// Calls `body(dst, src)` with the distances from the first elements, once for every index of all
-/// but the `inner` last dimensions.
+/// Calls `body(dst, src)` once for every index of all but the last `inner` dimensions, with the distances from the
+/// first elements.
 template <class Body>
 void for_each_outer(loop_nest const& nest, int inner, Body const& body) noexcept {
     std::int64_t index[loop_nest::max_rank];
@@ -30,8 +30,7 @@ void for_each_outer(loop_nest const& nest, int inner, Body const& body) noexcept
     }
 }
 
-/// The last two dimensions, as what kernels work on: `rows` times `columns` units. Missing
-/// dimensions have extent 1.
+/// The last two dimensions of a nest: `rows` × `columns` units. Missing dimensions have extent 1.
 struct plane {
     std::int64_t rows = 1, columns = 1;
     std::int64_t dst_row = 0, dst_column = 0;  ///< strides
@@ -50,7 +49,7 @@ struct plane {
         }
     }
 
-    /// How many dimensions it stands for.
+    /// \return  number of dimensions of the nest that a plane covers
     [[nodiscard]] static int dimensions(loop_nest const& nest) noexcept { return nest.rank < 2 ? nest.rank : 2; }
 };
 

@@ -1,4 +1,4 @@
-// ferry: moving one unit of known size, as cheaply as its size allows.
+// ferry: copies of one unit, specialised by its size.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -9,8 +9,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// Bytes that move through one register. Loads and stores go through memcpy: no alignment and no
-/// type is assumed (R31).
+/// Copies `Size` bytes through one register. Loads and stores are memcpy, which requires no alignment (R31).
 template <std::size_t Size>
 struct exact_piece {
     static constexpr std::size_t size = Size;
@@ -19,7 +18,7 @@ struct exact_piece {
     }
 };
 
-/// From `Half` to 2 · `Half` bytes: two moves, which overlap unless there are 2 · `Half`.
+/// Copies `Half` to 2 · `Half` bytes by two moves, which overlap for fewer than 2 · `Half` bytes.
 template <std::size_t Half>
 struct overlapped_piece {
     std::size_t size;
@@ -32,7 +31,7 @@ struct overlapped_piece {
     }
 };
 
-/// Any number of bytes.
+/// Copies any number of bytes.
 struct long_piece {
     std::size_t size;
     void operator()(std::byte* __restrict dst, std::byte const* __restrict src) const noexcept {
@@ -40,7 +39,7 @@ struct long_piece {
     }
 };
 
-/// Calls `body` with the piece that moves `size` bytes.
+/// Calls `body` with the function object that copies `size` bytes.
 template <class Body>
 void with_piece(std::int64_t size, Body const& body) noexcept {
     auto const n = static_cast<std::size_t>(size);

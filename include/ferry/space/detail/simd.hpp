@@ -1,5 +1,4 @@
-// ferry: the few operations on 16-byte registers that reordering needs. Every x86-64 and every
-// AArch64 has them.
+// ferry: operations on 16-byte registers, which every x86-64 and AArch64 processor supports.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -10,7 +9,7 @@
 
 namespace ferry::inline v0::detail {
 
-/// Reorders registers by literal indices: nvcc passes on no shuffle whose indices are a pack.
+/// Permutes registers by literal indices; nvcc does not support shuffles whose indices are a parameter pack.
 template <std::size_t Size>
 struct shuffle;
 template <>
@@ -83,10 +82,9 @@ struct lanes {
     }
     [[gnu::always_inline]] static void store(std::byte* p, type v) noexcept { std::memcpy(p, &v, sizeof v); }
 
-    /// The lanes of `v`, last first.
+    /// \return  the lanes of `v`, reversed
     [[nodiscard, gnu::always_inline]] static type reversed(type v) noexcept { return shuffle<Size>::reversed(v); }
-    /// The lanes of the lower halves of `a` and `b`, by turns; those of the upper halves with
-    /// `Upper`.
+    /// \return  the lanes of the lower halves (upper halves, if `Upper`) of `a` and `b`, interleaved
     template <bool Upper>
     [[nodiscard, gnu::always_inline]] static type interleaved(type a, type b) noexcept {
         if constexpr (Upper) return shuffle<Size>::high(a, b);
@@ -94,9 +92,8 @@ struct lanes {
     }
 };
 
-/// Transposes count × count elements in registers: row i of the destination is column i of the
-/// source. Row strides are in bytes. log2(count) rounds, each of which interleaves the upper half
-/// of the rows with the lower one.
+/// Transposes count × count elements in registers. `dst_row` and `src_row` are strides in bytes. Makes log2(count)
+/// rounds, each of which interleaves the lower half of the rows with the upper half.
 template <std::size_t Size>
 [[gnu::always_inline]] inline void transpose_block(std::byte* dst, std::int64_t dst_row, std::byte const* src,
                                                    std::int64_t src_row) noexcept {

@@ -1,5 +1,4 @@
-// ferry: copies in which source and destination are dense along different dimensions, by tiles of a
-// cache line each way.
+// ferry: copies whose source and destination are dense along different dimensions, by tiles of one cache line per side.
 #pragma once
 
 #include <ferry/space/detail/gather.hpp>
@@ -15,9 +14,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// One line of the destination by one line of the source. Goes through a buffer, so that each line
-/// of either is touched once: rows a power of two apart share a cache set and would evict each
-/// other.
+/// Transposes a tile of one cache line by one cache line, through a buffer, so that each line is accessed once: rows at
+/// a distance of a power of two share a cache set and would evict each other.
 template <std::size_t Size>
 void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, std::int64_t src_column) noexcept {
     constexpr std::int64_t line = 64, size = Size, count = line / size, block = 16 / size;
@@ -35,8 +33,8 @@ void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, 
     for (std::int64_t r = 0; r < count; ++r) std::memcpy(dst + r * dst_row, buffer + r * line, line);
 }
 
-/// A plane of any size, by units: for edges, and where no registers fit. The longer side makes the
-/// inner loop.
+/// Transposes a plane of any size by units: for edges, and for units that do not fit a register. The inner loop is over
+/// the longer side.
 template <class Piece>
 void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     if (p.rows > p.columns) {
@@ -48,8 +46,8 @@ void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte cons
     }
 }
 
-/// Calls `body` with the stride, as a constant where it is that of a few units: planes of pixels and
-/// pairs, whose loops then are up to ten times as fast.
+/// Calls `body` with the stride, as a constant when it is 1 to 4 units (pixels, pairs): such loops are up to ten times
+/// as fast.
 template <std::int64_t Size, class Body>
 void with_stride(std::int64_t stride, Body const& body) noexcept {
     switch (stride) {
@@ -61,12 +59,12 @@ void with_stride(std::int64_t stride, Body const& body) noexcept {
     }
 }
 
-/// The same for units that fit a register: dense along the inner loop on one side, as transposes are.
+/// The same for units that fit a register; one side is dense along the inner loop.
 template <std::size_t Size>
 void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto size = static_cast<std::int64_t>(Size);
     constexpr std::integral_constant<std::int64_t, size> dense{};
-    // GCC gathers every third of four bytes by shuffles that cost more than they save.
+    // GCC vectorises a stride of three units of four bytes with shuffles that are slower than scalar code.
     bool const shuffles = Size == 4 && p.src_column == 3 * size;
     if (p.rows > p.columns && p.src_row == size) {
         with_stride<size>(p.dst_row, [&](auto stride) noexcept {
@@ -83,18 +81,16 @@ void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst, st
     }
 }
 
-/// A part of a plane that knows how far the plane goes on below it.
+/// A part of a plane, with the number of rows of the plane below it.
 struct plane_part : plane {
     std::int64_t rows_below;
 };
 
-/// Cuts a plane into parts of at most `rows` × `columns` and calls `body(part, dst, src)` with
-/// each.
+/// Divides a plane into parts of at most `rows` × `columns` and calls `body(part, dst, src)` for each.
 template <class Body>
 void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst, std::byte const* src,
                    Body const& body) noexcept {
-    // Rows of the destination tend to lie in pages of their own: a band has no more of them than
-    // address translation remembers.
+    // Rows of the destination are often in different pages: a band has at most as many rows as the TLB has entries.
     std::int64_t const band = rows > rows_per_pass ? rows : rows_per_pass / rows * rows;
     auto const least = [](std::int64_t a, std::int64_t b) noexcept { return a < b ? a : b; };
     for (std::int64_t first = 0; first < p.rows; first += band)
@@ -108,13 +104,13 @@ void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std:
             }
 }
 
-/// A plane whose rows are dense in the destination and whose columns are dense in the source.
+/// Transposes a plane whose rows are dense in the destination and whose columns are dense in the source.
 template <std::size_t Size>
 void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr std::int64_t tile = 64 / Size, block = 16 / Size;
     for_each_part(p, tile, tile, dst, src, [&](plane_part const& part, std::byte* d, std::byte const* s) noexcept {
         if (part.rows == tile && part.columns == tile) {
-            // The next tile of the column arrives while this one moves.
+            // Prefetches the next tile of the column during the copy of this one.
             for (std::int64_t i = 0; i < tile && part.rows_below >= tile; ++i) {
                 __builtin_prefetch(d + (tile + i) * p.dst_row, 1);
                 __builtin_prefetch(s + i * p.src_column + 64, 0);
@@ -136,7 +132,7 @@ void transpose_dense(plane const& p, std::byte* dst, std::byte const* src) noexc
 
 template <class Piece>
 void transpose_plane(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
-    // A line of units each way; when one side has fewer, the other takes as many more.
+    // Tiles of one cache line per side; when one side is shorter, the other is longer.
     auto const tile = static_cast<std::int64_t>(64 / piece.size > 4 ? 64 / piece.size : 4);
     auto const rows = p.columns < tile ? tile * tile / p.columns : tile;
     auto const columns = p.rows < tile ? tile * tile / p.rows : tile;
@@ -150,8 +146,8 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, st
     constexpr std::int64_t size = Size, block = 16 / size, line = 64;
     if (p.dst_column != size || p.src_row != size || p.rows < block || p.columns < block)
         return transpose_plane<exact_piece<Size>>(piece, p, dst, src);
-    // Lines that are written in two parts leave the cache between them and cost several times as
-    // much, so tiles begin with a line of the destination where the same column does in every row.
+    // A cache line that is written in two parts is evicted in between, which takes several times as long. So tiles
+    // start at a cache line of the destination, if the same column does in every row.
     auto const to_line = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) % line);
     plane head{p}, rest{p};
     head.columns = p.dst_row % line == 0 && to_line % size == 0 ? to_line / size : 0;
@@ -161,11 +157,11 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, st
     transpose_dense<Size>(rest, dst + to_line, src + head.columns * p.src_column);
 }
 
-/// Executes a transpose plan over units of `unit` bytes: the source is fastest along dimension rank
-/// − 2, the destination along rank − 1.
+/// Executes a transpose plan over units of `unit` bytes: the source's fastest dimension is rank − 2, the destination's
+/// is rank − 1.
 inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
     plane inner{nest};
-    if (inner.src_row < 0) {  // R28: dense backwards is dense forwards from the other end
+    if (inner.src_row < 0) {  // R28: reversed, so that both sides are dense forwards
         dst += (inner.rows - 1) * inner.dst_row;
         src += (inner.rows - 1) * inner.src_row;
         inner.dst_row = -inner.dst_row;

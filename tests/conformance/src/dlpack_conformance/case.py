@@ -1,4 +1,4 @@
-"""What a case is: a function of one library that returns when the rule is kept."""
+"""Cases: functions of a library that check one rule, and return when it is kept."""
 
 import gc
 import textwrap
@@ -7,34 +7,34 @@ from typing import Any, Callable
 
 
 class Broken(Exception):
-    """The library breaks the rule; the text is the evidence."""
+    """Raised when the library breaks the rule; the text is the evidence."""
 
 
 class NotApplicable(Exception):
-    """The library has nothing that the rule speaks of; the text is the reason."""
+    """Raised when the rule does not apply to the library; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Case:
     rule: str
-    who: str  # producer, consumer, table, or handshake (needs a device)
+    role: str  # producer, consumer, table, or handshake (needs a device)
     name: str
-    says: str  # where the demand is written down
-    force: str  # must, or should: what a source only recommends, or what several libraries hold and no text demands
-    alone: bool  # a process of its own
+    says: str  # the source of the rule
+    force: str  # must; or should, for recommendations and for conventions of several libraries without a text
+    alone: bool  # runs in a separate process
     run: Callable[[Any], None]
 
     @property
     def key(self):
-        return f"{self.rule}/{self.who}/{self.name}"
+        return f"{self.rule}/{self.role}/{self.name}"
 
 
 CASES = {}
 
 
-def case(rule, who, says, force="must", alone=False):
+def case(rule, role, says, force="must", alone=False):
     def register(function):
-        made = Case(rule, who, function.__name__, says, force, alone, function)
+        made = Case(rule, role, function.__name__, says, force, alone, function)
         assert made.key not in CASES
         CASES[made.key] = made
         return function
@@ -57,7 +57,7 @@ def spelled(arguments):
 
 
 def export(library, x, **arguments):
-    """A capsule; a refusal is evidence."""
+    """Exports a capsule; an error of the library breaks the rule."""
     library.said = f"x.__dlpack__({spelled(arguments)})"
     try:
         return x.__dlpack__(**arguments)
@@ -66,7 +66,7 @@ def export(library, x, **arguments):
 
 
 def refused_export(library, x, **arguments):
-    """The error of an export that must not work."""
+    """Returns the error of an export that must fail."""
     library.said = f"x.__dlpack__({spelled(arguments)})"
     try:
         x.__dlpack__(**arguments)
@@ -76,7 +76,7 @@ def refused_export(library, x, **arguments):
 
 
 def accept(library, offered, **how):
-    """The array that an import returns; a refusal is evidence."""
+    """Imports an array; an error of the library breaks the rule."""
     library.said = f"{library.call}(x{', ' if how else ''}{spelled(how)})"
     library.offered = offered
     try:
@@ -88,7 +88,7 @@ def accept(library, offered, **how):
 
 
 def refuse(library, offered, **how):
-    """The text of the error of an import that must not work."""
+    """Returns the text of the error of an import that must fail."""
     library.said = f"{library.call}(x{', ' if how else ''}{spelled(how)})"
     library.offered = offered
     try:
@@ -101,7 +101,7 @@ def refuse(library, offered, **how):
 
 
 def try_import(library, offered, **how):
-    """The array, or None and the text of the refusal."""
+    """Returns the array, or None and the text of the error."""
     library.said = f"{library.call}(x{', ' if how else ''}{spelled(how)})"
     library.offered = offered
     try:

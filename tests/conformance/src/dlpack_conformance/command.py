@@ -40,13 +40,13 @@ def list_rules():
         print(f"{rule:4} {text}")
         found = [case for case in CASES.values() if case.rule == rule]
         for case in found:
-            print(f"       {case.who:9} {case.name.replace('_', ' ')}  [{case.force}: {case.says}]")
+            print(f"       {case.role:9} {case.name.replace('_', ' ')}  [{case.force}: {case.says}]")
         if not found:
             print(f"       not observable from Python here: {NOT_OBSERVABLE[rule]}")
 
 
 class Progress:
-    """One line on a terminal, a line per library elsewhere."""
+    """Reports progress: in one line on a terminal, otherwise in a line per library."""
 
     def __init__(self, total):
         self.total, self.now, self.live = total, {}, sys.stderr.isatty()
@@ -79,7 +79,7 @@ def run_all(specs, keys, timeout, jobs, quiet):
 
 
 def table(found, keys):
-    """Rows of rule and, for every library, the worst outcome of its cases."""
+    """Returns a row for each rule, with the worst outcome of its cases for each library."""
     rules = [rule for rule in RULES if any(CASES[key].rule == rule for key in keys)]
     rows = []
     for rule in rules:
@@ -122,20 +122,20 @@ def print_markdown(found, keys):
     heads = [f"{facts['name']} {facts.get('version', '')}".strip() for facts, _ in found.values()]
     print(f"| rule | | {' | '.join(heads)} |\n|---|---|{'---|' * len(heads)}")
     shown = {"broken": "**broken**", "failed": "**failed**"}
-    mute = [bool(results) and {r.outcome for r in results} == {"n/a"} for _, results in found.values()]
+    silences = [bool(results) and {r.outcome for r in results} == {"n/a"} for _, results in found.values()]
     for rule, text, *cells in table(found, keys):
-        spoken = ["" if c == "n/a" and not silent else shown.get(c, c) for c, silent in zip(cells, mute)]
-        print(f"| {rule} | {text} | {' | '.join(spoken)} |")
-    for silent, (facts, results) in zip(mute, found.values()):
-        if silent:  # a column that says nothing says why
+        cells = ["" if c == "n/a" and not silent else shown.get(c, c) for c, silent in zip(cells, silences)]
+        print(f"| {rule} | {text} | {' | '.join(cells)} |")
+    for silent, (facts, results) in zip(silences, found.values()):
+        if silent:  # prints the reason for an empty column
             print(f"\nNo rule applies to {facts['name']}: {escaped('; '.join(dict.fromkeys(r.evidence for r in results)))}.")
     for title, outcome in (("Broken", "broken"), ("Departs", "departs"), ("Failed", "failed")):
         rows = findings(found, outcome)
         if rows:
             print(f"\n### {title}\n\n| rule | library | what | evidence | call | source |\n|---|---|---|---|---|---|")
         for r in rows:
-            _, who, name = r.case.split("/")
-            cells = [r.rule, r.library, f"{who}: {name.replace('_', ' ')}", r.evidence, f"`{r.call}`", CASES[r.case].says]
+            _, role, name = r.case.split("/")
+            cells = [r.rule, r.library, f"{role}: {name.replace('_', ' ')}", r.evidence, f"`{r.call}`", CASES[r.case].says]
             print(f"| {' | '.join(map(escaped, cells))} |")
     for facts, _ in found.values():
         if "error" in facts:
@@ -150,7 +150,7 @@ def print_json(found, keys):
 
 
 def unconfirmed(found):
-    """Breaks whose reproduction, run by itself, does not show them."""
+    """Returns the breaks that their reproduction script does not show."""
     wrong = []
     for spec, (_, results) in found.items():
         for r in results:

@@ -1,4 +1,4 @@
-"""What a library takes in: tensors that no library makes, well-formed ones and hostile ones."""
+"""Cases for imports: constructed tensors, valid and invalid."""
 
 import ctypes
 import gc
@@ -23,7 +23,7 @@ def holds(library, array, values):
 
 
 def imported(library, values=VALUES, **fields):
-    """A well-formed tensor is taken, reads right, and its deleter runs once, after the last use."""
+    """Checks that a valid tensor is imported with the right values, and that its deleter runs once, after the last use."""
     offered = Offer(**fields)
     array = accept(library, offered)
     holds(library, array, values)
@@ -39,7 +39,7 @@ def released_once(offered):
 
 
 def taken_or_refused(library, reason, values=VALUES, **fields):
-    """A library need not take it, but what it takes reads right; either way the deleter runs once."""
+    """Like `imported`, for tensors that a library may reject; the deleter runs once in either case."""
     offered = Offer(**fields)
     array, error = try_import(library, offered)
     if error is None:
@@ -51,7 +51,7 @@ def taken_or_refused(library, reason, values=VALUES, **fields):
 
 
 def refused(library, **fields):
-    """It must not be taken; but what a library only passes on, as it came in, does no harm."""
+    """Checks that a tensor is rejected; a library that passes tensors on unread may accept it."""
     offered = Offer(**fields)
     array, error = try_import(library, offered)
     require(not error_occurred(), "a Python error is still set after the import")
@@ -66,7 +66,7 @@ def refused(library, **fields):
         try:
             library.values(array)
         except Exception:
-            return  # it knows that the host cannot read it
+            return  # the library marks it as not readable on the host
     what = "" if fields.get("data", DATA) is None else f" as {library.described(array)}"
     raise Broken(f"it accepted it{what}")
 
@@ -356,7 +356,7 @@ def the_id_of_the_host_means_nothing(library):
 
 
 class Disagrees(Offer):
-    """Pinned by __dlpack_device__, plain by the capsule, as PyTorch's pinned memory is."""
+    """Pinned memory in __dlpack_device__ and CPU memory in the capsule, as PyTorch exports pinned memory."""
 
     def __dlpack_device__(self):
         return (3, 0)
@@ -399,7 +399,7 @@ def no_stream_is_passed_to_a_producer_on_the_host(library):
 
 
 class Records(Offer):
-    """Takes any keyword, and keeps all of them."""
+    """Accepts every keyword and records it."""
 
     def __dlpack__(self, *positions, **keywords):
         self.calls = [*getattr(self, "calls", []), (positions, keywords)]
@@ -538,7 +538,7 @@ def a_versioned_struct_that_nobody_asked_for_is_no_legacy_one(library):
 
 
 class OneCapsule(Offer):
-    """Always the same capsule."""
+    """Returns the same capsule from each call."""
 
     def __dlpack__(self, **keywords):
         if not hasattr(self, "capsule"):

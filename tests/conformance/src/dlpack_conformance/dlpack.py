@@ -14,7 +14,7 @@ VERSIONED, LEGACY = b"dltensor_versioned", b"dltensor"
 USED_VERSIONED, USED_LEGACY = b"used_dltensor_versioned", b"used_dltensor"
 READ_ONLY, IS_COPIED, PADDED = 1, 2, 4
 
-# What the header calls each type: code, bits, lanes; and how struct reads one element, where it can.
+# Code, bits and lanes of each type, and its format for the module struct, if there is one.
 DTYPES = {
     "bool": (6, 8, 1), "int8": (0, 8, 1), "int16": (0, 16, 1), "int32": (0, 32, 1), "int64": (0, 64, 1),
     "uint8": (1, 8, 1), "uint16": (1, 16, 1), "uint32": (1, 32, 1), "uint64": (1, 64, 1),
@@ -55,7 +55,7 @@ class Versioned(ctypes.Structure):
     ]  # fmt: skip
 
 
-DELETER = ctypes.CFUNCTYPE(None, c_void_p)  # gives the GIL away while it is called, takes it when it calls back
+DELETER = ctypes.CFUNCTYPE(None, c_void_p)  # releases the GIL during a call, acquires it in a callback
 
 capsule_new = ctypes.PYFUNCTYPE(py_object, c_void_p, c_void_p, c_void_p)(("PyCapsule_New", pythonapi))
 capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_void_p)(("PyCapsule_GetPointer", pythonapi))
@@ -65,11 +65,11 @@ capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, py_object, c_void_p)(("PyCapsul
 error_occurred = ctypes.PYFUNCTYPE(c_void_p)(("PyErr_Occurred", pythonapi))
 
 NAMES = {}
-KEPT = []  # what a late deleter may still be called on lives as long as the process
+KEPT = []  # objects that a late deleter may use: never freed
 
 
 def static_name(name):
-    """The address of a name that lives as long as the process, as capsules need it."""
+    """Returns the address of a name that is never freed, as capsules require."""
     if name is None:
         return None
     if name not in NAMES:
@@ -87,7 +87,7 @@ def name_of(capsule):
 
 
 def struct_of(capsule):
-    """The struct in a capsule, used or not. The capsule lives as long as it."""
+    """The struct in a capsule, consumed or not. Keeps the capsule alive."""
     kind = Versioned if name_of(capsule) in (VERSIONED, USED_VERSIONED) else Legacy
     raw = kind.from_address(capsule_pointer(id(capsule), capsule_name(id(capsule))))
     raw.capsule = capsule
@@ -95,7 +95,7 @@ def struct_of(capsule):
 
 
 def take(capsule):
-    """Takes the struct out as a consumer does: one deleter call is owed from then on."""
+    """Consumes a capsule; the caller must then call the deleter once."""
     raw = struct_of(capsule)
     del raw.capsule
     capsule_rename(capsule, static_name(USED_VERSIONED if isinstance(raw, Versioned) else USED_LEGACY))
@@ -120,7 +120,7 @@ def shape_of(tensor):
 
 
 def strides_of(tensor):
-    """In elements; what NULL means where there are none."""
+    """Returns the strides in elements; the compact ones for NULL."""
     if tensor.strides:
         return tuple(tensor.strides[: tensor.ndim])
     strides, step = [], 1
@@ -131,7 +131,7 @@ def strides_of(tensor):
 
 
 def elements_of(tensor, dtype):
-    """The elements in the memory of a host tensor, nested as its shape says."""
+    """Returns the elements of a host tensor as nested lists."""
     import struct
 
     size = tensor.dtype.bits // 8
@@ -146,7 +146,7 @@ def elements_of(tensor, dtype):
 
 
 def host_memory():
-    """A page with the int32 numbers from 0 to 63 at its beginning."""
+    """A page that starts with the int32 numbers from 0 to 63."""
     memory = mmap.mmap(-1, 1 << 16)
     KEPT.append(memory)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -159,7 +159,7 @@ VALUES = [[0, 1, 2], [3, 4, 5]]
 
 
 def before_a_closed_page(size):
-    """The address of `size` bytes behind which nothing can be read: who reads there dies."""
+    """Returns the address of `size` bytes before an inaccessible page: a read out of bounds is a crash."""
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     KEPT.append(pages)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -190,7 +190,7 @@ COUNTING_DELETER = counting_deleter()
 
 
 class Forged:
-    """A managed tensor that owns nothing, says what a case wants it to say and counts the calls of its deleter.
+    """A managed tensor that owns nothing, whose fields a case sets; counts the calls of its deleter.
 
     By default a well-formed int32 tensor of shape (2, 3) with the values 0 to 5.
     """
@@ -201,7 +201,7 @@ class Forged:
     ):  # fmt: skip
         self.has_deleter = has_deleter
         kind = Versioned if versioned else Legacy
-        only_header = only_header and versioned  # of the versioned struct there is its beginning and then nothing
+        only_header = only_header and versioned  # the memory ends after the header of the versioned struct
         self.memory = None if only_header else ctypes.create_string_buffer(16 + ctypes.sizeof(kind))
         address = before_a_closed_page(24) if only_header else ctypes.addressof(self.memory) + 16
         self.raw, self.counter = kind.from_address(address), ctypes.c_uint32.from_address(address - 8)
@@ -234,16 +234,16 @@ class Forged:
         return self.counter.value
 
     def capsule(self, name=...):
-        """Without destructor: whoever made it does what a destructor would (Offer.settled)."""
+        """Makes a capsule without destructor; Offer.settled releases what a destructor would."""
         if name is ...:
             name = VERSIONED if isinstance(self.raw, Versioned) else LEGACY
         return capsule_new(ctypes.addressof(self.raw), static_name(name), None)
 
 
 class Offer:
-    """A well-behaved producer of one forged tensor: legacy where no version is asked for, and it remembers what it was asked."""
+    """A correct producer of one constructed tensor: legacy if no version is requested. Records the requests."""
 
-    waits = 60.0  # seconds, for a library that lets go on a thread of its own; who has kept something is waited for no longer
+    waits = 60.0  # seconds; limit of the wait for a library that releases tensors on another thread
 
     def __init__(self, name=..., **fields):
         self.fields, self.name = fields, name
@@ -270,7 +270,7 @@ class Offer:
 
     @property
     def versioned(self):
-        """Whether a versioned struct went out; the flags are in no other."""
+        """Whether a versioned struct was exported; the legacy struct has no flags."""
         return any(isinstance(f.raw, Versioned) for f in self.made)
 
     @property
@@ -278,10 +278,10 @@ class Offer:
         return sum(f.deletions for f in self.made)
 
     def settled(self, at_least=None):
-        """The calls of deleters, once there are as many as tensors went out, or when a library has had its time to let go."""
+        """Returns the number of deleter calls, when it is that of exported tensors or after the time limit."""
         expected = len(self.made) if at_least is None else at_least
         gc.collect()
-        while self.capsules:  # what the destructor of a capsule that nobody consumed does
+        while self.capsules:  # releases unconsumed capsules, as their destructor would
             capsule = self.capsules.pop()
             if name_of(capsule) in (VERSIONED, LEGACY):
                 delete(take(capsule))
@@ -297,7 +297,7 @@ class Offer:
 
 
 def on_a_foreign_thread(function, argument):
-    """Calls a C function on a thread that Python knows nothing of, with the GIL given away, and waits for it."""
+    """Calls a C function on a thread that is not Python's, without the GIL, and waits for it."""
     libc = ctypes.CDLL(None)
     thread = ctypes.c_ulong()
     libc.pthread_create.argtypes = (c_void_p, c_void_p, c_void_p, c_void_p)

@@ -1,4 +1,4 @@
-"""What only a CUDA device can show: who waits for whom. Order is proven by gates, not by luck.
+"""Cases of stream ordering, which require a CUDA device. Gates that hold a stream closed show a missing wait in every run.
 
 A gate is a host function that keeps a stream closed until it is opened. What the producer has queued is behind the gate; a stream
 that waits for it is busy for as long as the gate is closed, and a stream that does not is idle.
@@ -13,11 +13,11 @@ from ctypes import byref, c_int, c_void_p
 from .case import Broken, NotApplicable, case, export, refused_export, require, told
 from .dlpack import Offer, elements_of, struct_of
 
-CLOSED_AT_MOST = 60.0  # seconds; a call that waits for the gate to open does not hang for ever
+CLOSED_AT_MOST = 60.0  # seconds; ends a call that waits for the gate
 
 
 def driver():
-    """The CUDA driver, or the reason why there is none."""
+    """Returns the CUDA driver; raises NotApplicable without one."""
     try:
         found = ctypes.CDLL("libcuda.so.1")
     except OSError as error:
@@ -27,7 +27,7 @@ def driver():
         raise NotApplicable("there is no CUDA device")
     current = c_void_p()
     found.cuCtxGetCurrent(byref(current))
-    if not current.value:  # the runtime's context, which the library uses or will use
+    if not current.value:  # the primary context, which the library uses
         found.cuDevicePrimaryCtxRetain(byref(current), 0)
         status = found.cuCtxSetCurrent(current)
         assert status == 0, f"cuCtxSetCurrent returned {status}"
@@ -36,7 +36,7 @@ def driver():
 
 def new_stream(cuda):
     stream = c_void_p()
-    status = cuda.cuStreamCreate(byref(stream), 1)  # non-blocking: it does not wait for the legacy default stream
+    status = cuda.cuStreamCreate(byref(stream), 1)  # non-blocking: not ordered with the legacy default stream
     assert status == 0, f"cuStreamCreate returned {status}"
     return stream.value
 
@@ -47,7 +47,7 @@ def is_busy(cuda, stream):
 
 @contextlib.contextmanager
 def gate(cuda, stream):
-    """Closes a stream for a block; yields an event that is set if it had to open earlier, because somebody waited for it."""
+    """Blocks a stream during a `with` block; yields an event that is set if a wait made it open earlier."""
     libc = ctypes.CDLL(None)
     semaphore = ctypes.create_string_buffer(64)
     libc.sem_init(semaphore, 0, 0)
@@ -70,7 +70,7 @@ def gate(cuda, stream):
 
 
 def hold(cuda, stream, seconds):
-    """Closes a stream for a while, and needs nobody to open it: the caller may hold the interpreter's lock as long as it waits."""
+    """Blocks a stream for a limited time, without another thread: the caller may hold the GIL during a wait."""
     libc = ctypes.CDLL(None)
     assert cuda.cuLaunchHostFunc(c_void_p(stream), ctypes.cast(libc.usleep, c_void_p), c_void_p(int(seconds * 1e6))) == 0
 
@@ -81,7 +81,7 @@ def on_a_device(library):
     try:
         library.on
     except AttributeError:
-        raise NotApplicable("it lets nobody choose a stream") from None
+        raise NotApplicable("the library does not support the choice of a stream") from None
     return driver()
 
 
@@ -97,7 +97,7 @@ def array_on_a_stream(library, cuda):
 
 
 def waits_for_the_producer(library, cuda, theirs, **arguments):
-    """Whether a stream is busy after an export for which work of the producer's stream is held back."""
+    """Returns whether a stream has pending work after an export while the producer's stream is blocked."""
     mine, x = array_on_a_stream(library, cuda)
     with gate(cuda, mine) as opened, library.on(mine):
         library.work(x)

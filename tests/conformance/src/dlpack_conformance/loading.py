@@ -1,20 +1,20 @@
-"""Finds the plug-in that a word on the command line means: a name, or a file with a class in it."""
+"""Finds the plug-in of a command-line argument: a name, or a file with a class."""
 
 import importlib.util
 import pathlib
 
-from . import consumer, handshake, producer, table  # noqa: F401: their cases register themselves
+from . import consumer, handshake, producer, table  # noqa: F401: registers their cases
 from .case import told
 from .plugin import Library
 from .plugins import FILES
 
 
 class LoadError(Exception):
-    """The plug-in, or its library, cannot be had; the text says which and why."""
+    """Raised when the plug-in or its library cannot be loaded; the text contains the name and the reason."""
 
 
 def file_of(spec):
-    """The file of a plug-in, and the class in it when it is named."""
+    """Returns the file of a plug-in, and its class if it is named."""
     if spec in FILES:
         return pathlib.Path(__file__).with_name("plugins") / FILES[spec], None
     path, _, name = spec.partition(".py:")

@@ -1,4 +1,4 @@
-"""How the command knows a library. A plug-in is one file with a class derived from Library.
+"""The interface of a plug-in, a file with a class derived from Library.
 
     from dlpack_conformance.plugin import Library
 
@@ -17,26 +17,26 @@ import math
 
 
 class Cannot(Exception):
-    """The library has no such array; the text says why."""
+    """Raised when the library does not support such an array; the text is the reason."""
 
 
 class Library:
-    """A library whose arrays are indexed as NumPy's are. What is different is overridden."""
+    """A library whose arrays are indexed like NumPy's. Override what differs."""
 
     name = ""
-    module = ""  # what is imported, and asked for __version__
-    call = ""  # how an import is written
+    module = ""  # name of the module, which has __version__
+    call = ""  # source text of an import
     device = (1, 0)
-    arguments = ("copy", "device")  # those of its from_dlpack
-    host_device = "cpu"  # what its from_dlpack calls the host
+    arguments = ("copy", "device")  # keyword arguments of its from_dlpack
+    host_device = "cpu"  # the host as an argument of its from_dlpack
     produces = consumes = True
-    host_cases = True  # whether its arrays are where the cases can read; else only what a struct says is looked at, and the handshake
-    owns_memory = True  # whether it allocates what `make` returns
-    without = ""  # why, where it has not both halves
-    carries = False  # whether it passes on, uninterpreted, tensors of types and devices that it cannot work with
+    host_cases = True  # whether the host can read its arrays; otherwise only the cases of the struct and the handshake run
+    owns_memory = True  # whether it allocates the arrays of `make`
+    without = ""  # the reason, if it has only imports or only exports
+    carries = False  # whether it accepts and passes on tensors of types and devices that it does not support
     takes_capsules = False  # whether its from_dlpack documents that it takes a raw capsule
-    # (dtype, shape) of the array that a case gets when any will do. A library that can make one kind of array alone says which here;
-    # every case that asks for another dtype, shape or layout then does not apply, and the others run.
+    # (dtype, shape) of the default array. For a library that supports one kind of array only: cases that require another
+    # dtype, shape or layout then do not apply.
     plain = ("int32", (4, 6))
     dtypes = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
     said = offered = made = ""
@@ -50,11 +50,11 @@ class Library:
     # Making arrays
 
     def make(self, dtype, shape):
-        """A fresh, compact, writable array of 0, 1, 2, …; of False, True, False, … for bool."""
+        """Returns a new, compact, writable array of 0, 1, 2, …; of False, True, False, … for bool."""
         raise Cannot("the plug-in makes no arrays")
 
     def array(self, dtype=None, shape=None, layout="compact"):
-        """An array in one of LAYOUTS, a view where the library has views; the plain one where nothing is said."""
+        """Returns an array in one of LAYOUTS, a view if the library has views; by default the compact one."""
         dtype, shape = dtype or self.plain[0], self.plain[1] if shape is None else shape
         if self.plain != Library.plain and ((dtype, shape) != self.plain or layout != "compact"):
             raise Cannot(f"it makes arrays of {self.plain[0]} {self.plain[1]} alone")
@@ -83,7 +83,7 @@ class Library:
         raise Cannot("it has no read-only arrays")
 
     def special(self, kind):
-        """An array that cannot travel: byteswapped, odd-strides, sparse, sharded, gradient, conjugate, not-a-number-type."""
+        """An array that cannot be exported: byteswapped, odd-strides, sparse, sharded, gradient, conjugate, not-a-number-type."""
         raise Cannot(f"it has no {kind} arrays")
 
     # Importing and reading back
@@ -95,11 +95,11 @@ class Library:
         return a.tolist()
 
     def address(self, a):
-        """Where element 0 is, or None when the library does not say."""
+        """Returns the address of element 0, or None if the library does not provide it."""
         return None
 
     def writable(self, a):
-        """Whether the library lets its user write; None when it has no read-only arrays."""
+        """Returns whether the array is writable; None if the library has no read-only arrays."""
         return None
 
     def described(self, a):
@@ -110,7 +110,7 @@ class Library:
 
 
 def numbers(dtype, shape):
-    """0, 1, 2, … nested as the shape says."""
+    """Returns 0, 1, 2, … as nested lists of the shape."""
 
     def nested(start, extents):
         if not extents:

@@ -1,4 +1,4 @@
-"""What a library hands out: capsules are read, taken and dropped, as consumers do."""
+"""Cases for exports: capsules are read, consumed and released."""
 
 import ctypes
 import gc
@@ -21,7 +21,7 @@ def first_of(raw):
 
 
 def legacy_capsule(library, x, **arguments):
-    """A capsule for a consumer that knows no versions; a producer need not have them any more."""
+    """Exports a legacy capsule; not applicable if the producer does not support these."""
     try:
         capsule = x.__dlpack__(**arguments)
     except BufferError as error:
@@ -32,7 +32,7 @@ def legacy_capsule(library, x, **arguments):
 
 
 def versioned_capsule(library, x, **arguments):
-    """A capsule that has flags."""
+    """Exports a versioned capsule, which has flags."""
     capsule = export(library, x, max_version=ONE, **arguments)
     if name_of(capsule) != VERSIONED:
         raise NotApplicable("it makes the legacy struct only, which has neither version nor flags")

@@ -1,4 +1,4 @@
-"""Cuts a script out of the package that runs one case on one library and needs nothing else."""
+"""Extracts a self-contained script that runs one case on one library."""
 
 import ast
 import functools
@@ -25,7 +25,7 @@ print("kept")
 
 
 class Module:
-    """The definitions of a file by name, and where the others come from."""
+    """The definitions of a file by name, and the modules of its imports."""
 
     def __init__(self, path):
         self.source = pathlib.Path(path).read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ class Module:
                         self.imports[alias.asname or alias.name] = f"from {node.module} import {ast.unparse(alias)}"
 
     def text(self, node, attributes=None):
-        """The source of a definition, without decorators of ours; of a plug-in only the methods that somebody calls."""
+        """Returns the source of a definition without the package's decorators; of a plug-in only the methods that are called."""
         lines = self.source.splitlines()
         decorators = getattr(node, "decorator_list", [])
         ours = [d for d in decorators if isinstance(d, ast.Call) and getattr(d.func, "id", "") == "case"]
@@ -80,7 +80,7 @@ def names_in(text):
 
 
 def script(key, spec):
-    """The text of a program that runs one case: it prints the evidence and exits with 1 where the rule is broken."""
+    """Returns a program that runs one case; it prints the evidence and exits with 1 if the rule is broken."""
     kind, (path, _) = class_of(spec), file_of(spec)
     here = pathlib.Path(__file__).parent
     files = {p.stem: p for p in (*here.glob("*.py"), *(here / "plugins").glob("*.py"))}
@@ -88,7 +88,7 @@ def script(key, spec):
     modules["the plug-in"] = module_of(path)
     home = CASES[key].run.__module__.rpartition(".")[2]
     layouts = {"as_" + name for name in plugin.LAYOUTS}
-    # First without a method of the plug-in, then with those that what was found calls, until nothing more is called.
+    # Adds the plug-in's methods that the collected source calls, until there are no more.
     attributes = set()
     while True:
         wanted = [(home, CASES[key].run.__name__), ("the plug-in", kind.__name__)]
@@ -119,14 +119,14 @@ def script(key, spec):
     order = {"dlpack": 0, "plugin": 1, "case": 2, "the plug-in": 4, home: 5}
     inner = sorted(parts, key=lambda at: (order.get(at[0], 3), at[1]))
     case = CASES[key]
-    head = f'"""{case.rule}, {case.who}: {case.name.replace("_", " ")}\n\n{case.says}\nPrints what is broken, and exits with status 1."""\n'
+    head = f'"""{case.rule}, {case.role}: {case.name.replace("_", " ")}\n\n{case.says}\nPrints what is broken, and exits with status 1."""\n'
     body = "\n\n\n".join(parts[at] for at in inner)
     tail = TAIL.format(kind=kind.__name__, case=case.name)
     return f"{head}\n{grouped(imports.values())}\n\n\n{body}\n\n{tail}"
 
 
 def grouped(imports):
-    """Import statements, one for all names of a module."""
+    """Returns import statements, one per module."""
     plain = sorted({line for line in imports if line.startswith("import ")})
     names = {}
     for line in imports:
@@ -137,7 +137,7 @@ def grouped(imports):
 
 
 def confirms(key, spec, timeout=120.0):
-    """Whether the script, run by itself, shows the break: its last words, or nothing."""
+    """Runs the script; returns how it shows the break (evidence, hang or signal), otherwise nothing."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", script(key, spec)], capture_output=True, text=True, errors="replace", timeout=timeout

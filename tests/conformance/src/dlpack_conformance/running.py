@@ -24,11 +24,11 @@ class Result:
 
     def as_dict(self):
         found = CASES[self.case]
-        return {**asdict(self), "who": found.who, "says": found.says, "force": found.force}
+        return {**asdict(self), "role": found.role, "says": found.says, "force": found.force}
 
 
 class Died(Exception):
-    """The worker ended, or did not answer; the text says how."""
+    """Raised when the worker ended or did not answer; the text is the reason."""
 
 
 class Worker:
@@ -83,7 +83,7 @@ class Worker:
         return f"the process ended with status {status}{last}"
 
     def last_call(self):
-        """What the library was asked last, whether or not it answered."""
+        """The last call of the library, returned or not."""
         return os.pread(self.notes.fileno(), 2000, 0).decode(errors="replace").strip()
 
     def end(self):
@@ -92,7 +92,7 @@ class Worker:
         self.process.wait()
 
     def finish(self):
-        """Lets the process end by itself; says how it died, or nothing."""
+        """Waits for the process to end; returns how it crashed, or nothing."""
         self.process.stdin.close()
         how = self.how_it_died()
         return "" if how == "the process ended with status 0" or how.startswith("the process ended with status 0;") else how
@@ -103,7 +103,7 @@ def judged(key, answer):
 
 
 def alone(spec, key, timeout):
-    """A case in a process of its own, to the end of the process."""
+    """Runs a case in a separate process, including the end of the process."""
     worker = None
     try:
         worker = Worker(spec, timeout, alone=True)
@@ -122,7 +122,7 @@ def verdict(key):
 
 
 def run(spec, keys, timeout=120.0, progress=lambda done, key: None):
-    """The facts of a library, and a Result for every case."""
+    """Yields the facts of a library, and a Result for each case."""
     try:
         worker = Worker(spec, timeout)
     except Died as how:
@@ -140,7 +140,7 @@ def run(spec, keys, timeout=120.0, progress=lambda done, key: None):
             else:
                 found = judged(key, worker.ask(key))
         except Died:
-            # Nothing that an earlier case left behind may speak against this one: it is what it does alone that counts.
+            # Repeats the case in a separate process, so that earlier cases do not affect the result.
             found = alone(spec, key, timeout)
             try:
                 worker = Worker(spec, timeout)

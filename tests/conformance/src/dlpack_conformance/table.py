@@ -1,4 +1,4 @@
-"""The C exchange API: the table that a type publishes, and tables that a consumer meets."""
+"""Cases of the C exchange API: the table of a type, and the tables that a consumer receives."""
 
 import ctypes
 from ctypes import POINTER, PYFUNCTYPE, byref, c_char_p, c_int, c_void_p, py_object
@@ -29,7 +29,7 @@ CURRENT_STREAM = PYFUNCTYPE(c_int, ctypes.c_int32, ctypes.c_int32, POINTER(c_voi
 
 
 def published(library):
-    """The capsule or the integer on the type, as 1.3 or 1.2 spell it."""
+    """Returns the capsule (DLPack 1.3) or the integer (1.2) of the type."""
     kind = type(library.array())
     for name in ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"):
         found = getattr(kind, name, None)
@@ -48,7 +48,7 @@ def table_of(library):
 
 
 def fresh(library, shape=(2, 3), dtype="float32", **fields):
-    """What the allocator says to a prototype: status, struct, errors."""
+    """Calls the allocator with a prototype; returns status, struct and errors."""
     errors = []
     set_error = SET_ERROR(lambda context, kind, message: errors.append((context, kind, message)))
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)

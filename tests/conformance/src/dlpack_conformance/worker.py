@@ -13,7 +13,7 @@ from .loading import LoadError, load
 from .plugin import Cannot
 
 
-# What can be asked of arrays that the host cannot read.
+# The cases that run for arrays that the host cannot read.
 OF_THE_STRUCT = {
     "major_version_is_one", "copy_is_flagged", "what_is_shared_is_not_flagged_as_copied", "unknown_flags_are_zero", "byte_offset_is_zero",
     "strides_are_not_null_where_the_version_promises_them", "data_of_no_elements_is_null", "no_elements_can_be_exported",
@@ -24,11 +24,11 @@ OF_THE_STRUCT = {
 
 
 def outcome_of(library, key):
-    """What a case finds, as (outcome, evidence); whatever the library does short of ending the process."""
+    """Runs a case; returns (outcome, evidence) for every behaviour other than the end of the process."""
     case = CASES[key]
-    if not (library.consumes if case.who == "consumer" else library.produces):
+    if not (library.consumes if case.role == "consumer" else library.produces):
         return "n/a", library.without or "the plug-in says that the library has no such half"
-    if not library.host_cases and case.who != "handshake" and (case.who != "producer" or case.name not in OF_THE_STRUCT):
+    if not library.host_cases and case.role != "handshake" and (case.role != "producer" or case.name not in OF_THE_STRUCT):
         return "n/a", "the case reads memory of the host"
     try:
         case.run(library)
@@ -49,7 +49,7 @@ def call_of(library):
 
 
 def watch(library, notes):
-    """Writes down every call before it is made, so that the parent knows what the process died of."""
+    """Records each call before it is made, so that the parent process can report the call of a crash."""
 
     def note(self, name, value):
         object.__setattr__(self, name, value)
@@ -61,7 +61,7 @@ def watch(library, notes):
 
 def main():
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # separates the output of libraries from the answers
     spec, notes, alone = sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ["alone"]
 
     def answer(**fields):
@@ -78,7 +78,7 @@ def main():
         outcome, evidence = outcome_of(library, line.strip())
         answer(outcome=outcome, evidence=evidence, call=call_of(library))
         if alone:
-            return  # and the interpreter ends as it does in any program
+            return  # the interpreter is finalised as in any program
     os._exit(0)
 
 

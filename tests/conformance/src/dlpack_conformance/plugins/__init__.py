@@ -1,4 +1,4 @@
-"""The libraries that the command knows by name: a file each."""
+"""The plug-ins of the libraries that the command finds by name, in one file each."""
 
 FILES = {
     "numpy": "numpy_arrays.py", "torch": "torch_tensors.py", "jax": "jax_arrays.py", "tvm_ffi": "tvm_ffi_tensors.py",

@@ -57,7 +57,7 @@ class CuPy(OnCuda):
 
 
 class JaxCuda(OnCuda):
-    """It lets nobody choose a stream."""
+    """The library does not support the choice of a stream."""
 
     name, module, call = "jax-cuda", "jax", "jax.dlpack.from_dlpack"
 
@@ -83,7 +83,7 @@ class NumbaCuda(OnCuda):
         self.consumes = hasattr(self.m, "from_dlpack")
 
     def version(self):
-        return importlib.metadata.version("numba-cuda")  # the module is a part of numba's, and says no version
+        return importlib.metadata.version("numba-cuda")  # the module is a part of numba and has no version
 
     def make(self, dtype, shape):
         import numpy

@@ -9,8 +9,8 @@ class Jax(Library):
     def __init__(self):
         super().__init__()
         self.m.config.update("jax_platforms", "cpu")
-        self.m.config.update("jax_enable_x64", True)  # otherwise int64 and float64 become 32 bits wide
-        self.m.config.update("jax_num_cpu_devices", 2)  # so that an array can be on two of them
+        self.m.config.update("jax_enable_x64", True)  # otherwise int64 and float64 have 32 bits
+        self.m.config.update("jax_num_cpu_devices", 2)  # for arrays on two devices
         more = ("float16", "complex64", "complex128", "bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")
         more += ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
         self.dtypes = [*Library.dtypes, *(d for d in more if hasattr(self.m.numpy, d))]
@@ -24,7 +24,7 @@ class Jax(Library):
         raise Cannot("its slices are copies")
 
     def as_readonly(self, x):
-        return x  # all of its arrays are
+        return x  # all arrays are read-only
 
     def special(self, kind):
         if kind == "sharded":

@@ -3,7 +3,7 @@ from dlpack_conformance.plugins.numpy_arrays import NumPy
 
 
 class PyArrow(Library):
-    """Its Tensor, which has dimensions and strides; made from NumPy's memory."""
+    """pyarrow.Tensor, which has dimensions and strides; made of NumPy's memory."""
 
     name, module, call = "pyarrow", "pyarrow", "pyarrow.Tensor.from_dlpack"
     dtypes = [d for d in Library.dtypes if d != "bool"]

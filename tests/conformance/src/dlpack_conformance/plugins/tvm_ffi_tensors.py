@@ -5,7 +5,7 @@ from dlpack_conformance.plugins.numpy_arrays import NumPy
 
 
 class TvmFfi(Library):
-    """It makes no memory of its own: its tensors are imports from NumPy."""
+    """The library allocates no memory: its tensors are imported from NumPy."""
 
     name, module, call = "tvm_ffi", "tvm_ffi", "tvm_ffi.from_dlpack"
     arguments = ()
