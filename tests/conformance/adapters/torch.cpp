@@ -54,7 +54,7 @@ TEST_CASE("R41: the error for a tensor that DLPack cannot express says what to c
     refused(errc::argument, [] { return at::imag(at::ones({2}, at::kComplexFloat).conj()); }, "resolve_neg()");
     refused(errc::argument, [] { return at::ones({2, 2}).to_sparse(); }, "to_dense()");
     refused(errc::argument, [] { return at::Tensor{}; }, "undefined");
-    refused(errc::dtype, [] { return at::empty({2}, at::kQInt8); }, "uint8");
+    refused(errc::dtype, [] { return at::empty({2}, at::kQInt8); }, "at::kByte");
 }
 
 TEST_CASE("R28: negative strides are rejected, and a copy is accepted") {

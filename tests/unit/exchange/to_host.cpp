@@ -90,7 +90,7 @@ TEST_CASE("R53: a space lends only memory of its own device") {
               (void)ferry::to_dlpack(array, {.device = device{device_type::cuda, 1}, .stream = stream},
                                      ferry::allocating_from{ferry::host_space{}, sim});
           },
-          {"the space has memory on cpu", "request the space's device"});
+          {"requested on cuda, expected cpu", "request that device"});
 }
 
 TEST_CASE("R33: a tensor that travels on is what was checked when it came, whatever others write into its struct") {
