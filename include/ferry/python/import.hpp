@@ -81,7 +81,7 @@ template <class BackEnd>
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};
     }
-    reference const capsule = ask(x, wish, at);
+    reference const capsule = ask(x, wish, at, at && is_copied_here(*at, b));
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
@@ -105,7 +105,7 @@ template <class BackEnd>
     std::optional<stream_token> theirs;
     {
         kept_error const refusal;
-        if (b.reaches(at) && has_dlpack(x))
+        if (has_dlpack(x))
             if (auto const* const table = find_exchange_api(x)) theirs = current_stream_of(*table, at);
     }
     if (!theirs) {
@@ -137,7 +137,7 @@ template <class T, class BackEnd>
     bool const asks_where = tells_current_stream<T> || selects_device<BackEnd> || wants_copy || !told.stream.is_none();
     auto const where = asks_where && !is_capsule ? announced_device(x) : std::nullopt;
     if (!where) return fetch(x, told, b);
-    bool const copied_here = is_copied_here(where->type);
+    bool const copied_here = is_copied_here(*where, b);
     device const target = told.device.value_or(*where);
     auto const go = [&]() -> arrival {
         // A table is asked for copies, too: ferry makes them.

@@ -16,13 +16,14 @@ using ferry::python::reference;
 namespace {
 
 /// What a producer was told, one call after the other, that takes no stream, and moves nothing.
-std::string told(ferry::request const& wish, std::optional<device> at) {
+std::string told(ferry::request const& wish, std::optional<device> at, bool is_reached = true) {
     support::start_python();
     reference const producer{
         support::eval("(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, max_version, **how:"
                       " (calls.append(dict(sorted(how.items()))), int('what is this?') if how else 7)[1]}))([])()")};
     try {
-        reference const got = ferry::python::detail::ask(producer.get(), wish, at);
+        reference const got = ferry::python::detail::ask(producer.get(), wish, at,
+                                                         is_reached && at && at->type != device_type::cpu);
         CHECK(PyLong_AsLong(got.get()) == 7);
     } catch (ferry::python::error_is_set const&) {
         static_cast<void>(support::taken_error(PyExc_ValueError));
@@ -51,6 +52,8 @@ TEST_CASE("R56: a producer on a GPU is asked to share, and for no copy and no de
         CHECK(told({.device = device{device_type::cuda_host, 0}, .stream = stream}, at) == "[{'stream': 64}]");
         CHECK(told({.copy = ferry::copy_policy::always, .stream = stream}, at) == "[{'stream': 64}]");
         CHECK(told({.device = ferry::cpu}, at) == "[{}]");
+        // Without a back end for its device, the producer makes the copy.
+        CHECK(told({.device = ferry::cpu}, at, false) == "[{'dl_device': (1, 0)}, {}]");
         CHECK(told({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream}, at) ==
               "[{'copy': False, 'stream': 64}]");
     }

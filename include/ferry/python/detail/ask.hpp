@@ -49,20 +49,23 @@ namespace ferry::inline v0::python::detail {
     return reference{outlive([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
-/// Whether ferry copies memory of this type itself, on the consumer's stream, whatever its producer offers. A producer
-/// that copies orders the consumer's stream behind its own, and may do so before it queues the copy, as PyTorch does:
-/// the consumer would read what is not there yet.
-[[nodiscard]] constexpr bool is_copied_here(device_type type) noexcept {
-    return type == device_type::cuda || type == device_type::cuda_managed || type == device_type::rocm;
+/// Whether ferry copies memory of a device itself, on the consumer's stream, whatever its producer offers: GPU memory
+/// that the back end reaches. A producer that copies orders the consumer's stream after its own, and may do so before
+/// it queues the copy, as PyTorch does: the consumer would read stale data. Without a back end the producer is asked,
+/// which finishes a copy for the host before it returns (R48).
+template <class BackEnd>
+[[nodiscard]] bool is_copied_here(device at, BackEnd& b) {
+    return (at.type == device_type::cuda || at.type == device_type::cuda_managed || at.type == device_type::rocm) &&
+           b.reaches(at);
 }
 
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or
 /// move (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other
 /// errors, and any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data
 /// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere; for data that
-/// stays on the host none is named: NumPy refuses -1 as well. A legacy request names no version (R57).
-[[nodiscard]] inline reference ask(PyObject* x, request wish, std::optional<device> at) {
-    bool const copied_here = at && is_copied_here(at->type);
+/// stays on the host none is named: NumPy refuses -1 as well. A legacy request names no version (R57). `copied_here`:
+/// see is_copied_here.
+[[nodiscard]] inline reference ask(PyObject* x, request wish, std::optional<device> at, bool copied_here) {
     if (copied_here) {
         wish.device.reset();
         if (wish.copy == copy_policy::always) wish.copy = copy_policy::if_needed;
