@@ -30,7 +30,7 @@ float brightest(DLManagedTensorVersioned* raw) {
         for (std::int64_t x = 0; x < pixels.extent(1); ++x)
             if (pixels(y, x) > most) most = pixels(y, x);
     return most;
-}  // the deleter runs here, or before an error is thrown
+}  // the deleter runs here; if from_dlpack throws, it has run already
 // [/receive]
 
 int main() {
