@@ -87,6 +87,37 @@ def test_a_class_that_changes_its_bases_while_it_is_looked_at():
     """, python_malloc="debug")
 
 
+@pytest.mark.parametrize("method", ["functools.partialmethod(export, 'plain')", "PerClass()"])
+def test_a_method_that_the_class_makes_anew_at_each_look_up(method):
+    """The cache of methods kept one that had died: it crashed, or called another class's function."""
+    child(f"""
+        import functools
+        import minitensor as mt
+
+        def export(self, flavour, **how):
+            return self.array.__dlpack__(**how)
+
+        class PerClass:
+            def __get__(self, instance, owner):
+                if instance is None:
+                    return lambda self, **how: mt.zeros(2).__dlpack__(**how)
+                return functools.partial(export, instance, "plain")
+
+        class P:
+            __slots__ = ("array",)
+            __dlpack__ = {method}
+            def __init__(self, array):
+                self.array = array
+            def __dlpack_device__(self):
+                return 1, 0
+
+        x = P(mt.asarray([1, 2]))
+        for _ in range(5):
+            assert mt.from_dlpack(x).tolist() == [1, 2]
+            junk = [(lambda *a, **k: None) for _ in range(50)]
+    """)
+
+
 def test_an_error_of_a_comparison_of_keys_goes_through():
     key = Key("key")
     key.compare = lambda: False

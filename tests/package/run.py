@@ -196,7 +196,7 @@ def bad_input_without_cmake(package):
     (old / "dlpack").mkdir(parents=True)
     (old / "dlpack/dlpack.h").write_text("#define DLPACK_VERSION 80\n", encoding="utf-8")
     for compiler, options, message in (
-        (package.compiler, [], "on the include path"),  # there may be an old one in /usr/include
+        (package.compiler, [], "needs a DLPack header of version 1.0 or later"),  # there may be an old one in /usr/include
         (package.compiler, [f"-I{old}"], "needs a DLPack header of version 1.0 or later"),
         (package.compiler, ["-std=c++17", *dlpack], "needs C++20: compile with -std=c++20"),
         (package.compiler, ["-U__GNUC__", "-D__GNUC__=11", *dlpack], "choose one, with CMake by CMAKE_CXX_COMPILER"),

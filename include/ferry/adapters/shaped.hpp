@@ -150,7 +150,7 @@ struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail:
 template <class Owner>
     requires(shaped_traits<Owner>::is_handle &&
              requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> {
+struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
     /// \param a  array
     /// \return   another handle to the same elements
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
@@ -167,5 +167,10 @@ struct array_traits<shaped<Owner>> {
         return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d)};
     }
 };
+
+/// Owners that cannot be shared are moved or copied.
+template <class Owner>
+    requires(!shaped_traits<Owner>::is_handle)
+struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {};
 
 }  // namespace ferry::inline v0

@@ -70,7 +70,11 @@ concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
 template <class BackEnd>
 [[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b,
                             std::optional<device> at = {}) {
-    if (PyCapsule_CheckExact(x) != 0) return {from_capsule(x), std::nullopt};
+    if (PyCapsule_CheckExact(x) != 0) {  // made without a stream: ready on the default stream (R44)
+        arrival got{from_capsule(x), std::nullopt};
+        got.ready_on = ferry::detail::ready_after({}, got.tensor.device());
+        return got;
+    }
     if (!has_dlpack(x)) {
         if (auto got = import_by_table(x)) return std::move(*got);
         if constexpr (knows_other_protocol<BackEnd>)
@@ -81,7 +85,7 @@ template <class BackEnd>
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};
     }
-    reference const capsule = ask(x, wish, at, at && is_copied_here(*at, b));
+    reference const capsule = ask(x, wish, at, at && is_copied_here(*at, wish.device.value_or(*at), b));
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
@@ -105,7 +109,7 @@ template <class BackEnd>
     std::optional<stream_token> theirs;
     {
         kept_error const refusal;
-        if (has_dlpack(x))
+        if (b.reaches(at) && has_dlpack(x))
             if (auto const* const table = find_exchange_api(x)) theirs = current_stream_of(*table, at);
     }
     if (!theirs) {
@@ -137,8 +141,8 @@ template <class T, class BackEnd>
     bool const asks_where = tells_current_stream<T> || selects_device<BackEnd> || wants_copy || !told.stream.is_none();
     auto const where = asks_where && !is_capsule ? announced_device(x) : std::nullopt;
     if (!where) return fetch(x, told, b);
-    bool const copied_here = is_copied_here(*where, b);
     device const target = told.device.value_or(*where);
+    bool const copied_here = is_copied_here(*where, target, b);
     auto const go = [&]() -> arrival {
         // A table is asked for copies, too: ferry makes them.
         if (copied_here)

@@ -58,7 +58,9 @@ class plain_producers {
     /// `dlpack` is what the type has under the name.
     void add(PyTypeObject* type, PyObject* dlpack) noexcept {
         if (!has_tag(type)) return;
-        bool const is_fixed = PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
+        // Only what is in a dictionary of the type lives that long: a descriptor may return a new function each time.
+        bool const is_fixed = _PyType_Lookup(type, names().dlpack) == dlpack &&
+                              PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
                               type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
         entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, type->tp_version_tag};
     }

@@ -65,7 +65,7 @@ TEST_CASE("R56: a producer on a GPU is asked to share, and for no copy and no de
 
 namespace {
 
-/// Reaches all and does nothing; keeps the streams that were waited for.
+/// Reaches all and copies nothing; keeps the streams that the host or another stream waited for.
 struct noting {
     std::vector<stream_token>* waited;
     [[nodiscard]] bool reaches(device) const { return true; }
@@ -73,7 +73,7 @@ struct noting {
         return ferry::buffer<ferry::host_space>{bytes};
     }
     void copy(ferry::copy_plan const&, void*, device, void const*, device, stream_token) const {}
-    void order(stream_token, stream_token) const {}
+    void order(stream_token from, stream_token) const { waited->push_back(from); }
     void wait(stream_token on) const { waited->push_back(on); }
 };
 
@@ -140,6 +140,22 @@ TEST_CASE("R56: a copy that only its producer makes is waited for, on its curren
         reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
         CHECK(std::string{PyUnicode_AsUTF8(text.get())} ==
               (has_table ? "[{'copy': True, 'stream': 64}]" : "[{'stream': 64}]"));
+    }
+}
+
+TEST_CASE("R44: the tensor of a raw capsule is ready on the default stream, whatever stream the consumer names") {
+    support::start_python();
+    std::vector<stream_token> waited;
+    noting back_end{&waited};
+    float elements[6] = {};
+    for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always}) {
+        support::counting_producer p{elements, support::float32, {2, 3}};
+        p.raw.dl_tensor.device = gpu.to_abi();
+        reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+        waited.clear();
+        ferry::request const wish{.copy = copy, .stream = stream_token::from_cuda_handle(64)};
+        static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(capsule.get(), wish, back_end));
+        CHECK(waited == std::vector{stream_token::cuda_legacy_default(gpu.id)});
     }
 }
 

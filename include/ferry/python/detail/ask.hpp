@@ -51,12 +51,16 @@ namespace ferry::inline v0::python::detail {
 
 /// Whether ferry copies memory of a device itself, on the consumer's stream, whatever its producer offers: GPU memory
 /// that the back end reaches. A producer that copies orders the consumer's stream after its own, and may do so before
-/// it queues the copy, as PyTorch does: the consumer would read stale data. Without a back end the producer is asked,
-/// which finishes a copy for the host before it returns (R48).
+/// it queues the copy, as PyTorch does: the consumer would read stale data. For the CPU a producer finishes its copy
+/// before it returns (R48), and is asked when the back end does not reach its device.
+///
+/// \param at  device of the data, as its producer says
+/// \param to  device that is requested
+/// \param b   back end of the import
 template <class BackEnd>
-[[nodiscard]] bool is_copied_here(device at, BackEnd& b) {
+[[nodiscard]] bool is_copied_here(device at, device to, BackEnd& b) {
     return (at.type == device_type::cuda || at.type == device_type::cuda_managed || at.type == device_type::rocm) &&
-           b.reaches(at);
+           (to.type != device_type::cpu || b.reaches(at));
 }
 
 /// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or

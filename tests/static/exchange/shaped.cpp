@@ -1,0 +1,53 @@
+// ferry::shaped passes on what the traits of its owner say, whatever else they can do.
+#include <ferry/adapters/shaped.hpp>
+
+namespace {
+
+using ferry::data_type;
+using ferry::managed_tensor;
+
+template <int Kind>
+struct array {
+    float* elements;
+    std::int64_t count;
+};
+template <int Kind>
+struct traits_of_lender {
+    static constexpr int max_rank = 1;
+    static constexpr bool is_flat = false, owns = false;
+    static int describe(array<Kind> const& a, std::int64_t* extents, std::int64_t* strides) {
+        extents[0] = a.count;
+        strides[0] = 1;
+        return 1;
+    }
+    static data_type dtype(array<Kind> const&) { return ferry::dtype_of<float>; }
+    static float* data(array<Kind> const& a) { return a.elements; }
+    static ferry::stream_token ready_on(array<Kind> const&) { return {}; }
+};
+enum : int { handle, adopting_handle, owner };
+
+}  // namespace
+
+template <>
+struct ferry::shaped_traits<array<handle>> : traits_of_lender<handle> {
+    static constexpr bool is_handle = true;
+};
+template <>
+struct ferry::shaped_traits<array<adopting_handle>> : traits_of_lender<adopting_handle> {
+    static constexpr bool is_handle = true;
+    static array<adopting_handle> adopt(managed_tensor) { return {}; }
+    static array<adopting_handle> allocate(data_type, ferry::shape_view, ferry::device) { return {}; }
+};
+template <>
+struct ferry::shaped_traits<array<owner>> : traits_of_lender<owner> {
+    static constexpr bool is_handle = false;
+};
+
+// D13: none of them owns its elements.
+static_assert(ferry::lends<ferry::shaped<array<handle>>>);
+static_assert(ferry::lends<ferry::shaped<array<adopting_handle>>>);
+static_assert(ferry::lends<ferry::shaped<array<owner>>>);
+// R43
+static_assert(ferry::tells_ready_on<ferry::shaped<array<handle>>>);
+static_assert(ferry::tells_ready_on<ferry::shaped<array<adopting_handle>>>);
+static_assert(ferry::tells_ready_on<ferry::shaped<array<owner>>>);
