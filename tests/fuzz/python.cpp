@@ -144,7 +144,9 @@ void parse(fuzz::bytes& in) {
         HOLDS(wish.max_version.is_legacy() || PyTuple_Check(max_version.get()) != 0 ||
               PyList_Check(max_version.get()) != 0);
     } catch (py::error_is_set const&) {
-        HOLDS(PyErr_ExceptionMatches(PyExc_ValueError) != 0);
+        // R52: only a max_version that is neither None nor a pair of integers is a TypeError.
+        HOLDS(PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
+              (PyErr_ExceptionMatches(PyExc_TypeError) != 0 && max_version.get() != Py_None));
         PyErr_Clear();
     }
     auto const place = py::as_device(dl_device.get());

@@ -89,6 +89,8 @@ truth truth_of(tensor_spec const& s) {
     if (!s.legacy && s.major != 1) return is;
     auto const type = static_cast<std::int64_t>(t.device.device_type);
     if (type < 1 || type > 21 || type == 5 || type == 6 || !dtype_is_known(t.dtype)) return is;
+    bool const has_one_device = type == 1 || type == 3 || type == 11 || type == 13;  // R35: no id
+    if (t.device.device_id < 0 && !has_one_device) return is;
     if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) return is;
     bool empty = false, huge = false;
     for (int i = 0; i < t.ndim; ++i) {
@@ -115,7 +117,9 @@ truth truth_of(tensor_spec const& s) {
     if (t.strides != nullptr && ((is.highest + 1) * bits > most || is.lowest * bits < least)) return is;
     if (t.data == nullptr && !empty) return is;
     bool const handle = type == 4 || type == 7 || type == 8 || type == 15;
-    if (!handle && wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset > wide{UINT64_MAX}) return is;
+    wide const first = wide{reinterpret_cast<std::uintptr_t>(t.data)} + t.byte_offset, end = wide{UINT64_MAX} + 1;
+    if (!handle && first >= end) return is;
+    if (!handle && !empty && (first * 8 + is.lowest * bits < 0 || first * 8 + (is.highest + 1) * bits > end * 8)) return is;
     is.accepted = true;
     return is;
 }
