@@ -43,11 +43,9 @@ struct ferry::shaped_traits<array<owner>> : traits_of_lender<owner> {
     static constexpr bool is_handle = false;
 };
 
-// D13: none of them owns its elements.
-static_assert(ferry::lends<ferry::shaped<array<handle>>>);
-static_assert(ferry::lends<ferry::shaped<array<adopting_handle>>>);
-static_assert(ferry::lends<ferry::shaped<array<owner>>>);
-// R43
-static_assert(ferry::tells_ready_on<ferry::shaped<array<handle>>>);
-static_assert(ferry::tells_ready_on<ferry::shaped<array<adopting_handle>>>);
-static_assert(ferry::tells_ready_on<ferry::shaped<array<owner>>>);
+template <class Array>
+concept passes_on = ferry::lends<Array> && requires(Array const& a) { ferry::array_traits<Array>::ready_on(a); };
+
+static_assert(passes_on<ferry::shaped<array<handle>>>);  // D13, R43
+static_assert(passes_on<ferry::shaped<array<adopting_handle>>>);
+static_assert(passes_on<ferry::shaped<array<owner>>>);
