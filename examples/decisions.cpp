@@ -55,7 +55,7 @@ int main() {
         for (auto const& r : requests)
             for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always,
                                     ferry::copy_policy::never}) {
-                ferry::producer_facts facts{
+                ferry::tensor_properties facts{
                     .where = p.where, .bits = p.bits, .type = ferry::dtype_of<float>};
                 facts.ready_on = p.where.type == ferry::device_type::cpu
                                      ? ferry::already_ready

@@ -39,8 +39,8 @@ stream_token read_stream(fuzz::bytes& in) {
     }
 }
 
-ferry::producer_facts read_facts(fuzz::bytes& in) {
-    ferry::producer_facts facts;
+ferry::tensor_properties read_facts(fuzz::bytes& in) {
+    ferry::tensor_properties facts;
     facts.where = read_device(in);
     facts.bits = flags{in.take<std::uint8_t>()};
     facts.type = {static_cast<ferry::type_code>(in.below(19)), in.take<std::uint8_t>(), 1};
@@ -52,13 +52,13 @@ ferry::producer_facts read_facts(fuzz::bytes& in) {
 }
 
 ferry::request read_request(fuzz::bytes& in) {
-    ferry::request wish;
-    if (in.flip()) wish.device = read_device(in);
-    wish.copy = static_cast<copy_policy>(in.below(3));
-    wish.stream = read_stream(in);
+    ferry::request req;
+    if (in.flip()) req.device = read_device(in);
+    req.copy = static_cast<copy_policy>(in.below(3));
+    req.stream = read_stream(in);
     auto const version = in.take<std::uint8_t>();
-    wish.max_version = {version % 4u, version / 4u % 6u};
-    return wish;
+    req.max_version = {version % 4u, version / 4u % 6u};
+    return req;
 }
 
 // The words of the rules, said again without ferry's helpers.
@@ -88,52 +88,52 @@ bool usable_as(ferry::device from, ferry::device to) {  // R35, R39, R53
 
 /// The stream that the consumer will use: what it says, or what saying nothing means (R44, R45). Each device has
 /// default streams of its own.
-stream_token meant(ferry::request const& wish, ferry::device to) {
-    if (!wish.stream.is_none()) return wish.stream.on_device(to);
+stream_token meant(ferry::request const& req, ferry::device to) {
+    if (!req.stream.is_none()) return req.stream.on_device(to);
     if (to.type == device_type::cuda) return stream_token::cuda_legacy_default(to.id);
     if (to.type == device_type::rocm) return stream_token::rocm_default(to.id);
     return {};
 }
 
-void check(ferry::producer_facts const& facts, ferry::request const& wish) {
-    auto const d = negotiate(facts, wish);
-    HOLDS(d == negotiate(facts, wish));
+void check(ferry::tensor_properties const& facts, ferry::request const& req) {
+    auto const d = negotiate(facts, req);
+    HOLDS(d == negotiate(facts, req));
     fuzz::saw(d.reason);
 
     // A refusal says why and what would do; nothing else does.
     bool const refused = d.act == action::refuse;
     HOLDS(refused == (d.reason != ferry::errc::ok));
-    HOLDS(refused == (d.cure != nullptr));
+    HOLDS(refused == (d.text != nullptr));
     if (refused) {
-        HOLDS(std::strlen(d.cure) > 20);
+        HOLDS(std::strlen(d.text) > 20);
         return;
     }
 
     // Where it ends up.
-    auto const target = wish.device.value_or(facts.where);
+    auto const target = req.device.value_or(facts.where);
     HOLDS(d.to.type == target.type && d.to.id == (host_reads(target.type) ? 0 : target.id));
     auto const n = static_cast<std::int32_t>(d.to.type);
     HOLDS(n >= 1 && n <= 21 && n != 5 && n != 6);
 
     // Streams that do not fit never get this far.
-    HOLDS(belongs(wish.stream, d.to.type));
+    HOLDS(belongs(req.stream, d.to.type));
 
     // R53, R54: share or copy.
-    bool const legacy = wish.max_version.major == 0;
+    bool const legacy = req.max_version.major == 0;
     bool const read_only = (static_cast<std::uint64_t>(facts.bits) & 1) != 0,
                padded = (static_cast<std::uint64_t>(facts.bits) & 4) != 0;
     if (d.act == action::share) {
         HOLDS(usable_as(facts.where, d.to));
-        HOLDS(wish.copy != copy_policy::always);
+        HOLDS(req.copy != copy_policy::always);
         HOLDS(facts.is_shareable && facts.is_describable);
         HOLDS(!legacy || (!read_only && !padded));  // R13, R15
         HOLDS(has(d.bits, flags::read_only) == read_only);
         HOLDS(!has(d.bits, flags::is_copied));  // R12: sole ownership ends
     } else {
-        HOLDS(wish.copy != copy_policy::never);
+        HOLDS(req.copy != copy_policy::never);
         HOLDS(has(d.bits, flags::is_copied));
         HOLDS(!has(d.bits, flags::read_only));
-        HOLDS(wish.copy == copy_policy::always || !usable_as(facts.where, d.to) || !facts.is_describable ||
+        HOLDS(req.copy == copy_policy::always || !usable_as(facts.where, d.to) || !facts.is_describable ||
               (legacy && (read_only || padded)));
     }
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
@@ -145,14 +145,14 @@ void check(ferry::producer_facts const& facts, ferry::request const& wish) {
     } else {
         std::uint32_t const needed = padded || static_cast<int>(facts.type.code) >= 7 ? 1 : 0;
         std::uint32_t const asked =
-            wish.max_version.major > 1 || wish.max_version.minor > 3 ? 3 : wish.max_version.minor;
+            req.max_version.major > 1 || req.max_version.minor > 3 ? 3 : req.max_version.minor;
         HOLDS(d.stamp.major == 1);
         HOLDS(d.stamp.minor == (asked > needed ? asked : needed));
     }
 
     // R43, R48, R49: who waits for whom.
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
-    auto const ready = facts.ready_on.on_device(facts.where), consumer = meant(wish, d.to);
+    auto const ready = facts.ready_on.on_device(facts.where), consumer = meant(req, d.to);
     if (d.to.type == device_type::cpu) {
         HOLDS(d.how != wait::order);
         HOLDS(!pending || d.how == wait::host);
@@ -177,9 +177,9 @@ void check(ferry::producer_facts const& facts, ferry::request const& wish) {
         HOLDS(facts.ready_on.names_stream() && belongs(facts.ready_on, facts.where.type));
 }
 
-void relate(ferry::producer_facts const& facts, ferry::request const& wish) {
+void relate(ferry::tensor_properties const& facts, ferry::request const& req) {
     auto const ask = [&](copy_policy policy) {
-        auto other = wish;
+        auto other = req;
         other.copy = policy;
         return negotiate(facts, other);
     };
@@ -193,15 +193,15 @@ void relate(ferry::producer_facts const& facts, ferry::request const& wish) {
     // What cannot matter does not: flags of an exchange past, bits from the future, a stream of the host.
     auto same = facts;
     same.bits = flags{static_cast<std::uint64_t>(facts.bits) ^ (2 | 8 | 128)};
-    HOLDS(negotiate(same, wish) == negotiate(facts, wish));
+    HOLDS(negotiate(same, req) == negotiate(facts, req));
     same = facts;
     same.ready_on = stream_token::cuda_legacy_default();
-    if (facts.where.type == device_type::cpu) HOLDS(negotiate(same, wish) == negotiate(facts, wish));
+    if (facts.where.type == device_type::cpu) HOLDS(negotiate(same, req) == negotiate(facts, req));
 
     // To name the device where it is, is to say nothing.
-    auto here = wish;
+    auto here = req;
     here.device = facts.where;
-    auto there = wish;
+    auto there = req;
     there.device.reset();
     HOLDS(negotiate(facts, here) == negotiate(facts, there));
 }
@@ -211,8 +211,8 @@ void relate(ferry::producer_facts const& facts, ferry::request const& wish) {
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     fuzz::bytes in{data, size};
     auto const facts = read_facts(in);
-    auto const wish = read_request(in);
-    check(facts, wish);
-    relate(facts, wish);
+    auto const req = read_request(in);
+    check(facts, req);
+    relate(facts, req);
     return 0;
 }

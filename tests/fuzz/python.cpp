@@ -133,15 +133,15 @@ void parse(fuzz::bytes& in) {
     reference const stream = object(in), max_version = object(in), dl_device = object(in), copy = object(in);
     auto const type = static_cast<ferry::device_type>(in.below(22));
     try {
-        auto const wish = py::detail::to_request(
+        auto const req = py::detail::to_request(
             py::detail::read({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
         HOLDS(PyErr_Occurred() == nullptr);
-        HOLDS(wish.copy == ferry::copy_policy::if_needed || PyBool_Check(copy.get()) != 0);
-        HOLDS(wish.device.has_value() == (dl_device.get() != Py_None));
-        auto const target = wish.device ? wish.device->type : type;
-        HOLDS(target != ferry::device_type::cpu || !wish.stream.names_stream());
-        HOLDS(!uses_cuda_streams(target) || !wish.stream.is_ambiguous());  // R44
-        HOLDS(wish.max_version.is_legacy() || PyTuple_Check(max_version.get()) != 0 ||
+        HOLDS(req.copy == ferry::copy_policy::if_needed || PyBool_Check(copy.get()) != 0);
+        HOLDS(req.device.has_value() == (dl_device.get() != Py_None));
+        auto const target = req.device ? req.device->type : type;
+        HOLDS(target != ferry::device_type::cpu || !req.stream.names_stream());
+        HOLDS(!uses_cuda_streams(target) || !req.stream.is_ambiguous());  // R44
+        HOLDS(req.max_version.is_legacy() || PyTuple_Check(max_version.get()) != 0 ||
               PyList_Check(max_version.get()) != 0);
     } catch (py::error_is_set const&) {
         // R52: only a max_version that is neither None nor a pair of integers is a TypeError.

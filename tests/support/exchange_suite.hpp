@@ -43,8 +43,8 @@ struct stubborn {
     request asked{};
     int times = 0;
 
-    managed_tensor ferry_export(request const& wish) {
-        asked = wish;
+    managed_tensor ferry_export(request const& req) {
+        asked = req;
         ++times;
         ferry::tensor_view const v = ferry::view_of(array);
         return ferry::make_managed(Array{array}, [](Array& a) { return ferry::view_of(a); }, v.flags());
@@ -277,12 +277,12 @@ TEST_CASE_TEMPLATE("R50: a queued copy keeps its source alive", World, WORLDS) {
         auto theirs = w.closed(World::gpu, w.theirs);
         auto const to = World::has_other_gpu() ? World::other_gpu : World::gpu;
         auto const ours = w.ours_of(to);
-        request const wish{.device = to, .copy = copy_policy::always, .stream = ours};
+        request const req{.device = to, .copy = copy_policy::always, .stream = ours};
         managed_tensor got;
-        if (how == 0) got = ferry::to_dlpack(std::move(theirs.array), wish, w.back_end);
-        if (how == 1) got = ferry::to_dlpack(theirs.array, wish, w.back_end);
+        if (how == 0) got = ferry::to_dlpack(std::move(theirs.array), req, w.back_end);
+        if (how == 1) got = ferry::to_dlpack(theirs.array, req, w.back_end);
         if (how == 2)
-            got = ferry::to_dlpack(ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end), wish, w.back_end,
+            got = ferry::to_dlpack(ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end), req, w.back_end,
                                    w.theirs);
         theirs.array = {};  // the caller's last handle
         w.probe([](auto& sim) { CHECK(sim.live_bytes() == 2 * 6 * 4); });
@@ -548,8 +548,8 @@ TEST_CASE_TEMPLATE("R12: the result of a producer that copied is not copied agai
         typename World::array_type const& array;
         World& w;
         void const* gave = nullptr;
-        managed_tensor ferry_export(request const& wish) {
-            auto made = ferry::to_dlpack(array, wish, w.back_end);
+        managed_tensor ferry_export(request const& req) {
+            auto made = ferry::to_dlpack(array, req, w.back_end);
             gave = made.view().data();
             return made;
         }

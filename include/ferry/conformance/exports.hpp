@@ -16,14 +16,14 @@ namespace ferry::inline v0::conformance::detail {
 template <class Array>
 [[nodiscard]] managed_tensor export_any(Array& a, request const& req) {
     if constexpr (shareable<Array>) return ferry::to_dlpack(a, req);
-    else if constexpr (std::move_constructible<Array> && !lends<Array>) return ferry::to_dlpack(std::move(a), req);
+    else if constexpr (std::move_constructible<Array> && !non_owning<Array>) return ferry::to_dlpack(std::move(a), req);
     else return ferry::to_dlpack(a, {req.device, copy_policy::always, req.stream, req.max_version});
 }
 
 /// A tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
 template <class Array>
 outcome check_move(box<Array>& a, sample const& s) {
-    if constexpr (!std::move_constructible<Array> || lends<Array>) {
+    if constexpr (!std::move_constructible<Array> || non_owning<Array>) {
         return not_applicable("the type cannot be moved, or does not own its elements (D13)");
     } else {
         auto const moved = ferry::to_dlpack(std::move(*a));
@@ -71,7 +71,7 @@ outcome check_read_only_export(box<Array>& a, sample const& s) {
     auto const without = message{} << s << " was exported without READ_ONLY";
     if constexpr (shareable<Array>)
         if (!ferry::to_dlpack(*a).is_read_only()) return broken(without);
-    if constexpr (std::move_constructible<Array> && !lends<Array>)
+    if constexpr (std::move_constructible<Array> && !non_owning<Array>)
         if (!ferry::to_dlpack(std::move(*a)).is_read_only()) return broken(without);
     return kept();
 }

@@ -15,7 +15,7 @@ namespace ferry::inline v0::conformance::detail {
 template <class Array>
 outcome check_ready_on(pending_tensor& on, Array& a) {
     device_type const type = view_of(a).device().type;
-    if constexpr (!tells_ready_on<Array>) {
+    if constexpr (!has_ready_on<Array>) {
         return broken(
             "the adapter of device arrays has no array_traits<T>::ready_on: define it, to order consumers' streams");
     } else {
@@ -37,7 +37,7 @@ outcome check_ready_on(pending_tensor& on, Array& a) {
 
 template <class Array>
 outcome check_current_stream(device dev) {
-    if constexpr (!tells_current_stream<Array>) {
+    if constexpr (!has_current_stream<Array>) {
         return not_applicable("the adapter has no array_traits<T>::current_stream: imports use the default stream");
     } else {
         auto const token = array_traits<Array>::current_stream(dev);

@@ -40,7 +40,7 @@ namespace detail {
 
 /// A view that takes the array by value, whose extents die with that copy.
 template <class T>
-concept views_a_copy = requires { static_cast<tensor_view (*)(T)>(array_traits<T>::view); };
+concept view_takes_value = requires { static_cast<tensor_view (*)(T)>(array_traits<T>::view); };
 
 /// It takes the tensor over, by value or as an rvalue. By const reference it cannot: the tensor would die after the
 /// call.
@@ -65,7 +65,7 @@ concept takes_over_with_stream = requires {
 
 /// array_traits<T>::view takes it, by reference. Not required: ownership.
 template <class Array>
-concept has_traits_view = !detail::views_a_copy<std::remove_cv_t<Array>> && requires(Array& a) {
+concept has_traits_view = !detail::view_takes_value<std::remove_cv_t<Array>> && requires(Array& a) {
     { array_traits<std::remove_cv_t<Array>>::view(a) } -> std::same_as<tensor_view>;
 };
 
@@ -91,11 +91,11 @@ concept shareable = viewable<Array> && requires(Array const& a) {
 /// Its elements belong to another object, and an rvalue of it keeps nothing alive: a span, a map (D13). Not required: a
 /// view.
 template <class Array>
-concept lends = requires { requires !array_traits<std::remove_cv_t<Array>>::owns; };
+concept non_owning = requires { requires !array_traits<std::remove_cv_t<Array>>::owns; };
 
 /// It says where its pending work runs. Not required on the host, where nothing is ever pending.
 template <class Array>
-concept tells_ready_on = requires(Array const& a) {
+concept has_ready_on = requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::ready_on(a) } -> std::same_as<stream_token>;
 };
 
@@ -121,7 +121,7 @@ concept adopting = adopts_with_stream<T> || (requires(managed_tensor m) {
 
 /// It knows the stream that the calling thread works on.
 template <class Array>
-concept tells_current_stream = requires(device d) {
+concept has_current_stream = requires(device d) {
     { array_traits<std::remove_cv_t<Array>>::current_stream(d) } -> std::same_as<stream_token>;
 };
 

@@ -22,12 +22,12 @@ concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 /// The array takes short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Others get an error
 /// (R21).
 template <class T>
-concept takes_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
+concept accepts_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
 /// The array knows sub-byte elements that take a byte each: array_traits<T>::padded_elements is true. For the others
 /// they are packed on import, which takes a copy (R13).
 template <class T>
-concept takes_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
+concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 
 namespace detail {
 
@@ -45,7 +45,7 @@ consteval bool is_consumer() {
 /// R21: only a consumer that says so is given short vectors.
 template <class Consumer>
 void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::source_location where) {
-    if constexpr (!takes_vectors<Consumer>) {
+    if constexpr (!accepts_vectors<Consumer>) {
         if (v.dtype().lanes != 1)  // mutant: r21_lanes
             fail(errc::dtype, "ferry::from_dlpack",
                  message{"dtype "}
@@ -70,14 +70,14 @@ template <consumer Consumer>
 /// The stream on which the consumer will use a tensor: what the request says, else its own current one. Every import
 /// comes by here first, so this is where a consumer that is almost right is told.
 template <class Consumer>
-[[nodiscard]] request with_stream(request wish, [[maybe_unused]] device where) {
+[[nodiscard]] request with_stream(request req, [[maybe_unused]] device where) {
     static_assert(is_consumer<Consumer>());
-    if constexpr (tells_current_stream<Consumer>) {
-        device const target = wish.device.value_or(where);
-        if (wish.stream.is_none() && target.type != device_type::cpu)  // mutant: r48_current_stream_host
-            wish.stream = array_traits<Consumer>::current_stream(target);
+    if constexpr (has_current_stream<Consumer>) {
+        device const target = req.device.value_or(where);
+        if (req.stream.is_none() && target.type != device_type::cpu)  // mutant: r48_current_stream_host
+            req.stream = array_traits<Consumer>::current_stream(target);
     }
-    return wish;
+    return req;
 }
 
 }  // namespace detail

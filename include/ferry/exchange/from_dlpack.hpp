@@ -20,23 +20,23 @@ namespace detail {
 /// What is left to do once a producer has answered: it may have ignored `copy` and `device`, which then are the
 /// consumer's debts (R56, R58). `ready` says where the tensor is ready now.
 template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request wish, stream_token ready, BackEnd& b,
+[[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request req, stream_token ready, BackEnd& b,
                                           std::source_location where) {
-    if (!got) return ferry::to_dlpack(std::move(got), wish, b, ready, where);  // which says so
+    if (!got) return ferry::to_dlpack(std::move(got), req, b, ready, where);  // which says so
     require_lanes<Consumer>(got.view(), where);                                // before anything is copied
-    wish.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
+    req.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
     // mutant: r12_copied_already
-    if (wish.copy == copy_policy::always && got.is_copied()) wish.copy = copy_policy::if_needed;
+    if (req.copy == copy_policy::always && got.is_copied()) req.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
-    auto facts = facts_of(v, ready, true);
+    auto facts = properties_of(v, ready, true);
     // mutant: r13_padded_consumer
-    facts.is_describable = takes_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
-    auto d = negotiate(facts, wish);
-    if (d.act == action::share) return ferry::to_dlpack(std::move(got), wish, b, ready, where);
-    if (!takes_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
+    facts.is_describable = accepts_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
+    auto d = negotiate(facts, req);
+    if (d.act == action::share) return ferry::to_dlpack(std::move(got), req, b, ready, where);
+    if (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
     auto* const raw =
-        fulfil<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
+        execute<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
     managed_tensor const spent{std::move(got)};  // copied, and nobody reads it any more
     return trusted::adopt(raw);
 }
@@ -52,35 +52,35 @@ template <class Consumer, class BackEnd>
     return on.names_stream() ? on : already_ready;  // mutant: ready_after
 }
 
-/// Where data is ready at the end of an import, on memory of `where`: on the stream that `wish` names, which was
+/// Where data is ready at the end of an import, on memory of `where`: on the stream that `req` names, which was
 /// ordered after the producer's, else on the default stream, else the host has waited. With no_sync nothing was
 /// ordered, and the data is ready where it was ready before.
-[[nodiscard]] constexpr stream_token ready_for(request const& wish, stream_token before, device where) noexcept {
-    if (!wish.stream.is_no_sync()) return ready_after(wish, where).on_device(where);
+[[nodiscard]] constexpr stream_token ready_for(request const& req, stream_token before, device where) noexcept {
+    if (!req.stream.is_no_sync()) return ready_after(req, where).on_device(where);
     // mutant: ready_for_no_sync
     return before.names_stream() && orders(before.family(), where.type) ? before : already_ready;
 }
 
-/// Settles what is left of `wish` for a tensor that is ready on `ready`, and hands it to its consumer.
+/// Settles what is left of `req` for a tensor that is ready on `ready`, and hands it to its consumer.
 template <class Consumer, class BackEnd>
-[[nodiscard]] Consumer finish_import(managed_tensor&& got, request const& wish, stream_token ready, BackEnd& b,
+[[nodiscard]] Consumer finish_import(managed_tensor&& got, request const& req, stream_token ready, BackEnd& b,
                                      std::source_location where) {
     if constexpr (adopts_with_stream<Consumer>) {
         stream_token const before = got ? ready.on_device(got.device()) : ready;
-        auto settled = settle_debts<Consumer>(std::move(got), wish, ready, b, where);
-        stream_token const now = ready_for(wish, before, settled.device());
+        auto settled = copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
+        stream_token const now = ready_for(req, before, settled.device());
         return consume<Consumer>(std::move(settled), now, where);
     } else {
-        return consume<Consumer>(settle_debts<Consumer>(std::move(got), wish, ready, b, where), {}, where);
+        return consume<Consumer>(copy_if_needed<Consumer>(std::move(got), req, ready, b, where), {}, where);
     }
 }
 
 /// The same after a handshake.
 template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor settle_debts(managed_tensor&& got, request const& wish, BackEnd& b,
+[[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, BackEnd& b,
                                           std::source_location where) {
-    auto const ready = ready_after(wish, got.device());
-    return settle_debts<Consumer>(std::move(got), wish, ready, b, where);
+    auto const ready = ready_after(req, got.device());
+    return copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
 }
 
 }  // namespace detail
@@ -93,8 +93,8 @@ template <class Consumer, class BackEnd>
 template <class Consumer, class BackEnd>
 [[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& asked, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
-    auto const wish = detail::with_stream<Consumer>(asked, tensor.device());
-    return detail::finish_import<Consumer>(std::move(tensor), wish, ready_on, b, where);
+    auto const req = detail::with_stream<Consumer>(asked, tensor.device());
+    return detail::finish_import<Consumer>(std::move(tensor), req, ready_on, b, where);
 }
 
 /// Imports a tensor from any producer under a request: asks it for what the request says, makes up for what it does not
@@ -125,23 +125,23 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
         // Asked for host memory, whoever does not honour that must not take -1 for leave to hand out unfinished data
         // (R48).
-        request wish = asked;
+        request req = asked;
         // mutant: no_sync_for_the_host
-        if (wish.device && wish.device->type == device_type::cpu && wish.stream.is_no_sync()) wish.stream = {};
-        if (wish.device) wish = detail::with_stream<Consumer>(wish, *wish.device);
-        managed_tensor got = from.ferry_export(wish);
-        auto const ready = detail::ready_after(wish, got.device());
-        wish = detail::with_stream<Consumer>(wish, got.device());  // mutant: current_stream_of_exporter
-        return detail::finish_import<Consumer>(std::move(got), wish, ready, b, where);
+        if (req.device && req.device->type == device_type::cpu && req.stream.is_no_sync()) req.stream = {};
+        if (req.device) req = detail::with_stream<Consumer>(req, *req.device);
+        managed_tensor got = from.ferry_export(req);
+        auto const ready = detail::ready_after(req, got.device());
+        req = detail::with_stream<Consumer>(req, got.device());  // mutant: current_stream_of_exporter
+        return detail::finish_import<Consumer>(std::move(got), req, ready, b, where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
         device const place = view_of(from).device();
-        auto const wish = detail::with_stream<Consumer>(asked, place);
+        auto const req = detail::with_stream<Consumer>(asked, place);
         stream_token before{};
         if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(place);
-        managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), wish, b, where);
-        if constexpr (!takes_padded<Consumer>)  // R13
-            if (got.view().is_padded()) got = detail::settle_debts<Consumer>(std::move(got), wish, b, where);
-        auto const now = detail::ready_for(wish, before, got.device());
+        managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), req, b, where);
+        if constexpr (!accepts_padded<Consumer>)  // R13
+            if (got.view().is_padded()) got = detail::copy_if_needed<Consumer>(std::move(got), req, b, where);
+        auto const now = detail::ready_for(req, before, got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }
 }

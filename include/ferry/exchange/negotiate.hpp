@@ -20,7 +20,7 @@ namespace ferry::inline v0 {
 inline constexpr stream_token already_ready = stream_token::no_sync();
 
 /// What a producer knows of its tensor.
-struct producer_facts {
+struct tensor_properties {
     device where = cpu;
     flags bits = flags::none;  ///< read_only and subbyte_padded count here
     data_type type{};
@@ -53,18 +53,18 @@ struct decision {
     version stamp{};  ///< version::legacy: the unversioned struct (R57)
     flags bits = flags::none;
     errc reason = errc::ok;      ///< of a refusal
-    char const* cure = nullptr;  ///< of a refusal: what was wrong and what would do
+    char const* text = nullptr;  ///< of a refusal: what is wrong, and what to do
 
     friend constexpr bool operator==(decision const&, decision const&) = default;
 };
 
 namespace detail {
 
-[[nodiscard]] constexpr decision refuse(errc reason, char const* cure) noexcept {
+[[nodiscard]] constexpr decision refuse(errc reason, char const* text) noexcept {
     decision d;
     d.act = action::refuse;
     d.reason = reason;
-    d.cure = cure;
+    d.text = text;
     return d;
 }
 
@@ -96,43 +96,43 @@ namespace detail {
 /// Decides an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57). Reads its arguments and nothing
 /// else; constexpr, no failure but a decision to refuse. Inlined, so that nothing is left of it where the request is
 /// known.
-[[nodiscard]] FERRY_ALWAYS_INLINE constexpr decision negotiate(producer_facts const& facts,
-                                                               request const& wish) noexcept {
+[[nodiscard]] FERRY_ALWAYS_INLINE constexpr decision negotiate(tensor_properties const& facts,
+                                                               request const& req) noexcept {
     using detail::refuse;
-    bool const legacy = wish.max_version.is_legacy();
+    bool const legacy = req.max_version.is_legacy();
     bool const read_only = has(facts.bits, flags::read_only);
     bool const padded = has(facts.bits, flags::subbyte_padded);
 
     decision d;
-    d.to = wish.device.value_or(facts.where);
+    d.to = req.device.value_or(facts.where);
     // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
         return refuse(errc::device, "the wanted device is not one that DLPack names (R34)");
 
     // The stream belongs to the target device (R48).
-    if (wish.stream.is_ambiguous())
+    if (req.stream.is_ambiguous())
         return refuse(errc::stream,
                       "the stream is a null handle: say the legacy default or the per-thread default stream (R44)");
-    if (!fits(wish.stream, d.to.type))  // mutant: r46_r48_stream_fits
+    if (!fits(req.stream, d.to.type))  // mutant: r46_r48_stream_fits
         return refuse(errc::stream, d.to.type == device_type::cpu
                                         ? "memory of the CPU has no streams: leave the stream out (R46, R48)"
                                         : "the stream belongs to another kind of device than the data (R43–R45)");
 
-    if (wish.stream.is_default_of_other(d.to))  // mutant: r48_default_of_other
+    if (req.stream.is_default_of_other(d.to))  // mutant: r48_default_of_other
         return refuse(
             errc::stream,
             "stream of another device: the request names the default stream of one, and the data is wanted on "
             "another: pass a stream of the latter, or leave the stream's device out (R48)");
 
     // Share or copy (R53)?
-    bool const fresh = wish.copy == copy_policy::always;
+    bool const fresh = req.copy == copy_policy::always;
     bool const reachable = detail::is_reachable_as(facts.where, d.to);
     // mutant: r13_legacy_padded, r13_r15_unspeakable
-    bool const unspeakable = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
+    bool const needs_flags = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
     // mutant: r21_describable, r53_always, r53_reachable
-    if (fresh || !reachable || unspeakable || !facts.is_describable) {
-        if (wish.copy == copy_policy::never) {  // mutant: r54_never
+    if (fresh || !reachable || needs_flags || !facts.is_describable) {
+        if (req.copy == copy_policy::never) {  // mutant: r54_never
             if (!reachable)
                 return refuse(errc::copy_needed,
                               "the data is on another device and copy=False forbids to copy it (R53, R54)");
@@ -147,7 +147,7 @@ namespace detail {
         d.act = action::copy;
     } else if (!facts.is_shareable) {  // mutant: r55_shareable
         return refuse(errc::not_shareable,
-                      wish.copy == copy_policy::never
+                      req.copy == copy_policy::never
                           ? "the array does not own its elements, or its owner cannot be shared: move it in, or borrow()"
                           : "the array does not own its elements, or its owner cannot be shared: move it in, borrow(), "
                             "add array_traits::share or array_traits::owns, or ask for copy_policy::always");
@@ -158,7 +158,7 @@ namespace detail {
     // mutant: r43_bound_ready, r43_host_never_pending, r44_ready_of_device
     stream_token const ready = pending ? facts.ready_on.bound_to(facts.where) : already_ready;
     // mutant: r44_stream_of_device, r48_bound_consumer
-    stream_token const consumer = wish.stream.is_none() ? detail::default_stream(d.to) : wish.stream.bound_to(d.to);
+    stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
     bool const synchronous = detail::is_synchronous(d.to, consumer);
     bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
     if (d.act == action::share) {
@@ -195,7 +195,7 @@ namespace detail {
     // mutant: r12_is_copied, r13_copy_for_legacy
     if (d.act == action::copy) d.bits = (legacy ? flags::none : d.bits) | flags::is_copied;
     else if (read_only) d.bits |= flags::read_only;  // mutant: r11_read_only
-    d.stamp = legacy ? version::legacy : detail::stamp_for(facts.type, d.bits, wish.max_version);  // mutant: r57_legacy
+    d.stamp = legacy ? version::legacy : detail::stamp_for(facts.type, d.bits, req.max_version);  // mutant: r57_legacy
     return d;
 }
 

@@ -22,7 +22,7 @@ namespace detail {
 
 /// Carries out the wait of a decision to share, for a tensor that is ready on `ready_on`.
 template <class BackEnd>
-void settle(decision const& d, stream_token ready_on, BackEnd& b) {
+void apply_wait(decision const& d, stream_token ready_on, BackEnd& b) {
     switch (d.how) {
         case wait::none: return;                                    // mutant: settle_none
         case wait::order: ferry::order(ready_on, d.on, b); return;  // mutant: settle_order

@@ -26,11 +26,12 @@ namespace detail {
 
 template <class Array>
 [[nodiscard]] stream_token ready_on([[maybe_unused]] Array const& a) {
-    if constexpr (tells_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
+    if constexpr (has_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
     else return {};
 }
 
-[[nodiscard]] inline producer_facts facts_of(tensor_view const& v, stream_token ready, bool is_shareable) noexcept {
+[[nodiscard]] inline tensor_properties properties_of(tensor_view const& v, stream_token ready,
+                                                      bool is_shareable) noexcept {
     return {.where = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
 }
 
@@ -69,7 +70,7 @@ template <class Array>
 }
 
 /// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
-[[nodiscard]] constexpr bool reads_later(decision const& d, device source) noexcept {
+[[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
     // mutant: reads_later_host
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
@@ -125,7 +126,8 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
         throw;
     }
     behind.done();
-    if (source != nullptr && reads_later(d, v.device())) copy.source = std::move(*source);  // mutant: keep_source
+    if (source != nullptr && reads_after_return(d, v.device()))  // mutant: keep_source
+        copy.source = std::move(*source);
     return raw;
 }
 
@@ -133,15 +135,15 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 /// can; `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued
 /// copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* fulfil(decision const& d, tensor_view const& v, stream_token ready_on,
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
                                               managed_tensor* source = nullptr) {
-    if (d.act == action::refuse) fail(d.reason, api, message{d.cure}, where);
+    if (d.act == action::refuse) fail(d.reason, api, message{d.text}, where);
     stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
     if (d.how != wait::none || d.act == action::copy)
         require_reach(b, source_for(b, d, v.device()), api, where);  // mutant: r40_reach
     if (d.act == action::share) {
-        settle(d, ready, b);
+        apply_wait(d, ready, b);
         return share_as();
     }
     require_reach(b, d.to, api, where);  // mutant: r40_reach_target
@@ -174,7 +176,7 @@ template <class Array>
 
 /// An object of a derived class, moved through its base, would leave behind what it is more: its elements, often.
 template <class Array>
-void require_whole([[maybe_unused]] Array& array, [[maybe_unused]] char const* api,
+void require_not_sliced([[maybe_unused]] Array& array, [[maybe_unused]] char const* api,
                    [[maybe_unused]] std::source_location where) {
 #if FERRY_HAS_RTTI
     if constexpr (std::is_polymorphic_v<Array> && !std::is_final_v<Array>)
@@ -194,7 +196,7 @@ template <managed_struct Raw, class Array, class BackEnd>
                                                     stream_token ready, BackEnd& b, char const* api,
                                                     std::source_location where) {
     using T = std::remove_reference_t<Array>;
-    if constexpr (!std::is_lvalue_reference_v<Array>) require_whole(array, api, where);
+    if constexpr (!std::is_lvalue_reference_v<Array>) require_not_sliced(array, api, where);
     auto const share_as = [&]() -> Raw* {
         if constexpr (!std::is_lvalue_reference_v<Array>) {
             return make_raw<Raw>(std::move(array), view_of, d.to, d.bits, d.stamp, api, where);
@@ -212,21 +214,21 @@ template <managed_struct Raw, class Array, class BackEnd>
     };
     if constexpr (!std::is_lvalue_reference_v<Array> || shareable<T>) {
         // mutant: keep_array
-        if (reads_later(d, v.device())) {  // the copy keeps what it is made from alive (R50)
+        if (reads_after_return(d, v.device())) {  // the copy keeps what it is made from alive (R50)
             auto source = trusted::adopt(own_versioned(std::forward<Array>(array), v.flags(), api, where));
-            return fulfil<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share_as, api, where, &source);
+            return execute<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share_as, api, where, &source);
         }
     }
-    return fulfil<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
+    return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
 }
 
 /// Exports an array under a request. Inlined, so that nothing is left of a request that is known.
 template <class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& wish, BackEnd& b,
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& req, BackEnd& b,
                                                                   std::source_location where) {
     tensor_view const v = view_of(array);
     auto const ready = detail::ready_on(array);
-    auto const d = negotiate(facts_of(v, ready, is_shareable<Array>(array, v)), wish);
+    auto const d = negotiate(properties_of(v, ready, is_shareable<Array>(array, v)), req);
     return trusted::adopt(
         export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
 }
@@ -254,7 +256,7 @@ template <class Array, class BackEnd>
 ///                `validate` finds in the view; what the back end reports;  std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
     requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
-[[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& wish, BackEnd&& b = host_only,
+[[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     static_assert(back_end<std::remove_reference_t<BackEnd>>,
                   "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
@@ -263,7 +265,7 @@ template <class Array, class BackEnd = host_back_end const&>
         "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
         "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
-        return detail::export_versioned(std::forward<Array>(array), wish, b, where);
+        return detail::export_versioned(std::forward<Array>(array), req, b, where);
 }
 
 /// Exports an array as it stands: shares, where it is. Lvalues need array_traits::share.
@@ -276,7 +278,7 @@ template <class Array>
         "share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         static_assert(
-            std::is_lvalue_reference_v<Array> || !lends<std::remove_reference_t<Array>>,
+            std::is_lvalue_reference_v<Array> || !non_owning<std::remove_reference_t<Array>>,
             "ferry: the elements of this array belong to another object, which the tensor would outlive: move their owner in, or "
             "borrow() the array, or ask for {.copy = ferry::copy_policy::always}");
         static_assert(
@@ -289,12 +291,12 @@ template <class Array>
 
 /// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. Strides
 /// that are missing under a version that promises them are written, in a struct that owns `tensor` (R24). The result is
-/// ready as `wish.stream` says; `ready_on` is where it is ready now, and must be said for memory off the host.
+/// ready as `req.stream` says; `ready_on` is where it is ready now, and must be said for memory off the host.
 ///
 /// Owns `tensor` on success; on failure it is still the caller's.
 /// \throws error  as above
 template <class BackEnd = host_back_end const&>
-[[nodiscard]] managed_tensor to_dlpack(managed_tensor&& tensor, request const& wish, BackEnd&& b = host_only,
+[[nodiscard]] managed_tensor to_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b = host_only,
                                        stream_token ready_on = {},
                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_dlpack";
@@ -302,7 +304,7 @@ template <class BackEnd = host_back_end const&>
         detail::fail(errc::consumed, api, message{"the managed_tensor holds nothing: it was moved from or released"},
                      where);
     tensor_view const v = tensor.view();
-    auto const d = negotiate(detail::facts_of(v, ready_on, true), wish);
+    auto const d = negotiate(detail::properties_of(v, ready_on, true), req);
     // R24: ferry promises strides under a minor of 2 or more, even where the producer left them out.
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
@@ -312,7 +314,7 @@ template <class BackEnd = host_back_end const&>
             std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
     };
     auto* const raw =
-        detail::fulfil<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
+        detail::execute<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
     if (raw == nullptr) return std::move(tensor);  // as it is, with the fields that were checked (R33)
     // mutant: r68_spent
     managed_tensor const spent{std::move(tensor)};  // copied, and nobody reads it any more

@@ -39,7 +39,7 @@ namespace detail {
 /// unwinding their stacks, through code that then holds no GIL and must not throw: such a thread waits for the end here
 /// instead (R66).
 template <class F>
-decltype(auto) outlive(F&& call) {
+decltype(auto) call_python(F&& call) {
 #if defined(__GLIBCXX__)
     try {
         return std::forward<F>(call)();

@@ -58,7 +58,7 @@ struct interned_names {
 [[nodiscard]] inline bool to_integer(PyObject* object, long long& out) {
     reference index;
     if (PyLong_Check(object) == 0) {
-        index = reference{outlive([&] { return PyNumber_Index(object); })};
+        index = reference{call_python([&] { return PyNumber_Index(object); })};
         if (!index) {
             if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
             PyErr_Clear();
@@ -180,13 +180,13 @@ struct interned_names {
         if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0) return detail::device_from_pair(object, complaint);
         if (PyType_Check(object) != 0) raise(PyExc_ValueError, complaint);  // a type in place of an object
         reference const method{
-            detail::outlive([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
+            detail::call_python([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
         if (!method) {
             if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
             PyErr_Clear();
             raise(PyExc_ValueError, complaint);
         }
-        reference const pair{detail::outlive([&] { return PyObject_CallNoArgs(method.get()); })};
+        reference const pair{detail::call_python([&] { return PyObject_CallNoArgs(method.get()); })};
         if (!pair) return {};
         return detail::device_from_pair(pair.get(), "__dlpack_device__ did not return a pair of integers (R37)");
     } catch (...) {

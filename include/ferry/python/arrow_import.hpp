@@ -32,7 +32,7 @@ namespace detail {
 
 /// What the method returns. The producer's errors go through.
 [[nodiscard]] inline reference call_method(reference const& method) {
-    reference result{outlive([&] { return PyObject_CallNoArgs(method.get()); })};
+    reference result{call_python([&] { return PyObject_CallNoArgs(method.get()); })};
     if (!result) throw error_is_set{};
     return result;
 }

@@ -12,7 +12,7 @@ namespace ferry::inline v0::python::detail {
 /// Waits always, and copies of some size, happen without the GIL: the thread that a stream waits for may need it.
 /// Borrows the back end underneath.
 template <back_end BackEnd>
-class yielding : public ferry::detail::forwarding<BackEnd> {
+class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     using base = ferry::detail::forwarding<BackEnd>;
 
    public:
@@ -35,6 +35,6 @@ class yielding : public ferry::detail::forwarding<BackEnd> {
     static constexpr std::int64_t worth_yielding = 64 * 1024;
 };
 template <class BackEnd>
-yielding(BackEnd&) -> yielding<BackEnd>;
+gil_releasing_back_end(BackEnd&) -> gil_releasing_back_end<BackEnd>;
 
 }  // namespace ferry::inline v0::python::detail

@@ -38,19 +38,19 @@ template <class BackEnd>
 [[nodiscard]] PyObject* export_column_capsule(column const& c, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
-    auto wish = to_request(read(given), c.device());
-    yielding patient{b};
+    auto req = to_request(read(given), c.device());
+    gil_releasing_back_end patient{b};
     column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, patient))};
     tensor_view const v = view_of(numbers);
     bool const is_copy = numbers.tensor->is_copied();
-    if (is_copy && wish.copy == copy_policy::never)
+    if (is_copy && req.copy == copy_policy::never)
         ferry::detail::fail(
             errc::copy_needed, api,
             message{
                 "the booleans of a column are bits, those of a tensor bytes, and copy=False forbids to unpack them"},
             where);
-    if (is_copy) wish.copy = copy_policy::if_needed;
-    auto d = negotiate(ferry::detail::facts_of(v, already_ready, true), wish);
+    if (is_copy) req.copy = copy_policy::if_needed;
+    auto d = negotiate(ferry::detail::properties_of(v, already_ready, true), req);
     if (d.stamp.is_legacy() && d.act != action::refuse)
         return make_capsule(
             ferry::detail::export_array<DLManagedTensor>(numbers, d, v, already_ready, patient, api, where));

@@ -33,7 +33,7 @@ namespace detail {
 /// \throws error_is_set  BufferError for a mask, other byte order (R20), types without a DLPack name, strides within
 ///                       elements (R30); ValueError for what is malformed;  error  errc::foreign_pointer, no_driver,
 ///                       what `validate` finds
-[[nodiscard]] inline std::optional<detail::arrival> from_cuda_array_interface(PyObject* x) {
+[[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {
     auto const facts = detail::read_array_facts(x);
     if (!facts) return {};
     if (facts->mask)
@@ -45,7 +45,7 @@ namespace detail {
     if (dev.type == device_type::cpu)
         ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
                             message{"CUDA does not know the pointer: the memory is the host's own"});
-    return detail::arrival{make_managed(owned_object::share(x), facts->view(dev)), facts->ready.on_device(dev)};
+    return detail::imported{make_managed(owned_object::share(x), facts->view(dev)), facts->ready.on_device(dev)};
 }
 
 namespace detail {

@@ -37,7 +37,7 @@ struct cuda_back_end : BackEnd {
     [[nodiscard]] detail::current_if_there make_current(device where) const noexcept {
         return detail::current_if_there{where.id};
     }
-    [[nodiscard]] std::optional<detail::arrival> fetch_otherwise(PyObject* x) const {
+    [[nodiscard]] std::optional<detail::imported> fetch_otherwise(PyObject* x) const {
         return from_cuda_array_interface(x);
     }
 };

@@ -35,7 +35,7 @@ struct FERRY_HIDDEN exchange_table {
             tensor_view const v{wanted, flags::none};
             BackEnd b{};
             if constexpr (allocates<T>) {
-                if (!takes_vectors<T> && v.dtype().lanes != 1)
+                if (!accepts_vectors<T> && v.dtype().lanes != 1)
                     ferry::detail::fail(errc::dtype, api,
                                         message{"dtype "}
                                             << v.dtype()
@@ -77,7 +77,7 @@ struct FERRY_HIDDEN exchange_table {
             T& array = unwrap(object);
             tensor_view const v = view_of(array);
             catch_up(array, v.device());
-            auto const d = negotiate(ferry::detail::facts_of(v, already_ready, shareable<T>),
+            auto const d = negotiate(ferry::detail::properties_of(v, already_ready, shareable<T>),
                                      request{.stream = stream_token::no_sync()});
             BackEnd b{};
             *out = ferry::detail::export_array<DLManagedTensorVersioned>(
@@ -95,14 +95,14 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const where = std::source_location::current();
             managed_tensor got = ferry::from_dlpack(tensor);
-            auto const wish = ferry::detail::with_stream<T>(request{}, got.device());
-            if constexpr (!takes_padded<T>)  // R13
+            auto const req = ferry::detail::with_stream<T>(request{}, got.device());
+            if constexpr (!accepts_padded<T>)  // R13
                 if (got.view().is_padded()) {
                     BackEnd b{};
-                    yielding patient{b};
-                    got = ferry::detail::settle_debts<T>(std::move(got), wish, patient, where);
+                    gil_releasing_back_end patient{b};
+                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, patient, where);
                 }
-            auto const ready = ferry::detail::ready_for(wish, already_ready, got.device());
+            auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
             *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready, where));
             return *out != nullptr ? 0 : -1;
         } catch (...) {
@@ -151,7 +151,7 @@ struct FERRY_HIDDEN exchange_table {
                               void** out) noexcept {
         try {
             *out = nullptr;
-            if constexpr (tells_current_stream<T>) {
+            if constexpr (has_current_stream<T>) {
                 device const where{static_cast<device_type>(type), id};
                 if (where.type != device_type::cpu)
                     *out = reinterpret_cast<void*>(array_traits<T>::current_stream(where).native_handle());
@@ -181,7 +181,7 @@ struct FERRY_HIDDEN exchange_table {
     /// Who takes a tensor by the table uses it on the current stream of this thread (R76), which therefore waits for
     /// the one on which the array is ready. The host does not.
     static void catch_up([[maybe_unused]] T& array, [[maybe_unused]] device where) {
-        if constexpr (tells_ready_on<T> && tells_current_stream<T>) {
+        if constexpr (has_ready_on<T> && has_current_stream<T>) {
             if (where.type == device_type::cpu) return;
             BackEnd b{};
             ferry::order(array_traits<T>::ready_on(array).on_device(where),

@@ -56,17 +56,17 @@ struct export_arguments {
 
 /// What the arguments ask for: all but the stream, whose number means what the device of the tensor makes of it (R48).
 struct read_arguments {
-    request wish;
+    request req;
     std::optional<long long> stream;
 };
 
 /// Reads the arguments, which may run any Python code.
 [[nodiscard]] inline read_arguments read(export_arguments const& given) {
     read_arguments asked;
-    asked.wish.max_version = version_from(given.max_version);
-    asked.wish.copy = copy_from(given.copy);
+    asked.req.max_version = version_from(given.max_version);
+    asked.req.copy = copy_from(given.copy);
     if (given.dl_device != Py_None)
-        asked.wish.device =
+        asked.req.device =
             device_from_pair(given.dl_device, "dl_device must be None or a pair of integers (type, id)");
     asked.stream = stream_number(given.stream);
     return asked;
@@ -74,9 +74,9 @@ struct read_arguments {
 
 /// The request that was read, for a tensor on `where`.
 [[nodiscard]] inline request to_request(read_arguments const& asked, device where) {
-    request wish = asked.wish;
-    wish.stream = stream_from(asked.stream, wish.device.value_or(where).type);
-    return wish;
+    request req = asked.req;
+    req.stream = stream_from(asked.stream, req.device.value_or(where).type);
+    return req;
 }
 
 /// Exports `array` under a request as a new capsule. Arguments first: to read them may run any Python code, after which
@@ -88,16 +88,16 @@ template <class T, class BackEnd>
     auto const where = std::source_location::current();
     auto const asked = read(given);
     tensor_view const v = view_of(array);
-    auto const wish = to_request(asked, v.device());
+    auto const req = to_request(asked, v.device());
     auto const ready = ferry::detail::ready_on(array);
-    auto const d = negotiate(ferry::detail::facts_of(v, ready, true), wish);
-    yielding patient{b};
+    auto const d = negotiate(ferry::detail::properties_of(v, ready, true), req);
+    gil_releasing_back_end patient{b};
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        if (d.act != action::copy || ferry::detail::reads_later(d, v.device()))
+        if (d.act != action::copy || ferry::detail::reads_after_return(d, v.device()))
             return ferry::detail::export_array<Raw>(array, d, v, ready, patient, api, where);
         auto handle = array_traits<T>::share(array);
         auto const never_shares = []() -> Raw* { return nullptr; };
-        return ferry::detail::fulfil<Raw, T>(d, view_of(handle), ready, patient, never_shares, api, where);
+        return ferry::detail::execute<Raw, T>(d, view_of(handle), ready, patient, never_shares, api, where);
     };
     if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));

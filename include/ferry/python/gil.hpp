@@ -13,7 +13,7 @@ class without_gil {
     without_gil(without_gil const&) = delete;
     without_gil& operator=(without_gil const&) = delete;
     ~without_gil() {
-        detail::outlive([&] { PyEval_RestoreThread(state_); });
+        detail::call_python([&] { PyEval_RestoreThread(state_); });
     }
 
    private:

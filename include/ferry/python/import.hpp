@@ -20,7 +20,7 @@ namespace ferry::inline v0::python {
 namespace detail {
 
 /// A tensor as it came, and the stream on which it is ready: none when the handshake has ordered it already.
-struct arrival {
+struct imported {
     managed_tensor tensor;
     std::optional<stream_token> ready_on;
 };
@@ -41,13 +41,13 @@ struct arrival {
 
 /// The tensor of an object whose type has a table; nothing for objects without one. R73, R76: no synchronisation
 /// happens in there; the tensor is ready on the producer's current stream.
-[[nodiscard]] inline std::optional<arrival> import_by_table(PyObject* object) {
+[[nodiscard]] inline std::optional<imported> import_by_table(PyObject* object) {
     auto const* const table = find_exchange_api(object);
     if (table == nullptr) return {};
     auto const& api = *table;
     DLManagedTensorVersioned* raw = nullptr;
-    if (outlive([&] { return api.managed_tensor_from_py_object_no_sync(object, &raw); }) != 0) throw error_is_set{};
-    arrival got{ferry::from_dlpack(raw), already_ready};
+    if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(object, &raw); }) != 0) throw error_is_set{};
+    imported got{ferry::from_dlpack(raw), already_ready};
     device const where = got.tensor.device();
     if (where.type != device_type::cpu) got.ready_on = current_stream_of(api, where);
     return got;
@@ -59,19 +59,19 @@ template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device where) { b.make_current(where); };
 
 /// The back end knows one more protocol, for objects without `__dlpack__`: `fetch_otherwise(PyObject*)` gives an
-/// arrival, or nothing for objects that do not have it either.
+/// imported, or nothing for objects that do not have it either.
 template <class BackEnd>
 concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
-    { b.fetch_otherwise(x) } -> std::same_as<std::optional<arrival>>;
+    { b.fetch_otherwise(x) } -> std::same_as<std::optional<imported>>;
 };
 
 /// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64). Types with a table and nothing else
 /// are asked by it, and leave what it cannot say to us. `at`: where the producer says its data is, if it was asked.
 template <class BackEnd>
-[[nodiscard]] arrival fetch(PyObject* x, request const& wish, [[maybe_unused]] BackEnd& b,
+[[nodiscard]] imported fetch(PyObject* x, request const& req, [[maybe_unused]] BackEnd& b,
                             std::optional<device> at = {}) {
     if (PyCapsule_CheckExact(x) != 0) {  // made without a stream: ready on the default stream (R44)
-        arrival got{from_capsule(x), std::nullopt};
+        imported got{from_capsule(x), std::nullopt};
         got.ready_on = ferry::detail::ready_after({}, got.tensor.device());
         return got;
     }
@@ -85,14 +85,14 @@ template <class BackEnd>
                      Py_TYPE(x)->tp_name);
         throw error_is_set{};
     }
-    reference const capsule = ask(x, wish, at, at && is_copied_here(*at, wish.device.value_or(*at), b));
+    reference const capsule = ask(x, req, at, at && is_copied_here(*at, req.device.value_or(*at), b));
     return {from_capsule(capsule.get()), std::nullopt};
 }
 
 /// Where an object says its data is (R37): a hint, since the capsule is right when they disagree (R38). Nothing when it
 /// says nothing that can be understood.
-[[nodiscard]] inline std::optional<device> announced_device(PyObject* x) {
-    reference pair{outlive([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
+[[nodiscard]] inline std::optional<device> dlpack_device_of(PyObject* x) {
+    reference pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
     long long type = 0, id = 0;
     if (!pair && PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
     PyErr_Clear();
@@ -105,7 +105,7 @@ template <class BackEnd>
 /// Such a copy is queued on the producer's current stream, or on the one that it was told; the result is ready, since
 /// both have been waited for. Where the producer tells no current stream the copy is refused.
 template <class BackEnd>
-[[nodiscard]] arrival copy_by_producer(PyObject* x, request const& told, device at, BackEnd& b) {
+[[nodiscard]] imported copy_by_producer(PyObject* x, request const& told, device at, BackEnd& b) {
     std::optional<stream_token> theirs;
     {
         kept_error const refusal;
@@ -123,8 +123,8 @@ template <class BackEnd>
         told.stream.names_stream() && !orders(told.stream.family(), at.type) ? reference{} : to_number(told.stream);
     reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
-    arrival got{from_capsule(capsule.get()), already_ready};
-    yielding const patient{b};
+    imported got{from_capsule(capsule.get()), already_ready};
+    gil_releasing_back_end const patient{b};
     patient.wait(*theirs);
     if (ours.names_stream() && ours != *theirs) patient.wait(ours);
     return got;
@@ -134,16 +134,16 @@ template <class BackEnd>
 /// as the producer heard it. No stream goes to pinned memory, which PyTorch calls memory of the CPU: its producer then
 /// waits (R49).
 template <class T, class BackEnd>
-[[nodiscard]] arrival ask_for(PyObject* x, request& told, BackEnd& b) {
+[[nodiscard]] imported ask_for(PyObject* x, request& told, BackEnd& b) {
     bool const wants_copy = told.device || told.copy == copy_policy::always, is_capsule = PyCapsule_CheckExact(x) != 0;
     if (!told.device && told.copy == copy_policy::if_needed && !is_capsule)
         if (auto got = import_by_table(x)) return std::move(*got);
-    bool const asks_where = tells_current_stream<T> || selects_device<BackEnd> || wants_copy || !told.stream.is_none();
-    auto const where = asks_where && !is_capsule ? announced_device(x) : std::nullopt;
+    bool const asks_where = has_current_stream<T> || selects_device<BackEnd> || wants_copy || !told.stream.is_none();
+    auto const where = asks_where && !is_capsule ? dlpack_device_of(x) : std::nullopt;
     if (!where) return fetch(x, told, b);
     device const target = told.device.value_or(*where);
     bool const copied_here = is_copied_here(*where, target, b);
-    auto const go = [&]() -> arrival {
+    auto const go = [&]() -> imported {
         // A table is asked for copies, too: ferry makes them.
         if (copied_here)
             if (auto got = import_by_table(x)) return std::move(*got);
@@ -151,7 +151,7 @@ template <class T, class BackEnd>
             told = ferry::detail::with_stream<T>(told, target);
         return fetch(x, told, b, where);
     };
-    auto const go_there = [&]() -> arrival {
+    auto const go_there = [&]() -> imported {
         try {
             return go();
         } catch (error_is_set const&) {
@@ -171,10 +171,10 @@ template <class T, class BackEnd>
 
 /// The same, with what PyTorch cannot export refused in ferry's words.
 template <class T, class BackEnd>
-[[nodiscard]] arrival fetch_for(PyObject* x, request& told, BackEnd& b) {
-    if (plain_producers::known().knows(Py_TYPE(x)) || !is_torch_tensor(Py_TYPE(x))) return ask_for<T>(x, told, b);
+[[nodiscard]] imported fetch_for(PyObject* x, request& told, BackEnd& b) {
+    if (producer_cache::known().knows(Py_TYPE(x)) || !is_torch_tensor(Py_TYPE(x))) return ask_for<T>(x, told, b);
     require_plain(x);
-    std::optional<arrival> got;
+    std::optional<imported> got;
     try {
         got.emplace(ask_for<T>(x, told, b));
     } catch (error_is_set const&) {
@@ -196,21 +196,21 @@ template <class T, class BackEnd>
 ///
 /// \throws error_is_set  the producer's own errors, TypeError, ValueError;  error  as ferry::from_dlpack
 template <class T, class BackEnd = host_back_end const&>
-[[nodiscard]] T from_python(PyObject* x, request wish, BackEnd&& b = host_only) {
+[[nodiscard]] T from_python(PyObject* x, request req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
-    detail::arrival got = detail::fetch_for<T>(x, wish, b);
-    if (wish.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
+    detail::imported got = detail::fetch_for<T>(x, req, b);
+    if (req.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
         ferry::detail::fail(errc::copy_needed, "from_dlpack",
                             message{"copy=False was asked for, and the producer copied (R54)"}, where);
     auto const place = got.tensor.device();
     if constexpr (std::same_as<T, managed_tensor>) {
-        bool const as_it_comes = !wish.device && wish.copy == copy_policy::if_needed && wish.stream.is_none();
+        bool const as_it_comes = !req.device && req.copy == copy_policy::if_needed && req.stream.is_none();
         if (as_it_comes && place.type == device_type::cpu) return std::move(got.tensor);  // nothing is owed
     }
-    stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(wish, place);
-    wish = ferry::detail::with_stream<T>(wish, place);
-    detail::yielding patient{b};
-    return ferry::detail::finish_import<T>(std::move(got.tensor), wish, ready, patient, where);
+    stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(req, place);
+    req = ferry::detail::with_stream<T>(req, place);
+    detail::gil_releasing_back_end patient{b};
+    return ferry::detail::finish_import<T>(std::move(got.tensor), req, ready, patient, where);
 }
 
 }  // namespace ferry::inline v0::python

@@ -46,24 +46,24 @@ struct FERRY_HIDDEN methods {
         try {
             if (positional != 1)
                 raise(PyExc_TypeError, "from_dlpack() takes one positional argument and the keywords device and copy");
-            request wish;
+            request req;
             Py_ssize_t const count = keywords != nullptr ? PyTuple_GET_SIZE(keywords) : 0;
             for (Py_ssize_t i = 0; i < count; ++i) {
                 PyObject* const name = PyTuple_GET_ITEM(keywords, i);
                 PyObject* const value = args[positional + i];
                 if (is_named(name, names().copy)) {
-                    wish.copy = copy_from(value);
+                    req.copy = copy_from(value);
                 } else if (is_named(name, names().device)) {
                     if (value == Py_None) continue;
-                    wish.device = as_device(value);
-                    if (!wish.device) throw error_is_set{};
+                    req.device = as_device(value);
+                    if (!req.device) throw error_is_set{};
                 } else {
                     PyErr_Format(PyExc_TypeError, "from_dlpack() got an unexpected keyword argument '%U'", name);
                     throw error_is_set{};
                 }
             }
             BackEnd b{};
-            return Wrap{}(from_python<T>(args[0], wish, b));
+            return Wrap{}(from_python<T>(args[0], req, b));
         } catch (...) {
             translate_exception();
             return nullptr;

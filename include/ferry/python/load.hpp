@@ -74,28 +74,28 @@ template <class Options, class Import>
 /// Imports as the options say. Without a word of devices and copies the tensor comes as it is
 /// (R56).
 template <class Options>
-[[nodiscard]] managed_tensor bring(PyObject* x, request const& wish) {
+[[nodiscard]] managed_tensor bring(PyObject* x, request const& req) {
     typename Options::back_end b{};
-    if constexpr (names_stream<Options>) return from_python<arriving<Options>>(x, wish, b).tensor;
-    else return from_python<managed_tensor>(x, wish, b);
+    if constexpr (names_stream<Options>) return from_python<arriving<Options>>(x, req, b).tensor;
+    else return from_python<managed_tensor>(x, req, b);
 }
 
 /// What an import gives, made where it is to be: moving tensors about would cost as much as checking them.
 template <class Options>
 struct brought {
     PyObject* from;
-    request const& wish;
-    operator managed_tensor() const { return bring<Options>(from, wish); }
+    request const& req;
+    operator managed_tensor() const { return bring<Options>(from, req); }
 };
 
 /// A tensor for an argument, into `out`. False, with the reason noted, when only a copy would do and none may be made.
 template <class Options>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
-    request wish{.copy = Options::copy};
-    auto const import = [&] { return out.emplace(brought<Options>{x, wish}), true; };
+    request req{.copy = Options::copy};
+    auto const import = [&] { return out.emplace(brought<Options>{x, req}), true; };
     auto const refuse = [&](auto why) { return note(x, why), out.reset(), false; };
     if constexpr (Options::copy == copy_policy::always) {
-        if constexpr (Options::moves) wish.device = Options::where;
+        if constexpr (Options::moves) req.device = Options::where;
         return import();
     } else {
         may_copy = may_copy && Options::copy != copy_policy::never;
@@ -106,7 +106,7 @@ template <class Options>
             auto const copy_from = [&](device place) {
                 if (!may_copy) return refuse([&] { return elsewhere(place, Options::where); });
                 out.reset();
-                wish.device = Options::where;
+                req.device = Options::where;
                 return import();
             };
             if (auto const given = peek(x); given && is_elsewhere(given->device())) return copy_from(given->device());
@@ -134,17 +134,17 @@ class loader {
             if constexpr (names_stream<Options>) {
                 std::optional<managed_tensor> got;
                 if (import_argument<Options>(x, may_copy, got)) {
-                    request wish;
+                    request req;
                     auto const place = got->device();
-                    if (place.type != device_type::cpu) wish.stream = Options::current_stream(place);
-                    auto const ready = ferry::detail::ready_after(wish, place);
-                    value.emplace(ferry::from_dlpack<T>(std::move(*got), wish, b, ready));
+                    if (place.type != device_type::cpu) req.stream = Options::current_stream(place);
+                    auto const ready = ferry::detail::ready_after(req, place);
+                    value.emplace(ferry::from_dlpack<T>(std::move(*got), req, b, ready));
                 }
             } else {
-                request wish{.copy =
+                request req{.copy =
                                  may_copy || Options::copy == copy_policy::always ? Options::copy : copy_policy::never};
-                if constexpr (Options::moves) wish.device = Options::where;
-                value.emplace(from_python<T>(x, wish, b));
+                if constexpr (Options::moves) req.device = Options::where;
+                value.emplace(from_python<T>(x, req, b));
             }
             return value.has_value();
         });
@@ -189,14 +189,14 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
 
    private:
     void copy() {
-        request wish{.copy = copy_policy::always};
+        request req{.copy = copy_policy::always};
         auto const place = tensor_->device();
         if constexpr (names_stream<Options>)
-            if (place.type != device_type::cpu) wish.stream = Options::current_stream(place);
-        auto const ready = ferry::detail::ready_after(wish, place);
+            if (place.type != device_type::cpu) req.stream = Options::current_stream(place);
+        auto const ready = ferry::detail::ready_after(req, place);
         typename Options::back_end b{};
-        yielding patient{b};
-        tensor_ = ferry::to_dlpack(std::move(*tensor_), wish, patient, ready);
+        gil_releasing_back_end patient{b};
+        tensor_ = ferry::to_dlpack(std::move(*tensor_), req, patient, ready);
         value.emplace(tensor_->template as<T, Rank, Access, Layout>());
     }
     /// Whether a tensor that is near can be viewed, which makes the view, or a copy of it can and
@@ -217,7 +217,7 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         bool const is_meant = v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank);
         if (is_meant && (std::is_const_v<T> || !v.is_read_only())) [[likely]]
             return true;
-        note(x, near_miss{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
+        note(x, mismatch{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
         return false;
     }
 

@@ -45,10 +45,10 @@ class owned_object {
     }
     ~owned_object() {
         if (object_ == nullptr || is_finalizing()) return;
-        PyGILState_STATE const state = detail::outlive([] { return PyGILState_Ensure(); });
+        PyGILState_STATE const state = detail::call_python([] { return PyGILState_Ensure(); });
         PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
         PyErr_Fetch(&type, &value, &trace);
-        detail::outlive([&] { Py_DECREF(object_); });
+        detail::call_python([&] { Py_DECREF(object_); });
         PyErr_Restore(type, value, trace);
         PyGILState_Release(state);
     }

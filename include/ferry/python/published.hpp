@@ -29,7 +29,7 @@ namespace ferry::inline v0::python::detail {
         PyObject* const dictionary = base->tp_dict;
 #endif
         if (dictionary == nullptr) continue;
-        int const has_it = outlive([&] { return PyDict_Contains(dictionary, name); });
+        int const has_it = call_python([&] { return PyDict_Contains(dictionary, name); });
         if (has_it < 0) throw error_is_set{};
         if (has_it == 1) return i;
     }
@@ -38,7 +38,7 @@ namespace ferry::inline v0::python::detail {
 
 /// An attribute of an object; nothing when it has none. Other errors go through.
 [[nodiscard]] inline reference find_attribute(PyObject* object, PyObject* name) {
-    reference found{outlive([&] { return PyObject_GetAttr(object, name); })};
+    reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
     if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
     PyErr_Clear();
@@ -48,7 +48,7 @@ namespace ferry::inline v0::python::detail {
 /// The types that were last found without a table and with a `__dlpack__`, so that the common
 /// import asks no dictionary. CPython gives a type another tag whenever it or one of its bases
 /// changes, and no tag to two types. Used with the GIL held.
-class plain_producers {
+class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
     /// The method of the type, borrowed, when no instance can have another; null else.
@@ -64,8 +64,8 @@ class plain_producers {
                               type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
         entries_[place_of(type)] = {type, is_fixed ? dlpack : nullptr, type->tp_version_tag};
     }
-    [[nodiscard]] FERRY_HIDDEN static plain_producers& known() noexcept {
-        static constinit plain_producers cache;
+    [[nodiscard]] FERRY_HIDDEN static producer_cache& known() noexcept {
+        static constinit producer_cache cache;
         return cache;
     }
 
@@ -94,7 +94,7 @@ class plain_producers {
 /// `__dlpack__` of its own.
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
     auto* const type = Py_TYPE(object);
-    if (plain_producers::known().knows(type)) return nullptr;
+    if (producer_cache::known().knows(type)) return nullptr;
     // Most types have no table, and an attribute error costs more than the import: their
     // dictionaries are asked first.
     auto const newer = base_that_defines(type, names().exchange_api),
@@ -124,7 +124,7 @@ class plain_producers {
 /// are for its instances.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) {
     auto* const type = Py_TYPE(x);
-    if (plain_producers::known().knows(type)) return true;
+    if (producer_cache::known().knows(type)) return true;
     auto const at = base_that_defines(type, names().dlpack);
     bool const is_plain = at < base_that_defines(type, names().exchange_api) &&
                           at < base_that_defines(type, names().exchange_api_1_2) &&
@@ -132,7 +132,7 @@ class plain_producers {
                           base_that_defines(type, names().requires_grad) == PyTuple_GET_SIZE(type->tp_mro);
     // Last: what was found must be what the type has when it is remembered.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type), names().dlpack)) {
-        if (is_plain) plain_producers::known().add(type, found.get());
+        if (is_plain) producer_cache::known().add(type, found.get());
         return true;
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);

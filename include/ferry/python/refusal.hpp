@@ -21,12 +21,12 @@ namespace detail {
 
 /// What overloads are told apart by: as facts, because to write a sentence for each overload that
 /// is not meant would cost more than the call.
-struct near_miss {
+struct mismatch {
     data_type is, wanted;
     int rank = 0, wanted_rank = 0;
 
-    friend constexpr bool operator==(near_miss const&, near_miss const&) = default;
-    [[nodiscard]] message spoken() const noexcept {
+    friend constexpr bool operator==(mismatch const&, mismatch const&) = default;
+    [[nodiscard]] message text() const noexcept {
         if (is != wanted) return message{"its elements are "} << is << ", and " << wanted << " is wanted";
         if (rank != wanted_rank)
             return message{"it has "} << rank << " dimensions, and " << wanted_rank << " are wanted";
@@ -39,7 +39,7 @@ struct near_miss {
 struct refusals {
     struct entry {
         PyObject* argument;  // compared, never touched
-        near_miss missed;
+        mismatch missed;
         bool is_text;
         message text;
     };
@@ -55,7 +55,7 @@ struct refusals {
     [[nodiscard]] bool hear() const noexcept { return listeners != 0 && count != limit; }
 };
 
-inline void note(PyObject* argument, near_miss const& missed) noexcept {
+inline void note(PyObject* argument, mismatch const& missed) noexcept {
     auto& noted = refusals::here();
     if (!noted.hear()) return;
     for (int i = 0; i < noted.count; ++i) {
@@ -188,7 +188,7 @@ inline void explain(PyObject* const* arguments, std::size_t positional, PyObject
             longer += '\n';
             longer += name.empty() ? "an argument" : name;
             longer += ": ";
-            longer += refused.is_text ? refused.text.c_str() : refused.missed.spoken().c_str();
+            longer += refused.is_text ? refused.text.c_str() : refused.missed.text().c_str();
         }
         PyErr_Clear();
         set_error(PyExc_TypeError, longer.c_str());

@@ -209,7 +209,7 @@ template <class Options>
     reference object{tensor_object<typename Options::back_end>::make({std::move(shared), ready})};
     if constexpr (requires { Options::module(); }) {
         PyObject* const from_dlpack = importer_of<Options>();
-        object = reference{outlive([&] { return PyObject_CallOneArg(from_dlpack, object.get()); })};
+        object = reference{call_python([&] { return PyObject_CallOneArg(from_dlpack, object.get()); })};
         if (!object) throw error_is_set{};
     }
     return object.release();
@@ -233,7 +233,7 @@ template <class Options, class T>
             return export_result<Options>(ferry::to_dlpack(std::forward<T>(value)), ready);
         } else {
             typename Options::back_end b{};
-            yielding patient{b};
+            gil_releasing_back_end patient{b};
             return export_result<Options>(ferry::to_dlpack(value, request{.copy = copy_policy::always}, patient),
                                           already_ready);
         }

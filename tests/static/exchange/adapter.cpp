@@ -149,7 +149,7 @@ namespace {
 template <class T>
 constexpr bool is_whole =
     ferry::viewable<T> && ferry::viewable<T const> && ferry::shareable<T> && ferry::adopting<T> &&
-    ferry::allocates<T> && ferry::tells_ready_on<T> && ferry::tells_current_stream<T> &&
+    ferry::allocates<T> && ferry::has_ready_on<T> && ferry::has_current_stream<T> &&
     ferry::detail::is_adapted<T>() && ferry::detail::is_adapted<T const>() && ferry::detail::is_consumer<T>();
 
 // ---- right in every spelling ----

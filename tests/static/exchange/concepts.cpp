@@ -139,10 +139,10 @@ static_assert(std::is_invocable_v<ferry::view_of_t, member&> && !std::is_invocab
 // ---- the abilities, one by one ----
 static_assert(ferry::shareable<shares> && ferry::shareable<shares const>);
 static_assert(!ferry::shareable<shares_badly> && !ferry::shareable<both> && !ferry::shareable<member>);
-static_assert(ferry::tells_ready_on<streams> && ferry::tells_ready_on<streams const>);
-static_assert(!ferry::tells_ready_on<streams_by_number> && !ferry::tells_ready_on<both>);
-static_assert(ferry::tells_current_stream<streams> && !ferry::tells_current_stream<streams_by_number> &&
-              !ferry::tells_current_stream<managed_tensor>);
+static_assert(ferry::has_ready_on<streams> && ferry::has_ready_on<streams const>);
+static_assert(!ferry::has_ready_on<streams_by_number> && !ferry::has_ready_on<both>);
+static_assert(ferry::has_current_stream<streams> && !ferry::has_current_stream<streams_by_number> &&
+              !ferry::has_current_stream<managed_tensor>);
 static_assert(ferry::allocates<fresh> && !ferry::allocates<fresh_elsewhere> && !ferry::allocates<both> &&
               !ferry::allocates<managed_tensor>);
 
@@ -163,10 +163,10 @@ static_assert(!ferry::adopting<adopts_told_by_const_reference> && !ferry::adopti
 static_assert(!ferry::adopting<adopts_another> && !ferry::adopting<both>);
 static_assert(ferry::consumer<managed_tensor> && !ferry::adopting<managed_tensor>);
 static_assert(!ferry::consumer<unknown> && !ferry::consumer<adopts&>);
-static_assert(ferry::takes_vectors<vectors> && ferry::takes_vectors<managed_tensor>);
-static_assert(!ferry::takes_vectors<no_vectors> && !ferry::takes_vectors<adopts>);
-static_assert(ferry::takes_padded<vectors> && ferry::takes_padded<managed_tensor>);
-static_assert(!ferry::takes_padded<no_vectors> && !ferry::takes_padded<adopts>);
+static_assert(ferry::accepts_vectors<vectors> && ferry::accepts_vectors<managed_tensor>);
+static_assert(!ferry::accepts_vectors<no_vectors> && !ferry::accepts_vectors<adopts>);
+static_assert(ferry::accepts_padded<vectors> && ferry::accepts_padded<managed_tensor>);
+static_assert(!ferry::accepts_padded<no_vectors> && !ferry::accepts_padded<adopts>);
 
 // ---- request: an aggregate whose order is frozen ----
 static_assert(std::is_aggregate_v<request>);
@@ -181,7 +181,7 @@ static_assert(!nothing.device && nothing.copy == ferry::copy_policy::if_needed &
 static_assert(static_cast<int>(ferry::copy_policy::if_needed) == 0);
 
 // ---- decisions are values ----
-static_assert(std::regular<ferry::decision> && std::is_aggregate_v<ferry::producer_facts>);
+static_assert(std::regular<ferry::decision> && std::is_aggregate_v<ferry::tensor_properties>);
 static_assert(noexcept(ferry::negotiate({}, {})));
 
 // ---- what must not be called ----

@@ -9,7 +9,7 @@ constexpr device gpu{device_type::cuda}, gpu1{device_type::cuda, 1}, pinned{devi
     managed{device_type::cuda_managed};
 constexpr stream_token legacy_stream = stream_token::cuda_legacy_default(),
                        stream_a = stream_token::from_cuda_handle(0xA0), stream_b = stream_token::from_cuda_handle(0xB0);
-constexpr producer_facts on_host{}, on_gpu{.where = gpu, .ready_on = stream_a},
+constexpr tensor_properties on_host{}, on_gpu{.where = gpu, .ready_on = stream_a},
     on_managed{.where = managed, .ready_on = stream_a};
 
 // R53: share, copy, refuse.

@@ -44,7 +44,7 @@ struct ferry::shaped_traits<array<owner>> : traits_of_lender<owner> {
 };
 
 template <class Array>
-concept passes_on = ferry::lends<Array> && requires(Array const& a) { ferry::array_traits<Array>::ready_on(a); };
+concept passes_on = ferry::non_owning<Array> && requires(Array const& a) { ferry::array_traits<Array>::ready_on(a); };
 
 static_assert(passes_on<ferry::shaped<array<handle>>>);  // D13, R43
 static_assert(passes_on<ferry::shaped<array<adopting_handle>>>);

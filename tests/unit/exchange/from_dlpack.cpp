@@ -25,8 +25,8 @@ struct stubborn {
     request asked{};
     int times = 0;
 
-    managed_tensor ferry_export(request const& wish) {
-        asked = wish;
+    managed_tensor ferry_export(request const& req) {
+        asked = req;
         ++times;
         ferry::tensor_view const v = ferry::view_of(array);
         return ferry::make_managed(sim_array{array}, [](sim_array& a) { return ferry::view_of(a); }, v.flags());
@@ -249,8 +249,8 @@ TEST_CASE("R43: adopt is told the stream on which the data is ready, by whatever
     sim_system sim{gpu, extension};
     auto const theirs = sim.make_stream(gpu), ours = sim.make_stream(gpu);
     auto const a = make_array(sim, gpu, theirs, {4});
-    auto const ready = [&](auto&& from, request const& wish) {
-        return ferry::from_dlpack<remembering>(from, wish, sim).ready;
+    auto const ready = [&](auto&& from, request const& req) {
+        return ferry::from_dlpack<remembering>(from, req, sim).ready;
     };
     CHECK(ready(a, {}) == stream_token::cuda_legacy_default(0));
     CHECK(ready(a, {.stream = ferry::already_ready}) == theirs);  // nothing was ordered
@@ -260,8 +260,8 @@ TEST_CASE("R43: adopt is told the stream on which the data is ready, by whatever
     CHECK(ready(p, {.stream = ours}) == ours);
     CHECK(ready(p, {.stream = ferry::already_ready}) == ferry::already_ready);  // the exporter was told so
     CHECK(ready(p, {.device = ferry::cpu}) == ferry::already_ready);
-    auto const taken_from = [&](request const& wish, stream_token on) {
-        return ferry::from_dlpack<remembering>(ferry::to_dlpack(a, {.stream = ferry::already_ready}, sim), wish, sim, on)
+    auto const taken_from = [&](request const& req, stream_token on) {
+        return ferry::from_dlpack<remembering>(ferry::to_dlpack(a, {.stream = ferry::already_ready}, sim), req, sim, on)
             .ready;
     };
     CHECK(taken_from({.stream = ours}, theirs) == ours);

@@ -79,7 +79,7 @@ constexpr decision refused(errc why) {
     return d;
 }
 
-constexpr decision expected(producer_facts p, request const& r) {
+constexpr decision expected(tensor_properties p, request const& r) {
     bool const foreign = p.ready_on != none && !stream_fits(p.ready_on, p.where);
     p.ready_on = of_device(p.ready_on, p.where);
     device to = r.device ? *r.device : p.where;
@@ -127,7 +127,7 @@ constexpr decision expected(producer_facts p, request const& r) {
 
 constexpr bool agree(decision got, decision const& want) {
     if (want.act == action::refuse)
-        return got.act == action::refuse && got.reason == want.reason && got.cure != nullptr;
+        return got.act == action::refuse && got.reason == want.reason && got.text != nullptr;
     return got == want;
 }
 
@@ -160,7 +160,7 @@ void for_each_exchange(F f) {
                     for (auto const stream : streams)
                         for (auto const ready : readies)
                             for (unsigned bits = 0; bits < 16; ++bits) {
-                                producer_facts facts{.where = where, .ready_on = ready};
+                                tensor_properties facts{.where = where, .ready_on = ready};
                                 if ((bits & 1) != 0) facts.bits |= flags::read_only;
                                 if ((bits & 2) != 0) facts.bits |= flags::subbyte_padded;
                                 facts.is_shareable = (bits & 4) == 0;
@@ -175,18 +175,18 @@ void for_each_exchange(F f) {
 TEST_CASE(
     "R53: every cell of the table is as the rules say (R4, R11-R13, R15, R21, R34, R35, R39, R40, R43-R46, R48, R49, R54, R55, R57)") {
     std::int64_t cells = 0, wrong = 0;
-    for_each_exchange([&](producer_facts const& facts, request const& wish) {
+    for_each_exchange([&](tensor_properties const& facts, request const& req) {
         ++cells;
-        auto const got = negotiate(facts, wish);
-        auto const want = expected(facts, wish);
+        auto const got = negotiate(facts, req);
+        auto const want = expected(facts, req);
         if (agree(got, want) || ++wrong > 5) return;
         INFO("source ", name(facts.where.type), " ", facts.where.id, ", bits ", static_cast<int>(facts.bits),
              ", ready on ", static_cast<int>(facts.ready_on.which()), " ", facts.ready_on.native_handle());
-        INFO("target ", wish.device ? name(wish.device->type) : "none", ", copy ", static_cast<int>(wish.copy),
-             ", stream ", static_cast<int>(wish.stream.which()), " ", wish.stream.native_handle(), ", version ",
-             wish.max_version.major, ".", wish.max_version.minor);
+        INFO("target ", req.device ? name(req.device->type) : "none", ", copy ", static_cast<int>(req.copy),
+             ", stream ", static_cast<int>(req.stream.which()), " ", req.stream.native_handle(), ", version ",
+             req.max_version.major, ".", req.max_version.minor);
         INFO("got: ", static_cast<int>(got.act), " wait ", static_cast<int>(got.how), " on ", got.on.native_handle(),
-             " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ", got.cure != nullptr ? got.cure : "");
+             " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ", got.text != nullptr ? got.text : "");
         INFO("wanted: ", static_cast<int>(want.act), " wait ", static_cast<int>(want.how), " on ",
              want.on.native_handle(), " bits ", static_cast<int>(want.bits), " ", name(want.reason));
         FAIL_CHECK("the decision is another");
@@ -197,14 +197,14 @@ TEST_CASE(
 
 TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal goes without a cure") {
     std::int64_t wrong = 0;
-    for_each_exchange([&](producer_facts const& facts, request const& wish) {
-        auto const d = negotiate(facts, wish);
-        if (wish.copy == copy_policy::never) wrong += d.act == action::copy;
-        if (wish.copy == copy_policy::always) wrong += d.act == action::share;
+    for_each_exchange([&](tensor_properties const& facts, request const& req) {
+        auto const d = negotiate(facts, req);
+        if (req.copy == copy_policy::never) wrong += d.act == action::copy;
+        if (req.copy == copy_policy::always) wrong += d.act == action::share;
         // R11, R12.
         if (d.act == action::copy) wrong += !has(d.bits, flags::is_copied) || has(d.bits, flags::read_only);
         if (d.act == action::share) wrong += has(d.bits, flags::is_copied);  // R12
-        if (d.act == action::refuse) wrong += d.cure == nullptr || d.reason == errc::ok;
+        if (d.act == action::refuse) wrong += d.text == nullptr || d.reason == errc::ok;
     });
     CHECK(wrong == 0);
 }
@@ -212,14 +212,14 @@ TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal g
 TEST_CASE(
     "R48: whatever was said, what goes to the CPU is waited for, and what is pending is never handed out unordered") {
     std::int64_t wrong = 0;
-    for_each_exchange([&](producer_facts const& facts, request const& wish) {
-        auto const d = negotiate(facts, wish);
+    for_each_exchange([&](tensor_properties const& facts, request const& req) {
+        auto const d = negotiate(facts, req);
         if (d.act == action::refuse) return;
         bool const pending = facts.where.type != device_type::cpu && facts.ready_on != already_ready;
-        if (!pending || wish.stream == no_sync) return;
+        if (!pending || req.stream == no_sync) return;
         stream_token const ready = of_device(facts.ready_on, facts.where);
         if (d.to.type == device_type::cpu) wrong += d.how != wait::host || d.on != ready;
-        else wrong += d.how == wait::none && d.on != ready && of_device(meant(wish.stream, d.to), d.to) != ready;
+        else wrong += d.how == wait::none && d.on != ready && of_device(meant(req.stream, d.to), d.to) != ready;
     });
     CHECK(wrong == 0);
 }
@@ -227,7 +227,7 @@ TEST_CASE(
 // ---- rows to read ----
 
 TEST_CASE("R53: the same device: None shares, True copies and flags, False shares") {
-    constexpr producer_facts host{.type = f32};
+    constexpr tensor_properties host{.type = f32};
     CHECK(negotiate(host, {}).act == action::share);
     CHECK(negotiate(host, {}).bits == flags::none);
     CHECK(negotiate(host, {.copy = copy_policy::always}).act == action::copy);
@@ -237,11 +237,11 @@ TEST_CASE("R53: the same device: None shares, True copies and flags, False share
 }
 
 TEST_CASE("R53: another device: None and True copy, False is refused unless the memory is readable there") {
-    constexpr producer_facts device_data{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties device_data{.where = gpu, .type = f32, .ready_on = stream_a};
     CHECK(negotiate(device_data, {.device = cpu}).act == action::copy);
     CHECK(negotiate(device_data, {.device = cpu, .copy = copy_policy::always}).act == action::copy);
     CHECK(negotiate(device_data, {.device = cpu, .copy = copy_policy::never}).reason == errc::copy_needed);
-    constexpr producer_facts managed_data{.where = managed, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties managed_data{.where = managed, .type = f32, .ready_on = stream_a};
     auto const d = negotiate(managed_data, {.device = cpu, .copy = copy_policy::never});
     CHECK((d.act == action::share && d.to == cpu && d.how == wait::host && d.on == stream_a));
     CHECK(negotiate(managed_data, {.device = gpu}).act == action::share);  // R39: managed memory as CUDA, when asked
@@ -251,7 +251,7 @@ TEST_CASE("R53: another device: None and True copy, False is refused unless the 
 }
 
 TEST_CASE("R43: different streams are ordered, equal ones need nothing, and -1 wants nothing") {
-    constexpr producer_facts p{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties p{.where = gpu, .type = f32, .ready_on = stream_a};
     auto const other = negotiate(p, {.stream = stream_b});
     CHECK((other.how == wait::order && other.on == stream_b));
     CHECK(negotiate(p, {.stream = stream_a}).how == wait::none);
@@ -267,7 +267,7 @@ TEST_CASE("R44: a null stream is refused, for it may be either default stream; f
 }
 
 TEST_CASE("R45: ROCm's None is its default stream, and CUDA's tokens do not fit it") {
-    constexpr producer_facts p{.where = amd, .ready_on = rocm_stream};
+    constexpr tensor_properties p{.where = amd, .ready_on = rocm_stream};
     CHECK(negotiate(p, {}).how == wait::none);
     CHECK(negotiate(p, {.stream = legacy_stream}).reason == errc::stream);
     CHECK(negotiate(p, {.stream = thread_stream}).reason == errc::stream);
@@ -280,7 +280,7 @@ TEST_CASE("R46: the CPU takes no stream, and tolerates -1") {
 }
 
 TEST_CASE("R48: the stream belongs to the target device") {
-    constexpr producer_facts p{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties p{.where = gpu, .type = f32, .ready_on = stream_a};
     CHECK(negotiate(p, {.device = cpu, .stream = stream_b}).reason == errc::stream);
     CHECK(negotiate(p, {.device = extension, .stream = stream_b}).reason == errc::stream);
     auto const to_host = negotiate(p, {.device = cpu, .stream = no_sync});  // -1 is tolerated, and changes nothing
@@ -304,7 +304,7 @@ TEST_CASE("R49: without a stream, pinned and managed memory is waited for on the
 TEST_CASE("R43: a wait for a stream that nobody named is refused, and the cure is said") {
     auto const d = negotiate({.where = gpu}, {.device = cpu});
     CHECK(d.reason == errc::stream);
-    CHECK(std::string_view{d.cure != nullptr ? d.cure : ""}.find("already_ready") != std::string_view::npos);
+    CHECK(std::string_view{d.text != nullptr ? d.text : ""}.find("already_ready") != std::string_view::npos);
     // Nobody waits, so nobody needs to know.
     CHECK(negotiate({.where = gpu}, {.stream = no_sync}).act == action::share);
     CHECK(negotiate({.where = gpu, .ready_on = ext_stream}, {.device = cpu}).reason == errc::stream);
@@ -318,7 +318,7 @@ TEST_CASE("R43: nothing is pending on the host, whatever a producer says of stre
 }
 
 TEST_CASE("R15: towards a legacy consumer read-only data is copied for None and True, and refused for False") {
-    constexpr producer_facts p{.bits = flags::read_only, .type = f32};
+    constexpr tensor_properties p{.bits = flags::read_only, .type = f32};
     constexpr request old{.max_version = version::legacy};
     CHECK(negotiate(p, old).act == action::copy);
     CHECK(negotiate(p, old).stamp == version::legacy);
@@ -328,13 +328,13 @@ TEST_CASE("R15: towards a legacy consumer read-only data is copied for None and 
 }
 
 TEST_CASE("R13: the legacy struct cannot say padded, so that a legacy consumer gets packed copies") {
-    constexpr producer_facts p{.bits = flags::subbyte_padded, .type = f4};
+    constexpr tensor_properties p{.bits = flags::subbyte_padded, .type = f4};
     CHECK(negotiate(p, {.max_version = version::legacy}).bits == flags::is_copied);
     CHECK(negotiate(p, {.copy = copy_policy::always}).bits == (flags::is_copied | flags::subbyte_padded));
 }
 
 TEST_CASE("R21: packed data that begins within a byte is copied for None and True, and refused for False") {
-    constexpr producer_facts p{.type = f4, .is_describable = false};
+    constexpr tensor_properties p{.type = f4, .is_describable = false};
     CHECK(negotiate(p, {}).act == action::copy);
     CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::copy_needed);
 }
@@ -377,14 +377,14 @@ TEST_CASE("R35: any id will do for the CPU, pinned and managed memory; 0 is writ
 }
 
 TEST_CASE("R55: an owner that can be neither moved nor shared is refused, but may be copied") {
-    producer_facts const p{.type = f32, .is_shareable = false};
+    tensor_properties const p{.type = f32, .is_shareable = false};
     CHECK(negotiate(p, {}).reason == errc::not_shareable);
     CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::not_shareable);
     CHECK(negotiate(p, {.copy = copy_policy::always}).act == action::copy);
 }
 
 TEST_CASE("R44: the default stream of one GPU is not that of another, so a move between them is ordered") {
-    constexpr producer_facts far{.where = gpu1, .type = f32, .ready_on = legacy_stream};
+    constexpr tensor_properties far{.where = gpu1, .type = f32, .ready_on = legacy_stream};
     CHECK(negotiate(far, {.device = gpu}).how == wait::order);
     CHECK(negotiate(far, {.device = gpu}).on == stream_token::cuda_legacy_default(0));
     CHECK(negotiate(far, {.device = cpu}).on == stream_token::cuda_legacy_default(1));
@@ -393,9 +393,9 @@ TEST_CASE("R44: the default stream of one GPU is not that of another, so a move 
 
 TEST_CASE("R48: the default stream of another GPU than the data is wanted on is refused by its name, with the cure") {
     constexpr auto of_0 = stream_token::cuda_legacy_default(0), of_1 = stream_token::cuda_legacy_default(1);
-    constexpr producer_facts here{.where = gpu, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties here{.where = gpu, .type = f32, .ready_on = stream_a};
     auto const is_refused = [](decision const& d, char const* cure) {
-        std::string_view const said{d.cure != nullptr ? d.cure : ""};
+        std::string_view const said{d.text != nullptr ? d.text : ""};
         return d.reason == errc::stream && said.find("stream of another device") == 0 &&
                said.find(cure) != std::string_view::npos;
     };
@@ -412,11 +412,11 @@ TEST_CASE("R48: the default stream of another GPU than the data is wanted on is 
 
 TEST_CASE("R43: data of a GPU is not ready on the default stream of another, and is told so where it is waited for") {
     constexpr auto of_1 = stream_token::cuda_legacy_default(1);
-    constexpr producer_facts wrong{.where = gpu, .type = f32, .ready_on = of_1};
+    constexpr tensor_properties wrong{.where = gpu, .type = f32, .ready_on = of_1};
     for (auto const& d : {negotiate(wrong, {.stream = stream_a}), negotiate(wrong, {.device = cpu}),
                           negotiate(wrong, {.device = gpu1, .stream = of_1})}) {
         CHECK(d.reason == errc::stream);
-        CHECK(std::string_view{d.cure != nullptr ? d.cure : ""}.find("stream of another device") == 0);
+        CHECK(std::string_view{d.text != nullptr ? d.text : ""}.find("stream of another device") == 0);
     }
     CHECK(negotiate(wrong, {.stream = no_sync}).act == action::share);  // nobody waits
     CHECK(negotiate({.where = gpu1, .type = f32, .ready_on = of_1}, {.device = gpu, .stream = stream_a}).how ==
@@ -425,7 +425,7 @@ TEST_CASE("R43: data of a GPU is not ready on the default stream of another, and
 }
 
 TEST_CASE("R48: a stream by its handle is bound to the device of the memory that it is to order") {
-    constexpr producer_facts far{.where = gpu1, .type = f32, .ready_on = stream_a};
+    constexpr tensor_properties far{.where = gpu1, .type = f32, .ready_on = stream_a};
     auto const moved = negotiate(far, {.device = gpu, .stream = stream_b}).on;
     CHECK((moved.has_device() && moved.device_id() == 0));
     auto const shared = negotiate(far, {.stream = stream_b}).on;

@@ -22,9 +22,9 @@ TEST_CASE("R48: streams of another device than the tensor's are refused, and the
     sim_system sim{gpu, gpu1};
     auto const here = sim.make_stream(gpu), there = sim.make_stream(gpu1);
     auto const array = make_array(sim, gpu1, there, {4});
-    auto const refuses = [&](request const& wish, stream_token ready_on) {
+    auto const refuses = [&](request const& req, stream_token ready_on) {
         auto tensor = ferry::to_dlpack(array, {.stream = stream_token::no_sync()});
-        fails(errc::stream, [&] { (void)ferry::to_dlpack(std::move(tensor), wish, sim, ready_on); },
+        fails(errc::stream, [&] { (void)ferry::to_dlpack(std::move(tensor), req, sim, ready_on); },
               {"stream of another device"});
         CHECK(tensor.view().data() == array.first());
     };

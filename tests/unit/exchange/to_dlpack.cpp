@@ -337,8 +337,8 @@ TEST_CASE("R63: an empty tensor is said to be so") {
 
 TEST_CASE("R59: whichever allocation fails, nothing is lost and the array stays whole") {
     shared_array a;
-    auto const survive = [&](ferry::request wish) {
-        return for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, wish); });
+    auto const survive = [&](ferry::request req) {
+        return for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, req); });
     };
     CHECK(survive({}) == 1);
     CHECK(survive({.copy = copy_policy::always}) == 2);  // memory and struct
@@ -377,18 +377,18 @@ TEST_CASE("R68: whichever verb of the back end fails, everything is given back o
                 auto tensor = ferry::to_dlpack(a, {.stream = theirs}, sim);
                 auto const before = sim.live_bytes();
                 bool const called = to_host ? which != verb::order && which != verb::mark : which != verb::wait;
-                ferry::request wish{.device = ferry::device{ferry::device_type::cuda, 1}, .stream = ours};
-                if (to_host) wish = {.device = ferry::cpu};
+                ferry::request req{.device = ferry::device{ferry::device_type::cuda, 1}, .stream = ours};
+                if (to_host) req = {.device = ferry::cpu};
                 sim.fail_at(which, 1);
                 if (called) {
-                    fails(errc::driver, [&] { (void)ferry::to_dlpack(a, wish, sim); });
+                    fails(errc::driver, [&] { (void)ferry::to_dlpack(a, req, sim); });
                     sim.fail_at(which, 1);
-                    fails(errc::driver, [&] { (void)ferry::to_dlpack(std::move(tensor), wish, sim, theirs); });
+                    fails(errc::driver, [&] { (void)ferry::to_dlpack(std::move(tensor), req, sim, theirs); });
                     CHECK(static_cast<bool>(tensor));  // still the caller's
                     CHECK(sim.live_bytes() == before);
                 }
                 sim.fail_at(which, 0);
-                CHECK(ferry::to_dlpack(a, wish, sim).is_copied());
+                CHECK(ferry::to_dlpack(a, req, sim).is_copied());
             }
             CHECK(sim.live_bytes() == 0);
         }
@@ -400,9 +400,9 @@ TEST_CASE("R59: whichever allocation fails on the way from a device, nothing is 
     auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
     auto const a = make_array(sim, ferry::device_type::cuda, theirs, {64});
     auto const before = sim.live_bytes();
-    for (auto const& wish : {ferry::request{.device = ferry::cpu},
+    for (auto const& req : {ferry::request{.device = ferry::cpu},
                              ferry::request{.device = ferry::device{ferry::device_type::cuda, 1}, .stream = ours}}) {
-        CHECK(for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, wish, sim); }) >= 1);
+        CHECK(for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, req, sim); }) >= 1);
         sim.finish(ours);
         CHECK(sim.live_bytes() == before);
     }

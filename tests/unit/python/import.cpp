@@ -16,13 +16,13 @@ using ferry::python::reference;
 namespace {
 
 /// What a producer was told, one call after the other, that takes no stream, and moves nothing.
-std::string told(ferry::request const& wish, std::optional<device> at, bool is_reached = true) {
+std::string told(ferry::request const& req, std::optional<device> at, bool is_reached = true) {
     support::start_python();
     reference const producer{
         support::eval("(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, max_version, **how:"
                       " (calls.append(dict(sorted(how.items()))), int('what is this?') if how else 7)[1]}))([])()")};
     try {
-        reference const got = ferry::python::detail::ask(producer.get(), wish, at,
+        reference const got = ferry::python::detail::ask(producer.get(), req, at,
                                                          is_reached && at && at->type != device_type::cpu);
         CHECK(PyLong_AsLong(got.get()) == 7);
     } catch (ferry::python::error_is_set const&) {
@@ -125,10 +125,10 @@ TEST_CASE("R56: a copy that only its producer makes is waited for, on its curren
         reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
         reference const producer = unsharing(capsule.get(), has_table);
         REQUIRE(producer);
-        ferry::request wish{.copy = ferry::copy_policy::always, .stream = stream_token::from_cuda_handle(64)};
+        ferry::request req{.copy = ferry::copy_policy::always, .stream = stream_token::from_cuda_handle(64)};
         waited.clear();
         try {
-            auto const got = ferry::python::detail::fetch_for<ferry::managed_tensor>(producer.get(), wish, back_end);
+            auto const got = ferry::python::detail::fetch_for<ferry::managed_tensor>(producer.get(), req, back_end);
             CHECK(has_table);
             CHECK(got.ready_on == ferry::already_ready);
             CHECK(waited == std::vector{stream_token::from_cuda_handle(theirs), stream_token::from_cuda_handle(64)});
@@ -153,8 +153,8 @@ TEST_CASE("R44: the tensor of a raw capsule is ready on the default stream, what
         p.raw.dl_tensor.device = gpu.to_abi();
         reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
         waited.clear();
-        ferry::request const wish{.copy = copy, .stream = stream_token::from_cuda_handle(64)};
-        static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(capsule.get(), wish, back_end));
+        ferry::request const req{.copy = copy, .stream = stream_token::from_cuda_handle(64)};
+        static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(capsule.get(), req, back_end));
         CHECK(waited == std::vector{stream_token::cuda_legacy_default(gpu.id)});
     }
 }
@@ -167,13 +167,13 @@ TEST_CASE("R81: what was asked for with copy=False is not asked for otherwise") 
 namespace {
 
 /// The keywords of each call of a producer on the host, which refuses every stream, as NumPy does.
-std::string heard(ferry::request const& wish) {
+std::string heard(ferry::request const& req) {
     support::start_python();
     reference const producer{support::eval(
         "(lambda calls: type('P', (), {'calls': calls, '__dlpack_device__': lambda self: (1, 0),"
         " '__dlpack__': lambda self, **how: (calls.append(dict(sorted(how.items()))), {}[how['stream']] if 'stream' in"
         " how else __import__('array').array('f', [1]))[1]}))([])()")};
-    CHECK_THROWS_AS(static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(producer.get(), wish)),
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(producer.get(), req)),
                     ferry::python::error_is_set);
     PyErr_Clear();  // what it gave is no capsule
     reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};

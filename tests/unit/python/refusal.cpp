@@ -40,19 +40,19 @@ TEST_CASE("the name of a parameter is read out of the first signature that has s
 }
 
 TEST_CASE("a near miss is told by what differs first") {
-    fp::near_miss missed{ferry::dtype_of<double>, ferry::dtype_of<float>, 3, 2};
-    CHECK(std::string{missed.spoken().c_str()} == "its elements are float64, and float32 is wanted");
+    fp::mismatch missed{ferry::dtype_of<double>, ferry::dtype_of<float>, 3, 2};
+    CHECK(std::string{missed.text().c_str()} == "its elements are float64, and float32 is wanted");
     missed.is = missed.wanted;
-    CHECK(std::string{missed.spoken().c_str()} == "it has 3 dimensions, and 2 are wanted");
+    CHECK(std::string{missed.text().c_str()} == "it has 3 dimensions, and 2 are wanted");
     missed.rank = missed.wanted_rank;
-    CHECK(std::string{missed.spoken().c_str()} == "it is read-only, and the function writes to it (R11)");
+    CHECK(std::string{missed.text().c_str()} == "it is read-only, and the function writes to it (R11)");
 }
 
 TEST_CASE("refusals are noted once, while somebody listens, up to a limit") {
     auto& noted = fp::refusals::here();
     int objects[20] = {};
     auto const object = [&](int i) { return reinterpret_cast<PyObject*>(&objects[i]); };
-    fp::near_miss const missed{ferry::dtype_of<double>, ferry::dtype_of<float>, 2, 2};
+    fp::mismatch const missed{ferry::dtype_of<double>, ferry::dtype_of<float>, 2, 2};
     fp::note(object(0), missed);
     fp::note(object(0), [] { return ferry::message{"nobody asked"}; });
     CHECK(noted.count == 0);

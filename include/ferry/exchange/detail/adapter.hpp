@@ -66,11 +66,11 @@ consteval bool is_sound() {
     static_assert(
         allocate,
         "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its arguments in this order, and return T by value");
-    constexpr bool ready_on = !declares_ready_on<T> || tells_ready_on<T>;
+    constexpr bool ready_on = !declares_ready_on<T> || has_ready_on<T>;
     static_assert(
         ready_on,
         "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): it takes the array by const reference, and returns a stream_token, not a handle");
-    constexpr bool current_stream = !declares_current_stream<T> || tells_current_stream<T>;
+    constexpr bool current_stream = !declares_current_stream<T> || has_current_stream<T>;
     static_assert(
         current_stream,
         "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device, and returns a stream_token, not a handle");
@@ -85,12 +85,12 @@ consteval bool is_adapted() {
         return is_sound<T>();
     } else if constexpr (declares_view<T> && !has_traits_view<T>) {
         static_assert(
-            !views_a_copy<T>,
+            !view_takes_value<T>,
             "ferry: array_traits<T>::view takes the array by value, and its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
         static_assert(!view_is_no_static<T>,
                       "ferry: array_traits<T>::view is called without an object: make it static");
         static_assert(
-            views_a_copy<T> || view_is_no_static<T>,
+            view_takes_value<T> || view_is_no_static<T>,
             "ferry: array_traits<T>::view must take the array by reference and return ferry::tensor_view: public, static tensor_view view(T&) and view(T const&)");
     } else if constexpr (viewable<Array>) {
         return is_sound<T>();

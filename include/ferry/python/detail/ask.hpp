@@ -41,12 +41,12 @@ namespace ferry::inline v0::python::detail {
         }
         keyword_names = tuple.get();
     }
-    if (PyObject* const method = plain_producers::known().method_of(Py_TYPE(x))) {
+    if (PyObject* const method = producer_cache::known().method_of(Py_TYPE(x))) {
         Py_INCREF(method);
         reference const held{method};
-        return reference{outlive([&] { return PyObject_Vectorcall(method, arguments, 1, keyword_names); })};
+        return reference{call_python([&] { return PyObject_Vectorcall(method, arguments, 1, keyword_names); })};
     }
-    return reference{outlive([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
+    return reference{call_python([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
 /// Whether ferry copies memory of a device itself, on the consumer's stream, whatever its producer offers: GPU memory
@@ -69,32 +69,32 @@ template <class BackEnd>
 /// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere; for data that
 /// stays on the host none is named: NumPy refuses -1 as well. A legacy request names no version (R57). `copied_here`:
 /// see is_copied_here.
-[[nodiscard]] inline reference ask(PyObject* x, request wish, std::optional<device> at, bool copied_here) {
+[[nodiscard]] inline reference ask(PyObject* x, request req, std::optional<device> at, bool copied_here) {
     if (copied_here) {
-        wish.device.reset();
-        if (wish.copy == copy_policy::always) wish.copy = copy_policy::if_needed;
+        req.device.reset();
+        if (req.copy == copy_policy::always) req.copy = copy_policy::if_needed;
     }
     bool const stays_on_host =
-        at && at->type == device_type::cpu && (!wish.device || wish.device->type == device_type::cpu);
-    reference const stream = stays_on_host ? reference{} : to_number(wish.stream);
+        at && at->type == device_type::cpu && (!req.device || req.device->type == device_type::cpu);
+    reference const stream = stays_on_host ? reference{} : to_number(req.stream);
     bool const is_known_there = !at || (at->type != device_type::cpu &&
-                                        (!wish.stream.names_stream() || orders(wish.stream.family(), at->type)));
+                                        (!req.stream.names_stream() || orders(req.stream.family(), at->type)));
     PyObject* const plain_stream = is_known_there ? stream.get() : nullptr;
     reference dl_device;
-    if (wish.device) {
+    if (req.device) {
         dl_device =
-            reference{Py_BuildValue("(ii)", static_cast<int>(wish.device->type), static_cast<int>(wish.device->id))};
+            reference{Py_BuildValue("(ii)", static_cast<int>(req.device->type), static_cast<int>(req.device->id))};
         if (!dl_device) throw error_is_set{};
     }
-    PyObject* const copy = wish.copy == copy_policy::if_needed ? nullptr
-                           : wish.copy == copy_policy::always  ? Py_True
+    PyObject* const copy = req.copy == copy_policy::if_needed ? nullptr
+                           : req.copy == copy_policy::always  ? Py_True
                                                                : Py_False;
     reference other;
-    if (wish.max_version != version::current) {
-        other = reference{Py_BuildValue("(II)", wish.max_version.major, wish.max_version.minor)};
+    if (req.max_version != version::current) {
+        other = reference{Py_BuildValue("(II)", req.max_version.major, req.max_version.minor)};
         if (!other) throw error_is_set{};
     }
-    PyObject* const version = wish.max_version.is_legacy() ? nullptr : other ? other.get() : names().version;
+    PyObject* const version = req.max_version.is_legacy() ? nullptr : other ? other.get() : names().version;
     reference result = call_dlpack(x, version, copied_here ? plain_stream : stream.get(), dl_device.get(), copy);
     if (result) return result;
     bool const too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;

@@ -8,7 +8,7 @@
 namespace ferry::inline v0::python::detail {
 
 /// Whether the instances of a type are PyTorch's tensors, and `__dlpack__` is PyTorch's own: a subclass that defines
-/// another speaks for itself. Keeps the last such type: see plain_producers.
+/// another speaks for itself. Keeps the last such type: see producer_cache.
 [[nodiscard]] FERRY_HIDDEN inline bool is_torch_tensor(PyTypeObject* type) {
     static constinit PyTypeObject* last = nullptr;
     static constinit unsigned last_tag = 0;
@@ -24,16 +24,16 @@ namespace ferry::inline v0::python::detail {
 
 [[nodiscard]] inline bool is_true(reference answer) {
     if (answer.get() == Py_False) return false;
-    int const truth = answer ? outlive([&] { return PyObject_IsTrue(answer.get()); }) : -1;
+    int const truth = answer ? call_python([&] { return PyObject_IsTrue(answer.get()); }) : -1;
     if (truth < 0) throw error_is_set{};
     return truth != 0;
 }
 /// The answer of an attribute, or of a method without arguments.
 [[nodiscard]] inline bool says(PyObject* x, PyObject* attribute) {
-    return is_true(reference{outlive([&] { return PyObject_GetAttr(x, attribute); })});
+    return is_true(reference{call_python([&] { return PyObject_GetAttr(x, attribute); })});
 }
 [[nodiscard]] inline bool answers(PyObject* x, PyObject* method) {
-    return is_true(reference{outlive([&] { return PyObject_CallMethodNoArgs(x, method); })});
+    return is_true(reference{call_python([&] { return PyObject_CallMethodNoArgs(x, method); })});
 }
 
 /// Refuses a tensor of PyTorch whose meaning is more than its elements: its exchange table passes on these, and its
@@ -63,8 +63,8 @@ inline void explain_refusal(PyObject* x) {
     char const* why = nullptr;
     try {
         kept_error const first;
-        reference const layout{outlive([&] { return PyObject_GetAttrString(x, "layout"); })};
-        reference const name{layout ? outlive([&] { return PyObject_Str(layout.get()); }) : nullptr};
+        reference const layout{call_python([&] { return PyObject_GetAttrString(x, "layout"); })};
+        reference const name{layout ? call_python([&] { return PyObject_Str(layout.get()); }) : nullptr};
         if (!name) throw error_is_set{};
         if (PyUnicode_CompareWithASCIIString(name.get(), "torch.strided") != 0)
             why = "from_dlpack: the tensor is sparse or opaque, and has no strided memory: import x.to_dense()";
