@@ -9,6 +9,8 @@
 #include <atomic>
 #include <fstream>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <thread>
 
 using namespace lifetime;
@@ -522,7 +524,18 @@ TEST_CASE_FIXTURE(a_running_server,
     };
     auto const rounds = environment("FERRY_IPC_ROUNDS", 10'000);
     int fds = 0;
-    for (long i = 0; i < rounds; ++i) {
+    long round = 0;
+    auto const no_client = [&] { return s.counts().clients == 0; };
+    auto const state = [&] {
+        auto const left = s.counts();
+        std::ostringstream out;
+        out << ": no client, after round " << round << "; there are " << left.clients << " clients, " << left.leases
+            << " leases, " << left.waiting << " waiting, " << left.condemned << " condemned, " << left.violations
+            << " violations, " << s.held().size() << " buffers held";
+        return out.str();
+    };
+    for (; round < rounds; ++round) {
+        auto const i = round;
         {
             client c{here.path(), patient};
             auto g = c.attach("frame");
@@ -533,15 +546,11 @@ TEST_CASE_FIXTURE(a_running_server,
         }
         if (i % 100 == 99) s.poll(milliseconds{0});
         if (i == 9) {
-            REQUIRE(soon([&] { return s.counts().clients == 0; }));
+            REQUIRE(soon(no_client, state));
             fds = support::count_of("fd");
         }
     }
-    bool const are_gone = soon([&] { return s.counts().clients == 0; });
-    auto const left = s.counts();
-    INFO(left.clients, " clients, ", left.leases, " leases, ", left.waiting, " waiting, ", left.violations,
-         " violations; buffers held: ", s.held().size());
-    REQUIRE(are_gone);
+    REQUIRE(soon(no_client, state));
     CHECK(s.held().empty());
     CHECK(support::count_of("fd") == fds);
     CHECK(frames_mapped() == 1);

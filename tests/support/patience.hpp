@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 
 namespace support {
@@ -18,12 +19,17 @@ inline constexpr std::chrono::seconds patience{120};
 }
 
 /// Polls until `is_so()`, for conditions without an event; ends the program after the deadline.
-template <class F>
-void until(char const* what, F is_so) {
+/// \param state  returns a string: what the condition depends on, for the message
+template <class F, class State>
+void until(char const* what, F is_so, State state) {
     for (auto const end = std::chrono::steady_clock::now() + patience; !is_so();) {
-        if (std::chrono::steady_clock::now() > end) give_up(what);
+        if (std::chrono::steady_clock::now() > end) give_up((std::string{what} + state()).c_str());
         std::this_thread::sleep_for(std::chrono::microseconds{100});
     }
+}
+template <class F>
+void until(char const* what, F is_so) {
+    until(what, is_so, [] { return std::string{}; });
 }
 
 }  // namespace support

@@ -90,10 +90,10 @@ class process {
     bool waited_ = false;
 };
 
-/// Polls until the condition holds; fails the test after the deadline.
-template <class F>
-[[nodiscard]] bool soon(F is_so) {
-    until("a condition of support::soon", is_so);
+/// Polls until the condition holds; ends the program after the deadline, and prints `state()`.
+template <class F, class... State>
+[[nodiscard]] bool soon(F is_so, State... state) {
+    until("a condition of support::soon", is_so, state...);
     return true;
 }
 
