@@ -1,4 +1,4 @@
-// Frames published under a name to many readers: each reads the newest in place, and a slot is written again when nobody reads it.
+// Publishes frames under a name: readers map the newest frame, and a slot is written again when no reader uses it.
 #include <ferry/ipc.hpp>
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>

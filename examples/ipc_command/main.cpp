@@ -1,4 +1,4 @@
-// ferry-ipc: looks at what the exporters of this user publish through ferry::ipc::server.
+// ferry-ipc: lists and withdraws what the exporters of this user publish through ferry::ipc::server.
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>
 
@@ -13,14 +13,14 @@
 
 namespace {
 
-constexpr auto usage = R"(usage: ferry-ipc ls [SOCKET]          what is published: every exporter of this user's, or one
-       ferry-ipc cat SOCKET NAME      the descriptor's bytes
-       ferry-ipc drop SOCKET NAME     withdraws a name; who reads goes on reading
-       ferry-ipc demo SOCKET SECONDS  serves one small descriptor, to try the others on
+constexpr auto usage = R"(usage: ferry-ipc ls [SOCKET]          lists publications of one exporter, or of all of this user
+       ferry-ipc cat SOCKET NAME      prints the bytes of a descriptor
+       ferry-ipc drop SOCKET NAME     withdraws a name; importers may continue to read
+       ferry-ipc demo SOCKET SECONDS  publishes a small descriptor, to try the other commands
 SOCKET is a path, or a name in the directory of this user's sockets.
 )";
 
-/// A name as a terminal may show it, whoever sent it.
+/// Replaces the control characters of a received name, so that a terminal can show it.
 std::string shown(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -53,7 +53,7 @@ int list_all() {
         if (!file.is_socket()) continue;
         try {
             list(file.path().string());
-        } catch (ferry::error const& e) {  // one that is gone, or stopped, does not hide the others
+        } catch (ferry::error const& e) {  // continues with the other exporters
             std::fprintf(stderr, "%s: %s\n", shown(file.path().string()).c_str(), e.what());
             failed = 1;
         }
