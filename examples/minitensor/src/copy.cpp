@@ -20,7 +20,7 @@ void copy_row(unsigned char* to, unsigned char const* from, std::int64_t step, s
     }
 }
 
-/// Elements of whole bytes into compact memory.
+/// Copies elements of whole bytes into compact memory.
 void copy_bytes(tensor const& to, tensor const& from) {
     auto const bytes = static_cast<std::int64_t>(from.dtype().bits) / 8;
     auto* out = static_cast<unsigned char*>(to.data());
@@ -66,7 +66,7 @@ void for_each_element(tensor const& to, tensor const& from, F&& f) {
 
 std::atomic<strided_copy> copy_strided{&no_strided_copy};
 
-/// The bits behind the last element of a packed type are nobody's, and are zero in copies on the host.
+/// Clears the unused bits after the last element of a packed type; they are zero in copies on the host.
 void clear_behind(tensor const& t) {
     if (auto const rest = t.size() * t.itemsize_bits() % 8; rest != 0) {
         static_cast<unsigned char*>(t.data())[t.nbytes() - 1] &= static_cast<unsigned char>((1 << rest) - 1);
@@ -114,7 +114,7 @@ tensor copy(tensor const& t, std::optional<device> where) {
     }
     if (t.line() != nullptr) t.line()->wait();
     if (t.dtype().packed()) {
-        // The bits behind the last element are nobody's, and are zero in every copy.
+        // The unused bits after the last element are zero in every copy.
         static_cast<unsigned char*>(fresh.data())[bytes - 1] = 0;
         for_each_element(fresh, t, [&](std::int64_t a, std::int64_t b) {
             store(t.dtype(), fresh.data(), a, load(t.dtype(), t.data(), b));

@@ -1,4 +1,4 @@
-// What minitensor asks of CUDA. Built without it, nothing is available and everything else throws.
+// The CUDA functions of minitensor. Built without CUDA, there are no devices, and the other functions throw.
 #pragma once
 
 #include <minitensor/device.hpp>
@@ -17,22 +17,22 @@ void require(device);
 
 /// Memory of a CUDA kind, which any stream may use at once. \throws std::bad_alloc, buffer_error
 [[nodiscard]] void* allocate(std::size_t bytes, device);
-/// Gives it back: that of a device after what is queued on `last`.
+/// Frees it; device memory after the work queued on `last`.
 void deallocate(void*, device, stream const& last) noexcept;
 
 /// The device of a stream's handle.
 [[nodiscard]] std::int32_t device_of(std::uintptr_t stream_handle);
 
-/// What is queued on `later` from now on waits for what is queued on `earlier`.
+/// Work queued on `later` after this call waits for the work queued on `earlier`.
 void order(stream const& earlier, stream const& later);
 void wait(stream const&);
 void synchronize(std::int32_t device_id);
 
-/// A point in a stream; whether the stream got there.
+/// Records a point in a stream; whether the stream has reached it.
 [[nodiscard]] std::shared_ptr<void> mark(stream const&);
 [[nodiscard]] bool passed(void* mark) noexcept;
 
-/// Queued on the stream; neither blocks, but copies from or to memory of the host that is not pinned.
+/// Queued on the stream; blocks only for copies from or to pageable host memory.
 void copy(void* to, void const* from, std::size_t bytes, stream const&);
 void set(void* to, unsigned char value, std::size_t bytes, stream const&);
 

@@ -12,7 +12,7 @@ namespace {
 /// The streams that this thread has entered and not left, the innermost last.
 thread_local std::vector<stream> entered;
 
-/// What somebody else owns and minitensor's own work still uses.
+/// Owners of imported memory that queued work of minitensor uses.
 struct waiting_list {
     struct entry {
         std::shared_ptr<void> mark;
@@ -69,7 +69,7 @@ bool timeline::used() const {
 }
 
 void timeline::continue_on(stream const& next) {
-    stream before;  // dropped outside of the lock: its owner may be a Python object, which wants the GIL
+    stream before;  // dropped outside of the lock: its owner may be a Python object, whose destruction needs the GIL
     std::lock_guard const lock{mutex_};
     if (!(last_ == next)) cuda::order(last_, next);
     before = std::exchange(last_, next);
@@ -87,7 +87,7 @@ void release_when_done(timeline const& line, std::shared_ptr<void const> owner) 
         auto& list = waiting();
         std::lock_guard const lock{list.mutex};
         list.entries.push_back({std::move(mark), owner});
-    } catch (...) {  // CUDA is gone, or memory is short: nothing better than to release it now
+    } catch (...) {  // CUDA has shut down, or memory is short: the owner is released now
     }
 }
 

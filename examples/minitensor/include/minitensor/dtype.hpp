@@ -9,7 +9,7 @@
 
 namespace mt {
 
-/// What the bits of an element mean, numbered as the field numbers them.
+/// Kind of an element type, with the numbers of DLPack.
 enum class kind : std::uint8_t {
     int_ = 0,
     uint = 1,
@@ -30,8 +30,7 @@ enum class kind : std::uint8_t {
     float4_e2m1fn = 17,
 };
 
-/// An element type: what the bits mean and how many there are (a complex number counts whole, bool
-/// has 8).
+/// An element type: its kind and its size in bits (both parts of a complex number; 8 for bool).
 struct dtype {
     mt::kind kind = mt::kind::float_;
     std::uint8_t bits = 32;

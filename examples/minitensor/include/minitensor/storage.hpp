@@ -1,4 +1,4 @@
-// minitensor: memory of its own.
+// minitensor: allocation.
 #pragma once
 
 #include <minitensor/device.hpp>
@@ -10,19 +10,18 @@
 
 namespace mt {
 
-/// Own memory starts at a multiple of this, in bytes.
+/// Alignment of allocated memory, in bytes.
 inline constexpr std::size_t alignment = 256;
 
-/// Fresh, uninitialised memory on a device, which any stream may use at once; null for no bytes.
-/// Freed, on any thread, with its last owner, and once the work on `line` is done, which is null for
-/// memory of the host.
+/// Allocates uninitialised memory on a device, which any stream may use at once; null for no bytes.
+/// Freed with its last owner, on any thread, after the work on `line`, which is null for host memory.
 ///
-/// \throws std::bad_alloc  there is not enough
+/// \throws std::bad_alloc  there is not enough memory
 /// \throws buffer_error    minitensor has no such device
 [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes, device,
                                              std::shared_ptr<timeline const> line = nullptr);
 
-/// The bytes that `allocate` handed out and that are still owned by somebody.
+/// The number of bytes that `allocate` returned and that have not been freed.
 [[nodiscard]] std::int64_t live_bytes() noexcept;
 
 }  // namespace mt

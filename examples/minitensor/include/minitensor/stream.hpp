@@ -1,4 +1,4 @@
-// minitensor: where work on GPUs is queued.
+// minitensor: CUDA streams.
 #pragma once
 
 #include <minitensor/device.hpp>
@@ -22,22 +22,22 @@ struct stream {
     }
 };
 
-/// Whether there is a GPU that this build can use; how many.
+/// Whether there is a GPU that this build can use; the number of GPUs.
 [[nodiscard]] bool cuda_available() noexcept;
 [[nodiscard]] int device_count() noexcept;
 
 /// Blocks until all work on a GPU is done. \throws buffer_error if there is no such GPU
 void synchronize(std::int32_t device_id);
 
-/// The stream that this thread queues its work on such memory on: the innermost that was entered and
-/// belongs to that device; else the legacy default stream of the device.
+/// The current stream of this thread for a device: the innermost entered stream of the device, or its
+/// legacy default stream.
 [[nodiscard]] stream current_stream(device);
 
-/// Enters a stream, for this thread, until it is left again. \throws buffer_error  there is no GPU
+/// Makes a stream the current one of this thread until `leave_stream`. \throws buffer_error  there is no GPU
 void enter_stream(std::uintptr_t handle, std::shared_ptr<void const> owner);
 void leave_stream() noexcept;
 
-/// The stream that worked last on some memory, for all tensors that share it. Thread-safe.
+/// The stream of the last work on a memory, for all tensors that share it. Thread-safe.
 class timeline {
    public:
     explicit timeline(stream first) : last_{std::move(first)} {}
@@ -45,9 +45,9 @@ class timeline {
     [[nodiscard]] stream last() const;
     /// Whether minitensor has queued any work on the memory.
     [[nodiscard]] bool used() const;
-    /// Work is about to be queued on `next`, after all that is queued on the last stream.
+    /// Makes `next` the last stream: its work runs after all work queued on the previous one.
     void continue_on(stream const& next);
-    /// Blocks until the last stream has done what is queued on it now.
+    /// Blocks until the work queued on the last stream is done.
     void wait() const;
 
    private:
@@ -56,8 +56,8 @@ class timeline {
     bool used_ = false;
 };
 
-/// Drops the owner of memory of somebody else's once the work that minitensor has queued on it is done:
-/// at once, if it is, else when minitensor is next called.
+/// Drops the owner of imported memory after the work that minitensor has queued on it: immediately if it
+/// is done, otherwise in a later call of minitensor.
 void release_when_done(timeline const&, std::shared_ptr<void const> owner) noexcept;
 void release_what_is_done() noexcept;
 

@@ -1,4 +1,4 @@
-// asarray: nested sequences, scalars, Tensors, and whatever has the buffer protocol.
+// asarray: from nested sequences, scalars, Tensors, and objects with the buffer protocol.
 #include "convert.hpp"
 
 #include <ferry/python/gil.hpp>
@@ -107,7 +107,7 @@ class collector {
 
    private:
     [[noreturn]] static void ragged() {
-        throw std::invalid_argument{"the nested sequences are ragged: they have no one shape"};
+        throw std::invalid_argument{"the nested sequences are ragged: sequences of one level must have equal lengths"};
     }
 
     [[nodiscard]] mt::dtype inferred() const {
@@ -132,8 +132,7 @@ class collector {
     }
 
     void add(nb::handle o) {
-        // Without a dtype, an int that does not fit 64 bits may still turn out to stand beside
-        // floats.
+        // Without a dtype, an int that does not fit 64 bits is valid if a later number is a float.
         auto const value = to_number(o, wanted_.value_or(mt::float64));
         if (PyLong_Check(o.ptr()) && std::holds_alternative<double>(value)) {
             oversized_ = true;

@@ -1,4 +1,4 @@
-// Columns: arrays of Arrow's, as ferry holds them. minitensor adds the Python face and nothing else.
+// Column: the Python type for Arrow arrays in ferry::column.
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
@@ -33,7 +33,7 @@ nb::object checked(PyObject* made) {
     return nb::steal(made);
 }
 
-/// Names come from anywhere; what is no UTF-8 survives as surrogates.
+/// Names may be arbitrary bytes; those that are not UTF-8 are decoded as surrogates.
 nb::object text(std::string_view bytes) {
     return checked(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
 }
@@ -79,7 +79,7 @@ void validate(column const& c, bool full) {
     ferry::validate(c, full ? ferry::validation::full : ferry::validation::structure);
 }
 
-/// What came in, as an object. \throws buffer_error if it is on a device that is not there
+/// The imported column as an object. \throws buffer_error if its device does not exist
 PyObject* new_column(column&& c) {
     static_cast<void>(normalised(c.device()));
     return new_object(std::move(c));
@@ -108,13 +108,13 @@ void define_columns(nb::module_& m) {
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
                      "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
-                     "The values that the indices stand for, or None.")
-        .def_prop_ro("metadata", &metadata, "What the schema says of the column: a dict of bytes, of keys that repeat the first.")
+                     "The values of the dictionary, or None.")
+        .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; of repeated keys the first.")
         .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
         .def_prop_ro("nullable", [](column const& c) { return c.view().is_nullable(); }, "Whether the schema allows nulls.")
         .def_prop_ro("length", [](column const& c) { return c.length(); }, "The number of items.")
-        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted when nobody has said it.")
-        .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The items before the first one, in every buffer.")
+        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted when it is unknown.")
+        .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The number of items before the first one, in every buffer.")
         .def_prop_ro("children", &children,
                      "The Columns inside, a tuple, as they are stored: the offset of this one is not applied.")
         .def_prop_ro("device", [](column const& c) { return nb::make_tuple(static_cast<int>(c.device().type), c.device().id); },

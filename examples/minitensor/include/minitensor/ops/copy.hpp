@@ -14,11 +14,11 @@ namespace mt {
 /// A contiguous copy on the host whose elements are converted, as `encode` does.
 [[nodiscard]] tensor converted(tensor const&, dtype);
 
-/// The same elements, finished, where the host can read them: the tensor itself, or a copy. Blocks.
+/// The same elements in memory that the host can read: the tensor itself, or a copy. Blocks.
 [[nodiscard]] tensor on_host(tensor const&);
 
 /// How strided elements are copied when one side is on a GPU: queued on a stream, or done on return.
-/// minitensor itself copies contiguous ones alone; whoever has better means says so once.
+/// minitensor copies only contiguous tensors; the application installs a function for the others.
 using strided_copy = void (*)(tensor const& to, tensor const& from, std::uintptr_t stream);
 void use_strided_copy(strided_copy) noexcept;
 
@@ -29,8 +29,8 @@ namespace detail {
     return t.line() != nullptr && t.device().type != device::cuda_host;
 }
 
-/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU. `whole`: the last byte of
-/// `to` holds nobody else's bits.
+/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU. `whole`: the last
+/// byte of `to` has no bits of other tensors.
 void copy_queued(tensor const& to, tensor const& from, bool whole = true);
 
 }  // namespace detail

@@ -9,8 +9,8 @@
 
 namespace mt {
 
-/// Writes one value everywhere, converted as `encode` does. On a GPU it is queued on the current stream, whatever the strides;
-/// only packed elements that are not contiguous wait for it. \throws std::invalid_argument if the tensor is read-only
+/// Sets all elements to a value, converted as by `encode`. On a GPU the work is queued on the current stream; blocks
+/// only for packed elements that are not contiguous. \throws std::invalid_argument if the tensor is read-only
 void fill(tensor const&, number);
 
 [[nodiscard]] tensor zeros(dtype, std::vector<std::int64_t> shape, device = {});

@@ -1,4 +1,4 @@
-// minitensor: views: the same elements, seen otherwise.
+// minitensor: views of the same elements.
 #pragma once
 
 #include <minitensor/tensor.hpp>
@@ -16,11 +16,11 @@ struct range {
     std::int64_t step = 1;
 };
 
-/// One dimension's index: an element (the dimension goes away; negative counts from the end) or a
-/// range of them.
+/// The index of one dimension: an element (the result lacks the dimension; negative counts from the
+/// end) or a range.
 using subscript = std::variant<std::int64_t, range>;
 
-/// t[subscripts…]; dimensions that are not named stay whole.
+/// t[subscripts…]; dimensions without a subscript are complete.
 /// \throws std::out_of_range      too many subscripts, or one outside of its dimension
 /// \throws std::invalid_argument  a packed type's first element would lie inside of a byte
 [[nodiscard]] tensor index(tensor const&, std::vector<subscript> const&);
@@ -29,11 +29,11 @@ using subscript = std::variant<std::int64_t, range>;
 /// reverses.
 [[nodiscard]] tensor transpose(tensor const&, std::vector<std::int64_t> axes = {});
 
-/// Repeated along new leading dimensions and those of extent 1, by zero strides. Read-only: one
-/// write would show everywhere.
+/// Repeats along new leading dimensions and those of extent 1, with zero strides. Read-only, since
+/// elements share memory.
 [[nodiscard]] tensor broadcast_to(tensor const&, std::vector<std::int64_t> shape);
 
-/// The same view, not to be written through.
+/// A read-only view of the same elements.
 [[nodiscard]] tensor as_readonly(tensor const&);
 
 }  // namespace mt
