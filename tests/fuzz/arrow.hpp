@@ -85,7 +85,7 @@ void own(Struct& s, int& released) {
     };
 }
 
-/// Released by somebody: nothing else that is left may be read.
+/// Already released: no other member may be read.
 template <class Struct>
 void let_go(Struct& s) {
     std::memset(static_cast<void*>(&s), 8, sizeof s);

@@ -1,5 +1,5 @@
-// Hostile messages of the lifetime protocol: refused with errc::bad_descriptor, or the same bytes when encoded again.
-// What is accepted goes through both state machines, with time passing, and neither loses count of who reads.
+// Hostile messages of the lifetime protocol: refused with errc::bad_descriptor, or unchanged when they are encoded
+// again. Accepted messages are passed to both state machines, with time passing, and both count readers correctly.
 #include "bytes.hpp"
 
 #include <ferry/ipc/protocol.hpp>

@@ -150,7 +150,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
         HOLDS(d.stamp.minor == (asked > needed ? asked : needed));
     }
 
-    // R43, R48, R49: who waits for whom.
+    // R43, R48, R49: which side waits.
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
     auto const ready = facts.ready_on.on_device(facts.where), consumer = meant(req, d.to);
     if (d.to.type == device_type::cpu) {

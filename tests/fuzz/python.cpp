@@ -66,7 +66,7 @@ struct slot {
         } else if (what < 6) {
             holds = content::legacy;
             capsule = reference{py::detail::make_capsule(&from->legacy)};
-        } else {  // somebody else's: a used one of theirs, or of another name, or of none
+        } else {  // of another library: already used, with another name, or without one
             constexpr char const* names[] = {"used_dltensor", "used_dltensor_versioned", "dltensor2", "", nullptr};
             holds = content::foreign;
             capsule = reference{PyCapsule_New(&from->legacy, names[in.below(5)], nullptr)};

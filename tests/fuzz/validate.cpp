@@ -257,7 +257,7 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
     }
     write_all<float, ferry::layout::strided>(tensor, s);
     write_all<std::int16_t, ferry::layout::contiguous>(tensor, s);
-    // Strides are counted in bits: beyond that, who had none may have too many once they are written out.
+    // Strides are computed in bits: explicit strides may overflow where implicit ones do not.
     wide const bits = wide{s.t.dtype.bits} * s.t.dtype.lanes;
     if (is.count * (s.padded ? (bits + 7) / 8 * 8 : bits) <= most) pass_on(tensor, s, is);
     switch (end) {  // however it ends, one call

@@ -135,7 +135,7 @@ def main():
         assert failed or outcome is not MemoryError, (n, outcome)
         assert not forge.error_is_set(), n
         del result, work
-        # Who was taken was released once; the others are as they were.
+        # An imported tree was released once; the others are unchanged.
         assert probe.probe_deletions() - before == released(trees) - missing, (n, outcome)
         if not failed:
             print(failures)

@@ -172,7 +172,7 @@ class Forged:
         return isinstance(self.raw, Versioned)
 
     def capsule(self, name=...):
-        """A capsule without destructor: what nobody consumes stays as it is."""
+        """A capsule without destructor: a capsule that is not consumed stays unchanged."""
         if name is ...:
             name = VERSIONED if self.is_versioned else LEGACY
         return new_capsule(self.address, static(name), None)

@@ -39,7 +39,7 @@ FOREIGN = {
 }
 # What a foreign header wants defined before it.
 ASKED_FOR = {("python/api.hpp", "PY_SSIZE_T_CLEAN")}
-# What a specification wants defined by whoever declares its structs: the first one wins.
+# Macros that guard the structs of a specification; the first declaration of the structs defines them.
 ASKED_FOR_ALL = {"abi/arrow.hpp": "ARROW_"}
 # The core is portable: but for foreign headers it includes those of C++ alone, whose names have no `.h`.
 SYSTEM = {"ipc"}

@@ -273,7 +273,7 @@ def versions(package):
     }
     wrong = {where: version for where, version in said.items() if version != package.version}
     expect(not wrong, f"include/ferry/version.hpp says {package.version}, and {wrong}")
-    # Literals that nobody compares: the files that build packages have none.
+    # The files that build packages must not repeat the version, since no check compares it there.
     for file in ("CMakeLists.txt", "conanfile.py", "pyproject.toml", *(f"cmake/{f.name}" for f in (ROOT / "cmake").iterdir())):
         expect(package.version not in read(ROOT / file), f"{file} has a version of its own")
 
@@ -340,7 +340,7 @@ def main():
                 result = "failed", str(failure)
             return result[0], time.monotonic() - start, result[1]
 
-        # What is needed is submitted before who needs it, so that nobody waits for what never starts.
+        # A check is submitted after the checks that it needs, so that none waits for one that cannot start.
         for name in sorted(wanted, key=lambda name: (bool(CHECKS[name][1]), list(CHECKS).index(name))):
             futures[name] = pool.submit(one, name)
         rows = {name: futures[name].result() for name in CHECKS if name in wanted}

@@ -91,7 +91,7 @@ static_assert(!ferry::back_end<can_wait const>);
 struct hands_out_pointers : can_wait {
     void* allocate(ferry::device, std::size_t, ferry::stream_token) const;
 };
-static_assert(!ferry::back_end<hands_out_pointers>);  // nobody would own the memory
+static_assert(!ferry::back_end<hands_out_pointers>);  // the memory would have no owner
 
 // ---- a forwarding back end has the verbs that the one underneath has ----
 struct marks : can_wait {
