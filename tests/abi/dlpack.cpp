@@ -1,4 +1,4 @@
-// R1: the layout of the structs that travel, frozen; the numbers of ferry against those of the header in use.
+// R1: the layout of the exchanged structs, and the values of ferry compared with those of the header.
 #include <ferry/abi/dlpack.hpp>
 #include <ferry/base/version.hpp>
 

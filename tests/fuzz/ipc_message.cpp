@@ -15,7 +15,7 @@ using namespace ferry::ipc;
 namespace {
 
 std::optional<protocol::message> decode(std::span<std::byte const> bytes) {
-    auto const exact = std::make_unique<std::byte[]>(bytes.size());  // AddressSanitizer sees every read too far
+    auto const exact = std::make_unique<std::byte[]>(bytes.size());  // AddressSanitizer detects reads out of bounds
     std::copy(bytes.begin(), bytes.end(), exact.get());
     try {
         auto m = protocol::from_bytes({exact.get(), bytes.size()});
@@ -29,7 +29,7 @@ std::optional<protocol::message> decode(std::span<std::byte const> bytes) {
     }
 }
 
-/// The same bytes with the right frame around them, so that the fields are reached.
+/// The same bytes with a valid header, so that the fields are decoded.
 std::vector<std::byte> framed(std::span<std::byte const> body, unsigned type) {
     std::vector<std::byte> out{std::byte{'F'}, std::byte{'I'}, std::byte{protocol::version},
                                static_cast<std::byte>(type)};

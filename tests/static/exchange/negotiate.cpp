@@ -1,4 +1,4 @@
-// negotiate() while compiling: the rows that say most. The whole table is in unit/exchange/negotiate.cpp.
+// negotiate() at compile time, for the main rows. The whole table is in unit/exchange/negotiate.cpp.
 #include <ferry/exchange/negotiate.hpp>
 
 namespace {
