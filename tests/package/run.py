@@ -1,4 +1,4 @@
-"""Every way to get ferry, each by a consumer project of its own outside of the tree, and what is said when something is missing.
+"""Tests each way to get ferry by a separate consumer project outside of the tree, and the errors for missing dependencies.
 
 usage: run.py --compiler COMPILER --clang COMPILER --dlpack INCLUDE_DIR [--python PYTHON] [NAME...]
 
@@ -46,7 +46,7 @@ def expect(condition, text):
 
 
 class Package:
-    """What the tests share: where things are, and what the ways left."""
+    """State of the tests: paths, and the results of earlier checks."""
 
     def __init__(self, arguments, work):
         self.compiler, self.clang, self.dlpack, self.work = arguments.compiler, arguments.clang, arguments.dlpack, work
@@ -117,7 +117,7 @@ def quickstart(package):
 
 
 def python_wheel(package):
-    """A program that asks ferry-config, and an extension module that has the wheel among its build requirements."""
+    """A program that uses ferry-config, and an extension module with the wheel as a build requirement."""
     lines = package.build("python").splitlines()
     expect(f"ferry {package.version}" in lines and lines[-1] == "6.0", "\n".join(lines))
 
@@ -147,12 +147,12 @@ BAD = {
 
 
 def words(text):
-    """CMake breaks lines where it likes."""
+    """The text of a message of CMake, which breaks lines anywhere."""
     return re.sub(r"\s+", " ", text)
 
 
 def bad_input(package):
-    """CMake says what is missing, and how to get it."""
+    """The errors of CMake name the missing dependency, and how to get it."""
     work = package.folder("bad_input")
     (work / "old/dlpack").mkdir(parents=True)
     (work / "old/dlpack/dlpack.h").write_text("#define DLPACK_VERSION 80\n", encoding="utf-8")
@@ -189,7 +189,7 @@ def bad_input(package):
 
 
 def bad_input_without_cmake(package):
-    """The headers say it themselves."""
+    """The errors of the headers, without CMake."""
     include = ["-std=c++20", f"-I{ROOT}/include", "-fsyntax-only", "-x", "c++", "-include", "ferry/ferry.hpp", "/dev/null"]
     dlpack = ["-isystem", package.dlpack]
     old = package.folder("old_header")
@@ -213,7 +213,7 @@ def headers_in_tree():
 
 
 def contents(package):
-    """Each package has the headers, the CMake files, the licence and nothing else, and names no folder of its making."""
+    """Each package has the headers, the CMake files and the licence only, and no path of its build."""
     sdist = package.folder("sdist")
     sdist.mkdir()
     package.run(package.python, "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", sdist, cwd=ROOT)
@@ -250,7 +250,7 @@ def contents(package):
         for file in found - {f"{include}/{header}" for header in headers_in_tree()}:
             for path in (str(ROOT), str(package.work)):
                 expect(path not in read(folder / file), f"{name}: {file} names {path}: it cannot be moved")
-    # What is in the sdist is enough for the wheel.
+    # The wheel can be built from the sdist.
     package.run(package.python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", sdist, archive)
     (again,) = sdist.glob("*.whl")
     with zipfile.ZipFile(again) as one, zipfile.ZipFile(package.result("python")) as other:
@@ -258,7 +258,7 @@ def contents(package):
 
 
 def versions(package):
-    """include/ferry/version.hpp says which version this is; whatever else says it says the same."""
+    """All files that state the version agree with include/ferry/version.hpp."""
     prefix = package.result("find_package")
     conan_home = {"CONAN_HOME": str(package.folder("conan-inspect"))}
     inspected = package.run("conan", "inspect", ROOT, "--format=json", env=conan_home, stderr=subprocess.DEVNULL)
@@ -286,7 +286,7 @@ def headers(task, compiler):
     return check
 
 
-# What is run, what it needs to have run before, and how the table calls it. Those that take long come first.
+# Each check, the checks that must run before it, and its name in the table. Long ones are first.
 CHECKS = {
     "python": (python_wheel, [], "a Python wheel, and an extension that requires it"),
     "find_package": (way("find_package"), [], "find_package, from a prefix that was moved"),

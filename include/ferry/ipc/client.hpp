@@ -1,4 +1,5 @@
 // ferry: client, the importer's end of the lifetime protocol over a Unix socket. protocol.hpp has the rules.
+// length: one class, whose functions share the connection.
 #pragma once
 
 #include <ferry/base/error.hpp>
