@@ -1,4 +1,4 @@
-"""Arrow's C structs through ctypes: arrays and schemas that no library makes, and a count of how often each is released."""
+"""Arrow's C structs through ctypes: invalid arrays and schemas, and the number of releases of each."""
 
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_void_p

@@ -1,4 +1,4 @@
-"""DLPack through ctypes: the structs of the header, tensors that no library makes, a look into those that one does."""
+"""DLPack through ctypes: the structs of the header, invalid tensors, and access to the structs of libraries."""
 
 import ctypes
 import itertools

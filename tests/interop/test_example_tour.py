@@ -1,4 +1,4 @@
-"""What minitensor's README.md shows."""
+"""The examples of minitensor's README.md."""
 
 import pathlib
 import subprocess

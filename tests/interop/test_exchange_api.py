@@ -1,4 +1,4 @@
-"""The C exchange API (R69–R77): our own table called through ctypes, and foreign tables that types publish."""
+"""The C exchange API (R69–R77): minitensor's table, called through ctypes, and tables of other types."""
 
 import ctypes
 import sys

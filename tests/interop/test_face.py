@@ -1,4 +1,4 @@
-"""minitensor's Python face and what each call promises, sentence by sentence: every docstring is the promise."""
+"""The Python interface of minitensor: each docstring states the behaviour that the test checks."""
 
 import ctypes
 import inspect

@@ -1,4 +1,4 @@
-"""Tensors that no library makes (R1–R3, R5, R9, R13, R14, R16–R35, R60–R68). Needs minitensor and ctypes alone, so that it runs under AddressSanitizer too."""
+"""Invalid and unusual tensors (R1–R3, R5, R9, R13, R14, R16–R35, R60–R68). Needs only minitensor and ctypes, so that it can run under AddressSanitizer."""
 
 import ctypes
 import faulthandler

@@ -1,4 +1,4 @@
-"""Producers and arguments that do what no library should: nothing crashes, nothing wrong gets through."""
+"""Misbehaving producers and arguments: nothing crashes, and no invalid tensor is accepted."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""minitensor's shared tensors, between processes that have nothing but the descriptor: every docstring is the promise."""
+"""Tensors of minitensor shared between processes that exchange only the descriptor: each docstring states the behaviour."""
 
 import gc
 import glob

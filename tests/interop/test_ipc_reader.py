@@ -1,4 +1,4 @@
-"""A reader of 60 lines that knows nothing of ferry attaches what ferry shares, from the JSON alone, and writes to it."""
+"""A reader of 60 lines without ferry attaches a share by its JSON, and writes to it."""
 
 import pathlib
 import subprocess

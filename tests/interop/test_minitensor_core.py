@@ -1,4 +1,4 @@
-"""minitensor by itself: dtypes, views, values. Nothing here is exchanged with another library."""
+"""minitensor without exchanges: dtypes, views, values."""
 
 import array
 import gc

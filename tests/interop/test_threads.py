@@ -1,4 +1,4 @@
-"""Threads, the end of the interpreter, forks and sub-interpreters. What may crash runs in a child process."""
+"""Threads, the end of the interpreter, forks and sub-interpreters. Tests that may crash run in a child process."""
 
 import ctypes
 import os
