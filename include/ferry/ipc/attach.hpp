@@ -55,8 +55,8 @@ struct attach_options {
 ///                errc::exporter_gone: the share is closed, or the exporting process has exited;
 ///                errc::permission: memory of another user, or a required file descriptor is missing;
 ///                errc::stale_handle; errc::same_process: device memory of this process, shared by another session;
-///                errc::no_backend; errc::argument: the descriptor of a column; errc::out_of_memory; errors of the back
-///                end
+///                errc::no_backend; errc::argument: the descriptor of a column; errc::out_of_memory;
+///                errors of the back end
 /// \throws std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>

@@ -85,8 +85,7 @@ class client {
     /// \param w     generation, patience, and a lease to acknowledge
     /// \return      the lease; empty when nothing, or nothing newer, was published in time
     /// \throws error  errc::exporter_gone: the server is closed, has exited or does not reply; errc::permission;
-    ///                errc::argument: too many leases, `finished` is not a held lease, or the name has more than 200
-    ///                bytes;
+    ///                errc::argument: too many leases, `finished` is not held, or the name has more than 200 bytes;
     ///                errc::out_of_memory: file descriptors of the reply could not be received;
     ///                errc::bad_descriptor: the reply is not a message of this protocol
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
@@ -203,7 +202,7 @@ class client {
                     "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
             default:
                 ferry::detail::fail(errc::bad_descriptor, api,
-                                    "the exporter understood nothing: it speaks another version");
+                                    "the exporter refused the message: it uses another version of the protocol");
         }
     }
     [[noreturn]] void gone(char const* how) {

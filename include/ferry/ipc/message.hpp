@@ -220,7 +220,7 @@ struct reader {
         ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::from_bytes",
                             message_text() << what << " at byte " << std::uint64_t{total - left.size()} << " of "
                                            << std::uint64_t{total}
-                                           << ": the sender speaks another protocol, or the message is damaged");
+                                           << ": the sender uses another protocol, or the message is damaged");
     }
     static ferry::message message_text() { return {}; }
     std::span<std::byte const> take(std::size_t n) {

@@ -46,7 +46,7 @@ class shared {
     /// not be called on an empty one.
     [[nodiscard]] wire::descriptor const& descriptor() const& noexcept { return state_->description; }
     // clang-format off
-    wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor dies with the share: keep the share in a variable");
+    wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor is destroyed with the share: keep the share in a variable");
     // clang-format on
 
     /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as

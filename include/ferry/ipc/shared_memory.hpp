@@ -199,7 +199,7 @@ class segment {
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
             detail::fail(errc::bad_descriptor, api,
-                         message{"the descriptor speaks of "} << bytes << " bytes, the segment " << name.c_str()
+                         message{"the descriptor states "} << bytes << " bytes, the segment " << name.c_str()
                                                               << " has " << std::int64_t{facts.st_size}
                                                               << " with its control page",
                          where);
