@@ -153,13 +153,17 @@ struct received {
     msghdr m{};
     ssize_t n = -1;
     int resets = 0;  // reported once when the peer closed before it read all; its messages can still be read
+    // Linux reports the end when the peer sends and closes between two checks of one call: that the queue is empty,
+    // then that the peer has closed. The next call receives the message (af_unix.c, __unix_dgram_recvmsg).
+    int ends = 0;
     do {
         m = {};
         m.msg_iov = &data;
         m.msg_iovlen = 1;
         if (want_fds) m.msg_control = room, m.msg_controllen = sizeof room;
         n = ::recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
+    } while ((n < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0))) ||
+             (n == 0 && m.msg_controllen == 0 && ends++ == 0));  // mutant: ipc_last_message
     if (n < 0) {
         r.error = errno;
         return r;
