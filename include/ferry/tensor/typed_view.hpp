@@ -220,7 +220,9 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                                               << " strides: give one for each, or none for compact elements",
                      where);
     std::int64_t count = 0;
-    if (!element_count(v.shape(), count)) detail::validate_view(v, api, where);  // which says why not (R32)
+    bool const has_extents = v.rank() == 0 || v.shape().data() != nullptr;  // mutant: as_extents
+    // Throws with the reason when there are no extents, or they cannot be counted (R25, R32).
+    if (!has_extents || !element_count(v.shape(), count)) detail::validate_view(v, api, where);
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(
             errc::read_only, api,

@@ -131,6 +131,20 @@ TEST_CASE("R32: a view whose elements cannot be counted is refused") {
           {"ndim is -1", "(R32)"});
 }
 
+TEST_CASE("R25, R32: a view of rank 1 or more without extents is refused") {
+    numbers n;
+    std::int64_t const steps[] = {3, 1};
+    for (auto const strides : {ferry::strides_view{}, ferry::strides_view{steps}}) {
+        tensor_view const v{n.data, ferry::shape_view{nullptr, 2}, strides};
+        auto const is_refused = [](auto call) { fails(errc::shape, call, {"ferry::as", "shape is NULL with ndim 2", "(R25, R32)"}); };
+        is_refused([&] { static_cast<void>(as<std::int32_t, 2>(v)); });
+        is_refused([&] { static_cast<void>(as<std::int32_t const, 2>(v)); });
+        is_refused([&] { static_cast<void>(as<std::int32_t>(v)); });
+        is_refused([&] { static_cast<void>(as<std::int32_t const, 2, access::host, layout::contiguous>(v)); });
+    }
+    CHECK(as<std::int32_t, 0>(tensor_view{n.data, ferry::shape_view{nullptr, 0}})() == 0);
+}
+
 TEST_CASE("at() names the index, the dimension and the extent") {
     numbers n;
     tensor_view const v{n.data, two_by_three};
