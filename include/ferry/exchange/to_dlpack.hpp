@@ -47,26 +47,35 @@ struct copied {
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
 
-/// Whether the elements stay valid when the array moves into a tensor (D13). What its traits leave open is deduced: a
-/// type with a trivial destructor releases nothing, so that its elements lie within it or belong to another object.
+/// Returns whether all elements lie within the object `a`.
 template <class Array>
-[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v) noexcept {
-    if constexpr (requires { array_traits<Array>::owns; }) {
-        return array_traits<Array>::owns;
-    } else if constexpr (std::is_trivially_destructible_v<Array>) {
-        auto const first = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
-        return v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) - first < sizeof a;  // mutant: d13_within
-    } else {
-        return true;
-    }
+[[nodiscard]] bool contains_elements(Array const& a, tensor_view const& v, char const* api,
+                                     std::source_location where) {
+    if (v.is_empty()) return true;
+    auto const reach = reach_of(v, api, where);
+    auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
+    auto const offset = reinterpret_cast<std::uintptr_t>(v.data()) - begin;  // large when `v` starts before `a`
+    // mutant: d13_within, d13_below, d13_above
+    return offset < sizeof a && reach.below <= offset && reach.above <= sizeof a - offset;
 }
 
-/// Whether an exchange may share the array.
+/// Returns whether the elements remain valid after the array has been moved into a tensor (D13). Without
+/// array_traits<T>::owns, a type with a trivial destructor is assumed to own only elements that lie within it.
 template <class Array>
-[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v) noexcept {
+[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v,
+                                  [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
+    if constexpr (requires { array_traits<Array>::owns; }) return array_traits<Array>::owns;
+    else if constexpr (std::is_trivially_destructible_v<Array>) return contains_elements(a, v, api, where);
+    else return true;
+}
+
+/// Returns whether an exchange may share the array.
+template <class Array>
+[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v,
+                                [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
     using T = std::remove_cvref_t<Array>;
     if constexpr (std::is_lvalue_reference_v<Array>) return shareable<T>;
-    else return keeps_elements<T>(a, v);
+    else return keeps_elements<T>(a, v, api, where);
 }
 
 /// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
@@ -226,11 +235,12 @@ template <managed_struct Raw, class Array, class BackEnd>
 template <class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& req, BackEnd& b,
                                                                   std::source_location where) {
+    constexpr auto api = "ferry::to_dlpack";
     tensor_view const v = view_of(array);
     auto const ready = detail::ready_on(array);
-    auto const d = negotiate(properties_of(v, ready, is_shareable<Array>(array, v)), req);
+    auto const d = negotiate(properties_of(v, ready, is_shareable<Array>(array, v, api, where)), req);
     return trusted::adopt(
-        export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
+        export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, api, where));
 }
 
 }  // namespace detail

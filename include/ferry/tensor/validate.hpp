@@ -162,7 +162,8 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
     return count < far && highest < far && lowest > -far && below <= address && address >> 62 == 0;
 }
 
-FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
+/// Makes every check, and returns the reach of the elements.
+FERRY_COLD inline byte_reach examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
     data_type const type{t.dtype};
     byte_reach reach;
     check_device(device{t.device}, api, where);
@@ -170,6 +171,7 @@ FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, 
     auto const count = check_shape(t, type, padded, reach, api, where);
     check_strides(t, count, type, padded, reach, api, where);
     check_data(t, count, reach, api, where);
+    return reach;
 }
 
 }  // namespace detail
@@ -185,7 +187,7 @@ FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, 
 ///                cure
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
-    if (!detail::is_ordinary(t)) detail::examine(t, has(bits, flags::subbyte_padded), api, where);
+    if (!detail::is_ordinary(t)) static_cast<void>(detail::examine(t, has(bits, flags::subbyte_padded), api, where));
 }
 
 /// As above, after checking the version, which must come before any other field is touched (R2). Never calls the
@@ -202,9 +204,8 @@ inline void detail::check_managed(DLManagedTensorVersioned const* t, char const*
 
 namespace detail {
 
-/// Checks a view that comes from an adapter or a caller: as many strides as extents, or none, and what `validate`
-/// checks.
-FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+/// Returns a view as the struct that `validate` takes. A view has as many strides as extents, or none.
+[[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v, char const* api, std::source_location where) {
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         fail(errc::strides, api,
              message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
@@ -217,7 +218,18 @@ FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, st
     t.dtype = v.dtype().to_abi();
     t.shape = const_cast<std::int64_t*>(v.shape().data());
     t.strides = const_cast<std::int64_t*>(v.strides().data());
-    ferry::validate(t, v.flags(), api, where);
+    return t;
+}
+
+/// Checks a view that comes from an adapter or a caller: as many strides as extents, or none, and what `validate`
+/// checks.
+FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+    ferry::validate(tensor_of(v, api, where), v.flags(), api, where);
+}
+
+/// Validates a view, and returns the distances from the address of its first element to both ends of its elements.
+[[nodiscard]] inline byte_reach reach_of(tensor_view const& v, char const* api, std::source_location where) {
+    return examine(tensor_of(v, api, where), v.is_padded(), api, where);
 }
 
 }  // namespace detail

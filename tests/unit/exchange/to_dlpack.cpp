@@ -161,6 +161,18 @@ struct four_inside {
     float data[4] = {0, 1, 2, 3};
     ferry::tensor_view ferry_view() { return {data, of_four}; }
 };
+/// Has its first element inside and the others behind it, as a struct with a flexible array member does.
+struct with_tail {
+    std::int64_t n = 4;
+    float data[1] = {};
+    ferry::tensor_view ferry_view() { return {data, {&n, 1}}; }
+};
+/// Holds four floats, and its view any part of the memory around them.
+struct any_reach {
+    float data[4] = {0, 1, 2, 3};
+    std::int64_t first = 0, extents[2] = {4, 1}, strides[2] = {1, 1};
+    ferry::tensor_view ferry_view() { return {data + first, extents, strides}; }
+};
 /// Points to elements of static storage.
 struct constants {
     float* data;
@@ -202,6 +214,46 @@ TEST_CASE("D13: an rvalue that owns no elements is copied or refused") {
     CHECK(second.as<float, 1>()(3) == 4);
     auto const empty = ferry::to_dlpack(stored_view{{static_cast<float*>(nullptr), of_none}});
     CHECK(empty.view().is_empty());
+}
+
+TEST_CASE("D13: an rvalue of which some elements lie outside of it is copied or refused") {
+    struct {
+        with_tail front;
+        float tail[3] = {};
+    } whole;
+    auto const refused = [](auto&& array) {
+        fails(ferry::errc::not_shareable, [&] { static_cast<void>(ferry::to_dlpack(std::move(array))); },
+              {"ferry::to_dlpack", "does not own its elements"});
+    };
+    refused(whole.front);
+    whole.front.n = 1;
+    CHECK(ferry::to_dlpack(std::move(whole.front)).rank() == 1);
+
+    // `data` starts the object, and is followed by 32 bytes of extents and strides and 8 of `first`.
+    constexpr std::int64_t floats = sizeof(any_reach) / sizeof(float);
+    struct part {
+        std::int64_t first, extents[2], strides[2];
+    };
+    auto const with = [](part const& p) {
+        any_reach a;
+        a.first = p.first;
+        for (int i = 0; i < 2; ++i) a.extents[i] = p.extents[i], a.strides[i] = p.strides[i];
+        return a;
+    };
+    for (part const& p : {part{0, {floats + 1, 1}, {1, 1}},    // one element behind the end
+                          part{0, {2, 2}, {floats - 1, 1}},    // as well, by the sum of both dimensions
+                          part{3, {5, 1}, {-1, 1}},            // one element before the start
+                          part{-1, {2, 1}, {1, 1}},            // as well, with the first element
+                          part{floats, {2, 1}, {-1, 1}},       // the first element behind the end
+                          part{0, {2, 1}, {INT64_MAX / 64, 1}}})
+        refused(with(p));
+    for (part const& p : {part{0, {4, 1}, {1, 1}}, part{0, {floats, 1}, {1, 1}}, part{3, {4, 1}, {-1, 1}},
+                          part{3, {4, 1}, {0, 1}}, part{2, {1, 2}, {1000, -2}}, part{1000, {0, 2}, {1, 1}}})
+        CHECK(ferry::to_dlpack(with(p)).rank() == 2);
+    auto negative = with({0, {-1, 1}, {1, 1}});
+    fails(ferry::errc::shape, [&] { static_cast<void>(ferry::to_dlpack(std::move(negative))); }, {"shape[0] is -1"});
+    auto const copy = ferry::to_dlpack(with({3, {4, 1}, {-1, 1}}), {.copy = ferry::copy_policy::always});
+    CHECK(copy.as<float, 2>()(3, 0) == 0);
 }
 
 TEST_CASE("D13: an rvalue that holds its elements, or whose traits say that it owns them, is shared") {
