@@ -48,6 +48,7 @@ struct ferry::array_traits<whole> {
     static whole allocate(data_type, shape_view, device) noexcept;
     static stream_token ready_on(whole const&) noexcept;
     static stream_token current_stream(device) noexcept;
+    static constexpr bool owns = true;
 };
 template <>
 struct ferry::array_traits<generic> {
@@ -108,6 +109,7 @@ template <>
 struct ferry::array_traits<base> {
     static tensor_view view(base const&);
     static base share(base const&);
+    static bool const owns = false;
 };
 template <>
 struct ferry::array_traits<derived> : array_traits<base> {};
@@ -160,6 +162,7 @@ static_assert(is_whole<function_objects>);
 static_assert(is_whole<overloaded>);
 static_assert(is_whole<further_arguments>);
 static_assert(ferry::detail::is_adapted<derived>() && ferry::shareable<derived>);
+static_assert(ferry::non_owning<derived> && ferry::non_owning<inheriting> && !ferry::non_owning<whole>);
 static_assert(ferry::detail::is_adapted<inheriting>() && ferry::detail::is_consumer<inheriting>());
 
 // ---- by value, a view would outlive its extents ----

@@ -14,7 +14,7 @@ concept specialised = requires { sizeof(array_traits<T>); };
 /// Whether array_traits<T> declares a name: then the name is ambiguous here. That holds for overload sets, templates
 /// and what is not public as well, whose address cannot be asked for.
 struct every_name {
-    int view, share, adopt, allocate, ready_on, current_stream;
+    int view, share, adopt, allocate, ready_on, current_stream, owns;
 };
 template <class T>
 struct with_every_name : array_traits<T>, every_name {};
@@ -35,6 +35,15 @@ template <class T>
 concept declares_ready_on = extensible<T> && !requires { &with_every_name<T>::ready_on; };
 template <class T>
 concept declares_current_stream = extensible<T> && !requires { &with_every_name<T>::current_stream; };
+template <class T>
+concept declares_owns = extensible<T> && !requires { &with_every_name<T>::owns; };
+
+/// `owns` is a public constant of type bool. Not required: its value.
+template <class T>
+concept has_owns = requires {
+    requires std::is_same_v<decltype(array_traits<T>::owns), bool const>;
+    typename std::bool_constant<array_traits<T>::owns>;
+};
 
 /// It can only be called on an object.
 template <class T>
@@ -74,7 +83,11 @@ consteval bool is_sound() {
     static_assert(
         current_stream,
         "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device, and returns a stream_token, not a handle");
-    return share && adopt && described && allocate && ready_on && current_stream;
+    constexpr bool owns = !declares_owns<T> || has_owns<T>;
+    static_assert(
+        owns,
+        "ferry: array_traits<T>::owns must be public, static constexpr bool owns: true if an rvalue keeps its elements alive, false if they belong to another object");
+    return share && adopt && described && allocate && ready_on && current_stream && owns;
 }
 
 /// Whether an array can be viewed, and its adapter is sound.
