@@ -4,6 +4,54 @@
 #define WORLDS support::sim_world
 #include <support/exchange_suite.hpp>
 
+namespace {
+
+/// Refers to an array that belongs to the caller.
+struct array_reference {
+    support::sim_array const* array;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<array_reference> {
+    static constexpr bool owns = false;
+    static tensor_view view(array_reference const& a) { return array_traits<support::sim_array>::view(*a.array); }
+    static stream_token ready_on(array_reference const& a) { return a.array->ready_on; }
+};
+
+TEST_CASE("R50: a queued copy of an rvalue that does not own its elements reads them until the copy has run") {
+    using namespace support;
+    sim_world w;
+    auto& sim = w.back_end;
+    for (bool const is_valid : {true, false}) {
+        auto theirs = w.closed(sim_world::gpu, w.theirs);
+        auto const got =
+            ferry::to_dlpack(array_reference{&theirs.array}, {.copy = copy_policy::always, .stream = w.ours}, sim);
+        CHECK(!theirs.gate.is_open());  // the call has not waited
+        if (!is_valid) theirs.array = {};
+        theirs.gate.open();
+        w.finish(w.ours);
+        CHECK((sim.reads_after_release() == 0) == is_valid);
+        if (is_valid) CHECK(w.value(got.view(), 5) == 6.0f);
+    }
+}
+
+TEST_CASE("R48: a copy to the CPU of an rvalue that does not own its elements is complete on return") {
+    using namespace support;
+    sim_world w;
+    auto theirs = w.closed(sim_world::gpu, w.theirs);
+    managed_tensor got;
+    {
+        auto const other_thread = w.open_later(theirs.gate);
+        got = ferry::to_dlpack(array_reference{&theirs.array}, {.device = ferry::cpu, .copy = copy_policy::always},
+                               w.back_end);
+    }
+    theirs.array = {};
+    CHECK(w.back_end.reads_after_release() == 0);
+    CHECK(got.as<float, 2>()(1, 2) == 6.0f);
+}
+
 TEST_CASE("R39: the host faults where it touches device memory all the same") {
     using namespace support;
     sim_world w;
