@@ -55,15 +55,15 @@ int main() {
         for (auto const& r : requests)
             for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always,
                                     ferry::copy_policy::never}) {
-                ferry::tensor_properties facts{
+                ferry::tensor_properties props{
                     .where = p.where, .bits = p.bits, .type = ferry::dtype_of<float>};
-                facts.ready_on = p.where.type == ferry::device_type::cpu
+                props.ready_on = p.where.type == ferry::device_type::cpu
                                      ? ferry::already_ready
                                      : ferry::stream_token::from_cuda_handle(0x1000);
-                facts.is_shareable = p.has_share;
+                props.is_shareable = p.has_share;
                 ferry::request const request{
                     .device = r.device, .copy = copy, .max_version = r.newest};
-                ferry::decision const d = ferry::negotiate(facts, request);
+                ferry::decision const d = ferry::negotiate(props, request);
                 constexpr char const* acts[] = {"share", "copy", "refuse"};
                 std::printf("%s; %s; %s; %s; %s\n", p.words, r.words,
                             policies[static_cast<int>(copy)], acts[static_cast<int>(d.act)],

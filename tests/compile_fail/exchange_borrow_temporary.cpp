@@ -1,5 +1,5 @@
-// expect: the temporary dies before the callee is done
-// Compilers print the deleted declaration with the line that states the cure.
+// expect: the temporary is destroyed before the callee returns
+// Compilers print the deleted declaration, which contains the fix.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
-// expect: the adapter only views mutable arrays: add view\(T const&\)
-// Constness means READ_ONLY, which the view of a mutable array does not have.
+// expect: the adapter supports only mutable arrays: add view\(T const&\)
+// A const array is exported with READ_ONLY, which the view of a mutable array does not have.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

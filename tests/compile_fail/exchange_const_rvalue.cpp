@@ -1,5 +1,5 @@
-// expect: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array
-// A "moved" const array would be copied silently, even with copy_policy::never.
+// expect: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array
+// A move of a const array would copy it, even with copy_policy::never.
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 

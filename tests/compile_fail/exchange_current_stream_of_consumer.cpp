@@ -1,5 +1,5 @@
 // expect: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream\(ferry::device\)
-// An array that is only imported is checked as well.
+// Array types that are only imported are checked as well.
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <utility>

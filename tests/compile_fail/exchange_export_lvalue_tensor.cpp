@@ -1,4 +1,4 @@
-// expect: a managed_tensor has one owner: std::move it in
+// expect: a managed_tensor has one owner and cannot be shared: pass std::move
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

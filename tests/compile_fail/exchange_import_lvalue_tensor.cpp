@@ -1,4 +1,4 @@
-// expect: a managed_tensor has one owner: move it in
+// expect: a managed_tensor has one owner and cannot be shared: pass std::move
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <utility>

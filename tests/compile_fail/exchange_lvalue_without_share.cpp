@@ -1,5 +1,5 @@
-// expect: needs an owner: move it, or borrow\(\) it, or add array_traits<T>::share
-// A tensor outlives the call, so that the memory of an lvalue needs an owner.
+// expect: needs an owner: pass std::move\(array\), call borrow\(\), add array_traits<T>::share
+// The tensor outlives the call, so it needs an owner of the memory.
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

@@ -1,4 +1,4 @@
-// expect: this type cannot take a tensor over: add static T adopt\(ferry::managed_tensor\)
+// expect: this type cannot import a tensor: add static T adopt\(ferry::managed_tensor\)
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <utility>

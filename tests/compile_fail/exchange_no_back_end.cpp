@@ -1,5 +1,5 @@
-// expect: this is no back end: see ferry::back_end
-// A memory space is not a back end.
+// expect: the argument is not a back end: it must satisfy ferry::back_end
+// A memory space instead of a back end.
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on\(T const&\)
-// Called with const arrays as well.
+// `ready_on` is also called for const arrays.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: the view would outlive its extents
-// The extents are in the temporary, also if the elements are not.
+// The temporary contains the extents.
 #include <ferry/adapters/std.hpp>
 
 #include <span>

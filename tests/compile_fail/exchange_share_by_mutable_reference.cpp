@@ -1,5 +1,5 @@
 // expect: array_traits<T>::share must be public, static Owner share\(T const&\)
-// Arrays that are const are shared as well.
+// `share` is also called for const arrays.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
-// expect: array_traits<T>::share must be .*returns by value an owner that ferry can view
-// The handle needs a view, like the array.
+// expect: array_traits<T>::share must be .*returns by value an owner with a view
+// ferry needs the view of the owner.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
-// expect: array_traits<T> must not be final: ferry derives from it to see which names it declares
-// Other members with wrong signatures would be ignored silently.
+// expect: array_traits<T> must not be final: ferry derives from it to detect the names that it declares
+// Otherwise members with wrong signatures would be ignored.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: unknown array type: specialise ferry::array_traits<T>
-// The error for a type without an adapter.
+// A type without an adapter.
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

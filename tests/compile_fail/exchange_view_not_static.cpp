@@ -1,5 +1,5 @@
 // expect: array_traits<T>::view is called without an object: make it static
-// Traits are never instantiated.
+// ferry calls `view` without an object.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,4 +1,4 @@
-// expect: the view would outlive the tensor: keep the managed_tensor in a variable
+// expect: the view would outlive the tensor: store the managed_tensor in a variable
 // The data is destroyed with its owner (R7).
 #include <ferry/tensor/managed.hpp>
 

@@ -1,5 +1,5 @@
 // expect: ferry::dtype_traits<T>::value must have as many bits as T
-// Strides count elements, so a type must have the size of its data type.
+// Strides are in elements, so the size of the type must be that of its data type.
 #include <ferry/tensor/typed_view.hpp>
 
 struct my_half {

@@ -1,5 +1,5 @@
-// expect: the loan ends with the expression: keep it in a variable
-// The struct is a member of the loan.
+// expect: the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable
+// The borrowed_tensor contains the struct.
 #include <ferry/tensor/borrow.hpp>
 
 int rank(ferry::tensor_view const& v) {

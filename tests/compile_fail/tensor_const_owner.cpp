@@ -1,5 +1,5 @@
-// expect: the tensor takes its owner over: std::move it in, or move a copy
-// A const owner cannot be moved: a copy of it would not own the elements of the view.
+// expect: the tensor takes ownership: pass std::move\(owner\), or a copy
+// A const owner would be copied, and the view would reference the elements of the original.
 #include <ferry/tensor/make_managed.hpp>
 
 #include <utility>

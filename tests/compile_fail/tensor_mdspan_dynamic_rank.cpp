@@ -1,4 +1,4 @@
-// expect: an mdspan has a static rank: ask for as<T, Rank>
+// expect: an mdspan has a static rank: call as<T, Rank>
 // The rank of an mdspan is in its type.
 #include <support/tiny_mdspan.hpp>
 

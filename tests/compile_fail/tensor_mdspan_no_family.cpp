@@ -1,5 +1,5 @@
-// expect: no mdspan here: pass a family that has `contiguous` and `strided`
-// The error for a type that is not a family of mdspans.
+// expect: the family has no mdspan for the host: pass one with `contiguous` and `strided`
+// The error for a type that is not a family.
 #include <support/tiny_mdspan.hpp>
 
 struct nothing {};

@@ -1,5 +1,5 @@
 // expect: packed elements have no address: index the typed_view
-// Packed elements have no references, which an mdspan returns (R19).
+// An mdspan returns references (R19).
 #include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

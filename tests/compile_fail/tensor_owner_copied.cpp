@@ -1,5 +1,5 @@
-// expect: the tensor takes its owner over: std::move it in, or move a copy
-// Ownership is moved in (D11).
+// expect: the tensor takes ownership: pass std::move\(owner\), or a copy
+// The owner is moved (D11).
 #include <ferry/tensor/make_managed.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
-// expect: short vectors of packed elements are not read as one value: make the lanes a dimension
-// Packed elements are read by value, one lane at a time.
+// expect: short vectors of packed elements are not supported: make the lanes a dimension
+// A packed element is one value.
 #include <ferry/tensor/typed_view.hpp>
 
 #include <cstdint>

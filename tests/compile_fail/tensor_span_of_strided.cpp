@@ -1,5 +1,5 @@
 // expect: Layout == layout::contiguous
-// Only contiguous elements have a span.
+// span() requires contiguous elements.
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

@@ -1,5 +1,5 @@
 // expect: ferry::as<T, Rank>\(view\)
-// Typed views are made by `as` only, which checks the view.
+// Only `as`, which checks the view, creates a typed view.
 #include <ferry/tensor/typed_view.hpp>
 
 double last(ferry::tensor_view const& v) {

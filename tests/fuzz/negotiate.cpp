@@ -1,4 +1,4 @@
-// The policy of an exchange with arbitrary facts and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): results
+// The policy of an exchange with arbitrary properties and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): results
 // that the rules forbid do not occur, and related requests have related results.
 #include "bytes.hpp"
 
@@ -39,16 +39,16 @@ stream_token read_stream(fuzz::bytes& in) {
     }
 }
 
-ferry::tensor_properties read_facts(fuzz::bytes& in) {
-    ferry::tensor_properties facts;
-    facts.where = read_device(in);
-    facts.bits = flags{in.take<std::uint8_t>()};
-    facts.type = {static_cast<ferry::type_code>(in.below(19)), in.take<std::uint8_t>(), 1};
-    facts.ready_on = read_stream(in);
+ferry::tensor_properties read_properties(fuzz::bytes& in) {
+    ferry::tensor_properties props;
+    props.where = read_device(in);
+    props.bits = flags{in.take<std::uint8_t>()};
+    props.type = {static_cast<ferry::type_code>(in.below(19)), in.take<std::uint8_t>(), 1};
+    props.ready_on = read_stream(in);
     auto const able = in.take<std::uint8_t>();
-    facts.is_shareable = (able & 3) != 3;
-    facts.is_describable = (able & 12) != 12;
-    return facts;
+    props.is_shareable = (able & 3) != 3;
+    props.is_describable = (able & 12) != 12;
+    return props;
 }
 
 ferry::request read_request(fuzz::bytes& in) {
@@ -95,9 +95,9 @@ stream_token meant(ferry::request const& req, ferry::device to) {
     return {};
 }
 
-void check(ferry::tensor_properties const& facts, ferry::request const& req) {
-    auto const d = negotiate(facts, req);
-    HOLDS(d == negotiate(facts, req));
+void check(ferry::tensor_properties const& props, ferry::request const& req) {
+    auto const d = negotiate(props, req);
+    HOLDS(d == negotiate(props, req));
     fuzz::saw(d.reason);
 
     // Only a refusal has a reason and a cure.
@@ -110,7 +110,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     }
 
     // The device of the result.
-    auto const target = req.device.value_or(facts.where);
+    auto const target = req.device.value_or(props.where);
     HOLDS(d.to.type == target.type && d.to.id == (host_reads(target.type) ? 0 : target.id));
     auto const n = static_cast<std::int32_t>(d.to.type);
     HOLDS(n >= 1 && n <= 21 && n != 5 && n != 6);
@@ -120,12 +120,12 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
 
     // R53, R54: share or copy.
     bool const legacy = req.max_version.major == 0;
-    bool const read_only = (static_cast<std::uint64_t>(facts.bits) & 1) != 0,
-               padded = (static_cast<std::uint64_t>(facts.bits) & 4) != 0;
+    bool const read_only = (static_cast<std::uint64_t>(props.bits) & 1) != 0,
+               padded = (static_cast<std::uint64_t>(props.bits) & 4) != 0;
     if (d.act == action::share) {
-        HOLDS(usable_as(facts.where, d.to));
+        HOLDS(usable_as(props.where, d.to));
         HOLDS(req.copy != copy_policy::always);
-        HOLDS(facts.is_shareable && facts.is_describable);
+        HOLDS(props.is_shareable && props.is_describable);
         HOLDS(!legacy || (!read_only && !padded));  // R13, R15
         HOLDS(has(d.bits, flags::read_only) == read_only);
         HOLDS(!has(d.bits, flags::is_copied));  // R12: sole ownership ends
@@ -133,7 +133,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
         HOLDS(req.copy != copy_policy::never);
         HOLDS(has(d.bits, flags::is_copied));
         HOLDS(!has(d.bits, flags::read_only));
-        HOLDS(req.copy == copy_policy::always || !usable_as(facts.where, d.to) || !facts.is_describable ||
+        HOLDS(req.copy == copy_policy::always || !usable_as(props.where, d.to) || !props.is_describable ||
               (legacy && (read_only || padded)));
     }
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
@@ -143,7 +143,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     if (legacy) {
         HOLDS(d.stamp == ferry::version::legacy);
     } else {
-        std::uint32_t const needed = padded || static_cast<int>(facts.type.code) >= 7 ? 1 : 0;
+        std::uint32_t const needed = padded || static_cast<int>(props.type.code) >= 7 ? 1 : 0;
         std::uint32_t const asked =
             req.max_version.major > 1 || req.max_version.minor > 3 ? 3 : req.max_version.minor;
         HOLDS(d.stamp.major == 1);
@@ -151,8 +151,8 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     }
 
     // R43, R48, R49: which side waits.
-    bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
-    auto const ready = facts.ready_on.on_device(facts.where), consumer = meant(req, d.to);
+    bool const pending = props.where.type != device_type::cpu && !props.ready_on.is_no_sync();
+    auto const ready = props.ready_on.on_device(props.where), consumer = meant(req, d.to);
     if (d.to.type == device_type::cpu) {
         HOLDS(d.how != wait::order);
         HOLDS(!pending || d.how == wait::host);
@@ -160,7 +160,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     if (!consumer.names_stream() && !consumer.is_no_sync()) HOLDS(!pending || d.how == wait::host);
     if (d.how == wait::host) HOLDS(d.on.names_stream());
     if (d.how == wait::order) {
-        HOLDS(pending && facts.ready_on.names_stream() && d.on.names_stream());
+        HOLDS(pending && props.ready_on.names_stream() && d.on.names_stream());
         HOLDS(d.on == consumer && d.on != ready);
         HOLDS(belongs(d.on, d.to.type));
     }
@@ -169,19 +169,19 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     if (d.act == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu)
         HOLDS(d.how == wait::none);
     if (d.act == action::share && consumer.is_no_sync() && d.to.type != device_type::cpu) HOLDS(d.how == wait::none);
-    if (facts.where.type == device_type::cpu && d.to.type == device_type::cpu)
+    if (props.where.type == device_type::cpu && d.to.type == device_type::cpu)
         HOLDS(d.how == wait::none && d.on.is_none());
     if (d.act == action::copy && d.on.names_stream())
-        HOLDS(belongs(d.on, d.to.type) || belongs(d.on, facts.where.type));
+        HOLDS(belongs(d.on, d.to.type) || belongs(d.on, props.where.type));
     if (d.act == action::copy && pending)
-        HOLDS(facts.ready_on.names_stream() && belongs(facts.ready_on, facts.where.type));
+        HOLDS(props.ready_on.names_stream() && belongs(props.ready_on, props.where.type));
 }
 
-void relate(ferry::tensor_properties const& facts, ferry::request const& req) {
+void relate(ferry::tensor_properties const& props, ferry::request const& req) {
     auto const ask = [&](copy_policy policy) {
         auto other = req;
         other.copy = policy;
-        return negotiate(facts, other);
+        return negotiate(props, other);
     };
     auto const maybe = ask(copy_policy::if_needed), always = ask(copy_policy::always), never = ask(copy_policy::never);
     if (never.act == action::share) HOLDS(maybe == never);
@@ -190,29 +190,29 @@ void relate(ferry::tensor_properties const& facts, ferry::request const& req) {
     HOLDS(always.act != action::share && never.act != action::copy);
     HOLDS(always.reason != ferry::errc::copy_needed && always.reason != ferry::errc::not_shareable);
 
-    // Irrelevant facts have no effect: flags of an earlier exchange, unknown bits, a stream of the host.
-    auto same = facts;
-    same.bits = flags{static_cast<std::uint64_t>(facts.bits) ^ (2 | 8 | 128)};
-    HOLDS(negotiate(same, req) == negotiate(facts, req));
-    same = facts;
+    // Irrelevant properties have no effect: flags of an earlier exchange, unknown bits, a stream of the host.
+    auto same = props;
+    same.bits = flags{static_cast<std::uint64_t>(props.bits) ^ (2 | 8 | 128)};
+    HOLDS(negotiate(same, req) == negotiate(props, req));
+    same = props;
     same.ready_on = stream_token::cuda_legacy_default();
-    if (facts.where.type == device_type::cpu) HOLDS(negotiate(same, req) == negotiate(facts, req));
+    if (props.where.type == device_type::cpu) HOLDS(negotiate(same, req) == negotiate(props, req));
 
     // A request for the current device has no effect.
     auto here = req;
-    here.device = facts.where;
+    here.device = props.where;
     auto there = req;
     there.device.reset();
-    HOLDS(negotiate(facts, here) == negotiate(facts, there));
+    HOLDS(negotiate(props, here) == negotiate(props, there));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     fuzz::bytes in{data, size};
-    auto const facts = read_facts(in);
+    auto const props = read_properties(in);
     auto const req = read_request(in);
-    check(facts, req);
-    relate(facts, req);
+    check(props, req);
+    relate(props, req);
     return 0;
 }

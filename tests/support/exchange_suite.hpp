@@ -363,7 +363,7 @@ TEST_CASE_TEMPLATE("R43: the error for device data without a stream says what to
     auto theirs = w.closed(World::gpu, w.theirs);
     theirs.array.ready_on = {};
     fails(errc::stream, [&] { (void)ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end); },
-          {"nobody said on which stream the data is ready", "array_traits::ready_on", "already_ready"});
+          {"the stream on which the data is ready is unknown", "array_traits::ready_on", "already_ready"});
     w.probe([](auto& sim) { CHECK(sim.calls() == 0); });
     theirs.gate.open();
 }
@@ -597,7 +597,7 @@ TEST_CASE_TEMPLATE("R43: a device tensor without a producer requires a stream", 
     auto theirs = w.closed(World::gpu, w.theirs, {4});
     auto bare = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, w.back_end);
     fails(errc::stream, [&] { (void)ferry::from_dlpack<taker>(std::move(bare), {.device = ferry::cpu}, w.back_end); },
-          {"nobody said"});
+          {"is ready is unknown"});
     CHECK(static_cast<bool>(bare));
     auto const other_thread = w.open_later(theirs.gate);
     auto const got = ferry::from_dlpack<taker>(std::move(bare), {.device = ferry::cpu}, w.back_end, w.theirs);

@@ -64,7 +64,7 @@ struct numbers {
 [[nodiscard]] inline std::vector<float> values(ferry::tensor_view const& v) {
     std::vector<float> all(static_cast<std::size_t>(v.size()));
     std::vector<std::int64_t> shape(v.shape().begin(), v.shape().end());
-    if (!all.empty()) ferry::copy({all.data(), shape}, v.relabelled(ferry::cpu, v.flags()));
+    if (!all.empty()) ferry::copy({all.data(), shape}, v.with_device(ferry::cpu, v.flags()));
     return all;
 }
 [[nodiscard]] inline std::vector<float> values(ferry::managed_tensor const& t) { return values(t.view()); }

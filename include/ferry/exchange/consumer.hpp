@@ -1,4 +1,4 @@
-// ferry: what can be imported.
+// ferry: the types that can import tensors.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -15,34 +15,35 @@
 
 namespace ferry::inline v0 {
 
-/// What from_dlpack<T> can return: a managed_tensor, or an array that adopts one.
+/// A result type of from_dlpack<T>: managed_tensor, or an array with `adopt`. Not required: a view.
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 
-/// The array takes short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Others get an error
-/// (R21).
+/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Imports of
+/// others throw errc::dtype for such tensors (R21).
 template <class T>
 concept accepts_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
-/// The array knows sub-byte elements that take a byte each: array_traits<T>::padded_elements is true. For the others
-/// they are packed on import, which takes a copy (R13).
+/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. For other
+/// arrays an import copies such tensors and packs the elements (R13).
 template <class T>
 concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 
 namespace detail {
 
-/// Whether it is a consumer, and its adapter is sound; see `is_adapted`.
+/// Returns whether T is a consumer whose adapter is valid; see `is_adapted`.
 template <class T>
 consteval bool is_consumer() {
     if constexpr (consumer<T> || declares_adopt<T>) return is_sound<T>();
     else
         static_assert(
             consumer<T>,
-            "ferry: this type cannot take a tensor over: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
+            "ferry: this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to "
+            "ferry::array_traits<T>");
     return false;
 }
 
-/// R21: only a consumer that says so is given short vectors.
+/// Throws errc::dtype for short vectors, unless the consumer accepts them (R21).
 template <class Consumer>
 void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::source_location where) {
     if constexpr (!accepts_vectors<Consumer>) {
@@ -50,13 +51,14 @@ void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::
             fail(errc::dtype, "ferry::from_dlpack",
                  message{"dtype "}
                      << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                     << " lanes, and this consumer has no vector elements (R21): view it as uint8 at its producer",
+                     << " lanes, expected 1: this consumer has no vector elements (R21); view the data as uint8 at the "
+                        "producer",
                  where);
     }
 }
 
-/// Hands a tensor to its consumer, which is told that the data is ready on `ready` when it has a parameter for that.
-/// The tensor is consumed whatever happens.
+/// Passes a tensor to its consumer, and the stream `ready` on which its data is ready if `adopt` has a parameter for
+/// it. Consumes the tensor on success and on failure.
 template <consumer Consumer>
 [[nodiscard]] Consumer consume(managed_tensor&& tensor, [[maybe_unused]] stream_token ready,
                                std::source_location where) {
@@ -67,13 +69,17 @@ template <consumer Consumer>
     else return array_traits<Consumer>::adopt(std::move(tensor));
 }
 
-/// The stream on which the consumer will use a tensor: what the request says, else its own current one. Every import
-/// comes by here first, so this is where a consumer that is almost right is told.
+/// Returns the request with the stream on which the consumer will use the tensor: that of the request, else
+/// array_traits<T>::current_stream. Every import calls this first, so it checks the adapter of the consumer.
+///
+/// \param req  request of the caller
+/// \param dev  device of the tensor, for requests without a device
+/// \return     request with a stream, if the consumer has one
 template <class Consumer>
-[[nodiscard]] request with_stream(request req, [[maybe_unused]] device where) {
+[[nodiscard]] request with_stream(request req, [[maybe_unused]] device dev) {
     static_assert(is_consumer<Consumer>());
     if constexpr (has_current_stream<Consumer>) {
-        device const target = req.device.value_or(where);
+        device const target = req.device.value_or(dev);
         if (req.stream.is_none() && target.type != device_type::cpu)  // mutant: r48_current_stream_host
             req.stream = array_traits<Consumer>::current_stream(target);
     }

@@ -1,4 +1,4 @@
-// ferry: imports: whatever produces a tensor, as the consumer's own type.
+// ferry: imports from any producer.
 #pragma once
 
 #include <ferry/exchange/consumer.hpp>
@@ -17,65 +17,68 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// What is left to do once a producer has answered: it may have ignored `copy` and `device`, which then are the
-/// consumer's debts (R56, R58). `ready` says where the tensor is ready now.
+/// Performs the part of a request that the producer ignored: `copy` and `device` (R56, R58). The tensor is ready on
+/// `ready`.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request req, stream_token ready, BackEnd& b,
                                           std::source_location where) {
-    if (!got) return ferry::to_dlpack(std::move(got), req, b, ready, where);  // which says so
-    require_lanes<Consumer>(got.view(), where);                                // before anything is copied
-    req.max_version = version::current;  // said to the producer; between here and adopt nothing is legacy
+    if (!got) return ferry::to_dlpack(std::move(got), req, b, ready, where);  // throws errc::consumed
+    require_lanes<Consumer>(got.view(), where);                               // before a copy
+    req.max_version = version::current;  // was for the producer; `adopt` takes a versioned tensor
     // mutant: r12_copied_already
     if (req.copy == copy_policy::always && got.is_copied()) req.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
-    auto facts = properties_of(v, ready, true);
+    auto props = properties_of(v, ready, true);
     // mutant: r13_padded_consumer
-    facts.is_describable = accepts_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
-    auto d = negotiate(facts, req);
+    props.is_describable = accepts_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
+    auto d = negotiate(props, req);
     if (d.act == action::share) return ferry::to_dlpack(std::move(got), req, b, ready, where);
     if (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
     auto* const raw =
         execute<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
-    managed_tensor const spent{std::move(got)};  // copied, and nobody reads it any more
+    managed_tensor const released{std::move(got)};  // the copy no longer reads it
     return trusted::adopt(raw);
 }
 
-/// Where a tensor is ready after a handshake: on the stream that the request named, else on the default stream (R44); a
-/// producer without one has synchronised (R49), as it always has for the host (R48). A stream of another family went to
-/// a producer that ignored the wanted device, and told it nothing; a default stream told it which one of its own.
-[[nodiscard]] constexpr stream_token ready_after(request const& asked, device where) noexcept {
-    bool const told =
-        asked.stream.is_no_sync() || (asked.stream.names_stream() && orders(asked.stream.family(), where.type));
+/// Returns the stream on which a tensor on `dev` is ready after a handshake: the stream of the request, else the
+/// default stream (R44); already_ready where the producer has synchronised: without a stream (R49) and for the host
+/// (R48).
+///
+/// A producer that ignored the requested device cannot have used a stream of another family. It has used a default
+/// stream as that of its own device.
+[[nodiscard]] constexpr stream_token ready_after(request const& req, device dev) noexcept {
+    bool const is_used =
+        req.stream.is_no_sync() || (req.stream.names_stream() && orders(req.stream.family(), dev.type));
     // mutant: ready_after_default, ready_after_number
-    stream_token const on = told ? asked.stream.without_device() : default_stream(where);
+    stream_token const on = is_used ? req.stream.without_device() : default_stream(dev);
     return on.names_stream() ? on : already_ready;  // mutant: ready_after
 }
 
-/// Where data is ready at the end of an import, on memory of `where`: on the stream that `req` names, which was
-/// ordered after the producer's, else on the default stream, else the host has waited. With no_sync nothing was
-/// ordered, and the data is ready where it was ready before.
-[[nodiscard]] constexpr stream_token ready_for(request const& req, stream_token before, device where) noexcept {
-    if (!req.stream.is_no_sync()) return ready_after(req, where).on_device(where);
+/// Returns the stream on which data on `dev` is ready at the end of an import: the stream of the request, which was
+/// ordered after the producer's, else the default stream; already_ready if the host has waited. With no_sync no stream
+/// was ordered, and the data is ready on `before`.
+[[nodiscard]] constexpr stream_token ready_for(request const& req, stream_token before, device dev) noexcept {
+    if (!req.stream.is_no_sync()) return ready_after(req, dev).on_device(dev);
     // mutant: ready_for_no_sync
-    return before.names_stream() && orders(before.family(), where.type) ? before : already_ready;
+    return before.names_stream() && orders(before.family(), dev.type) ? before : already_ready;
 }
 
-/// Settles what is left of `req` for a tensor that is ready on `ready`, and hands it to its consumer.
+/// Performs the rest of `req` for a tensor that is ready on `ready`, and passes the tensor to its consumer.
 template <class Consumer, class BackEnd>
 [[nodiscard]] Consumer finish_import(managed_tensor&& got, request const& req, stream_token ready, BackEnd& b,
                                      std::source_location where) {
     if constexpr (adopts_with_stream<Consumer>) {
         stream_token const before = got ? ready.on_device(got.device()) : ready;
-        auto settled = copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
-        stream_token const now = ready_for(req, before, settled.device());
-        return consume<Consumer>(std::move(settled), now, where);
+        auto result = copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
+        stream_token const now = ready_for(req, before, result.device());
+        return consume<Consumer>(std::move(result), now, where);
     } else {
         return consume<Consumer>(copy_if_needed<Consumer>(std::move(got), req, ready, b, where), {}, where);
     }
 }
 
-/// The same after a handshake.
+/// Overload for a tensor that is ready as after a handshake.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, BackEnd& b,
                                           std::source_location where) {
@@ -85,68 +88,87 @@ template <class Consumer, class BackEnd>
 
 }  // namespace detail
 
-/// Imports a tensor without a producer behind it: nobody can be asked, so `ready_on` says where it is ready now, and
-/// must for memory off the host (ferry::already_ready when nothing is pending).
+/// Imports a tensor without a producer, which therefore cannot order a stream.
 ///
-/// Consumes `tensor` on success; on failure before adopt it is still the caller's.
+/// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
+/// \param tensor    tensor; consumed on success, unchanged on failure before `adopt`
+/// \param req       request
+/// \param b         back end; required for copies of device memory, and for waits
+/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending; not needed for host
+///                  memory
+/// \param where     source location for errors
+/// \return          the tensor or its copy, as the consumer's type
 /// \throws error  as below
 template <class Consumer, class BackEnd>
-[[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& asked, BackEnd&& b, stream_token ready_on,
+[[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
-    auto const req = detail::with_stream<Consumer>(asked, tensor.device());
-    return detail::finish_import<Consumer>(std::move(tensor), req, ready_on, b, where);
+    auto const complete = detail::with_stream<Consumer>(req, tensor.device());
+    return detail::finish_import<Consumer>(std::move(tensor), complete, ready_on, b, where);
 }
 
-/// Imports a tensor from any producer under a request: asks it for what the request says, makes up for what it does not
-/// honour, validates what comes, and gives it to array_traits<Consumer>::adopt (R43, R48, R53, R56–R58).
+/// Imports a tensor from any producer (R43, R48, R53, R56–R58).
 ///
-/// Arrays come in as to_dlpack takes them (lvalues are shared, rvalues moved); raw structs and exporters are taken
-/// over, and released exactly once whatever fails; a raw struct off the host needs the overload that says where it is
-/// ready. The result is flagged is_copied when anybody copied. Synchronises as the request says: nothing blocks when it
-/// names a stream; with device = cpu the data is there on return.
+/// Passes the request to the producer, validates the result, performs the copy and the waits that the producer did not,
+/// and calls array_traits<Consumer>::adopt. The result has the flag is_copied if either side copied. With a stream,
+/// does not block; with device = cpu, the data is complete on return.
 ///
-/// \throws error  as from_dlpack(raw) and to_dlpack;  what an exporter or adopt throws;  std::bad_alloc
+/// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
+/// \param from   producer. An array is shared as an lvalue and moved as an rvalue, as in to_dlpack. A raw struct is
+///               consumed on success and on failure; its deleter is called exactly once. Device memory of a raw struct
+///               or a managed_tensor needs the overload with `ready_on`.
+/// \param req    request
+/// \param b      back end; required for copies of device memory, and for waits
+/// \param where  source location for errors
+/// \return       the tensor or its copy, as the consumer's type
+/// \throws error  as from_dlpack(raw) and to_dlpack
+/// \throws        what an exporter or `adopt` throws; std::bad_alloc
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
-[[nodiscard]] Consumer from_dlpack(Producer&& from, request const& asked, BackEnd&& b = host_only,
+[[nodiscard]] Consumer from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,
                                    std::source_location where = std::source_location::current()) {
     using P = std::remove_cvref_t<Producer>;
     static_assert(detail::is_consumer<Consumer>());
     static_assert(back_end<std::remove_reference_t<BackEnd>>,
-                  "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
+                  "ferry: the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
     if constexpr (std::same_as<P, managed_tensor>) {
-        static_assert(!std::is_lvalue_reference_v<Producer>, "ferry: a managed_tensor has one owner: move it in");
-        return from_dlpack<Consumer>(std::move(from), asked, b, stream_token{}, where);
+        static_assert(!std::is_lvalue_reference_v<Producer>,
+                      "ferry: a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
+        return from_dlpack<Consumer>(std::move(from), req, b, stream_token{}, where);
     } else if constexpr (std::is_pointer_v<P>) {
         auto const take = [&] {
             if constexpr (std::same_as<P, DLManagedTensor*>) return from_dlpack(from, flags::read_only, where);
             else return from_dlpack(from, where);  // mutant: r58_stale_error_place
         };
-        return from_dlpack<Consumer>(take(), asked, b, stream_token{}, where);
+        return from_dlpack<Consumer>(take(), req, b, stream_token{}, where);
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
-        // Asked for host memory, whoever does not honour that must not take -1 for leave to hand out unfinished data
-        // (R48).
-        request req = asked;
+        // With device=cpu, -1 is not passed on: a producer that ignores the device would return incomplete data (R48).
+        request asked = req;
         // mutant: no_sync_for_the_host
-        if (req.device && req.device->type == device_type::cpu && req.stream.is_no_sync()) req.stream = {};
-        if (req.device) req = detail::with_stream<Consumer>(req, *req.device);
-        managed_tensor got = from.ferry_export(req);
-        auto const ready = detail::ready_after(req, got.device());
-        req = detail::with_stream<Consumer>(req, got.device());  // mutant: current_stream_of_exporter
-        return detail::finish_import<Consumer>(std::move(got), req, ready, b, where);
+        if (asked.device && asked.device->type == device_type::cpu && asked.stream.is_no_sync()) asked.stream = {};
+        if (asked.device) asked = detail::with_stream<Consumer>(asked, *asked.device);
+        managed_tensor got = from.ferry_export(asked);
+        auto const ready = detail::ready_after(asked, got.device());
+        asked = detail::with_stream<Consumer>(asked, got.device());  // mutant: current_stream_of_exporter
+        return detail::finish_import<Consumer>(std::move(got), asked, ready, b, where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
-        device const place = view_of(from).device();
-        auto const req = detail::with_stream<Consumer>(asked, place);
+        device const dev = view_of(from).device();
+        auto const complete = detail::with_stream<Consumer>(req, dev);
         stream_token before{};
-        if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(place);
-        managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), req, b, where);
+        if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(dev);
+        managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), complete, b, where);
         if constexpr (!accepts_padded<Consumer>)  // R13
-            if (got.view().is_padded()) got = detail::copy_if_needed<Consumer>(std::move(got), req, b, where);
-        auto const now = detail::ready_for(req, before, got.device());
+            if (got.view().is_padded()) got = detail::copy_if_needed<Consumer>(std::move(got), complete, b, where);
+        auto const now = detail::ready_for(complete, before, got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }
 }
 
-/// As above with the request left at its defaults: share when possible, where it is.
+/// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
+///
+/// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
+/// \param from   producer; ownership as above
+/// \param where  source location for errors
+/// \return       the tensor, as the consumer's type
+/// \throws error  as above
 template <class Consumer, class Producer>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
     return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);

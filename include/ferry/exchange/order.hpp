@@ -1,4 +1,4 @@
-// ferry: the waits of an exchange, in one place.
+// ferry: the waits of an exchange.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -7,10 +7,14 @@
 
 namespace ferry::inline v0 {
 
-/// Makes work that is queued on `to` later run after all that is queued on `from` now (R43). Equal streams, or a side
-/// on which nothing runs, cost nothing. Does not block the host.
+/// Makes work queued on `to` after this call run after the work queued on `from` before it (R43).
 ///
-/// \throws  what the back end reports
+/// Makes no call of the back end when the streams are equal, or when either names no stream. Does not block the host.
+///
+/// \param from  stream of the producer
+/// \param to    stream of the consumer
+/// \param b     back end of both streams
+/// \throws error  errors of the back end
 template <class BackEnd>
     requires back_end<BackEnd>
 void order(stream_token from, stream_token to, BackEnd& b) {
@@ -20,13 +24,13 @@ void order(stream_token from, stream_token to, BackEnd& b) {
 
 namespace detail {
 
-/// Carries out the wait of a decision to share, for a tensor that is ready on `ready_on`.
+/// Performs the wait of a decision to share a tensor that is ready on `ready_on`.
 template <class BackEnd>
 void apply_wait(decision const& d, stream_token ready_on, BackEnd& b) {
     switch (d.how) {
-        case wait::none: return;                                    // mutant: settle_none
-        case wait::order: ferry::order(ready_on, d.on, b); return;  // mutant: settle_order
-        case wait::host: b.wait(d.on); return;                      // mutant: settle_host
+        case wait::none: return;                                    // mutant: apply_wait_none
+        case wait::order: ferry::order(ready_on, d.on, b); return;  // mutant: apply_wait_order
+        case wait::host: b.wait(d.on); return;                      // mutant: apply_wait_host
     }
 }
 

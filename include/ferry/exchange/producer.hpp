@@ -1,4 +1,4 @@
-// ferry: what can be exported.
+// ferry: the types that can be exported.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -11,23 +11,25 @@
 
 namespace ferry::inline v0 {
 
-/// A protocol of its own behind which a tensor is asked for by request, a Python object for instance:
-/// `managed_tensor ferry_export(request const&)`. Not required: that it honours the request; from_dlpack makes up for
-/// it.
+/// A producer with its own export protocol, such as a Python object: `managed_tensor ferry_export(request const&)`
+/// returns a tensor. Not required: that the tensor satisfies the request; from_dlpack copies or waits as needed.
 template <class P>
 concept exporter = requires(P& p, request const& r) {
     { p.ferry_export(r) } -> std::same_as<managed_tensor>;
 };
 
-/// Whatever from_dlpack takes: an array, a tensor, a foreign struct, an exporter.
+/// An argument of from_dlpack: an array, a managed_tensor, a foreign struct or an exporter. Not required: ownership.
 template <class P>
 concept producer = viewable<std::remove_reference_t<P>> || exporter<std::remove_reference_t<P>> ||
                    std::same_as<std::remove_cvref_t<P>, managed_tensor> ||
                    std::same_as<std::remove_cvref_t<P>, DLManagedTensorVersioned*> ||
                    std::same_as<std::remove_cvref_t<P>, DLManagedTensor*>;
 
-/// The tensor of an array: array_traits<T>::view, else its member `ferry_view`. Borrows.
+/// Type of `view_of`.
 struct view_of_t {
+    /// \param a  array; must outlive the view
+    /// \return   view of its elements
+    /// \throws   what array_traits<T>::view or `ferry_view` throws
     template <has_traits_view Array>
     [[nodiscard]] constexpr tensor_view operator()(Array& a) const {
         return array_traits<std::remove_cv_t<Array>>::view(a);
@@ -38,9 +40,9 @@ struct view_of_t {
     }
     template <viewable Array>
         requires(!std::is_lvalue_reference_v<Array>)
-    void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary: keep the array in a variable");
+    void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
 };
-/// `view_of(array)`: the tensor that an array describes, borrowed, by its array_traits or its member `ferry_view`.
+/// `view_of(array)` returns a non-owning view of an array, by array_traits<T>::view or else by its member `ferry_view`.
 inline constexpr view_of_t view_of{};
 
 }  // namespace ferry::inline v0

@@ -1,4 +1,4 @@
-// ferry: what a consumer asks of a producer.
+// ferry: the request of a consumer to a producer.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -12,20 +12,21 @@ namespace ferry::inline v0 {
 
 /// The `copy` argument of the array API (R53).
 enum class copy_policy : std::uint8_t {
-    if_needed,  ///< None: share when possible, else copy
-    always,     ///< True: fresh memory, of which the receiver is the sole owner
-    never,      ///< False: share, or fail with errc::copy_needed
+    if_needed,  ///< None: share if possible, otherwise copy
+    always,     ///< True: copy to new memory, of which the consumer is the sole owner
+    never,      ///< False: share, otherwise fail with errc::copy_needed
 };
 
-/// A consumer's wishes, in the words of `__dlpack__` (R52). An aggregate whose order of members is frozen, so that
-/// designated initialisers stay valid: `{.device = ferry::cpu, .copy = ferry::copy_policy::always}`.
+/// The request of a consumer, with the arguments of `__dlpack__` (R52). The order of its members is frozen, so that
+/// designated initialisers remain valid: `{.device = ferry::cpu, .copy = ferry::copy_policy::always}`.
 struct request {
-    /// Where the data is wanted; nothing: where it is.
+    /// The target device; std::nullopt is the device of the data.
     std::optional<ferry::device> device{};
+    /// Whether to share or copy.
     copy_policy copy{};
-    /// The stream on which the consumer will use the data, of the device where it then is (R48).
+    /// The stream of the target device on which the consumer will use the data (R48).
     stream_token stream{};
-    /// The newest version that the consumer reads; version::legacy asks for the unversioned struct (R57).
+    /// The newest version that the consumer supports; version::legacy requests the unversioned struct (R57).
     version max_version = version::current;
 };
 

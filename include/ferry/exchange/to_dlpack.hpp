@@ -1,5 +1,5 @@
-// ferry: exports: an array becomes a tensor that travels.
-// length: arrays and tensors, by one decision and one way to copy
+// ferry: exports of arrays and tensors.
+// length: arrays and tensors share one decision and one implementation of copies
 #pragma once
 
 #include <ferry/exchange/negotiate.hpp>
@@ -24,91 +24,106 @@
 namespace ferry::inline v0 {
 namespace detail {
 
+/// Returns the stream of pending work on the array, or none if its traits do not define `ready_on`.
 template <class Array>
 [[nodiscard]] stream_token ready_on([[maybe_unused]] Array const& a) {
     if constexpr (has_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
     else return {};
 }
 
+/// Returns the properties of a view whose data is ready on `ready`.
 [[nodiscard]] inline tensor_properties properties_of(tensor_view const& v, stream_token ready,
-                                                      bool is_shareable) noexcept {
+                                                     bool is_shareable) noexcept {
     return {.where = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
 }
 
-/// A copy, and what a stream may still be reading to make it.
+/// The memory of a copy, and its source, which a stream may still read.
 template <class Owner, class Mark>
-struct copied {
+struct copy_with_source {
     Owner memory;
     managed_tensor source;
-    [[no_unique_address]] Mark queued{};  // last: it waits before they go
+    [[no_unique_address]] Mark queued{};  // last member: waits before the others are destroyed
 };
 
-/// A const array cannot be moved from: to take it over would copy its elements in silence.
+/// Whether the argument is an lvalue or can be moved. A const rvalue cannot: its elements would be copied implicitly.
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
 
-/// Whether the elements stay valid when the array moves into a tensor (D13). What its traits leave open is deduced: a
-/// type with a trivial destructor releases nothing, so that its elements lie within it or belong to another object.
+/// Returns whether all elements lie within the object `a`.
 template <class Array>
-[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v) noexcept {
-    if constexpr (requires { array_traits<Array>::owns; }) {
-        return array_traits<Array>::owns;
-    } else if constexpr (std::is_trivially_destructible_v<Array>) {
-        auto const first = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
-        return v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) - first < sizeof a;  // mutant: d13_within
-    } else {
-        return true;
-    }
+[[nodiscard]] bool contains_elements(Array const& a, tensor_view const& v, char const* api,
+                                     std::source_location where) {
+    if (v.is_empty()) return true;
+    auto const reach = reach_of(v, api, where);
+    auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
+    auto const offset = reinterpret_cast<std::uintptr_t>(v.data()) - begin;  // large when `v` starts before `a`
+    // mutant: d13_within, d13_below, d13_above
+    return offset < sizeof a && reach.below <= offset && reach.above <= sizeof a - offset;
 }
 
-/// Whether an exchange may share the array.
+/// Returns whether the elements remain valid after the array has been moved into a tensor (D13). Without
+/// array_traits<T>::owns, a type with a trivial destructor is assumed to own only elements that lie within it.
 template <class Array>
-[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v) noexcept {
+[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v,
+                                  [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
+    if constexpr (requires { array_traits<Array>::owns; }) return array_traits<Array>::owns;
+    else if constexpr (std::is_trivially_destructible_v<Array>) return contains_elements(a, v, api, where);
+    else return true;
+}
+
+/// Returns whether an exchange may share the array.
+template <class Array>
+[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v,
+                                [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
     using T = std::remove_cvref_t<Array>;
     if constexpr (std::is_lvalue_reference_v<Array>) return shareable<T>;
-    else return keeps_elements<T>(a, v);
+    else return keeps_elements<T>(a, v, api, where);
 }
 
-/// Whether a copy may still read `source` when the exchange returns. Memory of the host was read then (see `back_end`).
+/// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;
+/// see `back_end`.
 [[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
     // mutant: reads_later_host
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
 
-/// Where a source is for a back end: memory that the host reads, that is wanted on the host and on which nothing is
-/// queued, is host memory to a back end that does not reach it (R39).
-[[nodiscard]] device source_for(auto& b, decision const& d, device where) {
-    bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(where) && !d.on.names_stream();
-    return host_copies && !b.reaches(where) ? cpu : where;  // mutant: r39_host_copies
+/// Returns the device of a source for the back end. A copy to the CPU of host-accessible memory without pending work is
+/// a host copy for a back end that does not reach that memory (R39).
+[[nodiscard]] device source_for(auto& b, decision const& d, device dev) {
+    bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(dev) && !d.on.names_stream();
+    return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
 }
 
-/// A copy of `v` in the fresh memory that `owner` holds and `view_of_owner` describes, with the waits of the decision.
-/// The struct exists before the copy is queued, so that no failure to make it can free memory that a queued copy still
-/// writes. The copy takes `source` over, if there is one, when it may still be read (R50), and waits for itself when it
-/// is dropped before (`marking_back_end`); nothing is taken on failure.
+/// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the
+/// decision.
+///
+/// Creates the struct before it queues the copy, so that a failed allocation cannot free memory that a queued copy
+/// writes. The result owns `source`, if not null, while a stream may read it (R50); its deleter waits for an incomplete
+/// copy (`marking_back_end`). On failure `source` is unchanged.
 template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
 [[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
                              stream_token ready, BackEnd& b, managed_tensor* source, char const* api,
                              std::source_location where) {
-    using kept = copied<Owner, queued_by<BackEnd>>;
-    kept taken{std::move(owner), {}};
-    stream_memory_guard behind{b, d.on, d.to};  // mutant: copy_failed_struct
-    tensor_view const fresh = view_of_owner(taken.memory);
+    using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
+    contents_type contents{std::move(owner), {}};
+    stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
+    tensor_view const fresh = view_of_owner(contents.memory);
     if (!is_same_device(fresh.device(), d.to))  // mutant: r41_place
         fail(errc::device, api,
-             message{"the copy is wanted on "}
-                 << name(d.to.type) << ":" << d.to.id << ", but array_traits::allocate gave memory on "
-                 << name(fresh.device().type) << ":" << fresh.device().id << ": it must throw where it has none",
+             message{"array_traits::allocate returned memory on "}
+                 << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(d.to.type) << ":"
+                 << d.to.id << ": it must throw for unsupported devices",
              where);
     if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
         fail(errc::flags, api,
-             message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
+             message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
+             where);
     auto const packing = fresh.flags() & flags::subbyte_padded;
-    auto const view_at = [&](kept& c) { return tensor_view{view_of_owner(c.memory)}; };
+    auto const view_at = [&](contents_type& c) { return tensor_view{view_of_owner(c.memory)}; };
     // mutant: r13_packing
-    Raw* const raw = make_raw<Raw>(std::move(taken), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing,
+    Raw* const raw = make_raw<Raw>(std::move(contents), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing,
                                    d.stamp, api, where);
-    auto& copy = static_cast<block<Raw, kept>*>(raw->manager_ctx)->owner;
+    auto& copy = static_cast<block<Raw, contents_type>*>(raw->manager_ctx)->owner;
     try {
         tensor_view const dst{raw->dl_tensor, fresh.flags()};
         if (!v.is_empty()) {
@@ -121,19 +136,20 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
                 copy.queued = mark_queued(b, d.on);  // mutant: copy_queued_mark
         }
     } catch (...) {
-        behind.wait();
+        guard.wait();
         raw->deleter(raw);  // mutant: r68_failed_copy
         throw;
     }
-    behind.done();
+    guard.done();
     if (source != nullptr && reads_after_return(d, v.device()))  // mutant: keep_source
         copy.source = std::move(*source);
     return raw;
 }
 
-/// Carries out a decision for a tensor `v` that is ready on `ready`. `Array` lends its own memory to copies when it
-/// can; `share_as()` makes the struct that shares. `source` owns `v`, unless the caller keeps it alive until a queued
-/// copy has run.
+/// Performs a decision for a tensor `v` that is ready on `ready_on`.
+///
+/// Copies into memory of array_traits<Array>::allocate, if defined, else of the back end. `share_as()` returns the
+/// struct of a share. `source` owns `v`; if it is null, the caller keeps `v` alive until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
@@ -162,7 +178,7 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
     }
 }
 
-/// Owns an rvalue, or another handle to an lvalue, as it stands.
+/// Returns a struct that owns an rvalue, or the result of `share` for an lvalue.
 template <class Array>
 [[nodiscard]] DLManagedTensorVersioned* own_versioned(Array&& array, flags bits, char const* api,
                                                       std::source_location where) {
@@ -174,7 +190,8 @@ template <class Array>
     else return own(array_traits<std::remove_cvref_t<Array>>::share(array));
 }
 
-/// An object of a derived class, moved through its base, would leave behind what it is more: its elements, often.
+/// Throws errc::argument for an object of a class derived from Array: a move would slice it, and could lose the
+/// elements.
 template <class Array>
 void require_not_sliced([[maybe_unused]] Array& array, [[maybe_unused]] char const* api,
                    [[maybe_unused]] std::source_location where) {
@@ -183,14 +200,14 @@ void require_not_sliced([[maybe_unused]] Array& array, [[maybe_unused]] char con
         if (typeid(array) != typeid(Array))
             fail(
                 errc::argument, api,
-                message{
-                    "the array is of a class derived from the one that it is moved as, and would be sliced: move it as what it "
-                    "is, add array_traits<T>::share, or give make_managed a smart pointer to it"},
+                message{"the class of the array is derived from the type of the argument, and a move would slice it: "
+                        "move "
+                        "it as its own class, add array_traits<T>::share, or pass make_managed a smart pointer to it"},
                 where);
 #endif
 }
 
-/// Exports an array as the struct that `Raw` names.
+/// Exports an array as a struct of type `Raw`.
 template <managed_struct Raw, class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* export_array(Array&& array, decision const& d, tensor_view const& v,
                                                     stream_token ready, BackEnd& b, char const* api,
@@ -202,19 +219,21 @@ template <managed_struct Raw, class Array, class BackEnd>
             return make_raw<Raw>(std::move(array), view_of, d.to, d.bits, d.stamp, api, where);
         } else if constexpr (shareable<T>) {
             auto other = array_traits<std::remove_cv_t<T>>::share(array);
-            // The handle may allow less than the array.
+            // The other owner may be read-only although the array is not.
             auto const bits = d.bits | (view_of(other).flags() & flags::read_only);  // mutant: r11_weaker_handle
             if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
                 fail(errc::read_only, api,
-                     message{"the legacy struct cannot say that the shared data is read-only (R15)"}, where);
+                     message{"the legacy struct has no flag for read-only data (R15): request max_version=(1, 0), or "
+                             "a copy"},
+                     where);
             return make_raw<Raw>(std::move(other), view_of, d.to, bits, d.stamp, api, where);
         } else {
-            return nullptr;  // negotiate refuses what cannot be shared
+            return nullptr;  // not reached: negotiate refuses to share
         }
     };
     if constexpr (!std::is_lvalue_reference_v<Array> || shareable<T>) {
         // mutant: keep_array
-        if (reads_after_return(d, v.device())) {  // the copy keeps what it is made from alive (R50)
+        if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
             auto source = trusted::adopt(own_versioned(std::forward<Array>(array), v.flags(), api, where));
             return execute<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share_as, api, where, &source);
         }
@@ -222,90 +241,105 @@ template <managed_struct Raw, class Array, class BackEnd>
     return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
 }
 
-/// Exports an array under a request. Inlined, so that nothing is left of a request that is known.
+/// Exports an array for a request. Always inlined, so that the compiler evaluates the decision for constant requests.
 template <class Array, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& req, BackEnd& b,
                                                                   std::source_location where) {
+    constexpr auto api = "ferry::to_dlpack";
     tensor_view const v = view_of(array);
     auto const ready = detail::ready_on(array);
-    auto const d = negotiate(properties_of(v, ready, is_shareable<Array>(array, v)), req);
+    auto const d = negotiate(properties_of(v, ready, is_shareable<Array>(array, v, api, where)), req);
     return trusted::adopt(
-        export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, "ferry::to_dlpack", where));
+        export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, api, where));
 }
 
 }  // namespace detail
 
-/// Exports an array: shares its memory when the request allows it, else copies, else says why not (R53).
+/// Exports an array: shares its memory if the request allows it, otherwise copies, otherwise throws (R53).
 ///
-/// An rvalue moves into the tensor, which then owns it: one allocation (D1). It is moved as the type that it has here:
-/// an object of a derived class is refused. One whose elements belong to another object, as its traits say or its
-/// trivial destructor shows, is copied or refused (D13, `array_traits<T>::owns`). An lvalue is shared by
-/// array_traits::share, as often as asked (R59); an array without it can only be moved, copied (copy_policy::always) or
-/// lent (`borrow`).
-/// What is shared is read-only where the array or its constness says so (R11); a copy is compact, writable and flagged
-/// is_copied (R12).
+/// An rvalue is moved into the tensor, in one allocation (D1). If it does not own its elements, it is copied or refused
+/// (D13, `array_traits<T>::owns`). An lvalue is shared by array_traits<T>::share, any number of times (R59); without
+/// `share` it can be moved, copied (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the
+/// array is const or its view is read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
 ///
-/// Synchronises as the request says: with a stream, that stream is ordered after array_traits::ready_on and nothing
-/// blocks (R43); with device = cpu, and for pinned and managed memory without a stream, the data is there on return
-/// (R48, R49). On failure before the move the array is still the caller's. A copy that is queued on a stream keeps its
-/// source alive, as long as the copy itself lives (R50); an lvalue without array_traits::share must outlive the queued
-/// copy. Dropped before it was made, such a copy waits for itself (`marking_back_end`); so does the memory of one that
-/// failed.
+/// With a stream, orders that stream after array_traits<T>::ready_on and does not block (R43). With device = cpu, and
+/// for pinned and managed memory without a stream, the data is complete on return (R48, R49). The deleter of a copy
+/// waits for an incomplete copy, if the back end has `mark` (`marking_back_end`).
 ///
-/// \throws error  errc::copy_needed, not_shareable, stream, device, no_backend, argument (it would be sliced); what
-///                `validate` finds in the view; what the back end reports;  std::bad_alloc
+/// \param array  array; an rvalue is unchanged on failure before it has been moved. A copy that is queued on a stream
+///               keeps its source alive (R50), with two exceptions: the memory of an array that does not own it, and of
+///               an lvalue without `share`, must stay valid until the work on the stream is complete.
+/// \param req    request
+/// \param b      back end; required for copies of device memory, and for waits
+/// \param where  source location for errors
+/// \return       tensor that owns the array, another owner of its memory, or a copy
+/// \throws error  errc::copy_needed, not_shareable, stream, device or no_backend; errc::argument when a move would
+///                slice the array; errors of `validate` and of the back end
+/// \throws        what the members of array_traits<T> throw; std::bad_alloc
 template <class Array, class BackEnd = host_back_end const&>
     requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     static_assert(back_end<std::remove_reference_t<BackEnd>>,
-                  "ferry: this is no back end: see ferry::back_end in ferry/space/back_end.hpp");
+                  "ferry: the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
     static_assert(
         detail::can_move<Array>,
-        "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
-        "share this one by passing it without std::move");
+        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
+        "or share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
         return detail::export_versioned(std::forward<Array>(array), req, b, where);
 }
 
-/// Exports an array as it stands: shares, where it is. Lvalues need array_traits::share.
+/// Exports an array without a copy, on its device.
+///
+/// \param array  array; an rvalue must own its elements, an lvalue needs array_traits<T>::share
+/// \param where  source location for errors
+/// \return       tensor that owns the array, or another owner of its memory
+/// \throws error  as above
 template <class Array>
     requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
     static_assert(
         detail::can_move<Array>,
-        "ferry: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array, or "
-        "share this one by passing it without std::move");
+        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
+        "or share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         static_assert(
             std::is_lvalue_reference_v<Array> || !non_owning<std::remove_reference_t<Array>>,
-            "ferry: the elements of this array belong to another object, which the tensor would outlive: move their owner in, or "
-            "borrow() the array, or ask for {.copy = ferry::copy_policy::always}");
+            "ferry: the elements of this array belong to another object, which the tensor may outlive: export their "
+            "owner, call borrow(), or request {.copy = ferry::copy_policy::always}");
         static_assert(
             !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
-            "ferry: to_dlpack(lvalue) needs an owner: move it, or borrow() it, or add array_traits<T>::share, or ask for "
-            "{.copy = ferry::copy_policy::always}");
+            "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
+            "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
         return detail::export_versioned(std::forward<Array>(array), request{}, host_only, where.location);
     }
 }
 
-/// Moves a tensor on: untouched, flags and version included (R4, R12), when the request allows it, else copied. Strides
-/// that are missing under a version that promises them are written, in a struct that owns `tensor` (R24). The result is
-/// ready as `req.stream` says; `ready_on` is where it is ready now, and must be said for memory off the host.
+/// Exports a tensor: returns it unchanged, with its flags and version (R4, R12), if the request allows it, otherwise
+/// copies it.
 ///
-/// Owns `tensor` on success; on failure it is still the caller's.
-/// \throws error  as above
+/// If its strides are NULL although its version requires them, the result is a new struct with strides that owns
+/// `tensor` (R24). Synchronises as the overload for arrays.
+///
+/// \param tensor    tensor; consumed on success, unchanged on failure
+/// \param req       request
+/// \param b         back end; required for copies of device memory, and for waits
+/// \param ready_on  stream on which the data is ready; required for device memory, if a wait or a copy is necessary
+/// \param where     source location for errors
+/// \return          the tensor, a struct that owns it, or a copy
+/// \throws error  errc::consumed when `tensor` is empty; others as above
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] managed_tensor to_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b = host_only,
                                        stream_token ready_on = {},
                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_dlpack";
     if (!tensor)
-        detail::fail(errc::consumed, api, message{"the managed_tensor holds nothing: it was moved from or released"},
+        detail::fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"},
                      where);
     tensor_view const v = tensor.view();
     auto const d = negotiate(detail::properties_of(v, ready_on, true), req);
-    // R24: ferry promises strides under a minor of 2 or more, even where the producer left them out.
+    // R24: a tensor of minor version 2 or later has strides, even if the producer omitted them.
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
         if (is_same_device(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
@@ -315,18 +349,23 @@ template <class BackEnd = host_back_end const&>
     };
     auto* const raw =
         detail::execute<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
-    if (raw == nullptr) return std::move(tensor);  // as it is, with the fields that were checked (R33)
-    // mutant: r68_spent
-    managed_tensor const spent{std::move(tensor)};  // copied, and nobody reads it any more
+    if (raw == nullptr) return std::move(tensor);  // unchanged, with the fields that were checked (R33)
+    // mutant: r68_released
+    managed_tensor const released{std::move(tensor)};  // the copy no longer reads it
     return detail::trusted::adopt(raw);
 }
 
 template <class Tensor, class... Rest>
     requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
-managed_tensor to_dlpack(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
+managed_tensor to_dlpack(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
 
-/// Lends an array for the length of a call: no allocation, no ownership. Temporaries do not compile.
-/// \throws error  what `validate` finds in the view
+/// Exports an array for the duration of a call, without an allocation and without ownership. Temporaries do not
+/// compile.
+///
+/// \param array  array; must outlive the result
+/// \param where  source location for errors
+/// \return       struct that borrows the array
+/// \throws error  errors of `validate`;  errc::rank for more than borrowed_tensor::max_rank dimensions
 template <class Array>
 [[nodiscard]] borrowed_tensor borrow(Array& array, std::source_location where = std::source_location::current()) {
     static_assert(detail::is_adapted<Array>());
@@ -335,7 +374,7 @@ template <class Array>
 template <class Array>
     requires(!std::is_lvalue_reference_v<Array>)
 // clang-format off
-void borrow(Array&&) FERRY_DELETED("the temporary dies before the callee is done: keep it in a variable, or move it into to_dlpack");
+void borrow(Array&&) FERRY_DELETED("the temporary is destroyed before the callee returns: store it in a variable, or pass it to to_dlpack");
 // clang-format on
 
 }  // namespace ferry::inline v0

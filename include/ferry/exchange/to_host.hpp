@@ -1,4 +1,4 @@
-// ferry: finished data on the host, in one call.
+// ferry: exports to the host that are complete on return.
 #pragma once
 
 #include <ferry/exchange/from_dlpack.hpp>
@@ -12,10 +12,15 @@
 
 namespace ferry::inline v0 {
 
-/// The tensor of any producer, on the host, ready: shares what the host can read and copies the rest (R39, R48, R53).
-/// When it returns the data is there, whatever stream produced it (D7). A copy is flagged is_copied; its memory comes
-/// from the back end, or from a space of yours with `allocating_from{space, back_end}`.
+/// Imports a tensor to the host: shares memory that the host can read, and copies other memory (R39, R48, R53).
 ///
+/// The data is complete on return, whatever stream produced it (D7). A copy has the flag is_copied. Its memory is
+/// allocated by the back end; `allocating_from{space, back_end}` allocates from another memory space.
+///
+/// \param from   producer: an array, an exporter or a foreign struct, as in from_dlpack; ownership as there
+/// \param b      back end; required for device memory
+/// \param where  source location for errors
+/// \return       tensor on the host, ready to read
 /// \throws error  as from_dlpack
 template <class Producer, class BackEnd = host_back_end const&>
     requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor>)
@@ -24,8 +29,14 @@ template <class Producer, class BackEnd = host_back_end const&>
     return from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
 }
 
-/// The same for a tensor without a producer behind it: nobody can be asked, so say where it is ready
-/// (`ferry::already_ready` when nothing is pending). On failure the tensor is still the caller's.
+/// Brings a tensor without a producer to the host. The data is complete on return.
+///
+/// \param tensor    tensor; consumed on success, unchanged on failure
+/// \param b         back end; required for device memory
+/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
+/// \param where     source location for errors
+/// \return          tensor on the host, ready to read
+/// \throws error  as to_dlpack
 template <class BackEnd>
 [[nodiscard]] managed_tensor to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {
@@ -35,14 +46,18 @@ template <class BackEnd>
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 // clang-format off
-managed_tensor to_host(managed_tensor&&, BackEnd&&) FERRY_DELETED("say where the tensor is ready: a stream, or ferry::already_ready when nothing is pending");
+managed_tensor to_host(managed_tensor&&, BackEnd&&) FERRY_DELETED("pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending");
 // clang-format on
 template <class Tensor, class... Rest>
     requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
-managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner: std::move it in");
+managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
 
-/// A tensor that is on the host already needs no word of streams.
-/// \throws error  errc::stream when it is not
+/// Overload for tensors already on the host; no stream is needed.
+///
+/// \param tensor  tensor in host memory; consumed on success, unchanged on failure
+/// \param where   source location for errors
+/// \return        the tensor
+/// \throws error  errc::stream when it is in device memory
 [[nodiscard]] inline managed_tensor to_host(managed_tensor&& tensor,
                                             std::source_location where = std::source_location::current()) {
     return to_dlpack(std::move(tensor), request{.device = cpu}, host_only, {}, where);

@@ -1,4 +1,4 @@
-// ferry: a tensor lent for the length of a call, without an allocation.
+// ferry: DLPack structs that borrow a tensor for the duration of a call.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -10,24 +10,29 @@
 
 namespace ferry::inline v0 {
 
-/// A DLPack struct that lends somebody's tensor to a callee. It owns nothing and has no deleter (R5), so the callee
-/// must not keep it: the object stays where it was made, cannot be moved or released, and allocates nothing (D1).
+/// A DLPack struct that borrows a tensor, to pass it to a function.
+///
+/// Owns nothing and has no deleter (R5); the function must not store it. Cannot be copied, moved or released. Does not
+/// allocate (D1).
 class borrowed_tensor {
    public:
-    /// Tensors of more dimensions are refused: extents and strides live in the object. NumPy's limit.
+    /// Maximal rank, that of NumPy. Extents and strides are stored in the object.
     static constexpr int max_rank = 64;
 
-    /// \throws error  errc::rank above max_rank; what `validate` finds
+    /// \param v      view; its data must outlive this object
+    /// \param where  source location for errors
+    /// \throws error  errc::rank above max_rank; errors of `validate`
     explicit borrowed_tensor(tensor_view const& v, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::borrow";
         detail::validate_view(v, api, where);
         if (v.rank() > max_rank)
             detail::fail(errc::rank, api,
-                         message{"rank "} << v.rank() << " is more than " << max_rank << ": export it with to_dlpack",
+                         message{"the rank is "} << v.rank() << ", expected at most " << max_rank
+                                            << ": export the tensor with to_dlpack",
                          where);
         bool const empty = detail::write_layout(v, metadata_);
         detail::write_tensor(v, v.device(), empty, metadata_, raw_.dl_tensor);
-        auto const bits = known(v.flags()) & ~flags::is_copied;  // the owner keeps it (R12)
+        auto const bits = known(v.flags()) & ~flags::is_copied;  // the owner keeps the tensor (R12)
         auto const stamp = detail::stamp_for(v.dtype(), bits, version::current);
         raw_.version = {stamp.major, stamp.minor};
         raw_.flags = static_cast<std::uint64_t>(bits);
@@ -35,22 +40,23 @@ class borrowed_tensor {
     borrowed_tensor(borrowed_tensor const&) = delete;
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
-    /// For callees that take a DLTensor; it cannot carry READ_ONLY, so look at `view()` before you let them write
-    /// (R75).
+    /// \return  struct for functions that take a DLTensor; it has no flags, so check `view().is_read_only()` before a
+    ///          function writes (R75)
     [[nodiscard]] DLTensor const* dltensor() const& noexcept { return &raw_.dl_tensor; }
-    /// For callees that take the versioned struct and return before the call ends; its deleter is NULL (R5).
+    /// \return  struct for functions that take a versioned struct and do not store it; its deleter is NULL (R5)
     [[nodiscard]] DLManagedTensorVersioned const* get() const& noexcept { return &raw_; }
+    /// \return  view of the tensor
     [[nodiscard]] tensor_view view() const& noexcept { return {raw_.dl_tensor, flags{raw_.flags}}; }
 
-    DLTensor const* dltensor() const&& FERRY_DELETED("the loan ends with the expression: keep it in a variable");
+    DLTensor const* dltensor() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
     // clang-format off
-    DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the loan ends with the expression: keep it in a variable");
+    DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
     // clang-format on
-    tensor_view view() const&& FERRY_DELETED("the loan ends with the expression: keep it in a variable");
+    tensor_view view() const&& FERRY_DELETED("the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable");
 
    private:
     DLManagedTensorVersioned raw_{};
-    std::int64_t metadata_[2 * max_rank];  // no initialiser: only 2 · rank values are ever used
+    std::int64_t metadata_[2 * max_rank];  // uninitialised: only 2 · rank values are used
 };
 
 }  // namespace ferry::inline v0

@@ -1,4 +1,4 @@
-// ferry: the unversioned struct of old producers and consumers, both ways (R8).
+// ferry: import and export of the legacy struct, which has no version (R8).
 #pragma once
 
 #include <ferry/tensor/make_managed.hpp>
@@ -10,7 +10,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Owns a legacy struct.
+/// Owner of a legacy struct.
 class legacy_owner {
    public:
     explicit legacy_owner(DLManagedTensor* raw) noexcept : raw_{raw} {}
@@ -25,40 +25,52 @@ class legacy_owner {
     DLManagedTensor* raw_;
 };
 
-/// What cannot be said without flags must not be dropped in silence (R13, R15).
+/// Throws for a tensor with properties that need flags, which the legacy struct lacks (R13, R15).
 inline void check_legacy_flags(tensor_view const& v, char const* api, std::source_location where) {
     if (v.is_read_only())
         fail(errc::read_only, api,
-             message{
-                 "the legacy struct cannot say that the data is read-only (R15): export a copy, or ask for version 1"},
+             message{"the legacy struct has no flag for read-only data (R15): export a copy, or request "
+                     "max_version=(1, 0)"},
              where);
     if (v.is_padded())
         fail(errc::flags, api,
-             message{"the legacy struct cannot say that sub-byte elements are padded (R13): ask for version 1"}, where);
+             message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
+             where);
 }
 
 }  // namespace detail
 
-/// Takes over a legacy tensor once all of it has been checked (R3, R16–R32). It has no flags, so the data counts as
-/// read-only unless `assumed` says otherwise: only its producer's documentation can (R15).
+/// Validates a legacy tensor and takes ownership of it (R3, R16–R32).
 ///
-/// Owns `raw` on success; on failure its deleter has run exactly once. One allocation. Does not synchronise.
-/// \throws error  as from_dlpack for versioned structs;  std::bad_alloc
+/// Makes one allocation. Does not synchronise.
+///
+/// \param raw      struct; owned by the result on success; on failure its deleter has run exactly once
+/// \param assumed  flags of the data, which the struct does not have: read-only unless the documentation of the
+///                 producer states that the data may be written (R15)
+/// \param where    source location for errors
+/// \return         tensor
+/// \throws error  as from_dlpack for versioned structs
+/// \throws std::bad_alloc
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensor* raw, flags assumed = flags::read_only,
                                                 std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_dlpack";
-    if (raw == nullptr) detail::fail(errc::null_struct, api, message{"the DLManagedTensor* is null"}, where);
+    if (raw == nullptr)
+        detail::fail(errc::null_struct, api, message{"the DLManagedTensor* is null: pass a struct"}, where);
     detail::legacy_owner owner{raw};
     ferry::validate(raw->dl_tensor, assumed, api, where);
     return make_managed(std::move(owner), tensor_view{raw->dl_tensor, assumed}, assumed, version::current, where);
 }
 
-/// Owns `*this` on success and leaves it empty; on failure `*this` still holds the tensor. One allocation.
-/// \throws error  errc::read_only, errc::flags: the legacy struct has no flags (R15);  errc::consumed when empty
+/// Returns the tensor as a legacy struct. Makes one allocation. On failure the object is unchanged.
+///
+/// \param where  source location for errors
+/// \return       struct that owns the tensor; the caller must call its deleter once
+/// \throws error  errc::read_only or errc::flags for properties that need flags (R13, R15); errc::consumed when empty
+/// \throws std::bad_alloc
 inline DLManagedTensor* managed_tensor::release_legacy(std::source_location where) {
     constexpr auto api = "ferry::managed_tensor::release_legacy";
     if (raw_ == nullptr)
-        detail::fail(errc::consumed, api, message{"it holds no tensor: it was moved from or released"}, where);
+        detail::fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
     detail::check_legacy_flags(view_, api, where);
     tensor_view const v = view_;
     return detail::make_raw<DLManagedTensor>(

@@ -1,4 +1,4 @@
-// ferry: wraps an owner and its tensor into the struct that travels, in one allocation.
+// ferry: creates a managed struct from an owner and a view of its memory, in one allocation.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -18,11 +18,11 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// The two structs that travel.
+/// The versioned or the legacy struct. Not required: that it owns anything.
 template <class Raw>
 concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::same_as<Raw, DLManagedTensor>;
 
-/// The minor version to stamp: no more than asked for, but what the type and the flags need (R4).
+/// Returns the version to stamp: at most `max`, but at least the one that the data type and the flags need (R4).
 [[nodiscard]] constexpr version stamp_for(data_type type, flags bits, version max) noexcept {
     auto minor = version::current.minor;
     if (max.major == version::current.major && max.minor < minor) minor = max.minor;  // mutant: r4_max_version
@@ -30,7 +30,7 @@ concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::sam
     return {version::current.major, minor < needed ? needed : minor};  // mutant: r4_stamp
 }
 
-/// Struct, owner, shape and strides in one allocation (D1); the shape and strides follow the block.
+/// Struct and owner in one allocation (D1), which the shape and strides follow.
 template <managed_struct Raw, class Owner>
 struct block {
     Raw raw;  // written field by field once the owner has moved in
@@ -41,7 +41,8 @@ struct block {
 
     static constexpr std::align_val_t alignment{alignof(Owner) > alignof(Raw) ? alignof(Owner) : alignof(Raw)};
     static constexpr bool over_aligned = static_cast<std::size_t>(alignment) > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
-    /// Where the shape begins: a block's size is a multiple of its alignment, which is at least a pointer's.
+    /// Returns the address of the shape. It is aligned: the size of a block is a multiple of the alignment of a
+    /// pointer.
     [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
         return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + sizeof(block));
     }
@@ -55,7 +56,7 @@ struct block {
         if constexpr (over_aligned) ::operator delete(memory, alignment);
         else ::operator delete(memory);
     }
-    /// The deleter of the struct: any thread, any time, never throws (R6, R65–R67).
+    /// Deleter of the struct. Does not throw; may be called at any time on any thread (R6, R65–R67).
     static void destroy(Raw* raw) noexcept {
         if (raw == nullptr) return;
         auto* self = static_cast<block*>(raw->manager_ctx);
@@ -64,12 +65,13 @@ struct block {
     }
 };
 
-/// Writes extents and strides as they travel, strides always (R24). True when the tensor is empty.
+/// Writes the extents and strides of a managed struct; implicit strides are written as well (R24). Returns whether the
+/// tensor is empty.
 FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metadata) noexcept {
     int const rank = v.rank();
     bool const implicit = v.strides().is_implicit();
     bool empty = false;
-    std::uint64_t step = 1;  // wraps only when an extent is 0, and then no stride counts (R26)
+    std::uint64_t step = 1;  // wraps only when an extent is 0; strides are then ignored (R26)
     for (int i = rank; i-- > 0;) {
         auto const extent = v.extent(i);
         metadata[i] = extent;
@@ -80,8 +82,8 @@ FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metada
     return empty;
 }
 
-/// Writes the tensor as it travels: the first element at offset 0 (R23), no data for empty tensors (R26), id 0 where
-/// ids mean nothing (R35). Its layout is at `metadata`.
+/// Writes the tensor of a managed struct, whose layout is at `metadata`: byte offset 0 (R23), NULL data for empty
+/// tensors (R26), id 0 for device types without ids (R35).
 FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
                                       DLTensor& out) noexcept {
     out.data = empty ? nullptr : v.data();
@@ -93,26 +95,27 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
-/// The owner has moved since its tensor was `before`, whose layout was written to `metadata`: nothing but the address
-/// may have changed with it.
+/// Throws if the view of an owner has changed with its move by more than the address. The layout of `before`, the view
+/// before the move, is at `metadata`.
 FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
                                      bool empty, char const* api, std::source_location where) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
-    // Extents and strides that stayed where they were are the same; what `before` points at may be gone otherwise.
+    // Lists at the same address are equal. Otherwise those of `before` may have been destroyed: compare with metadata.
     if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
         for (int i = 0; same && i < rank; ++i)
             same = after.extent(i) == metadata[i] &&
                    (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
     if (!same)
         fail(errc::argument, api,
-             message{"the tensor changed when its owner moved: all but the address must be the same in both places"},
+             message{"the view of the owner changed with its move: shape, strides and data type must be the same "
+                     "before and after it"},
              where);
 }
 
-/// The struct of `Raw` that owns `owner`. `view_at(owner&)` is called twice: where the owner is, to check and to copy
-/// what it says, and where it finally lives, because data may move with it.
+/// Returns a struct of type `Raw` that owns `owner`. Calls `view_at(owner&)` twice: before the move, to validate and
+/// copy the view, and after it, because elements may move with the owner.
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
                                                 version max, char const* api, std::source_location where) {
@@ -147,22 +150,28 @@ template <managed_struct Raw, class Owner, class ViewOf>
     return &self->raw;
 }
 
-/// A managed_tensor of a struct that ferry has just made; it needs no second look.
+/// Creates a managed_tensor from a struct that ferry has created, without validating it again.
 struct trusted {
     [[nodiscard]] static managed_tensor adopt(DLManagedTensorVersioned* raw) noexcept { return managed_tensor{raw}; }
 };
 
 }  // namespace detail
 
-/// A tensor owned by `owner`: any movable object whose destruction releases the memory (an array, a std::shared_ptr, a
-/// std::unique_ptr, an intrusive pointer). One allocation holds struct, owner, shape and strides (D1).
+/// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
+/// std::shared_ptr, a std::unique_ptr or an intrusive pointer.
 ///
-/// `view_at(owner&)` gives the tensor and is called again where the owner finally lives, so that arrays that carry
-/// their elements inside may be moved in. On failure before the move the owner is still the caller's; after it, it has
-/// been destroyed once. Does not synchronise.
+/// Makes one allocation, for struct, owner, shape and strides (D1). Does not synchronise.
 ///
-/// \param bits  flags to set beside those of the view: flags::is_copied when the memory was made for the receiver (R12)
-/// \throws error  what `validate` finds in the view;  std::bad_alloc
+/// \param owner        owner; moved into the tensor. On failure it is unchanged before the move, and destroyed after
+///                     it.
+/// \param view_at      function that returns the view of an owner. It is called again after the move, so that elements
+///                     may be stored in the owner.
+/// \param bits         flags to add to those of the view: flags::is_copied if the memory is new (R12)
+/// \param max_version  newest version that the consumer supports (R4)
+/// \param where        source location for errors
+/// \return             tensor
+/// \throws error  errc::argument when more than the address of the view changes with the move; errors of `validate`
+/// \throws std::bad_alloc
 template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
@@ -174,7 +183,17 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
         "ferry::make_managed", where));
 }
 
-/// As above, for an owner whose elements stay where they are when it moves.
+/// Overload for an owner whose elements do not move with it.
+///
+/// \param owner        owner; moved into the tensor. On failure it is unchanged before the move, and destroyed after
+///                     it.
+/// \param view         view of the elements; extents and strides must remain valid during the call
+/// \param bits         flags to add to those of the view
+/// \param max_version  newest version that the consumer supports (R4)
+/// \param where        source location for errors
+/// \return             tensor
+/// \throws error  errors of `validate`
+/// \throws std::bad_alloc
 template <std::move_constructible Owner>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view view, flags bits = flags::none,
@@ -185,7 +204,7 @@ template <std::move_constructible Owner>
 
 template <class Owner, class... Rest>
 // clang-format off
-managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes its owner over: std::move it in, or move a copy");
+managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes ownership: pass std::move(owner), or a copy");
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -1,4 +1,4 @@
-// ferry: a tensor that is owned.
+// ferry: an owning tensor.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -14,21 +14,22 @@ namespace detail {
 struct trusted;
 }
 
-/// The sole owner of one DLManagedTensorVersioned, validated: nobody else's struct can be in here unchecked. Move-only;
-/// its destructor calls the deleter (R6, R68). The fields were copied out of the struct when it came, so that later
-/// changes of the struct by other holders do no harm, and it never writes into one (R33). The arrays of extents and
-/// strides stay the producer's, who keeps them as they are (R7).
+/// Owner of a validated DLManagedTensorVersioned.
 ///
-/// Different objects may be used from different threads; one object as any value. The deleter runs on the thread that
-/// drops the tensor (R65), after which the memory is gone: finish your own asynchronous work first (R50).
+/// Move-only; the destructor calls the deleter (R6, R68). Stores a copy of the fields of the struct, so that later
+/// changes of the struct by other users have no effect, and never writes to the struct (R33). The lists of extents and
+/// strides belong to the producer, which does not change them (R7).
+///
+/// Different objects may be used by different threads at the same time; one object may not. The deleter runs on the
+/// thread that destroys the object (R65); asynchronous work of the consumer must be complete by then (R50).
 class managed_tensor {
    public:
-    /// Holds nothing, as after a move or a release.
+    /// Empty, as after a move or a release.
     managed_tensor() = default;
     managed_tensor(managed_tensor&& other) noexcept
         : raw_{std::exchange(other.raw_, nullptr)}, view_{std::exchange(other.view_, {})} {}
     managed_tensor& operator=(managed_tensor&& other) noexcept {
-        managed_tensor taken{std::move(other)};  // then a swap: assigning a tensor to itself keeps it
+        managed_tensor taken{std::move(other)};  // move and swap: self-assignment keeps the tensor
         std::swap(raw_, taken.raw_);
         std::swap(view_, taken.view_);
         return *this;
@@ -38,50 +39,60 @@ class managed_tensor {
         if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // R5: the deleter may be NULL
     }
 
-    /// Whether it holds a tensor.
+    /// \return  whether it holds a tensor
     [[nodiscard]] explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-    /// The tensor, borrowed. The reference is to a member: a move empties what it names. A copy of the view stays valid
-    /// while this object, or whatever it is moved into, lives.
+    /// \return  view of the tensor: a reference to a member, which a move of this object empties; a copy of the view is
+    ///          valid until the tensor is destroyed
     [[nodiscard]] tensor_view const& view() const& noexcept { return view_; }
     // clang-format off
-    tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: keep the managed_tensor in a variable");
+    tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
     // clang-format on
 
-    /// The typed view of it; see ferry::as for what is checked.
-    /// \throws error  as ferry::as;  errc::consumed when empty
+    /// Checks the tensor as ferry::as does, and returns a typed view.
+    ///
+    /// \param where  source location for errors
+    /// \return       typed view
+    /// \throws error  as ferry::as; errc::consumed when empty
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
         if (raw_ == nullptr)
             detail::fail(errc::consumed, "ferry::managed_tensor::as",
-                         message{"it holds no tensor: it was moved from or released"}, where);
+                         message{"the managed_tensor is empty: it was moved from or released"}, where);
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
-    void as() const&& FERRY_DELETED("the view would outlive the tensor: keep the managed_tensor in a variable");
+    void as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
 
     [[nodiscard]] data_type dtype() const noexcept { return view_.dtype(); }
     [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
     [[nodiscard]] int rank() const noexcept { return view_.rank(); }
     [[nodiscard]] bool is_read_only() const noexcept { return view_.is_read_only(); }
-    /// Whether the memory was made for this exchange, so that this object is its sole owner (R12).
+    /// \return  whether the memory was allocated for this exchange, so that this object is its sole owner (R12)
     [[nodiscard]] bool is_copied() const noexcept { return view_.is_copied(); }
-    /// The version stamped on it.
+    /// \return  version of the struct; version::legacy when empty
     [[nodiscard]] version stamped() const noexcept {
         return raw_ != nullptr ? version{raw_->version.major, raw_->version.minor} : version::legacy;
     }
 
-    /// The struct, still owned here.
+    /// \return  struct, which this object still owns; null when empty
     [[nodiscard]] DLManagedTensorVersioned const* get() const& noexcept { return raw_; }
     // clang-format off
-    DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the struct would outlive the tensor: keep the managed_tensor in a variable, or call release()");
+    DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the struct would outlive the tensor: store the managed_tensor in a variable, or call release()");
     // clang-format on
-    /// Hands the struct over as it came, flags included: the caller owes exactly one deleter call (R62, R68).
+    /// Releases ownership.
+    ///
+    /// \return  unchanged struct, whose deleter the caller must call exactly once (R62, R68); null when empty
     [[nodiscard]] DLManagedTensorVersioned* release() noexcept {
         view_ = {};
         return std::exchange(raw_, nullptr);
     }
-    /// Hands it over as the unversioned struct of old consumers (R8), which owns this one; see tensor/legacy.hpp.
+    /// Releases ownership, as a legacy struct (R8); defined in tensor/legacy.hpp.
+    ///
+    /// \param where  source location for errors
+    /// \return       struct that owns the tensor, whose deleter the caller must call exactly once
+    /// \throws error  errc::read_only or errc::flags for properties that need flags (R13, R15); errc::consumed when
+    ///                empty
     [[nodiscard]] DLManagedTensor* release_legacy(std::source_location where = std::source_location::current());
 
    private:
@@ -95,18 +106,22 @@ class managed_tensor {
     tensor_view view_;
 };
 
-/// Takes over a foreign tensor once all of it has been checked (R2, R3, R16–R32).
+/// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
 ///
-/// Owns `raw` on success; on failure its deleter has run exactly once (R2: even for another major version, and then
-/// nothing but version and deleter was touched). Reads metadata only, never data. Does not synchronise: device data is
-/// ready where its producer said. May be called from any thread.
+/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the producer's
+/// handshake. Thread-safe.
 ///
-/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow, null_data: the message names the
-///                field, its value and the cure
+/// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. Of a struct of
+///               another major version, only version and deleter are accessed (R2).
+/// \param where  source location for errors
+/// \return       tensor
+/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow or null_data: the message contains
+///                the field, its value and the fix
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensorVersioned* raw,
                                                 std::source_location where = std::source_location::current()) {
     if (raw == nullptr)
-        detail::fail(errc::null_struct, "ferry::from_dlpack", message{"the DLManagedTensorVersioned* is null"}, where);
+        detail::fail(errc::null_struct, "ferry::from_dlpack",
+                     message{"the DLManagedTensorVersioned* is null: pass a struct"}, where);
     try {
         detail::check_managed(raw, "ferry::from_dlpack", where);
     } catch (...) {

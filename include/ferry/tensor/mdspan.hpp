@@ -1,4 +1,4 @@
-// ferry: typed views as mdspan, whichever implementation of it the user has. Includes none but the standard library's.
+// ferry: conversion of typed views to mdspan. Supports any implementation; includes only that of the standard library.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -18,13 +18,14 @@
 
 namespace ferry::inline v0 {
 
-/// Implementations of mdspan. A family is a struct with two alias templates, `contiguous<T, Rank>` (layout_right) and
-/// `strided<T, Rank>` (layout_stride), both over std::int64_t extents that are dynamic; write one for an mdspan of your
-/// own. It serves access::device, too, when it has `device_contiguous` and `device_strided`, whose accessor must not
-/// let the host dereference.
+/// Implementations of mdspan.
+///
+/// A family is a struct with two alias templates, `contiguous<T, Rank>` (layout_right) and `strided<T, Rank>`
+/// (layout_stride), both with dynamic extents of type std::int64_t; define one for another implementation. A family
+/// with `device_contiguous` and `device_strided` supports access::device; their accessor must prevent host access.
 namespace mdspan_family {
 
-/// The family of an implementation with the names of the standard:
+/// Family of an implementation with the template parameters of the standard:
 /// `using mine = ferry::mdspan_family::of<my::mdspan, my::dextents, my::layout_right, my::layout_stride>;`
 template <template <class...> class Mdspan, template <class, std::size_t> class Dextents, class LayoutRight,
           class LayoutStride>
@@ -36,10 +37,10 @@ struct of {
 };
 
 #if FERRY_HAS_STD_MDSPAN
-/// std::mdspan.
+/// Family of std::mdspan.
 struct standard : of<std::mdspan, std::dextents, std::layout_right, std::layout_stride> {};
 #else
-/// std::mdspan, which this standard library lacks.
+/// Family of std::mdspan; incomplete, because this standard library has no std::mdspan.
 struct standard;
 #endif
 
@@ -47,20 +48,21 @@ struct standard;
 
 namespace detail {
 
-/// Has mdspans for the host. Not required: anything of the mdspans themselves; their constructors are met at the call.
+/// A family for host memory. Not required: the constructors of its mdspans, which `to_mdspan` uses.
 template <class Family>
 concept host_mdspan_family = requires {
     typename Family::template contiguous<float, 2>;
     typename Family::template strided<float, 2>;
 };
 
-/// Has mdspans whose accessor keeps the host from dereferencing. Not required: mdspans for the host.
+/// A family for device memory, whose accessor prevents host access. Not required: mdspans for the host.
 template <class Family>
 concept device_mdspan_family = requires {
     typename Family::template device_contiguous<float, 2>;
     typename Family::template device_strided<float, 2>;
 };
 
+/// Returns the type of the mdspan of a typed view.
 template <class Family, class T, std::size_t Rank, access Access, layout Layout>
 [[nodiscard]] consteval auto mdspan_of() {
     if constexpr (Access == access::host && Layout == layout::contiguous)
@@ -71,24 +73,24 @@ template <class Family, class T, std::size_t Rank, access Access, layout Layout>
     else return std::type_identity<typename Family::template device_strided<T, Rank>>{};
 }
 
-/// The strides as layout_stride wants them: positive, and no two elements in one place. Strides that mean nothing,
-/// because the extent is 1 (R27) or the tensor empty (R26), become what a compact neighbour would have.
+/// Writes the strides for layout_stride, which must be positive and map no two elements to the same address. Strides
+/// that are ignored, because the extent is 1 (R27) or the tensor is empty (R26), are replaced by compact ones.
 template <class View, class Strides>
 constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_location where) {
     constexpr auto api = "ferry::to_mdspan";
     bool const empty = v.size() == 0;
-    std::int64_t neighbour = 1;
+    std::int64_t compact = 1;
     for (int i = v.rank(); i-- > 0;) {
-        bool const counts = v.extent(i) != 1 && !empty;
-        std::int64_t const stride = counts ? v.stride(i) : neighbour > 0 ? neighbour : 1;
+        bool const is_used = v.extent(i) != 1 && !empty;
+        std::int64_t const stride = is_used ? v.stride(i) : compact > 0 ? compact : 1;
         if (stride <= 0)
             fail(errc::strides, api,
                  message{"strides["} << i << "] is " << stride
-                                     << ", and those of an mdspan are positive (R28, R29): index the "
-                                        "typed_view, or ask for a copy with copy_policy::always",
+                                     << ", expected a positive stride, as mdspan requires (R28, R29): index the "
+                                        "typed_view, or request a copy with copy_policy::always",
                  where);
         out[static_cast<std::size_t>(i)] = stride;
-        neighbour = compact_step(stride, v.extent(i));
+        compact = compact_step(stride, v.extent(i));
     }
     if (empty) return;
     for (int i = 0; i < v.rank(); ++i)
@@ -99,8 +101,8 @@ constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_loca
                 fail(errc::strides, api,
                      message{"the elements overlap in dimensions "}
                          << i << " and " << k
-                         << ", and those of an mdspan must not: "
-                            "index the typed_view, or ask for a copy with copy_policy::always",
+                         << ", which mdspan does not allow: index the typed_view, or request a copy with "
+                            "copy_policy::always",
                      where);
         }
 }
@@ -121,20 +123,24 @@ template <class Mdspan, class T, int Rank, access Access, layout Layout, std::si
 
 }  // namespace detail
 
-/// The view as an mdspan of `Family`: layout::contiguous becomes layout_right, layout::strided layout_stride. Borrows
-/// the elements as the view does; allocates nothing.
+/// Converts a typed view to an mdspan: layout::contiguous to layout_right, layout::strided to layout_stride.
 ///
-/// \tparam Family  mdspan_family::standard, one of adapters/mdspan_*.hpp, or your own
-/// \throws error  errc::strides: zero, negative or overlapping strides, which layout_stride cannot have (R28, R29)
+/// The mdspan references the elements, which must outlive it. Does not allocate.
+///
+/// \tparam Family  mdspan_family::standard, one of adapters/mdspan_*.hpp, or another family
+/// \param v      typed view of static rank
+/// \param where  source location for errors
+/// \return       mdspan
+/// \throws error  errc::strides: zero, negative or overlapping strides, which layout_stride does not allow (R28, R29)
 template <class Family = mdspan_family::standard, element T, int Rank, access Access, layout Layout>
     requires(!packed_type<T> && (Access == access::host || detail::device_mdspan_family<Family>))
 [[nodiscard]] constexpr auto to_mdspan(typed_view<T, Rank, Access, Layout> const& v,
                                        std::source_location where = std::source_location::current()) {
-    static_assert(Rank != dynamic_rank, "an mdspan has a static rank: ask for as<T, Rank>");
+    static_assert(Rank != dynamic_rank, "an mdspan has a static rank: call as<T, Rank>");
     if constexpr (Rank != dynamic_rank) {
         if constexpr (Access == access::host)
             static_assert(detail::host_mdspan_family<Family>,
-                          "no mdspan here: pass a family that has `contiguous` and `strided`, such as "
+                          "the family has no mdspan for the host: pass one with `contiguous` and `strided`, such as "
                           "ferry::to_mdspan<ferry::mdspan_family::cccl>(v) of <ferry/adapters/mdspan_cccl.hpp>");
         constexpr auto rank = static_cast<std::size_t>(Rank);
         using mdspan = typename decltype(detail::mdspan_of<Family, T, rank, Access, Layout>())::type;
@@ -145,7 +151,7 @@ template <class Family = mdspan_family::standard, element T, int Rank, access Ac
 template <class Family = mdspan_family::standard, element T, int Rank, layout Layout>
     requires(!packed_type<T> && !detail::device_mdspan_family<Family>)
 // clang-format off
-void to_mdspan(typed_view<T, Rank, access::device, Layout> const&) FERRY_DELETED("the host must not dereference these elements: pass a family with device_contiguous and device_strided");
+void to_mdspan(typed_view<T, Rank, access::device, Layout> const&) FERRY_DELETED("the host cannot access these elements: pass a family with device_contiguous and device_strided");
 // clang-format on
 template <class Family = mdspan_family::standard, packed_type T, int Rank, access Access, layout Layout>
 // clang-format off

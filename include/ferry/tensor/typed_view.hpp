@@ -1,4 +1,4 @@
-// ferry: a tensor whose element type, rank, access and layout are known to the compiler.
+// ferry: a view of a tensor whose element type, rank, access and layout are known at compile time.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -9,33 +9,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
-#include <span>  // span() is the point of layout::contiguous
+#include <span>  // the result of span()
 #include <type_traits>
 
 namespace ferry::inline v0 {
 
-/// The rank of a view that learns it at run time.
+/// The `Rank` of a view whose rank is known only at run time.
 inline constexpr int dynamic_rank = -1;
 
-/// Who may dereference the elements: code on the host, or nobody here (D4).
-enum class access : std::uint8_t { host, device };
+/// The code that may access the elements (D4).
+enum class access : std::uint8_t {
+    host,   ///< host code
+    device  ///< device code only; the view gives their address
+};
 
-/// What is known of the strides: nothing, or that the elements are compact and row-major.
-enum class layout : std::uint8_t { strided, contiguous };
+/// The strides that a view supports.
+enum class layout : std::uint8_t {
+    strided,    ///< any strides
+    contiguous  ///< compact row-major
+};
 
 namespace detail {
 
-/// Says that `as` has checked the view from which a typed_view is made.
+/// Constructor tag: `as` has checked the view.
 struct checked_by_as {
     explicit checked_by_as() = default;
 };
 
 [[noreturn]] FERRY_COLD inline void fail_index_count(int count, int rank, char const* api) {
     fail(errc::rank, api,
-         message{} << count << " indices for a tensor of rank " << rank << ": pass one for each dimension");
+         message{} << count << " indices for a tensor of rank " << rank << ": pass one index for each dimension");
 }
 
-/// Extents and strides by value, so that a view of static rank points at nothing but the elements.
+/// Stores extents and strides, so that a view of static rank references only the elements.
 template <int Rank>
 struct extents_and_strides {
     std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
@@ -58,7 +64,7 @@ struct extents_and_strides {
     }
 };
 
-/// Extents and strides borrowed from the tensor.
+/// References the extents and strides of the tensor.
 template <>
 struct extents_and_strides<dynamic_rank> {
     tensor_view view;
@@ -80,80 +86,93 @@ struct extents_and_strides<dynamic_rank> {
 
 }  // namespace detail
 
-/// Elements of type T behind indices. Borrows the elements; a view of static rank copies extents and strides, one of
-/// dynamic rank borrows them too. Made by `as`, which has checked all that the type says. A value; thread-safe as T*
-/// is.
+/// A view of elements of type T, indexed by one index for each dimension.
 ///
-/// T const reads, T reads and writes (D3). With access::device nothing dereferences: `data()` is for kernels. Elements
-/// of packed types have no address and are read by value, two of them a byte, say.
+/// References the elements. A view of static rank copies extents and strides; one of dynamic rank references them, too.
+/// Created by `as`, which checks that the tensor has these properties. A regular value, as thread-safe as T*.
+///
+/// Elements of type T const are read-only (D3). With access::device, only `data()` is available, for kernels. Elements
+/// of packed types, of which a byte may hold several, have no address and are read by value.
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 class typed_view {
-    static_assert(Rank >= dynamic_rank, "Rank counts dimensions; ferry::dynamic_rank leaves it open");
+    static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
 
     static_assert(
         !packed_type<T> || dtype_of<T>.lanes == 1,
-        "ferry: short vectors of packed elements are not read as one value: make the lanes a dimension, with T one lane");
+        "ferry: short vectors of packed elements are not supported: make the lanes a dimension, with T one lane");
 
    public:
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
-    /// `T&`, or the value of a packed element.
+    /// `T&`; for packed types, a value.
     using reference = std::conditional_t<packed_type<T>, value_type, T&>;
 
     // clang-format off
-    explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks that the view is what the type says");
+    explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks that the view has these properties");
     // clang-format on
+    /// Constructor for `as`.
+    ///
+    /// \param v  view that `as` has checked
     constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept
-        : data_{static_cast<T*>(v.data())}, where_{v}, step_{bits_per_element(v.dtype(), v.is_padded())} {}
+        : data_{static_cast<T*>(v.data())}, layout_{v}, step_{bits_per_element(v.dtype(), v.is_padded())} {}
 
+    /// \return  address of the first element
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
-    [[nodiscard]] constexpr int rank() const noexcept { return where_.rank(); }
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return where_.extent(i); }
-    /// In elements.
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return where_.stride(i); }
+    [[nodiscard]] constexpr int rank() const noexcept { return layout_.rank(); }
+    /// \param i  dimension
+    /// \return   its extent
+    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return layout_.extent(i); }
+    /// \param i  dimension
+    /// \return   its stride, in elements
+    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return layout_.stride(i); }
+    /// \return  number of elements
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 0;
-        static_cast<void>(element_count(where_.shape(), count));
+        static_cast<void>(element_count(layout_.shape(), count));
         return count;
     }
 
-    /// The element at these indices, whose values are not checked. Their number is: by the compiler for a static rank.
-    /// \param index  one for each dimension, from 0 to the extent
-    /// \return       the element, or the value of a packed one
-    /// \throws error  errc::rank: not one index for each dimension of a view of dynamic rank
+    /// Returns an element. Does not check the values of the indices; their number is checked, for a static rank at
+    /// compile time.
+    ///
+    /// \param index  one index for each dimension; at least 0 and less than the extent
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the dynamic rank
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference operator()(Index... index) const noexcept(Rank != dynamic_rank) {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
         if constexpr (Rank == dynamic_rank) check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::()");
-        return element_at(where_.offset(indices));
+        return element_at(layout_.offset(indices));
     }
-    /// The element at these indices.
-    /// \param index  one for each dimension
-    /// \return       the element, or the value of a packed one
-    /// \throws error  errc::rank or errc::out_of_range
+    /// Returns an element, and checks the indices.
+    ///
+    /// \param index  one index for each dimension
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference at(Index... index) const {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
         check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::at");
         check_bounds(indices);
-        return element_at(where_.offset(indices));
+        return element_at(layout_.offset(indices));
     }
-    /// The element at a list of indices, whose values are not checked. Their number is.
-    /// \param index  one for each dimension, from 0 to the extent
-    /// \return       the element, or the value of a packed one
-    /// \throws error  errc::rank: not one index for each dimension
+    /// Returns an element. Checks the number of indices, but not their values.
+    ///
+    /// \param index  one index for each dimension; at least 0 and less than the extent
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the rank
     [[nodiscard]] constexpr reference operator[](shape_view index) const
         requires(Access == access::host)
     {
         check_count(index.rank(), "ferry::typed_view::[]");
-        return element_at(where_.offset(index.data()));
+        return element_at(layout_.offset(index.data()));
     }
 
-    /// The elements one after the other.
+    /// \return  all elements, in row-major order
     [[nodiscard]] constexpr std::span<T> span() const noexcept
         requires(Access == access::host && Layout == layout::contiguous && !packed_type<T>)
     {
@@ -163,7 +182,7 @@ class typed_view {
    private:
     [[nodiscard]] constexpr reference element_at(std::int64_t offset) const noexcept {
         if constexpr (packed_type<T>) {
-            // An element may straddle two bytes; the second is read only then, for it may not be ours (R19).
+            // The next byte is read only if the element extends into it, because it may lie beyond the data (R19).
             auto const* bytes = reinterpret_cast<unsigned char const*>(data_);
             std::int64_t const bit = offset * step_, byte = bit >> 3;
             unsigned const shift = static_cast<unsigned>(bit & 7), width = dtype_of<T>.bits;
@@ -183,48 +202,59 @@ class typed_view {
             if (index[i] < 0 || index[i] >= extent(i))
                 detail::fail(
                     errc::out_of_range, "ferry::typed_view::at",
-                    message{"index "} << index[i] << " is outside dimension " << i << " of extent " << extent(i));
+                    message{"index "}
+                        << index[i] << " is out of range for dimension " << i << " of extent " << extent(i)
+                        << ": pass an index that is at least 0 and less than the extent");
     }
 
     T* data_;
-    detail::extents_and_strides<Rank> where_;
+    detail::extents_and_strides<Rank> layout_;
     std::int64_t step_;
 };
 
-/// Checks that a tensor is what the type says and gives the typed view: data type (R21: vectors only as vector types),
-/// rank, constness (R11), host access (R39), alignment (R31), contiguity.
+/// Checks the properties of a tensor and returns a typed view.
 ///
-/// Borrows; reads metadata only; does not synchronise. DLPack does not say that the bytes of a bool are 0 or 1, and to
-/// read another one through `as<bool>` is undefined behaviour: from producers that are not trusted, read the bytes
-/// behind `tensor_view::data()` as unsigned char and compare them with 0, as ferry's own code does. Copies keep them.
+/// Checks the data type (R21: vectors only as vector types), rank, extents (R25, R32), write access (R11, R29), host
+/// access (R39), alignment (R31) and contiguity. Reads metadata only. Does not synchronise.
+///
+/// DLPack does not require that the bytes of a bool are 0 or 1, and reading another value through `as<bool>` is
+/// undefined behaviour. For data of untrusted producers, read the bytes at `tensor_view::data()` as unsigned char and
+/// compare them with 0. Copies do not change the bytes.
+///
+/// \param v      view; its data must outlive the result, and for a dynamic rank its extents and strides, too
+/// \param where  source location for errors
+/// \return       typed view
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment: the
-///                message says what would do
+///                message contains the fix
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
     if (v.dtype() != dtype_of<T>) {
         message text{"dtype is "};
-        text << v.dtype() << ", this view wants " << dtype_of<T>;
+        text << v.dtype() << ", expected " << dtype_of<T>;
         if (v.dtype().lanes != dtype_of<T>.lanes)
-            text << " (R21: a tensor of vectors can be viewed as uint8 at its producer)";
-        detail::fail(errc::dtype, api, text << ": ask for as<T> with the tensor's type, or convert it first", where);
+            text << " (R21: a tensor of vectors can be viewed as uint8 at the producer)";
+        detail::fail(errc::dtype, api, text << ": call as<T> with the type of the tensor, or convert the tensor",
+                     where);
     }
     if (Rank != dynamic_rank && v.rank() != Rank)
         detail::fail(errc::rank, api,
-                     message{"rank is "} << v.rank() << ", this view wants " << Rank
-                                         << ": reshape the tensor or ask for ferry::dynamic_rank",
+                     message{"rank is "} << v.rank() << ", expected " << Rank
+                                         << ": reshape the tensor, or use ferry::dynamic_rank",
                      where);
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         detail::fail(errc::strides, api,
                      message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
-                                              << " strides: give one for each, or none for compact elements",
+                                              << " strides: pass one stride for each, or none for compact elements",
                      where);
     std::int64_t count = 0;
-    if (!element_count(v.shape(), count)) detail::validate_view(v, api, where);  // which says why not (R32)
+    bool const has_extents = v.rank() == 0 || v.shape().data() != nullptr;  // mutant: as_extents
+    // Throws with the reason when there are no extents, or they cannot be counted (R25, R32).
+    if (!has_extents || !element_count(v.shape(), count)) detail::validate_view(v, api, where);
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(
             errc::read_only, api,
-            message{"the tensor is read-only (R11): ask for as<T const>, or for a copy with copy_policy::always"},
+            message{"the tensor is read-only (R11): call as<T const>, or request a copy with copy_policy::always"},
             where);
     if (!std::is_const_v<T> && count != 0)
         for (int i = 0; i < v.rank(); ++i)
@@ -233,31 +263,35 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                     errc::strides, api,
                     message{"dimension "}
                         << i
-                        << " repeats one element, which must not be written through (R29): ask for as<T const>, "
-                           "or for a copy with copy_policy::always",
+                        << " has stride 0, and its elements must not be written (R29): call as<T const>, or request a "
+                           "copy with copy_policy::always",
                     where);
     if (Access == access::host && !is_host_accessible(v.device()))
         detail::fail(errc::not_accessible, api,
                      message{"the data is on "}
                          << name(v.device().type) << ":" << v.device().id
-                         << ", which the host cannot read (R39): call ferry::to_host first, or ask for access::device",
+                         << ", which the host cannot access (R39): call ferry::to_host first, or use access::device",
                      where);
     if (!is_addressable(v.device().type))
         detail::fail(errc::not_accessible, api,
-                     message{"data on "} << name(v.device().type) << " is a handle, not an address: use its own API",
+                     message{"the data pointer of "}
+                         << name(v.device().type) << " memory is a handle, not an address: use the API of the device",
                      where);
     if (Layout == layout::contiguous && !v.is_contiguous())
         detail::fail(
             errc::strides, api,
-            message{"the elements are not contiguous: ask for layout::strided, or for a copy with copy_policy::always"},
+            message{"the elements are not contiguous: use layout::strided, or request a copy with copy_policy::always"},
             where);
     if (v.data() == nullptr && count != 0)
-        detail::fail(errc::null_data, api, message{"there is no data behind the view's elements (R26)"}, where);
+        detail::fail(errc::null_data, api,
+                     message{"data is NULL, but the shape has "}
+                         << count << " elements; only empty tensors have no data (R26)",
+                     where);
     if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
         detail::fail(errc::alignment, api,
                      message{"the first element is not aligned to "}
                          << static_cast<unsigned>(alignof(T))
-                         << " bytes (R31): ask for a copy with copy_policy::always",
+                         << " bytes (R31): request a copy with copy_policy::always",
                      where);
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }

@@ -1,4 +1,4 @@
-// ferry: the border. Every foreign struct passes here before anything else reads it; each check stands in one place.
+// ferry: validation of foreign structs, which every import performs before it uses a field (D2).
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -16,31 +16,32 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// R2: a struct of another major version may be touched nowhere but at `version` and `deleter`.
+/// R2: of a struct of another major version, only `version` and `deleter` may be accessed.
 inline void check_version(version v, char const* api, std::source_location where) {
     if (v.major == version::current.major) return;  // mutant: validate_version
     fail(errc::version, api,
          message{"the tensor has DLPack version "}
-             << v.major << "." << v.minor << " and another ABI than 1.x (R2): ask its producer for max_version=(1, 3)",
+             << v.major << "." << v.minor << ", expected 1.x, which has another ABI (R2): request max_version=(1, 3) "
+                                             "from the producer",
          where);
 }
 
-/// R3, R34: unknown device types are rejected, unknown minor versions are not. R35, R36: so are ids that number no
-/// device, where ids mean something.
+/// R3, R34: rejects unknown device types, but not unknown minor versions. R35, R36: rejects negative ids of device
+/// types with ids.
 inline void check_device(device d, char const* api, std::source_location where) {
     if (!is_known(d.type))  // mutant: validate_device
         fail(errc::device, api,
              message{"device type "} << static_cast<int>(d.type)
-                                     << " is not one that DLPack names (R3, R34): copy the tensor to the CPU first",
+                                     << " is not one that DLPack defines (R3, R34): copy the tensor to the CPU first",
              where);
     if (d.id < 0 && !ignores_id(d.type))  // mutant: validate_device_id
         fail(errc::device, api,
              message{"the device id of "} << name(d.type) << " is " << d.id
-                                          << "; devices are numbered from 0 (R36): correct it at the producer",
+                                          << ", expected an id from 0 (R36): correct it in the producer",
              where);
 }
 
-/// R3, R16–R18.
+/// R3, R16–R18: rejects unknown and malformed data types.
 inline void check_dtype(data_type t, char const* api, std::source_location where) {
     if (is_valid(t)) return;  // mutant: validate_dtype
     message text{"dtype "};
@@ -52,17 +53,17 @@ inline void check_dtype(data_type t, char const* api, std::source_location where
         case type_code::bool_: text << ": bool must have 8 bits (R17)"; break;
         default: text << " (R3, R16)";
     }
-    fail(errc::dtype, api, text << "; view it as uint8 at the producer", where);
+    fail(errc::dtype, api, text << "; view the data as uint8 at the producer", where);
 }
 
-/// How far the elements lie from the first one's address, in bytes.
+/// The distances from the address of the first element to both ends of the elements, in bytes.
 struct byte_reach {
-    std::uint64_t below = 0;  ///< before it
-    std::uint64_t above = 0;  ///< from it to the end of the furthest
+    std::uint64_t below = 0;  ///< to the start of the element with the lowest address
+    std::uint64_t above = 0;  ///< to the end of the element with the highest address
 };
 
-/// R25, R32: rank, extents, and the number of elements and bytes. Gives the number of elements; `reach` is that of
-/// compact ones.
+/// R25, R32: checks rank, extents, and the number of elements and bytes. Returns the number of elements, and sets
+/// `reach` for compact elements.
 inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, byte_reach& reach, char const* api,
                                 std::source_location where) {
     // mutant: validate_ndim
@@ -78,13 +79,15 @@ inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, 
     std::int64_t count = 0, bytes = 0;
     // mutant: validate_count, validate_elements
     if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
-        fail(errc::overflow, api, message{"the extents multiply to more bytes than 63 bits can count (R32)"}, where);
+        fail(errc::overflow, api,
+             message{"the product of the extents, in bytes, exceeds 63 bits (R32): correct the shape in the producer"},
+             where);
     reach = {0, static_cast<std::uint64_t>(bytes)};
     return count;
 }
 
-/// R24, R26–R29, R32: the byte distance from the first element to the furthest ones must fit. Any sign is allowed
-/// (R28), and 0 (R29). Strides of empty tensors and of dimensions of extent 1 are never looked at (R26, R27).
+/// R24, R26–R29, R32: checks that the reach of the elements fits. Negative strides (R28) and 0 (R29) are allowed.
+/// Strides of empty tensors and of dimensions of extent 1 are ignored (R26, R27).
 inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, byte_reach& reach,
                           char const* api, std::source_location where) {
     if (t.strides == nullptr || count == 0) return;
@@ -99,12 +102,15 @@ inline void check_strides(DLTensor const& t, std::int64_t count, data_type type,
     fits = fits && checked_multiply(lowest, bits, lowest) && checked_add(highest, std::int64_t{1}, highest) &&
            checked_multiply(highest, bits, highest);
     if (!fits)  // mutant: validate_strides
-        fail(errc::overflow, api, message{"the strides reach further than 63 bits of address can count (R32)"}, where);
+        fail(errc::overflow, api,
+             message{"the byte distance between elements exceeds 63 bits (R32): correct shape or strides in the "
+                     "producer"},
+             where);
     reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
 }
 
-/// R23, R26, R32: only an empty tensor may have no memory, and neither the byte offset nor an element may lead out of
-/// the address space.
+/// R23, R26, R32: checks that data is not NULL, unless the tensor is empty, and that the byte offset and all elements
+/// lie within the address space.
 inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, char const* api,
                        std::source_location where) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
@@ -116,25 +122,25 @@ inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, 
     if (!checked_add(address, t.byte_offset, address))  // mutant: validate_offset
         fail(errc::overflow, api,
              message{"byte_offset is "} << t.byte_offset
-                                        << ", beyond the end of the address space (R23, R32): point data at the "
-                                           "first element and write 0",
+                                        << ", beyond the end of the address space (R23, R32): set data to the address "
+                                           "of the first element, and byte_offset to 0",
              where);
     bool const before = reach.below > address;
     if (before || (reach.above != 0 && reach.above - 1 > ~address))  // mutant: validate_reach
         fail(errc::overflow, api,
              message{"data is "} << address << ", and shape and strides place elements "
-                                 << (before ? "before the first" : "behind the last")
-                                 << " address (R23, R32): correct data, shape or strides at the producer",
+                                 << (before ? "before the first" : "after the last")
+                                 << " address (R23, R32): correct data, shape or strides in the producer",
              where);
 }
 
-/// All of a foreign managed struct. Takes a pointer, because another major version may have less behind it than the
-/// type says, which a reference would vouch for (R2).
+/// Validates a foreign managed struct. Takes a pointer, because a struct of another major version may be smaller than
+/// the type, to which a reference would then not be valid (R2).
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
-/// Whether a tensor is of the common sort that no check can find fault with: known device and plain type of at most 64
-/// bits, no extent of 0, no byte offset, sizes, reach and addresses far from overflow. One loop without a branch but to
-/// give up; what it does not vouch for is examined check by check.
+/// Returns true for common tensors that pass all checks: known device, plain type of at most 64 bits, no extent of 0,
+/// no byte offset, and sizes, reach and addresses far from overflow. A fast path of one loop; other tensors are checked
+/// by `examine`.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
     constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
     bool const plain =
@@ -147,7 +153,7 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
         auto const extent = t.shape[i], step = count;
         if (extent <= 0 || !checked_multiply(count, extent, count)) return false;
         if (t.strides == nullptr || extent == 1) continue;
-        // Compact so far: it reaches the last element and no further.
+        // Compact so far: the reach ends at the last element.
         if (t.strides[i] == step && highest + 1 == step) {
             highest = count - 1;
             continue;
@@ -162,7 +168,8 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
     return count < far && highest < far && lowest > -far && below <= address && address >> 62 == 0;
 }
 
-FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
+/// Performs all checks, and returns the reach of the elements.
+FERRY_COLD inline byte_reach examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
     data_type const type{t.dtype};
     byte_reach reach;
     check_device(device{t.device}, api, where);
@@ -170,26 +177,33 @@ FERRY_COLD inline void examine(DLTensor const& t, bool padded, char const* api, 
     auto const count = check_shape(t, type, padded, reach, api, where);
     check_strides(t, count, type, padded, reach, api, where);
     check_data(t, count, reach, api, where);
+    return reach;
 }
 
 }  // namespace detail
 
-/// Checks a DLTensor before anything reads through it: device, data type, rank, extents, overflow, strides, data
-/// (R3, R16–R32).
+/// Validates a DLTensor: device, data type, rank, extents, overflow, strides and data (R3, R16–R32).
 ///
-/// Reads the struct and its shape and strides, never the data; owns nothing; does not synchronise. What it cannot know:
-/// how large the memory behind `data` is.
+/// Reads the struct, its shape and its strides, not the data. Cannot check the size of the memory at `data`. Does not
+/// synchronise. Thread-safe.
 ///
-/// \param bits  the flags that came with the struct; none for a legacy one
-/// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message names the field, its value, the
-///                cure
+/// \param t      tensor
+/// \param bits   flags of the struct; none for a legacy struct
+/// \param api    public function for errors; static storage
+/// \param where  source location for errors
+/// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message contains the field, its value
+///                and the fix
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
-    if (!detail::is_ordinary(t)) detail::examine(t, has(bits, flags::subbyte_padded), api, where);
+    if (!detail::is_ordinary(t)) static_cast<void>(detail::examine(t, has(bits, flags::subbyte_padded), api, where));
 }
 
-/// As above, after checking the version, which must come before any other field is touched (R2). Never calls the
-/// deleter.
+/// Validates a managed struct: the version, before any other field (R2), and the tensor. Does not call the deleter.
+///
+/// \param t      struct
+/// \param api    public function for errors; static storage
+/// \param where  source location for errors
+/// \throws error  as above; errc::version
 inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
     detail::check_managed(&t, api, where);
@@ -202,13 +216,14 @@ inline void detail::check_managed(DLManagedTensorVersioned const* t, char const*
 
 namespace detail {
 
-/// Checks a view that comes from an adapter or a caller: as many strides as extents, or none, and what `validate`
-/// checks.
-FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+/// Converts a view to a DLTensor for `validate`. Throws errc::strides unless it has one stride for each extent, or
+/// none.
+[[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v, char const* api,
+                                                     std::source_location where) {
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         fail(errc::strides, api,
              message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
-                                      << " strides: give one for each, or none for compact elements",
+                                      << " strides: pass one stride for each, or none for compact elements",
              where);
     DLTensor t{};
     t.data = v.data();
@@ -217,7 +232,17 @@ FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, st
     t.dtype = v.dtype().to_abi();
     t.shape = const_cast<std::int64_t*>(v.shape().data());
     t.strides = const_cast<std::int64_t*>(v.strides().data());
-    ferry::validate(t, v.flags(), api, where);
+    return t;
+}
+
+/// Validates a view of an adapter or a caller.
+FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+    ferry::validate(tensor_of(v, api, where), v.flags(), api, where);
+}
+
+/// Validates a view, and returns the reach of its elements.
+[[nodiscard]] inline byte_reach reach_of(tensor_view const& v, char const* api, std::source_location where) {
+    return examine(tensor_of(v, api, where), v.is_padded(), api, where);
 }
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// ferry: a borrowed tensor: where its elements are and how they are laid out.
+// ferry: a non-owning view of a tensor: the address of its elements and their layout.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -11,33 +11,48 @@
 
 namespace ferry::inline v0 {
 
-/// A tensor that somebody else owns: data, device, data type, shape, strides, flags. A regular value of fixed size that
-/// allocates nothing; it borrows data, shape and strides, which must outlive it (R7). Copying is thread-safe as for any
-/// value.
+/// A non-owning view of a tensor: data, device, data type, shape, strides and flags.
 ///
-/// A view is a description, taken at its word: foreign ones pass `validate` first, and those of adapters are checked
-/// where they are exported. It never reads the data; typed_view does, once type, rank and access are known.
+/// A regular value of fixed size. References data, shape and strides, which must outlive it (R7). Does not allocate.
+///
+/// The constructors do not check their arguments: `validate` checks foreign structs, and exports check the views of
+/// adapters. A view does not access the data; `as` returns a typed view that does.
 class tensor_view {
    public:
-    /// No tensor: rank 0 and no data.
+    /// Rank 0 and null data.
     constexpr tensor_view() = default;
 
-    /// Elements of a C++ type on the host or, with `where`, elsewhere. `T const*` makes the view read-only (R11).
-    /// Without strides the elements are compact row-major. Lists of extents and strides are borrowed.
+    /// Constructs a view of elements of a C++ type.
+    ///
+    /// \param data     address of the first element; `T const*` makes the view read-only (R11)
+    /// \param shape    extents
+    /// \param strides  strides in elements; without them the elements are compact row-major
+    /// \param dev      device of the data
     template <element T>
-    constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, ferry::device where = cpu) noexcept
-        : tensor_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, where,
+    constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, ferry::device dev = cpu) noexcept
+        : tensor_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, dev,
                       std::is_const_v<T> ? flags::read_only : flags::none) {}
 
-    /// Elements of a type known at run time; flags::is_copied is an exchange's to set and is ignored here.
+    /// Constructs a view of elements of a type known at run time.
+    ///
+    /// \param data     address of the first element; a pointer to const makes the view read-only (R11)
+    /// \param type     data type
+    /// \param shape    extents
+    /// \param strides  strides in elements; without them the elements are compact row-major
+    /// \param dev      device of the data
+    /// \param bits     flags; exports ignore flags::is_copied
     constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {},
-                          ferry::device where = cpu, ferry::flags bits = ferry::flags::none) noexcept
-        : data_{data}, shape_{shape}, strides_{strides}, device_{where}, dtype_{type}, flags_{bits} {}
+                          ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+        : data_{data}, shape_{shape}, strides_{strides}, device_{dev}, dtype_{type}, flags_{bits} {}
     constexpr tensor_view(void const* data, data_type type, shape_view shape, strides_view strides = {},
-                          ferry::device where = cpu, ferry::flags bits = ferry::flags::none) noexcept
-        : tensor_view{const_cast<void*>(data), type, shape, strides, where, bits | ferry::flags::read_only} {}
+                          ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+        : tensor_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
 
-    /// What a foreign struct says, unchecked: `validate` first. Folds the byte offset where `data` is an address (R23).
+    /// Constructs a view of a struct, which `validate` must have checked. Adds the byte offset to data that is an
+    /// address (R23).
+    ///
+    /// \param t     tensor
+    /// \param bits  flags of the struct
     constexpr tensor_view(DLTensor const& t, ferry::flags bits) noexcept
         : data_{t.data},
           byte_offset_{t.byte_offset},
@@ -52,18 +67,22 @@ class tensor_view {
         }
     }
 
-    /// The first element; on devices whose data is a handle, the handle, with `byte_offset()` beside it.
+    /// \return  address of the first element; on devices whose data is a handle, the handle, to which `byte_offset()`
+    ///          applies
     [[nodiscard]] constexpr void* data() const noexcept { return data_; }
-    /// 0 unless the device's data is a handle.
+    /// \return  offset of the first element in bytes; 0 unless data is a handle
     [[nodiscard]] constexpr std::uint64_t byte_offset() const noexcept { return byte_offset_; }
     [[nodiscard]] constexpr data_type dtype() const noexcept { return dtype_; }
     [[nodiscard]] constexpr ferry::device device() const noexcept { return device_; }
     [[nodiscard]] constexpr int rank() const noexcept { return shape_.rank(); }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return shape_; }
+    /// \param i  dimension
+    /// \return   its extent
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return shape_[i]; }
-    /// Implicit (compact row-major) when the view has none of its own.
+    /// \return  strides in elements; implicit for a compact row-major view without a list of strides
     [[nodiscard]] constexpr strides_view strides() const noexcept { return strides_; }
-    /// The stride of dimension `i` in elements, computed when the strides are implicit.
+    /// \param i  dimension
+    /// \return   its stride in elements, computed if the strides are implicit
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
         if (!strides_.is_implicit()) return strides_[i];
         std::int64_t step = 1;
@@ -74,30 +93,30 @@ class tensor_view {
     [[nodiscard]] constexpr ferry::flags flags() const noexcept { return flags_; }
     [[nodiscard]] constexpr bool is_read_only() const noexcept { return has(flags_, ferry::flags::read_only); }
     [[nodiscard]] constexpr bool is_copied() const noexcept { return has(flags_, ferry::flags::is_copied); }
-    /// Whether sub-byte elements take whole bytes (R13).
+    /// \return  whether each sub-byte element occupies one byte (R13)
     [[nodiscard]] constexpr bool is_padded() const noexcept { return has(flags_, ferry::flags::subbyte_padded); }
 
-    /// The number of elements; 1 for rank 0. 0 where it cannot be counted, which `validate` refuses (R32).
+    /// \return  number of elements; 1 for rank 0; 0 on overflow, which `validate` rejects (R32)
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 0;
         static_cast<void>(element_count(shape_, count));
         return count;
     }
-    /// The bytes of the elements laid out compactly (R19).
+    /// \return  size of the elements in bytes, in a compact layout (R19)
     [[nodiscard]] constexpr std::int64_t nbytes() const noexcept {
         std::int64_t bytes = 0;
         static_cast<void>(byte_count(size(), dtype_, is_padded(), bytes));
         return bytes;
     }
-    /// Whether it has no elements: an extent is 0.
+    /// \return  whether it has no elements, because an extent is 0
     [[nodiscard]] constexpr bool is_empty() const noexcept {
         for (auto const extent : shape_)
             if (extent == 0) return true;
         return false;
     }
 
-    /// Whether the elements lie one after the other in row-major order. Strides of dimensions of extent 1 do not count
-    /// (R27), nor any in an empty tensor (R26).
+    /// \return  whether the elements are compact and row-major; strides of dimensions of extent 1 (R27) and of empty
+    ///          tensors (R26) are ignored
     [[nodiscard]] constexpr bool is_contiguous() const noexcept {
         if (strides_.is_implicit()) return true;
         if (strides_.rank() != rank()) return false;
@@ -111,16 +130,18 @@ class tensor_view {
         return true;
     }
 
-    /// The same tensor, not to be written through (D3).
+    /// \return  read-only view of the same tensor (D3)
     [[nodiscard]] constexpr tensor_view as_read_only() const noexcept {
         auto copy = *this;
         copy.flags_ |= ferry::flags::read_only;
         return copy;
     }
-    /// The same memory under other flags or as seen from another device; for exchanges.
-    [[nodiscard]] constexpr tensor_view relabelled(ferry::device where, ferry::flags bits) const noexcept {
+    /// \param dev   device
+    /// \param bits  flags
+    /// \return      view of the same memory, with another device and other flags
+    [[nodiscard]] constexpr tensor_view with_device(ferry::device dev, ferry::flags bits) const noexcept {
         auto copy = *this;
-        copy.device_ = where;
+        copy.device_ = dev;
         copy.flags_ = bits;
         return copy;
     }

@@ -1,4 +1,4 @@
-// Valid adapters in all notations, and invalid ones.
+// Valid and invalid adapters, in different forms.
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <source_location>
@@ -48,6 +48,7 @@ struct ferry::array_traits<whole> {
     static whole allocate(data_type, shape_view, device) noexcept;
     static stream_token ready_on(whole const&) noexcept;
     static stream_token current_stream(device) noexcept;
+    static constexpr bool owns = true;
 };
 template <>
 struct ferry::array_traits<generic> {
@@ -87,7 +88,7 @@ struct ferry::array_traits<overloaded> {
     static overloaded share(overloaded const&);
     static overloaded share(overloaded&&);
     static overloaded adopt(managed_tensor&&);
-    static overloaded adopt(managed_tensor const&);  // not called by ferry, which moves
+    static overloaded adopt(managed_tensor const&);  // not called by ferry, which passes an rvalue
     static overloaded allocate(data_type, shape_view, device);
     static overloaded allocate(std::size_t);
     static stream_token ready_on(overloaded const&);
@@ -108,6 +109,7 @@ template <>
 struct ferry::array_traits<base> {
     static tensor_view view(base const&);
     static base share(base const&);
+    static bool const owns = false;
 };
 template <>
 struct ferry::array_traits<derived> : array_traits<base> {};
@@ -152,7 +154,7 @@ constexpr bool is_whole =
     ferry::allocates<T> && ferry::has_ready_on<T> && ferry::has_current_stream<T> &&
     ferry::detail::is_adapted<T>() && ferry::detail::is_adapted<T const>() && ferry::detail::is_consumer<T>();
 
-// ---- valid in every notation ----
+// ---- valid adapters ----
 static_assert(is_whole<whole>);
 static_assert(is_whole<generic>);
 static_assert(is_whole<forwarding>);
@@ -160,13 +162,14 @@ static_assert(is_whole<function_objects>);
 static_assert(is_whole<overloaded>);
 static_assert(is_whole<further_arguments>);
 static_assert(ferry::detail::is_adapted<derived>() && ferry::shareable<derived>);
+static_assert(ferry::non_owning<derived> && ferry::non_owning<inheriting> && !ferry::non_owning<whole>);
 static_assert(ferry::detail::is_adapted<inheriting>() && ferry::detail::is_consumer<inheriting>());
 
-// ---- by value, a view would outlive its extents ----
+// ---- view by value: the extents would be destroyed ----
 static_assert(!ferry::viewable<by_value> && !ferry::viewable<by_value_generic> && !ferry::viewable<by_value_object>);
 static_assert(ferry::detail::declares_view<member_behind_by_value> && !ferry::has_traits_view<member_behind_by_value>);
 
-// ---- adopt must take ownership of the tensor ----
+// ---- adopt by reference: the tensor would be destroyed after the call ----
 static_assert(!ferry::adopting<by_const_reference> && !ferry::adopting<by_const_reference_generic> &&
               !ferry::adopting<by_lvalue>);
 

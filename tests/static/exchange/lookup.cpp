@@ -1,4 +1,4 @@
-// Calls work for a library whose namespace has more general functions with the names of ferry's.
+// A library whose namespace has functions with the names of ferry's functions, which are better matches.
 #include <ferry/ferry.hpp>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void copy(T&&...) = delete;
 
 }  // namespace hostile
 
-// DLTensor is a global type, so that argument-dependent lookup finds these functions.
+// DLTensor is a global type, so argument-dependent lookup finds these functions.
 template <class... T>
 void validate(T&&...) = delete;
 

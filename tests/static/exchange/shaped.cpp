@@ -1,4 +1,4 @@
-// ferry::shaped forwards the optional members of its owner's traits.
+// ferry::shaped has the properties that the traits of its owner declare.
 #include <ferry/adapters/shaped.hpp>
 
 namespace {

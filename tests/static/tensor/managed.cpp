@@ -47,7 +47,7 @@ struct lambda_of_pointer {
 
 }  // namespace
 
-// R7: no view outlives its owner within an expression.
+// R7: a view of a temporary does not compile.
 static_assert(has_view<managed_tensor&> && has_view<managed_tensor const&> && !has_view<managed_tensor> &&
               !has_view<managed_tensor const>);
 static_assert(has_get<managed_tensor&> && has_get<managed_tensor const&> && !has_get<managed_tensor> &&
@@ -58,7 +58,7 @@ static_assert(has_view<borrowed_tensor const&> && !has_view<borrowed_tensor>);
 static_assert(has_dltensor<borrowed_tensor const&> && !has_dltensor<borrowed_tensor>);
 static_assert(has_get<borrowed_tensor const&> && !has_get<borrowed_tensor>);
 
-// Ownership is moved in, never copied by accident.
+// Owners are moved, not copied.
 static_assert(managed_by<std::unique_ptr<float[]>, tensor_view> &&
               managed_by<std::unique_ptr<float[]>, lambda_of_pointer>);
 static_assert(managed_by<managed_tensor, tensor_view> && managed_by<int, tensor_view>);

@@ -36,36 +36,36 @@ enum class colour { red };
 
 }  // namespace
 
-// Typed views are values, like pointers.
+// Regular values.
 static_assert(std::copyable<plain> && std::is_trivially_copyable_v<plain> && std::is_trivially_copyable_v<open>);
 static_assert(std::is_nothrow_move_constructible_v<plain> && !std::is_default_constructible_v<plain>);
-// D2: only `as` makes a typed view, once it has checked the rank, the type and the rest.
+// D2: only `as`, which checks the view, creates a typed view.
 static_assert(!std::is_convertible_v<ferry::tensor_view, plain> &&
               !std::is_constructible_v<plain, ferry::tensor_view>);
 static_assert(sizeof(plain) <= 48);
 
-// D3: T const reads, T writes.
+// D3: T const is read-only.
 static_assert(std::same_as<plain::reference, float&> && std::same_as<constant::reference, float const&>);
 static_assert(writable<plain, float> && !writable<constant, float>);
 static_assert(std::same_as<constant::value_type, float> && std::same_as<constant::element_type, float const>);
 
-// The number of indices must be the rank, where it is known at compile time.
+// The number of indices is the static rank.
 static_assert(callable<plain, int, int> && callable<plain, std::int64_t, unsigned>);
 static_assert(!callable<plain> && !callable<plain, int> && !callable<plain, int, int, int>);
 static_assert(checked<plain, int, int> && !checked<plain, int>);
 static_assert(callable<open, int> && callable<open, int, int, int> && callable<typed_view<float, 0>>);
 static_assert(!callable<plain, int, void*> && !callable<plain, int, char const*>);
 
-// D4: the host does not dereference device memory.
+// D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
 static_assert(!has_span<typed_view<float, 2, access::device, layout::contiguous>>);
 static_assert(subscriptable<plain>);
 
-// Only contiguous elements with addresses have a span.
+// span() requires contiguous elements with addresses.
 static_assert(has_span<line> && !has_span<plain> && !has_span<packed>);
 static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::span<float>>);
 
-// R19: packed elements are values.
+// R19: packed elements are read by value.
 static_assert(std::same_as<packed::reference, ferry::int4> &&
               std::same_as<typed_view<ferry::int4 const, 1>::reference, ferry::int4>);
 

@@ -1,4 +1,4 @@
-// The ways in which an array library says what it has, from one line on.
+// Forms of adapters: traits, members, and both.
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
@@ -20,7 +20,7 @@ using ferry::tensor_view;
 
 int live = 0;
 
-/// A type of one's own needs no specialisation, only a member.
+/// A type with a member ferry_view and no specialisation.
 struct with_member {
     std::array<float, 4> values{1, 2, 3, 4};
     std::array<std::int64_t, 2> shape{2, 2};
@@ -32,19 +32,19 @@ struct with_member {
     tensor_view ferry_view() const { return {values.data(), shape}; }
 };
 
-/// Traits win over the member.
+/// array_traits takes precedence over the member.
 struct with_both {
     float mine = 1, theirs = 2;
     tensor_view ferry_view() { return {&theirs, {}}; }
 };
 
-/// A member beside traits that only add an ability.
+/// A member ferry_view, and traits that add `share`.
 struct with_member_and_share {
     std::shared_ptr<float> value = std::make_shared<float>(3.0f);
     tensor_view ferry_view() const { return {value.get(), {}}; }
 };
 
-/// Its shared handles are snapshots that nobody may write.
+/// `share` returns a read-only snapshot.
 struct frozen_handle {
     std::shared_ptr<float> value;
     tensor_view ferry_view() const { return {static_cast<float const*>(value.get()), {}}; }
@@ -55,7 +55,7 @@ struct copy_on_write {
     tensor_view ferry_view() const { return {static_cast<float const*>(value.get()), {}}; }
 };
 
-/// The owner is an intrusive pointer; the array itself cannot be copied or moved.
+/// Owned by an intrusive pointer; the array cannot be copied or moved.
 struct counted {
     int count = 0;
     float values[3] = {7, 8, 9};
@@ -113,7 +113,7 @@ TEST_CASE("R7: an array with a member ferry_view is exported, and its elements m
     CHECK(live == 0);
 }
 
-TEST_CASE("R11: a const array is read-only by its member, and so is what is made from it") {
+TEST_CASE("R11: a const array with a member ferry_view is exported read-only") {
     with_member const a;
     CHECK(ferry::view_of(a).is_read_only());
     auto const lent = ferry::borrow(a);
@@ -122,7 +122,7 @@ TEST_CASE("R11: a const array is read-only by its member, and so is what is made
     CHECK(!moved.is_read_only());
 }
 
-TEST_CASE("D12: traits win over a member, and may add to it") {
+TEST_CASE("D12: array_traits takes precedence over a member ferry_view, and can add members to it") {
     with_both a;
     CHECK(ferry::view_of(a).data() == &a.mine);
     with_member_and_share b;
@@ -131,14 +131,14 @@ TEST_CASE("D12: traits win over a member, and may add to it") {
     CHECK(got.as<float, 0>()() == 3.0f);
 }
 
-TEST_CASE("R11: a handle that allows less than its array makes the tensor read-only") {
+TEST_CASE("R11: the tensor is read-only if share returns a read-only owner") {
     copy_on_write a;
     CHECK(!ferry::view_of(a).is_read_only());
     CHECK(ferry::to_dlpack(a).is_read_only());
     CHECK(!ferry::to_dlpack(std::move(a)).is_read_only());
 }
 
-TEST_CASE("R6: an intrusive owner is dropped with the tensor") {
+TEST_CASE("R6: an intrusive owner is released with the tensor") {
     {
         intrusive const a{new counted};
         {
@@ -165,7 +165,7 @@ TEST_CASE("R6: smart pointers own tensors") {
     CHECK(b.as<float, 1>()(1) == 6.0f);
 }
 
-TEST_CASE("R65: a tensor may be dropped by another owner than the one that made it") {
+TEST_CASE("R65: a tensor can be destroyed by an owner other than the one that created it") {
     intrusive const a{new counted};
     managed_tensor kept;
     {

@@ -25,7 +25,7 @@ float sum(DLTensor const* t) {
 
 }  // namespace
 
-TEST_CASE("R75: an array is lent for a call, without an allocation") {
+TEST_CASE("R75: borrow exports an array for a call without an allocation") {
     plain a;
     support::allocation_window const window;
     auto const lent = ferry::borrow(a);
@@ -38,7 +38,7 @@ TEST_CASE("R75: an array is lent for a call, without an allocation") {
     CHECK(lent.view().data() == a.values.data());
 }
 
-TEST_CASE("R11: a const array is lent read-only") {
+TEST_CASE("R11: borrow of a const array is read-only") {
     plain const a;
     auto const lent = ferry::borrow(a);
     CHECK(lent.view().is_read_only());
@@ -48,7 +48,7 @@ TEST_CASE("R11: a const array is lent read-only") {
     CHECK(!writable.view().is_read_only());
 }
 
-TEST_CASE("R32: what an array says of itself is checked before it is lent") {
+TEST_CASE("R32: borrow validates the view of the array") {
     plain a;
     a.shape[0] = -1;
     support::fails(ferry::errc::shape, [&] { (void)ferry::borrow(a); }, {"ferry::borrow", "shape[0] is -1"});

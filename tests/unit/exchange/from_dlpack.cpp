@@ -18,7 +18,7 @@ using namespace support;
 
 constexpr device gpu{device_type::cuda}, gpu1{device_type::cuda, 1}, extension{device_type::ext_dev};
 
-/// A producer behind a protocol of its own that remembers what it was asked, and honours none of it.
+/// An exporter that records the request and ignores it.
 struct stubborn {
     sim_array array;
     stream_token hands_out_on;
@@ -33,19 +33,19 @@ struct stubborn {
     }
 };
 
-/// Works on a stream of its own.
+/// A consumer with a current stream.
 struct streaming {
     static inline stream_token current{};
     managed_tensor tensor;
 };
 
-/// Remembers where it is ready, and can be exported again.
+/// Stores the stream on which it is ready, and can be exported.
 struct remembering {
     std::shared_ptr<managed_tensor> tensor;
     stream_token ready;
 };
 
-/// Allocates its copies itself.
+/// Allocates the memory of copies.
 struct allocating {
     std::vector<float> values;
     std::vector<std::int64_t> shape;
@@ -60,7 +60,7 @@ struct padded_bytes {
     managed_tensor tensor;
 };
 
-/// Reads padded elements, but packs those that it allocates itself.
+/// Supports padded elements; `allocate` returns packed memory.
 struct packing {
     std::vector<unsigned char> bytes;
     std::vector<std::int64_t> shape;
@@ -127,7 +127,7 @@ struct ferry::array_traits<packing> {
     }
 };
 
-TEST_CASE("R6: a raw struct is taken over, and released once") {
+TEST_CASE("R6: an imported raw struct is released exactly once") {
     float data[] = {1, 2, 3};
     counting_producer p{data, float32, {3}};
     {
@@ -138,7 +138,7 @@ TEST_CASE("R6: a raw struct is taken over, and released once") {
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R8: a legacy struct is taken over, read-only, and released once (R15)") {
+TEST_CASE("R8, R15: an imported legacy struct is read-only and is released exactly once") {
     float data[] = {1, 2, 3};
     legacy_producer p{data, float32, {3}};
     {
@@ -152,7 +152,7 @@ TEST_CASE("R8: a legacy struct is taken over, read-only, and released once (R15)
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R2: what does not pass the border is released once, and the error names the caller's line") {
+TEST_CASE("R2: an invalid struct is released exactly once, and the error has the caller's source location") {
     float data[] = {1};
     counting_producer p{data, float32, {1}};
     p.raw.version.major = 2;
@@ -167,7 +167,7 @@ TEST_CASE("R2: what does not pass the border is released once, and the error nam
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R21: lanes stop at a consumer without vectors, released once, and pass one that has them") {
+TEST_CASE("R21: short vectors are refused for consumers without vector elements, and accepted by others") {
     float data[4] = {};
     counting_producer p{data, {2, 32, 4}, {1}};
     fails(errc::dtype, [&] { (void)ferry::from_dlpack<taken>(&p.raw); }, {"4 lanes", "R21", "uint8"});
@@ -176,7 +176,7 @@ TEST_CASE("R21: lanes stop at a consumer without vectors, released once, and pas
     CHECK(ferry::from_dlpack<padded_bytes>(&q.raw).tensor.dtype().lanes == 4);
 }
 
-TEST_CASE("R13: padded elements are packed for a consumer that does not know them, and shared with one that does") {
+TEST_CASE("R13: padded elements are packed for consumers that do not support them, and shared with others") {
     unsigned char nibbles[] = {1, 2, 3, 4};
     counting_producer p{nibbles, {1, 4, 1}, {4}};
     p.raw.flags = 4;
@@ -199,7 +199,7 @@ TEST_CASE("R13: padded elements are packed for a consumer that does not know the
     CHECK(r.deleter_calls == 1);
 }
 
-TEST_CASE("R13: memory that a consumer allocates for a copy is packed or padded as it says itself") {
+TEST_CASE("R13: a copy in memory of allocate has the packing of that memory") {
     unsigned char nibbles[] = {1, 2, 3, 4};
     counting_producer p{nibbles, {1, 4, 1}, {4}};
     p.raw.flags = 4;
@@ -208,7 +208,7 @@ TEST_CASE("R13: memory that a consumer allocates for a copy is packed or padded 
     CHECK(static_cast<unsigned char const*>(got.tensor.view().data())[1] == 0x43);
 }
 
-TEST_CASE("R43: a tensor of a producer that was told our stream is ready there, and a debt is queued behind it") {
+TEST_CASE("R43: a producer orders the requested stream, on which the consumer queues its own copy") {
     sim_system sim{gpu, gpu1};
     auto const ours = sim.make_stream(device_type::cuda);
     auto const gate = sim.close(ours);
@@ -225,7 +225,7 @@ TEST_CASE("R43: a tensor of a producer that was told our stream is ready there, 
     CHECK(element(sim, got.tensor.view(), 3) == 4.0f);
 }
 
-TEST_CASE("R43: an array that was imported on an explicit stream is exported behind that stream") {
+TEST_CASE("R43: an array imported on an explicit stream is exported ordered after that stream") {
     for (bool const copies : {false, true}) {
         sim_system sim{gpu};
         auto const theirs = sim.make_stream(gpu), first = sim.make_stream(gpu), second = sim.make_stream(gpu);
@@ -245,7 +245,7 @@ TEST_CASE("R43: an array that was imported on an explicit stream is exported beh
     }
 }
 
-TEST_CASE("R43: adopt is told the stream on which the data is ready, by whatever way it came") {
+TEST_CASE("R43: adopt receives the stream on which the data is ready, for every kind of producer") {
     sim_system sim{gpu, extension};
     auto const theirs = sim.make_stream(gpu), ours = sim.make_stream(gpu);
     auto const a = make_array(sim, gpu, theirs, {4});
@@ -253,12 +253,12 @@ TEST_CASE("R43: adopt is told the stream on which the data is ready, by whatever
         return ferry::from_dlpack<remembering>(from, req, sim).ready;
     };
     CHECK(ready(a, {}) == stream_token::cuda_legacy_default(0));
-    CHECK(ready(a, {.stream = ferry::already_ready}) == theirs);  // nothing was ordered
+    CHECK(ready(a, {.stream = ferry::already_ready}) == theirs);  // no stream was ordered
     CHECK(ready(a, {.copy = copy_policy::always, .stream = ferry::already_ready}) == theirs);
     CHECK(ready(a, {.device = ferry::cpu}) == ferry::already_ready);
     stubborn p{a, {}};
     CHECK(ready(p, {.stream = ours}) == ours);
-    CHECK(ready(p, {.stream = ferry::already_ready}) == ferry::already_ready);  // the exporter was told so
+    CHECK(ready(p, {.stream = ferry::already_ready}) == ferry::already_ready);  // passed to the exporter
     CHECK(ready(p, {.device = ferry::cpu}) == ferry::already_ready);
     auto const taken_from = [&](request const& req, stream_token on) {
         return ferry::from_dlpack<remembering>(ferry::to_dlpack(a, {.stream = ferry::already_ready}, sim), req, sim, on)
@@ -274,7 +274,7 @@ TEST_CASE("R43: adopt is told the stream on which the data is ready, by whatever
     CHECK(ferry::from_dlpack<remembering>(&host.raw).ready == ferry::already_ready);
 }
 
-TEST_CASE("R48: a producer that ignored the device was told nothing by a stream of another family") {
+TEST_CASE("R48: a stream of another family has no effect on a producer that ignored the device") {
     sim_system sim{gpu, extension};
     auto const ours = sim.make_stream(device_type::ext_dev);
     auto const gate = sim.close(stream_token::cuda_legacy_default());
@@ -287,7 +287,7 @@ TEST_CASE("R48: a producer that ignored the device was told nothing by a stream 
     CHECK(element(sim, got.tensor.view(), 1) == 2.0f);
 }
 
-TEST_CASE("R44: a producer that ignored the device took the number of a default stream for one of its own") {
+TEST_CASE("R44: a producer that ignored the device uses a default stream as that of its own device") {
     sim_system sim{gpu, gpu1};
     auto const theirs = stream_token::cuda_legacy_default(0), ours = stream_token::cuda_legacy_default(1);
     auto const gate = sim.close(theirs);
@@ -301,7 +301,7 @@ TEST_CASE("R44: a producer that ignored the device took the number of a default 
 }
 
 TEST_CASE(
-    "R44: an exporter that nobody told a stream is ready on the default one, which the current stream then waits for") {
+    "R44: without a stream, an exporter's tensor is ready on the default stream, which the import orders") {
     sim_system sim{gpu};
     streaming::current = sim.make_stream(device_type::cuda);
     stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};
@@ -313,7 +313,7 @@ TEST_CASE(
     CHECK(sim.calls(verb::order) == 1);
 }
 
-TEST_CASE("R48: a consumer's current stream is not mentioned to the CPU") {
+TEST_CASE("R48: the current stream of a consumer is not passed with device=cpu") {
     streaming::current = stream_token::cuda_legacy_default();
     float data[] = {1, 2};
     counting_producer p{data, float32, {2}};
@@ -321,7 +321,7 @@ TEST_CASE("R48: a consumer's current stream is not mentioned to the CPU") {
     CHECK(got.tensor.as<float, 1>()(1) == 2.0f);
 }
 
-TEST_CASE("R39, R53: pinned memory that no back end reaches is copied by the host when nothing is pending") {
+TEST_CASE("R39, R53: pinned memory without pending work that no back end reaches is copied by the host") {
     for (int const type : {3, 11, 13}) {
         CAPTURE(type);
         float data[] = {1, 2};
@@ -336,7 +336,7 @@ TEST_CASE("R39, R53: pinned memory that no back end reaches is copied by the hos
         CHECK(got.tensor.is_copied());
         CHECK(got.tensor.as<float, 1>()(0) == 1.0f);
 
-        // Data that is pending on a stream needs a back end, which waits.
+        // Pending work requires a wait, and so a back end.
         p.on(type);
         auto const pending = type == 11 ? stream_token::rocm_default() : stream_token::cuda_legacy_default();
         fails(errc::no_backend, [&] {
@@ -359,7 +359,7 @@ TEST_CASE("R40: a raw struct on a device without a back end is refused and relea
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R53: copies live in the consumer's own memory when it has some") {
+TEST_CASE("R53: copies are made in memory of array_traits::allocate, if defined") {
     float data[] = {1, 2, 3, 4, 5, 6};
     counting_producer p{data, float32, {2, 3}, {1, 2}};
     allocating::allocations = 0;
@@ -370,16 +370,16 @@ TEST_CASE("R53: copies live in the consumer's own memory when it has some") {
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R41: memory of another device than was asked for is refused, not mislabelled") {
+TEST_CASE("R41: memory that allocate returns on a device other than the requested one is refused") {
     sim_system sim{gpu};
     float data[] = {1, 2};
     counting_producer p{data, float32, {2}};
     fails(errc::device, [&] { (void)ferry::from_dlpack<allocating>(&p.raw, {.device = gpu}, sim); },
-          {"wanted on cuda:0", "gave memory on cpu:0"});
+          {"returned memory on cpu:0", "expected cuda:0"});
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R62: what allocate and adopt throw comes through, and the tensor is released once") {
+TEST_CASE("R62: exceptions of allocate and adopt are propagated, and the tensor is released exactly once") {
     float data[] = {1, 2};
     {
         counting_producer p{data, float32, {2}};
@@ -398,7 +398,7 @@ TEST_CASE("R62: what allocate and adopt throw comes through, and the tensor is r
     }
 }
 
-TEST_CASE("R68: whichever allocation fails, a raw struct is released once") {
+TEST_CASE("R68: a raw struct is released exactly once, whichever allocation fails") {
     float data[] = {1, 2};
     for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
         bool once = true;
@@ -416,7 +416,7 @@ TEST_CASE("R68: whichever allocation fails, a raw struct is released once") {
     }
 }
 
-TEST_CASE("R68: whichever verb of the back end fails, an exporter's tensor is released once") {
+TEST_CASE("R68: an exporter's tensor is released exactly once, whichever operation of the back end fails") {
     for (auto const which : {verb::allocate, verb::copy, verb::wait}) {
         sim_system sim{gpu};
         stubborn p{make_array(sim, gpu, stream_token::cuda_legacy_default(), {4}), {}};

@@ -1,5 +1,5 @@
-// negotiate() as a table: every cell of sources, targets, copy policies, versions, flags and streams against an oracle
-// that is written from the text of the rules; then the rows that are worth reading one by one.
+// negotiate() for all combinations of sources, targets, copy policies, versions, flags and streams, against an oracle
+// that implements the text of the rules; then single decisions.
 #include <ferry/exchange/negotiate.hpp>
 
 #include <doctest/doctest.h>
@@ -25,18 +25,18 @@ constexpr stream_token none{},
 constexpr version v1_0{1, 0}, v1_99{1, 99}, v2_0{2, 0};
 constexpr data_type f32{type_code::float_, 32}, f8{type_code::float8_e4m3fn, 8}, f4{type_code::float4_e2m1fn, 4};
 
-// ---- the oracle: one function per rule ----
+// ---- the oracle ----
 
-// R39, R53: memory that the other side can use as it stands.
+// R39, R53: memory that the target can use without a copy.
 constexpr bool can_share(device from, device to) {
     if (from.type == to.type && (from.id == to.id || from.type == device_type::cpu || from.type == cuda_host ||
                                  from.type == cuda_managed || from.type == rocm_host))
-        return true;  // R35: the id says nothing there
+        return true;  // R35: the id is ignored
     bool const host_reads = from.type == cuda_host || from.type == rocm_host || from.type == cuda_managed;
     return (to.type == device_type::cpu && host_reads) || (to.type == device_type::cuda && from.type == cuda_managed);
 }
 
-// R44–R46, R48: the stream is of the target's kind, and says which one it is.
+// R44–R46, R48: the stream belongs to the kind of device of the target, and is not ambiguous.
 constexpr bool stream_fits(stream_token s, device to) {
     if (s == none || s == no_sync) return true;
     if (s == null_stream) return false;
@@ -47,7 +47,7 @@ constexpr bool stream_fits(stream_token s, device to) {
     return cuda_target;
 }
 
-// R44, R45: what None means.
+// R44, R45: the stream of None.
 constexpr stream_token meant(stream_token s, device to) {
     if (s != none) return s;
     if (to.type == device_type::cuda) return legacy_stream;
@@ -55,7 +55,7 @@ constexpr stream_token meant(stream_token s, device to) {
     return none;
 }
 
-// R44: every GPU has default streams of its own. Pinned and managed memory has no number to choose by.
+// R44: every GPU has its own default streams. Pinned and managed memory has no device id.
 constexpr stream_token of_device(stream_token s, device where) {
     if (where.type != device_type::cuda && where.type != rocm) return s;
     if (s == legacy_stream) return stream_token::cuda_legacy_default(where.id);
@@ -64,10 +64,10 @@ constexpr stream_token of_device(stream_token s, device where) {
     return s;
 }
 
-// R4: the smaller minor, but what the type and the flags need.
+// R4: the smaller minor version, but at least the one that type and flags need.
 constexpr version stamp(data_type type, bool padded, version max) {
     std::uint32_t const least = padded || type.code >= type_code::float8_e3m4 ? 1 : 0;
-    std::uint32_t const asked = max.major == 1 ? max.minor : 3;  // R57: a request above ours gets ours
+    std::uint32_t const asked = max.major == 1 ? max.minor : 3;  // R57: at most the current version
     std::uint32_t const mine = asked < 3 ? asked : 3;
     return {1, mine > least ? mine : least};
 }
@@ -112,7 +112,7 @@ constexpr decision expected(tensor_properties p, request const& r) {
         needs_producers_stream = pending;
         if (p.where.type == device_type::cpu && to.type == device_type::cpu) d.on = none;
         else if (finished_on_return || cares_itself)
-            d.on = pending ? p.ready_on : none;  // no stream of the consumer's to use
+            d.on = pending ? p.ready_on : none;  // the consumer has no stream
         else d.on = consumer;
         if (finished_on_return && d.on != none) d.how = wait::host;
         if (!finished_on_return && !cares_itself && pending && p.ready_on != consumer) d.how = wait::order;
@@ -160,28 +160,28 @@ void for_each_exchange(F f) {
                     for (auto const stream : streams)
                         for (auto const ready : readies)
                             for (unsigned bits = 0; bits < 16; ++bits) {
-                                tensor_properties facts{.where = where, .ready_on = ready};
-                                if ((bits & 1) != 0) facts.bits |= flags::read_only;
-                                if ((bits & 2) != 0) facts.bits |= flags::subbyte_padded;
-                                facts.is_shareable = (bits & 4) == 0;
-                                facts.is_describable = (bits & 8) == 0;
-                                facts.type = (bits & 2) != 0 ? f4 : f32;
-                                f(facts, request{target, policy, stream, max});
+                                tensor_properties props{.where = where, .ready_on = ready};
+                                if ((bits & 1) != 0) props.bits |= flags::read_only;
+                                if ((bits & 2) != 0) props.bits |= flags::subbyte_padded;
+                                props.is_shareable = (bits & 4) == 0;
+                                props.is_describable = (bits & 8) == 0;
+                                props.type = (bits & 2) != 0 ? f4 : f32;
+                                f(props, request{target, policy, stream, max});
                             }
 }
 
 }  // namespace
 
 TEST_CASE(
-    "R53: every cell of the table is as the rules say (R4, R11-R13, R15, R21, R34, R35, R39, R40, R43-R46, R48, R49, R54, R55, R57)") {
+    "R53: every decision is the one that the rules require (R4, R11-R13, R15, R21, R34, R35, R39, R40, R43-R46, R48, R49, R54, R55, R57)") {
     std::int64_t cells = 0, wrong = 0;
-    for_each_exchange([&](tensor_properties const& facts, request const& req) {
+    for_each_exchange([&](tensor_properties const& props, request const& req) {
         ++cells;
-        auto const got = negotiate(facts, req);
-        auto const want = expected(facts, req);
+        auto const got = negotiate(props, req);
+        auto const want = expected(props, req);
         if (agree(got, want) || ++wrong > 5) return;
-        INFO("source ", name(facts.where.type), " ", facts.where.id, ", bits ", static_cast<int>(facts.bits),
-             ", ready on ", static_cast<int>(facts.ready_on.which()), " ", facts.ready_on.native_handle());
+        INFO("source ", name(props.where.type), " ", props.where.id, ", bits ", static_cast<int>(props.bits),
+             ", ready on ", static_cast<int>(props.ready_on.which()), " ", props.ready_on.native_handle());
         INFO("target ", req.device ? name(req.device->type) : "none", ", copy ", static_cast<int>(req.copy),
              ", stream ", static_cast<int>(req.stream.which()), " ", req.stream.native_handle(), ", version ",
              req.max_version.major, ".", req.max_version.minor);
@@ -189,16 +189,16 @@ TEST_CASE(
              " bits ", static_cast<int>(got.bits), " ", name(got.reason), " ", got.text != nullptr ? got.text : "");
         INFO("wanted: ", static_cast<int>(want.act), " wait ", static_cast<int>(want.how), " on ",
              want.on.native_handle(), " bits ", static_cast<int>(want.bits), " ", name(want.reason));
-        FAIL_CHECK("the decision is another");
+        FAIL_CHECK("the decision differs from the oracle");
     });
     CHECK(wrong == 0);
     CHECK(cells == 8 * 11 * 3 * 5 * 9 * 9 * 16);
 }
 
-TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal goes without a cure") {
+TEST_CASE("R53: copy=False never copies, copy=True always does, and every refusal has a text") {
     std::int64_t wrong = 0;
-    for_each_exchange([&](tensor_properties const& facts, request const& req) {
-        auto const d = negotiate(facts, req);
+    for_each_exchange([&](tensor_properties const& props, request const& req) {
+        auto const d = negotiate(props, req);
         if (req.copy == copy_policy::never) wrong += d.act == action::copy;
         if (req.copy == copy_policy::always) wrong += d.act == action::share;
         // R11, R12.
@@ -210,21 +210,21 @@ TEST_CASE("R53: copy=False never copies, copy=True always does, and no refusal g
 }
 
 TEST_CASE(
-    "R48: whatever was said, what goes to the CPU is waited for, and what is pending is never handed out unordered") {
+    "R48: the host waits for data exported to the CPU, and pending data is never exported without an order") {
     std::int64_t wrong = 0;
-    for_each_exchange([&](tensor_properties const& facts, request const& req) {
-        auto const d = negotiate(facts, req);
+    for_each_exchange([&](tensor_properties const& props, request const& req) {
+        auto const d = negotiate(props, req);
         if (d.act == action::refuse) return;
-        bool const pending = facts.where.type != device_type::cpu && facts.ready_on != already_ready;
+        bool const pending = props.where.type != device_type::cpu && props.ready_on != already_ready;
         if (!pending || req.stream == no_sync) return;
-        stream_token const ready = of_device(facts.ready_on, facts.where);
+        stream_token const ready = of_device(props.ready_on, props.where);
         if (d.to.type == device_type::cpu) wrong += d.how != wait::host || d.on != ready;
         else wrong += d.how == wait::none && d.on != ready && of_device(meant(req.stream, d.to), d.to) != ready;
     });
     CHECK(wrong == 0);
 }
 
-// ---- rows to read ----
+// ---- single decisions ----
 
 TEST_CASE("R53: the same device: None shares, True copies and flags, False shares") {
     constexpr tensor_properties host{.type = f32};
@@ -236,7 +236,7 @@ TEST_CASE("R53: the same device: None shares, True copies and flags, False share
     CHECK(negotiate(host, {.copy = copy_policy::always}).how == wait::none);
 }
 
-TEST_CASE("R53: another device: None and True copy, False is refused unless the memory is readable there") {
+TEST_CASE("R53: another device: None and True copy, False is refused unless that device can access the memory") {
     constexpr tensor_properties device_data{.where = gpu, .type = f32, .ready_on = stream_a};
     CHECK(negotiate(device_data, {.device = cpu}).act == action::copy);
     CHECK(negotiate(device_data, {.device = cpu, .copy = copy_policy::always}).act == action::copy);
@@ -244,13 +244,13 @@ TEST_CASE("R53: another device: None and True copy, False is refused unless the 
     constexpr tensor_properties managed_data{.where = managed, .type = f32, .ready_on = stream_a};
     auto const d = negotiate(managed_data, {.device = cpu, .copy = copy_policy::never});
     CHECK((d.act == action::share && d.to == cpu && d.how == wait::host && d.on == stream_a));
-    CHECK(negotiate(managed_data, {.device = gpu}).act == action::share);  // R39: managed memory as CUDA, when asked
+    CHECK(negotiate(managed_data, {.device = gpu}).act == action::share);  // R39: managed memory as CUDA memory
     CHECK(negotiate({.where = pinned, .ready_on = stream_a}, {.device = gpu}).act == action::copy);
     CHECK(negotiate({.where = gpu, .ready_on = stream_a}, {.device = gpu1}).act == action::copy);
     CHECK(negotiate({.where = cpu}, {.device = managed}).act == action::copy);
 }
 
-TEST_CASE("R43: different streams are ordered, equal ones need nothing, and -1 wants nothing") {
+TEST_CASE("R43: different streams are ordered, equal ones are not, and with -1 no stream is") {
     constexpr tensor_properties p{.where = gpu, .type = f32, .ready_on = stream_a};
     auto const other = negotiate(p, {.stream = stream_b});
     CHECK((other.how == wait::order && other.on == stream_b));
@@ -261,19 +261,19 @@ TEST_CASE("R43: different streams are ordered, equal ones need nothing, and -1 w
     CHECK(negotiate({.where = gpu, .ready_on = already_ready}, {.stream = stream_b}).how == wait::none);
 }
 
-TEST_CASE("R44: a null stream is refused, for it may be either default stream; from both sides") {
+TEST_CASE("R44: a null stream, which may be either default stream, is refused from producer and consumer") {
     CHECK(negotiate({.where = gpu, .ready_on = stream_a}, {.stream = null_stream}).reason == errc::stream);
     CHECK(negotiate({.where = gpu, .ready_on = null_stream}, {.stream = stream_a}).reason == errc::stream);
 }
 
-TEST_CASE("R45: ROCm's None is its default stream, and CUDA's tokens do not fit it") {
+TEST_CASE("R45: None is the default stream of ROCm, and CUDA tokens are refused for it") {
     constexpr tensor_properties p{.where = amd, .ready_on = rocm_stream};
     CHECK(negotiate(p, {}).how == wait::none);
     CHECK(negotiate(p, {.stream = legacy_stream}).reason == errc::stream);
     CHECK(negotiate(p, {.stream = thread_stream}).reason == errc::stream);
 }
 
-TEST_CASE("R46: the CPU takes no stream, and tolerates -1") {
+TEST_CASE("R46: the CPU accepts no stream except -1") {
     CHECK(negotiate({}, {.stream = legacy_stream}).reason == errc::stream);
     CHECK(negotiate({}, {.stream = no_sync}).act == action::share);
     CHECK(negotiate({}, {.stream = ext_stream}).reason == errc::stream);
@@ -283,7 +283,7 @@ TEST_CASE("R48: the stream belongs to the target device") {
     constexpr tensor_properties p{.where = gpu, .type = f32, .ready_on = stream_a};
     CHECK(negotiate(p, {.device = cpu, .stream = stream_b}).reason == errc::stream);
     CHECK(negotiate(p, {.device = extension, .stream = stream_b}).reason == errc::stream);
-    auto const to_host = negotiate(p, {.device = cpu, .stream = no_sync});  // -1 is tolerated, and changes nothing
+    auto const to_host = negotiate(p, {.device = cpu, .stream = no_sync});  // -1 is accepted and has no effect
     CHECK((to_host.act == action::copy && to_host.how == wait::host && to_host.on == stream_a));
     auto const to_pinned = negotiate(p, {.device = pinned, .stream = stream_b});
     CHECK((to_pinned.act == action::copy && to_pinned.how == wait::order && to_pinned.on == stream_b));
@@ -301,23 +301,23 @@ TEST_CASE("R49: without a stream, pinned and managed memory is waited for on the
     CHECK(negotiate({.where = amd_host, .ready_on = rocm_stream}, {}).how == wait::host);
 }
 
-TEST_CASE("R43: a wait for a stream that nobody named is refused, and the cure is said") {
+TEST_CASE("R43: a wait for an unknown stream is refused, and the text contains the fix") {
     auto const d = negotiate({.where = gpu}, {.device = cpu});
     CHECK(d.reason == errc::stream);
     CHECK(std::string_view{d.text != nullptr ? d.text : ""}.find("already_ready") != std::string_view::npos);
-    // Nobody waits, so nobody needs to know.
+    // Without a wait the stream is not needed.
     CHECK(negotiate({.where = gpu}, {.stream = no_sync}).act == action::share);
     CHECK(negotiate({.where = gpu, .ready_on = ext_stream}, {.device = cpu}).reason == errc::stream);
 }
 
-TEST_CASE("R43: nothing is pending on the host, whatever a producer says of streams") {
+TEST_CASE("R43: no work is pending on host memory, even if the producer names a stream") {
     auto const d = negotiate({.where = cpu, .ready_on = stream_a}, {.device = extension});
     CHECK(d.act == action::copy);
     CHECK(d.how == wait::none);
     CHECK(d.on == none);
 }
 
-TEST_CASE("R15: towards a legacy consumer read-only data is copied for None and True, and refused for False") {
+TEST_CASE("R15: read-only data for a legacy consumer is copied for None and True, and refused for False") {
     constexpr tensor_properties p{.bits = flags::read_only, .type = f32};
     constexpr request old{.max_version = version::legacy};
     CHECK(negotiate(p, old).act == action::copy);
@@ -327,7 +327,7 @@ TEST_CASE("R15: towards a legacy consumer read-only data is copied for None and 
     CHECK(negotiate(p, {}).bits == flags::read_only);  // R11
 }
 
-TEST_CASE("R13: the legacy struct cannot say padded, so that a legacy consumer gets packed copies") {
+TEST_CASE("R13: a legacy consumer receives packed copies of padded data") {
     constexpr tensor_properties p{.bits = flags::subbyte_padded, .type = f4};
     CHECK(negotiate(p, {.max_version = version::legacy}).bits == flags::is_copied);
     CHECK(negotiate(p, {.copy = copy_policy::always}).bits == (flags::is_copied | flags::subbyte_padded));
@@ -347,13 +347,13 @@ TEST_CASE("R4: the smaller minor is stamped, raised to what the type and the fla
     CHECK(negotiate({.type = f32}, {}).stamp == version::current);
 }
 
-TEST_CASE("R57: a version above ours gets ours, none gets the legacy struct") {
+TEST_CASE("R57: a newer version is answered with the current one, and none with the legacy struct") {
     CHECK(negotiate({.type = f32}, {.max_version = v2_0}).stamp == version::current);
     CHECK(negotiate({.type = f32}, {.max_version = v1_99}).stamp == version::current);
     CHECK(negotiate({.type = f32}, {.max_version = version::legacy}).stamp == version::legacy);
 }
 
-TEST_CASE("R12: a share of copied memory clears IS_COPIED, a fresh copy sets it") {
+TEST_CASE("R12: a share of copied memory clears IS_COPIED, a new copy sets it") {
     CHECK(negotiate({.bits = flags::is_copied}, {}).bits == flags::none);
     CHECK(negotiate({.bits = flags::is_copied | flags::read_only}, {}).bits == flags::read_only);
 }
@@ -362,12 +362,12 @@ TEST_CASE("R14: unknown flag bits are not passed on") {
     CHECK(negotiate({.bits = flags{0xF0}}, {}).bits == flags::none);
 }
 
-TEST_CASE("R34: a device type that DLPack does not name is refused, and a number that no device has") {
+TEST_CASE("R34: device types that DLPack does not define and negative device ids are refused") {
     CHECK(negotiate({}, {.device = device{device_type{6}}}).reason == errc::device);
     CHECK(negotiate({}, {.device = device{device_type::cuda, -1}}).reason == errc::device);
 }
 
-TEST_CASE("R35: any id will do for the CPU, pinned and managed memory; 0 is written") {
+TEST_CASE("R35: any id is accepted for CPU, pinned and managed memory; 0 is written") {
     for (auto const type : {device_type::cpu, cuda_host, cuda_managed}) {
         auto const d = negotiate({.where = {type, 3}, .ready_on = already_ready}, {.device = device{type, 5}});
         CHECK(d.act == action::share);
@@ -391,7 +391,7 @@ TEST_CASE("R44: the default stream of one GPU is not that of another, so a move 
     CHECK(negotiate(far, {.stream = legacy_stream}).how == wait::none);
 }
 
-TEST_CASE("R48: the default stream of another GPU than the data is wanted on is refused by its name, with the cure") {
+TEST_CASE("R48: the default stream of a GPU other than the target is refused, and the text contains the fix") {
     constexpr auto of_0 = stream_token::cuda_legacy_default(0), of_1 = stream_token::cuda_legacy_default(1);
     constexpr tensor_properties here{.where = gpu, .type = f32, .ready_on = stream_a};
     auto const is_refused = [](decision const& d, char const* cure) {
@@ -399,18 +399,18 @@ TEST_CASE("R48: the default stream of another GPU than the data is wanted on is 
         return d.reason == errc::stream && said.find("stream of another device") == 0 &&
                said.find(cure) != std::string_view::npos;
     };
-    CHECK(is_refused(negotiate(here, {.stream = of_1}), "leave the stream's device out"));
+    CHECK(is_refused(negotiate(here, {.stream = of_1}), "omit the device of the stream"));
     CHECK(is_refused(negotiate(here, {.stream = stream_token::cuda_per_thread_default(1)}), "R48"));
-    CHECK(is_refused(negotiate(here, {.device = gpu1, .stream = of_0}), "of the latter"));
+    CHECK(is_refused(negotiate(here, {.device = gpu1, .stream = of_0}), "pass a stream of the target device"));
     CHECK(is_refused(negotiate({.type = f32}, {.device = gpu, .stream = of_1}), "R48"));
     CHECK(is_refused(negotiate({.where = amd, .ready_on = rocm_stream}, {.stream = stream_token::rocm_default(1)}),
                      "R48"));
     CHECK(negotiate(here, {.device = gpu1, .stream = of_1}).how == wait::order);
-    for (auto const where : {pinned, managed})  // streams of every device order it
+    for (auto const where : {pinned, managed})  // streams of every device are accepted
         CHECK(negotiate({.where = where, .ready_on = stream_a}, {.stream = of_1}).on == of_1);
 }
 
-TEST_CASE("R43: data of a GPU is not ready on the default stream of another, and is told so where it is waited for") {
+TEST_CASE("R43: data ready on the default stream of another GPU is refused if a wait is needed") {
     constexpr auto of_1 = stream_token::cuda_legacy_default(1);
     constexpr tensor_properties wrong{.where = gpu, .type = f32, .ready_on = of_1};
     for (auto const& d : {negotiate(wrong, {.stream = stream_a}), negotiate(wrong, {.device = cpu}),
@@ -418,13 +418,13 @@ TEST_CASE("R43: data of a GPU is not ready on the default stream of another, and
         CHECK(d.reason == errc::stream);
         CHECK(std::string_view{d.text != nullptr ? d.text : ""}.find("stream of another device") == 0);
     }
-    CHECK(negotiate(wrong, {.stream = no_sync}).act == action::share);  // nobody waits
+    CHECK(negotiate(wrong, {.stream = no_sync}).act == action::share);  // no wait
     CHECK(negotiate({.where = gpu1, .type = f32, .ready_on = of_1}, {.device = gpu, .stream = stream_a}).how ==
           wait::order);
     CHECK(negotiate({.where = pinned, .ready_on = of_1}, {.device = cpu}).on == of_1);
 }
 
-TEST_CASE("R48: a stream by its handle is bound to the device of the memory that it is to order") {
+TEST_CASE("R48: a stream handle is bound to the device of the memory for which it is ordered") {
     constexpr tensor_properties far{.where = gpu1, .type = f32, .ready_on = stream_a};
     auto const moved = negotiate(far, {.device = gpu, .stream = stream_b}).on;
     CHECK((moved.has_device() && moved.device_id() == 0));

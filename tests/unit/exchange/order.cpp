@@ -1,10 +1,58 @@
-// Exchanges on simulated devices: who waits for whom, what is shared and what is copied.
+// Exchanges on simulated devices: ordering, sharing and copies.
 #include <support/sim_world.hpp>
 
 #define WORLDS support::sim_world
 #include <support/exchange_suite.hpp>
 
-TEST_CASE("R39: the host faults where it touches device memory all the same") {
+namespace {
+
+/// Refers to an array that belongs to the caller.
+struct array_reference {
+    support::sim_array const* array;
+};
+
+}  // namespace
+
+template <>
+struct ferry::array_traits<array_reference> {
+    static constexpr bool owns = false;
+    static tensor_view view(array_reference const& a) { return array_traits<support::sim_array>::view(*a.array); }
+    static stream_token ready_on(array_reference const& a) { return a.array->ready_on; }
+};
+
+TEST_CASE("R50: a queued copy of an rvalue that does not own its elements reads them until the copy has run") {
+    using namespace support;
+    sim_world w;
+    auto& sim = w.back_end;
+    for (bool const is_valid : {true, false}) {
+        auto theirs = w.closed(sim_world::gpu, w.theirs);
+        auto const got =
+            ferry::to_dlpack(array_reference{&theirs.array}, {.copy = copy_policy::always, .stream = w.ours}, sim);
+        CHECK(!theirs.gate.is_open());  // the call has not waited
+        if (!is_valid) theirs.array = {};
+        theirs.gate.open();
+        w.finish(w.ours);
+        CHECK((sim.reads_after_release() == 0) == is_valid);
+        if (is_valid) CHECK(w.value(got.view(), 5) == 6.0f);
+    }
+}
+
+TEST_CASE("R48: a copy to the CPU of an rvalue that does not own its elements is complete on return") {
+    using namespace support;
+    sim_world w;
+    auto theirs = w.closed(sim_world::gpu, w.theirs);
+    managed_tensor got;
+    {
+        auto const other_thread = w.open_later(theirs.gate);
+        got = ferry::to_dlpack(array_reference{&theirs.array}, {.device = ferry::cpu, .copy = copy_policy::always},
+                               w.back_end);
+    }
+    theirs.array = {};
+    CHECK(w.back_end.reads_after_release() == 0);
+    CHECK(got.as<float, 2>()(1, 2) == 6.0f);
+}
+
+TEST_CASE("R39: host access to device memory faults") {
     using namespace support;
     sim_world w;
     auto const theirs = w.closed(sim_world::gpu, w.theirs);
@@ -16,7 +64,7 @@ TEST_CASE("R39: the host faults where it touches device memory all the same") {
     CHECK(!faults([&] { *static_cast<float volatile*>(reached.array.first()) = 1.0f; }));
 }
 
-TEST_CASE("R48: streams of another device than the tensor's are refused, and the tensor is still the caller's") {
+TEST_CASE("R48: streams of a device other than the tensor's are refused, and the tensor is unchanged") {
     using namespace support;
     constexpr device gpu = sim_world::gpu, gpu1{device_type::cuda, 1};
     sim_system sim{gpu, gpu1};
@@ -31,12 +79,12 @@ TEST_CASE("R48: streams of another device than the tensor's are refused, and the
     auto const legacy = stream_token::cuda_legacy_default(0), thread = stream_token::cuda_per_thread_default(0);
     for (auto const wrong : {here, legacy, thread}) {
         refuses({.stream = wrong}, there);                               // shared
-        refuses({.copy = copy_policy::always, .stream = wrong}, there);  // copied where it is
-        refuses({.stream = there}, wrong);                               // ready where it cannot be
+        refuses({.copy = copy_policy::always, .stream = wrong}, there);  // copied on its device
+        refuses({.stream = there}, wrong);                               // ready on a stream of another device
         refuses({.device = gpu, .stream = here}, wrong == here ? legacy : wrong);
         refuses({.device = ferry::cpu}, wrong);
     }
-    refuses({.device = gpu, .stream = there}, there);  // equal, and of the source alone
+    refuses({.device = gpu, .stream = there}, there);  // equal streams, of the source only
     refuses({.device = gpu, .stream = there}, ferry::already_ready);
     CHECK(sim.live_bytes() == 4 * 4);
     auto const moved = ferry::to_dlpack(array, {.device = gpu, .stream = here}, sim);

@@ -22,7 +22,7 @@ using namespace support;
 
 int live_arrays = 0;
 
-/// Owns a block of twelve floats, 0 to 11, seen through whatever layout a test sets. Move-only.
+/// Owns twelve floats, 0 to 11, with a layout that the test sets. Move-only.
 struct host_array {
     float* data = new float[12];
     std::int64_t offset = 0;
@@ -57,7 +57,7 @@ struct host_array {
     }
 };
 
-/// Like host_array, and can be shared: the owner counts.
+/// A reference-counted host_array, which can be shared.
 struct shared_array {
     std::shared_ptr<host_array> held = std::make_shared<host_array>();
 };
@@ -107,7 +107,7 @@ void check_copy(host_array& a, std::initializer_list<float> wanted) {
 
 }  // namespace
 
-TEST_CASE("R53: an rvalue moves into the tensor, which shares its memory") {
+TEST_CASE("R53: an rvalue is moved into the tensor, which shares its memory") {
     {
         host_array a;
         auto const* const data = a.data;
@@ -119,14 +119,14 @@ TEST_CASE("R53: an rvalue moves into the tensor, which shares its memory") {
     CHECK(live_arrays == 0);
 }
 
-TEST_CASE("D1: an export is one allocation, with its owner, shape and strides in it") {
+TEST_CASE("D1: an export makes one allocation, for owner, shape and strides") {
     host_array a;
     allocation_window const window;
     auto got = ferry::to_dlpack(std::move(a));
     CHECK(window.allocations() == 1);
 }
 
-TEST_CASE("R53: copies are right whatever the layout (R25, R26, R28, R29)") {
+TEST_CASE("R53: copies of every layout have the same elements (R25, R26, R28, R29)") {
     host_array a;
     check_copy(a, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
     check_copy(a.layout(1, 2, {3, 2}, {4, 2}), {1, 3, 5, 7, 9, 11});                     // strided
@@ -138,7 +138,7 @@ TEST_CASE("R53: copies are right whatever the layout (R25, R26, R28, R29)") {
     check_copy(a.layout(0, 3, {2, 3, 2}, {6, 2, 1}), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
 }
 
-TEST_CASE("R28: negative strides are shared as they are") {
+TEST_CASE("R28: negative strides are shared unchanged") {
     host_array a;
     a.layout(11, 1, {12}, {-1});
     auto const* const last = a.data + 11;
@@ -151,22 +151,34 @@ namespace {
 
 std::int64_t const of_four[] = {4}, of_none[] = {0};
 
-/// Gives a view that it stored, of elements that are another object's.
+/// Stores a view of elements of another object.
 struct stored_view {
     ferry::tensor_view view;
     ferry::tensor_view ferry_view() const { return view; }
 };
-/// Its elements move with it.
+/// Contains its elements.
 struct four_inside {
     float data[4] = {0, 1, 2, 3};
     ferry::tensor_view ferry_view() { return {data, of_four}; }
 };
-/// Points to elements of static storage.
+/// Contains its first element; the others follow the object, as with a flexible array member.
+struct with_tail {
+    std::int64_t n = 4;
+    float data[1] = {};
+    ferry::tensor_view ferry_view() { return {data, {&n, 1}}; }
+};
+/// Contains four floats; its view can have any reach.
+struct any_reach {
+    float data[4] = {0, 1, 2, 3};
+    std::int64_t first = 0, extents[2] = {4, 1}, strides[2] = {1, 1};
+    ferry::tensor_view ferry_view() { return {data + first, extents, strides}; }
+};
+/// References elements in static storage.
 struct constants {
     float* data;
     ferry::tensor_view ferry_view() const { return {data, of_four}; }
 };
-/// Has a destructor, and says that it owns nothing.
+/// Has a non-trivial destructor, and `owns` is false.
 struct observer {
     std::shared_ptr<int> other;
     float* data;
@@ -188,7 +200,8 @@ TEST_CASE("D13: an rvalue that owns no elements is copied or refused") {
     float data[] = {1, 2, 3, 4};
     auto const stored = [&] { return stored_view{{data, of_four}}; };
     auto const refused = [](auto f) {
-        fails(ferry::errc::not_shareable, f, {"ferry::to_dlpack", "does not own its elements", "its owner cannot be shared: move it in"});
+        fails(ferry::errc::not_shareable, f,
+              {"ferry::to_dlpack", "does not own its elements", "its owner cannot be shared: pass std::move(array)"});
     };
     refused([&] { static_cast<void>(ferry::to_dlpack(stored())); });
     refused([&] { static_cast<void>(ferry::to_dlpack(stored(), {.device = ferry::cpu})); });
@@ -204,7 +217,47 @@ TEST_CASE("D13: an rvalue that owns no elements is copied or refused") {
     CHECK(empty.view().is_empty());
 }
 
-TEST_CASE("D13: an rvalue that holds its elements, or whose traits say that it owns them, is shared") {
+TEST_CASE("D13: an rvalue with elements outside of the object is copied or refused") {
+    struct {
+        with_tail front;
+        float tail[3] = {};
+    } whole;
+    auto const refused = [](auto&& array) {
+        fails(ferry::errc::not_shareable, [&] { static_cast<void>(ferry::to_dlpack(std::move(array))); },
+              {"ferry::to_dlpack", "does not own its elements"});
+    };
+    refused(whole.front);
+    whole.front.n = 1;
+    CHECK(ferry::to_dlpack(std::move(whole.front)).rank() == 1);
+
+    // `data` is the first member; the other members are 40 bytes.
+    constexpr std::int64_t floats = sizeof(any_reach) / sizeof(float);
+    struct part {
+        std::int64_t first, extents[2], strides[2];
+    };
+    auto const with = [](part const& p) {
+        any_reach a;
+        a.first = p.first;
+        for (int i = 0; i < 2; ++i) a.extents[i] = p.extents[i], a.strides[i] = p.strides[i];
+        return a;
+    };
+    for (part const& p : {part{0, {floats + 1, 1}, {1, 1}},    // one element after the end
+                          part{0, {2, 2}, {floats - 1, 1}},    // the same, by the sum of two dimensions
+                          part{3, {5, 1}, {-1, 1}},            // one element before the start
+                          part{-1, {2, 1}, {1, 1}},            // the first element before the start
+                          part{floats, {2, 1}, {-1, 1}},       // the first element after the end
+                          part{0, {2, 1}, {INT64_MAX / 64, 1}}})
+        refused(with(p));
+    for (part const& p : {part{0, {4, 1}, {1, 1}}, part{0, {floats, 1}, {1, 1}}, part{3, {4, 1}, {-1, 1}},
+                          part{3, {4, 1}, {0, 1}}, part{2, {1, 2}, {1000, -2}}, part{1000, {0, 2}, {1, 1}}})
+        CHECK(ferry::to_dlpack(with(p)).rank() == 2);
+    auto negative = with({0, {-1, 1}, {1, 1}});
+    fails(ferry::errc::shape, [&] { static_cast<void>(ferry::to_dlpack(std::move(negative))); }, {"shape[0] is -1"});
+    auto const copy = ferry::to_dlpack(with({3, {4, 1}, {-1, 1}}), {.copy = ferry::copy_policy::always});
+    CHECK(copy.as<float, 2>()(3, 0) == 0);
+}
+
+TEST_CASE("D13: an rvalue that contains its elements, or whose array_traits::owns is true, is shared") {
     auto const inside = ferry::to_dlpack(four_inside{});
     CHECK(inside.as<float, 1>()(3) == 3);
     static float data[] = {1, 2, 3, 4};
@@ -212,7 +265,7 @@ TEST_CASE("D13: an rvalue that holds its elements, or whose traits say that it o
     CHECK(constant.view().data() == data);
 }
 
-TEST_CASE("R24: strides that a producer left out are written where its version promises them, and only there") {
+TEST_CASE("R24: strides that a producer omitted are written only if its version requires them") {
     float data[6] = {};
     for (std::uint32_t minor : {0u, 1u, 2u, 3u}) {
         support::counting_producer theirs{data, support::float32, {2, 3}};
@@ -244,13 +297,13 @@ TEST_CASE("R26: an empty tensor travels without data") {
     CHECK(t.get()->dl_tensor.data == nullptr);
 }
 
-TEST_CASE("R31: copies are aligned as the header asks") {
+TEST_CASE("R31: copies are aligned to 256 bytes") {
     host_array a;
     auto const got = ferry::to_dlpack(a, {.copy = copy_policy::always});
     CHECK(reinterpret_cast<std::uintptr_t>(got.view().data()) % 256 == 0);
 }
 
-TEST_CASE("R11: an array seen through const travels read-only, shared or not, and its copy may be written") {
+TEST_CASE("R11: a const array is shared read-only, and its copy is writable") {
     shared_array const a;
     CHECK(ferry::to_dlpack(a).is_read_only());
     CHECK(!ferry::to_dlpack(a, {.copy = copy_policy::always}).is_read_only());
@@ -258,7 +311,7 @@ TEST_CASE("R11: an array seen through const travels read-only, shared or not, an
     CHECK(!ferry::to_dlpack(b).is_read_only());
 }
 
-TEST_CASE("R59: exports can be repeated, share the memory, and leave nothing behind") {
+TEST_CASE("R59: exports can be repeated, share the memory, and release everything") {
     {
         shared_array a;
         for (int i = 0; i < 4; ++i) {
@@ -271,16 +324,16 @@ TEST_CASE("R59: exports can be repeated, share the memory, and leave nothing beh
     CHECK(live_arrays == 0);
 }
 
-TEST_CASE("R55: what cannot be shared is refused, the array stays the caller's, and a copy is the cure") {
+TEST_CASE("R55: an array that cannot be shared is refused and unchanged, and can be copied") {
     host_array a;
     fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, ferry::request{}); },
-          {"move it in", "array_traits::share", "copy_policy::always"});
+          {"std::move(array)", "array_traits::share", "copy_policy::always"});
     fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never}); }, {"borrow()"});
     CHECK(a.data != nullptr);
     CHECK(ferry::to_dlpack(a, {.copy = copy_policy::always}).is_copied());
 }
 
-TEST_CASE("R40: another device without a back end is refused, and the array stays the caller's") {
+TEST_CASE("R40: another device without a back end is refused, and the array is unchanged") {
     host_array a;
     fails(errc::no_backend,
           [&] { (void)ferry::to_dlpack(std::move(a), {.device = ferry::device{ferry::device_type::cuda}}); },
@@ -299,7 +352,7 @@ TEST_CASE("R53: copy=False across devices is refused") {
     CHECK(a.data != nullptr);
 }
 
-TEST_CASE("R4: the version that the request can read is stamped") {
+TEST_CASE("R4: the stamped version is one that the request supports") {
     shared_array a;
     CHECK(ferry::to_dlpack(a, {.max_version = {1, 0}}).stamped() == ferry::version{1, 0});
     CHECK(ferry::to_dlpack(a, {.max_version = {2, 0}}).stamped() == ferry::version::current);
@@ -316,13 +369,13 @@ TEST_CASE("R15: a legacy request for read-only data gets a copy that the legacy 
           [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never, .max_version = ferry::version::legacy}); });
 }
 
-TEST_CASE("R12: moving a tensor on keeps IS_COPIED, and a view of another device keeps it too") {
+TEST_CASE("R12: exporting a tensor keeps IS_COPIED, under another device as well") {
     host_array a;
     auto first = ferry::to_dlpack(a, {.copy = copy_policy::always});
     auto const* const raw = first.get();
     auto second = ferry::to_dlpack(std::move(first), {});
     CHECK(second.is_copied());
-    CHECK(second.get() == raw);  // untouched
+    CHECK(second.get() == raw);  // unchanged
     auto third = ferry::to_dlpack(std::move(second), {.device = ferry::device{ferry::device_type::cpu, 4}});
     CHECK(third.get() == raw);  // R35
     auto const fourth = ferry::to_dlpack(std::move(third), {.copy = copy_policy::always});
@@ -330,12 +383,12 @@ TEST_CASE("R12: moving a tensor on keeps IS_COPIED, and a view of another device
     CHECK(!third);
 }
 
-TEST_CASE("R63: an empty tensor is said to be so") {
+TEST_CASE("R63: the error for an empty managed_tensor states that it is empty") {
     managed_tensor nothing;
     fails(errc::consumed, [&] { (void)ferry::to_dlpack(std::move(nothing), {}); }, {"moved from or released"});
 }
 
-TEST_CASE("R59: whichever allocation fails, nothing is lost and the array stays whole") {
+TEST_CASE("R59: no memory leaks and the array is unchanged, whichever allocation fails") {
     shared_array a;
     auto const survive = [&](ferry::request req) {
         return for_each_failing_allocation([&](int) { auto const got = ferry::to_dlpack(a, req); });
@@ -350,7 +403,7 @@ TEST_CASE("R59: whichever allocation fails, nothing is lost and the array stays 
     CHECK(a.held.use_count() == 1);
 }
 
-TEST_CASE("R68: a failed allocation leaves a moved tensor with its caller") {
+TEST_CASE("R68: after a failed allocation the caller still owns the tensor") {
     host_array a;
     auto tensor = ferry::to_dlpack(a, {.copy = copy_policy::always});
     auto const* const raw = tensor.get();
@@ -366,7 +419,7 @@ TEST_CASE("R68: a failed allocation leaves a moved tensor with its caller") {
     CHECK(kept == 2);
 }
 
-TEST_CASE("R68: whichever verb of the back end fails, everything is given back once") {
+TEST_CASE("R68: all memory is released exactly once, whichever operation of the back end fails") {
     for (auto const which : {verb::allocate, verb::copy, verb::order, verb::wait, verb::mark}) {
         for (bool const to_host : {false, true}) {
             sim_system sim{ferry::device_type::cuda, ferry::device{ferry::device_type::cuda, 1}};
@@ -384,7 +437,7 @@ TEST_CASE("R68: whichever verb of the back end fails, everything is given back o
                     fails(errc::driver, [&] { (void)ferry::to_dlpack(a, req, sim); });
                     sim.fail_at(which, 1);
                     fails(errc::driver, [&] { (void)ferry::to_dlpack(std::move(tensor), req, sim, theirs); });
-                    CHECK(static_cast<bool>(tensor));  // still the caller's
+                    CHECK(static_cast<bool>(tensor));  // not consumed
                     CHECK(sim.live_bytes() == before);
                 }
                 sim.fail_at(which, 0);
@@ -395,7 +448,7 @@ TEST_CASE("R68: whichever verb of the back end fails, everything is given back o
     }
 }
 
-TEST_CASE("R59: whichever allocation fails on the way from a device, nothing is lost") {
+TEST_CASE("R59: no memory leaks, whichever allocation of a copy from a device fails") {
     sim_system sim{ferry::device_type::cuda, ferry::device{ferry::device_type::cuda, 1}};
     auto const theirs = sim.make_stream(ferry::device_type::cuda), ours = sim.make_stream(ferry::device_type::cuda);
     auto const a = make_array(sim, ferry::device_type::cuda, theirs, {64});
@@ -408,7 +461,7 @@ TEST_CASE("R59: whichever allocation fails on the way from a device, nothing is 
     }
 }
 
-TEST_CASE("R50: memory that a failed exchange took on a stream goes back behind it, whatever failed") {
+TEST_CASE("R50: stream-ordered memory of a failed exchange is released after the work on the stream") {
     float data[4] = {};
     std::int64_t const shape[] = {4};
     auto const on = ferry::stream_token::from_cuda_handle(16);
@@ -443,7 +496,7 @@ TEST_CASE("R50: memory that a failed exchange took on a stream goes back behind 
     CHECK(taken >= 1);
 }
 
-TEST_CASE("R41, R81: what view and share throw, as of a sharded array, comes through, and nothing is lost") {
+TEST_CASE("R41, R81: exceptions of view and share are propagated, and no memory leaks") {
     {
         host_array a;
         a.fails_to_view = true;
@@ -457,7 +510,7 @@ TEST_CASE("R41, R81: what view and share throw, as of a sharded array, comes thr
 
 namespace {
 
-/// What a library with virtual functions hands around: the elements are the derived class's.
+/// A base class with virtual functions; the elements belong to the derived class.
 struct abstract_array {
     std::int64_t extent = 2;
     float* first = nullptr;
@@ -480,11 +533,11 @@ struct ferry::array_traits<owning_array> {
     static tensor_view view(owning_array const& a) { return {a.values, {&a.extent, 1}}; }
 };
 
-#if FERRY_HAS_RTTI  // else nobody sees that it is more than its type says
-TEST_CASE("an array that is moved through its base is refused, for its elements would stay behind") {
+#if FERRY_HAS_RTTI  // needed to detect derived classes
+TEST_CASE("an array that is moved as its base class is refused, because the move would slice it") {
     owning_array whole;
     abstract_array& base = whole;
-    fails(errc::argument, [&] { static_cast<void>(ferry::to_dlpack(std::move(base))); }, {"sliced"});
+    fails(errc::argument, [&] { static_cast<void>(ferry::to_dlpack(std::move(base))); }, {"would slice it"});
     fails(errc::argument, [&] { static_cast<void>(ferry::to_dlpack(std::move(base), {.copy = copy_policy::never})); });
     auto const copy = ferry::to_dlpack(base, {.copy = copy_policy::always});
     CHECK(copy.as<float, 1>()(1) == 2);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace support;
 
-/// A user's resource, which derives from nothing.
+/// A user's memory resource, without a base class.
 struct counting_resource {
     std::pmr::monotonic_buffer_resource memory;
     int allocations = 0, deallocations = 0;
@@ -33,7 +33,7 @@ struct counting_resource {
 
 }  // namespace
 
-TEST_CASE("R39: what is on the host is handed on untouched") {
+TEST_CASE("R39: to_host returns a tensor on the host unchanged") {
     float data[] = {1, 2};
     counting_producer p{data, float32, {2}, {1}};
     auto const got = ferry::to_host(ferry::from_dlpack(&p.raw));
@@ -41,21 +41,21 @@ TEST_CASE("R39: what is on the host is handed on untouched") {
     CHECK(!got.is_copied());
 }
 
-TEST_CASE("R43: a bare tensor off the host without a word of streams is refused, and stays the caller's") {
+TEST_CASE("R43: a tensor in device memory without a stream is refused and unchanged") {
     float data[] = {1, 2};
     counting_producer p{data, float32, {2}};
     p.on(2);
     auto tensor = ferry::from_dlpack(&p.raw);
-    fails(errc::stream, [&] { (void)ferry::to_host(std::move(tensor)); }, {"nobody said", "already_ready"});
+    fails(errc::stream, [&] { (void)ferry::to_host(std::move(tensor)); }, {"is ready is unknown", "already_ready"});
     CHECK(static_cast<bool>(tensor));
     sim_system sim{device_type::cuda};
     counting_producer q{data, float32, {2}};
     q.on(2);
-    fails(errc::stream, [&] { (void)ferry::to_host(&q.raw, sim); }, {"nobody said"});
+    fails(errc::stream, [&] { (void)ferry::to_host(&q.raw, sim); }, {"is ready is unknown"});
     CHECK(q.deleter_calls == 1);
 }
 
-TEST_CASE("R53: the result lives in the caller's memory, by std::pmr or a resource of any make") {
+TEST_CASE("R53: the result is allocated from the caller's std::pmr or other memory resource") {
     sim_system sim{device_type::cuda};
     auto const stream = sim.make_stream(device_type::cuda);
     auto const array = make_array(sim, device_type::cuda, stream, {4});
@@ -81,7 +81,7 @@ TEST_CASE("R53: the result lives in the caller's memory, by std::pmr or a resour
     CHECK(own.deallocations == 1);
 }
 
-TEST_CASE("R53: a space lends only memory of its own device") {
+TEST_CASE("R53: a memory space allocates only for its own device") {
     sim_system sim{device_type::cuda, device{device_type::cuda, 1}};
     auto const stream = sim.make_stream(device_type::cuda);
     auto const array = make_array(sim, device_type::cuda, stream, {4});
@@ -93,7 +93,7 @@ TEST_CASE("R53: a space lends only memory of its own device") {
           {"requested on cuda, expected cpu", "request that device"});
 }
 
-TEST_CASE("R33: a tensor that travels on is what was checked when it came, whatever others write into its struct") {
+TEST_CASE("R33: an exported tensor has the fields that were validated at import, even if the struct changed") {
     for (bool const device_asked : {false, true}) {
         float x = 7;
         std::int64_t extents[] = {1}, strides[] = {1};

@@ -38,7 +38,7 @@ TEST_CASE("D1: borrowing allocates nothing") {
     CHECK(window.allocations() == 0);
 }
 
-TEST_CASE("R23, R24, R35: a borrowed tensor is described as any other export") {
+TEST_CASE("R23, R24, R35: a borrowed tensor has the same fields as any other export") {
     borrowed_tensor const b{tensor_view{memory, two_by_three, {}, {ferry::device_type::cuda_managed, 7}}};
     auto const& t = *b.dltensor();
     CHECK(t.data == memory);
@@ -58,7 +58,7 @@ TEST_CASE("R26: a borrowed empty tensor has no data") {
     CHECK(b.dltensor()->data == nullptr);
 }
 
-TEST_CASE("R11, R12: a loan keeps READ_ONLY and never says IS_COPIED") {
+TEST_CASE("R11, R12: a borrowed tensor keeps READ_ONLY and never has IS_COPIED") {
     tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags{0xff}};
     borrowed_tensor const b{v};
     CHECK(b.get()->flags == 5);
@@ -66,15 +66,15 @@ TEST_CASE("R11, R12: a loan keeps READ_ONLY and never says IS_COPIED") {
     CHECK_FALSE(b.view().is_copied());
 }
 
-TEST_CASE("R25: NumPy's 64 dimensions can be lent, more are refused") {
+TEST_CASE("R25: 64 dimensions can be borrowed, more are refused") {
     std::vector<std::int64_t> const most(64, 1), more(65, 1);
     borrowed_tensor const b{tensor_view{memory, most}};
     CHECK(b.dltensor()->ndim == 64);
     CHECK(b.dltensor()->strides[63] == 1);
-    fails(errc::rank, [&] { borrowed_tensor const c{tensor_view{memory, more}}; }, {"rank 65", "64", "to_dlpack"});
+    fails(errc::rank, [&] { borrowed_tensor const c{tensor_view{memory, more}}; }, {"the rank is 65", "64", "to_dlpack"});
 }
 
-TEST_CASE("a view that makes no sense is not lent") {
+TEST_CASE("an invalid view cannot be borrowed") {
     std::int64_t const one[] = {1};
     fails(errc::strides, [&] { borrowed_tensor const b{tensor_view{memory, two_by_three, one}}; }, {"ferry::borrow: "});
     fails(errc::null_data, [&] { borrowed_tensor const b{tensor_view{static_cast<float*>(nullptr), two_by_three}}; },

@@ -29,7 +29,7 @@ namespace {
 alignas(64) float memory[64];
 std::int64_t const two_by_three[] = {2, 3};
 
-/// Counts the owners that are alive, moved-from ones aside.
+/// Counts live owners, except moved-from ones.
 class owner {
    public:
     explicit owner(int& alive) noexcept : alive_{&alive} { ++*alive_; }
@@ -52,7 +52,7 @@ struct throwing_owner {
     ~throwing_owner() { ++*destroyed; }
 };
 
-/// An array with its elements, extents and strides inside, all of which move with it.
+/// An array that contains its elements, extents and strides.
 struct inline_array {
     std::array<std::int32_t, 6> elements{};
     std::array<std::int64_t, 2> extents{2, 3}, steps{3, 1};
@@ -69,7 +69,7 @@ auto const always = [](auto&) { return tensor_view{memory, two_by_three}; };
 
 }  // namespace
 
-TEST_CASE("R6: the owner is destroyed with the tensor, once") {
+TEST_CASE("R6: the owner is destroyed exactly once, with the tensor") {
     int alive = 0;
     {
         managed_tensor const t = make_managed(owner{alive}, tensor_view{memory, two_by_three});
@@ -90,7 +90,7 @@ TEST_CASE("R6, R68: a released struct is destroyed by its deleter, with shape an
     CHECK(alive == 0);
 }
 
-TEST_CASE("R7: smart pointers own, and shared memory lives as long as the tensor") {
+TEST_CASE("R7: smart pointers can own tensors, and keep shared memory alive") {
     auto shared = std::make_shared<std::vector<float>>(6, 1.5f);
     std::weak_ptr const watch = shared;
     tensor_view const v{shared->data(), two_by_three};
@@ -105,7 +105,7 @@ TEST_CASE("R7: smart pointers own, and shared memory lives as long as the tensor
     CHECK(u.view().data() == w.data());
 }
 
-TEST_CASE("an array that carries its elements inside is viewed where it finally lives") {
+TEST_CASE("an array that contains its elements is viewed again after the move") {
     inline_array a;
     a.elements = {0, 1, 2, 3, 4, 5};
     auto const* before = a.elements.data();
@@ -117,7 +117,7 @@ TEST_CASE("an array that carries its elements inside is viewed where it finally 
     CHECK(t.get()->dl_tensor.strides[0] == 3);
 }
 
-TEST_CASE("D1: one allocation, whatever the owner and the rank") {
+TEST_CASE("D1: one allocation for every owner and rank") {
     std::vector<std::int64_t> const high(40, 1);
     int alive = 0;
     support::allocation_window window;
@@ -144,7 +144,7 @@ TEST_CASE("an over-aligned owner is aligned") {
     CHECK(t.view().extent(1) == 3);
 }
 
-TEST_CASE("R24: strides are written, whatever the stamp") {
+TEST_CASE("R24: strides are written under every version") {
     for (std::uint32_t minor : {0u, 1u, 3u}) {
         auto const t = make_managed(0, tensor_view{memory, two_by_three}, flags::none, version{1, minor});
         REQUIRE(t.get()->dl_tensor.strides != nullptr);
@@ -153,7 +153,7 @@ TEST_CASE("R24: strides are written, whatever the stamp") {
     }
 }
 
-TEST_CASE("R28, R29: strides travel as they are") {
+TEST_CASE("R28, R29: strides are exported unchanged") {
     std::int64_t const strides[] = {-3, 0};
     auto const t = make_managed(0, tensor_view{memory + 6, two_by_three, strides});
     CHECK(t.get()->dl_tensor.strides[0] == -3);
@@ -169,7 +169,7 @@ TEST_CASE("R25: a tensor of rank 0") {
     CHECK(t.as<float, 0>().data() == memory);
 }
 
-TEST_CASE("R26: an empty tensor travels without data, with strides that are written") {
+TEST_CASE("R26: an empty tensor is exported with NULL data, and with strides") {
     std::int64_t const shape[] = {2, 0};
     auto const t = make_managed(0, tensor_view{memory, shape});
     CHECK(t.get()->dl_tensor.data == nullptr);
@@ -182,7 +182,7 @@ TEST_CASE("R26: an empty tensor travels without data, with strides that are writ
     CHECK(w.view().is_contiguous());
 }
 
-TEST_CASE("R23: what leaves points at its first element, with offset 0") {
+TEST_CASE("R23: the data of an export is the address of the first element, with byte offset 0") {
     DLTensor foreign{};
     std::int64_t shape[] = {4};
     foreign.data = memory;
@@ -194,14 +194,14 @@ TEST_CASE("R23: what leaves points at its first element, with offset 0") {
     auto const t = make_managed(0, tensor_view{foreign, flags::none});
     CHECK(t.get()->dl_tensor.data == memory + 3);
     CHECK(t.get()->dl_tensor.byte_offset == 0);
-    foreign.device.device_type = static_cast<DLDeviceType>(4);  // a handle, to which nothing can be added
+    foreign.device.device_type = static_cast<DLDeviceType>(4);  // a handle, to which no offset can be added
     auto const u = make_managed(0, tensor_view{foreign, flags::none});
     CHECK(u.get()->dl_tensor.data == memory);
     CHECK(u.get()->dl_tensor.byte_offset == 12);
     CHECK(u.view().byte_offset() == 12);
 }
 
-TEST_CASE("R35: id 0 is written for the host, pinned and managed memory, the device's own elsewhere") {
+TEST_CASE("R35: id 0 is written for host, pinned and managed memory, and the device's id for others") {
     for (auto type : {device_type::cpu, device_type::cuda_host, device_type::rocm_host, device_type::cuda_managed}) {
         auto const t = make_managed(0, tensor_view{memory, two_by_three, {}, {type, 5}});
         CHECK(t.get()->dl_tensor.device.device_id == 0);
@@ -211,14 +211,14 @@ TEST_CASE("R35: id 0 is written for the host, pinned and managed memory, the dev
     CHECK(t.get()->dl_tensor.device.device_id == 5);
 }
 
-TEST_CASE("R4: the stamp is the smaller of ferry's and the one asked for") {
+TEST_CASE("R4: the smaller of the current and the requested version is stamped") {
     tensor_view const v{memory, two_by_three};
     for (std::uint32_t minor = 0; minor < 9; ++minor) {
         auto const t = make_managed(0, v, flags::none, version{1, minor});
         CHECK(t.stamped() == version{1, minor < 3 ? minor : 3});
     }
     CHECK(make_managed(0, v).stamped() == version{1, 3});
-    CHECK(make_managed(0, v, flags::none, version{7, 0}).stamped() == version{1, 3});  // R57: ours, never a refusal
+    CHECK(make_managed(0, v, flags::none, version{7, 0}).stamped() == version{1, 3});  // R57: the current version
     CHECK(make_managed(0, v, flags::none, version::legacy).stamped() == version{1, 3});
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("R4, R13: FP8, FP6, FP4 and padding raise the stamp to 1.1") {
     CHECK(make_managed(0, packed, flags::none, version{1, 0}).stamped() == version{1, 0});
 }
 
-TEST_CASE("R11: const elements are READ_ONLY on the wire") {
+TEST_CASE("R11: const elements are exported with READ_ONLY") {
     float const* const constant = memory;
     auto const t = make_managed(0, tensor_view{constant, two_by_three});
     CHECK(t.get()->flags == 1);
@@ -246,7 +246,7 @@ TEST_CASE("R11: const elements are READ_ONLY on the wire") {
     CHECK(writable.get()->flags == 0);
 }
 
-TEST_CASE("R12: IS_COPIED is for the exchange to set; a view's own does not travel") {
+TEST_CASE("R12: IS_COPIED of a view is not exported") {
     tensor_view const v{memory, ferry::dtype_of<float>, two_by_three, {}, ferry::cpu, flags::is_copied};
     CHECK_FALSE(make_managed(0, v).is_copied());
     auto const t = make_managed(0, v, flags::is_copied);
@@ -260,7 +260,7 @@ TEST_CASE("R14: unknown bits are written as 0") {
     CHECK(t.get()->flags == 0);
 }
 
-TEST_CASE("what is wrong with a view is found before the owner moves") {
+TEST_CASE("a view is validated before its owner is moved") {
     std::int64_t const one[] = {1}, negative[] = {2, -3}, huge[] = {INT64_MAX, 2};
     int alive = 0;
     owner o{alive};
@@ -277,7 +277,7 @@ TEST_CASE("what is wrong with a view is found before the owner moves") {
     refuses(errc::device, {memory, two_by_three, {}, {static_cast<device_type>(6), 0}}, {"device type 6"});
 }
 
-TEST_CASE("when no memory is left, the owner is still the caller's") {
+TEST_CASE("after a failed allocation the owner is unchanged") {
     int const failures = support::for_each_failing_allocation([](int) {
         int alive = 0;
         {
@@ -295,7 +295,7 @@ TEST_CASE("when no memory is left, the owner is still the caller's") {
     CHECK(failures == 1);
 }
 
-TEST_CASE("an owner whose move constructor throws is the caller's still, and nothing leaks") {
+TEST_CASE("an owner whose move constructor throws is not consumed, and no memory leaks") {
     int destroyed = 0;
     {
         throwing_owner o{destroyed};
@@ -313,7 +313,7 @@ TEST_CASE("an owner whose move constructor throws is the caller's still, and not
     CHECK(destroyed == 1);
 }
 
-TEST_CASE("a view_at that throws before the move leaves the owner; after it, the owner is destroyed once") {
+TEST_CASE("when view_at throws, the owner is unchanged before the move, and destroyed exactly once after it") {
     int calls_until_throw = 0;
     for (int n = 1;; ++n) {
         int alive = 0, calls = 0;
@@ -342,7 +342,7 @@ TEST_CASE("a view_at that throws before the move leaves the owner; after it, the
     CHECK(calls_until_throw >= 2);  // before the move, and after it
 }
 
-TEST_CASE("a view that says something else where the owner finally lives is refused, and the owner destroyed once") {
+TEST_CASE("a view that differs after the move is refused, and the owner is destroyed exactly once") {
     std::int64_t const other_extent[] = {2, 4}, rank_1[] = {2}, strides[] = {3, 1}, other_strides[] = {1, 2},
                        short_strides[] = {1};
     std::int64_t const negative[] = {2, -3};
@@ -369,13 +369,13 @@ TEST_CASE("a view that says something else where the owner finally lives is refu
                   static_cast<void>(
                       make_managed(std::move(o), [&](owner& x) { return &x == original ? row.before : row.after; }));
               },
-              {"ferry::make_managed", "changed when its owner moved"});
+              {"ferry::make_managed", "changed with its move"});
         CHECK_FALSE(o.owns());
         CHECK(alive == 0);
     }
 }
 
-TEST_CASE("R20: there is no byte order to state; data types are those of this machine") {
+TEST_CASE("R20: data types have no byte order") {
     auto const t = make_managed(0, tensor_view{memory, two_by_three});
     CHECK(t.get()->dl_tensor.dtype.code == 2);
     CHECK(t.get()->dl_tensor.dtype.bits == 32);

@@ -25,7 +25,7 @@ alignas(64) float memory[64];
 int calls = 0;
 }  // namespace
 
-TEST_CASE("R6, R68: the deleter is called once, when the owner is dropped") {
+TEST_CASE("R6, R68: the destructor calls the deleter exactly once") {
     tensor p{memory, support::float32, {2, 3}, {3, 1}};
     {
         managed_tensor const t = from_dlpack(&p.raw);
@@ -37,7 +37,7 @@ TEST_CASE("R6, R68: the deleter is called once, when the owner is dropped") {
     CHECK(p.deleted == &p.raw);
 }
 
-TEST_CASE("R7: moving the owner moves the tensor, and the view with it") {
+TEST_CASE("R7: a move transfers the tensor and its view") {
     tensor p{memory, support::float32, {2, 3}, {3, 1}};
     managed_tensor a = from_dlpack(&p.raw);
     managed_tensor b = std::move(a);
@@ -52,7 +52,7 @@ TEST_CASE("R7: moving the owner moves the tensor, and the view with it") {
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("R68: assigning over a tensor drops it, assigning it to itself keeps it") {
+TEST_CASE("R68: assignment releases the previous tensor, and self-assignment keeps it") {
     tensor p{memory, support::float32, {2}}, q{memory, support::float32, {3}};
     managed_tensor a = from_dlpack(&p.raw), b = from_dlpack(&q.raw);
     a = std::move(b);
@@ -65,7 +65,7 @@ TEST_CASE("R68: assigning over a tensor drops it, assigning it to itself keeps i
     CHECK(a.view().extent(0) == 3);
 }
 
-TEST_CASE("R62, R68: release hands the struct over as it came; the deleter is the caller's to call") {
+TEST_CASE("R62, R68: release returns the struct unchanged, without a call of its deleter") {
     tensor p{memory, support::float32, {2}};
     p.raw.flags = 0xf0;
     p.raw.version = {1, 42};
@@ -106,7 +106,7 @@ TEST_CASE("a null pointer is an error, not a crash") {
           {"DLManagedTensorVersioned*", "null"});
 }
 
-TEST_CASE("R68: whatever is wrong with a tensor, its deleter has run exactly once") {
+TEST_CASE("R68: the deleter of an invalid tensor is called exactly once") {
     struct {
         errc code;
         void (*spoil)(tensor&);
@@ -131,8 +131,8 @@ TEST_CASE("R68: whatever is wrong with a tensor, its deleter has run exactly onc
     }
 }
 
-TEST_CASE("R2: of another major version nothing behind the deleter is touched") {
-    // The struct ends where its deleter ends; the next page is closed.
+TEST_CASE("R2: no field after the deleter of a struct of another major version is accessed") {
+    // The next page, after the deleter, is not accessible.
     struct head {
         DLPackVersion version;
         void* manager_ctx;
@@ -151,7 +151,7 @@ TEST_CASE("R2: of another major version nothing behind the deleter is touched") 
     }
 }
 
-TEST_CASE("R33: nothing is written into a received struct, to the very end") {
+TEST_CASE("R33: a received struct is never written") {
     support::two_pages pages;
     auto* raw = new (pages.first()) DLManagedTensorVersioned{};
     auto* lists = reinterpret_cast<std::int64_t*>(pages.first() + 256);
@@ -178,7 +178,7 @@ TEST_CASE("R33: nothing is written into a received struct, to the very end") {
     CHECK(calls == 1);
 }
 
-TEST_CASE("R33: what other holders write into the struct later does no harm") {
+TEST_CASE("R33: later changes of the struct have no effect") {
     tensor p{memory, support::float32, {2, 3}, {3, 1}};
     p.raw.flags = 1;
     managed_tensor const t = from_dlpack(&p.raw);
@@ -210,7 +210,7 @@ TEST_CASE("R23: the byte offset is added to the data") {
     CHECK(t.as<float const, 1>()(0) == 17);
 }
 
-TEST_CASE("R11, R12, R14: flags come through, unknown ones do not") {
+TEST_CASE("R11, R12, R14: known flags are imported, unknown ones are not") {
     for (std::uint64_t bits = 0; bits < 8; ++bits) {
         tensor p{memory, support::float32, {2}};
         p.raw.flags = bits | 0xff00;
@@ -222,7 +222,7 @@ TEST_CASE("R11, R12, R14: flags come through, unknown ones do not") {
     }
 }
 
-TEST_CASE("R3: the stamp is reported as it came") {
+TEST_CASE("R3: the stamped version is reported unchanged") {
     tensor p{memory, support::float32, {2}};
     p.raw.version = {1, 77};
     managed_tensor t = from_dlpack(&p.raw);
@@ -231,7 +231,7 @@ TEST_CASE("R3: the stamp is reported as it came") {
     CHECK(t.stamped().is_legacy());
 }
 
-TEST_CASE("an empty managed_tensor yields no elements") {
+TEST_CASE("as() of an empty managed_tensor is an error") {
     managed_tensor t;
     fails(errc::consumed, [&] { static_cast<void>(t.as<float, 0>()); },
           {"ferry::managed_tensor::as", "moved from or released"});
@@ -239,13 +239,13 @@ TEST_CASE("an empty managed_tensor yields no elements") {
     CHECK_FALSE(t.is_read_only());
 }
 
-TEST_CASE("R65: the deleter runs on the thread that drops the tensor") {
+TEST_CASE("R65: the deleter runs on the thread that destroys the tensor") {
     tensor p{memory, support::float32, {2}};
     std::thread{[t = from_dlpack(&p.raw)]() mutable { managed_tensor const last = std::move(t); }}.join();
     CHECK(p.deleter_calls == 1);
 }
 
-TEST_CASE("taking over and dropping a tensor allocates nothing") {
+TEST_CASE("importing and destroying a tensor does not allocate") {
     tensor p{memory, support::float32, {2, 3}, {3, 1}};
     support::allocation_window window;
     {

@@ -1,5 +1,5 @@
-// to_mdspan over a tiny mdspan that enforces the preconditions of the standard's, so that it runs everywhere; over the
-// others where they exist.
+// to_mdspan over a small mdspan that checks the preconditions of the standard, and over other implementations where
+// available.
 #include <ferry/tensor/mdspan.hpp>
 
 #include <support/mdspan_suite.hpp>
@@ -53,7 +53,7 @@ struct mdspan<T, dextents<Index, Rank>, layout_stride> {
     constexpr mdspan(T* p, mapping_type m) : data{p}, mapping{m} {}
 };
 
-/// Its elements cannot be read on the host: it has no accessor at all.
+/// Has no accessor, so that the host cannot read the elements.
 template <class T, class Extents, class Layout>
 struct device_mdspan : mdspan<T, Extents, Layout> {
     using mdspan<T, Extents, Layout>::mdspan;
@@ -92,7 +92,7 @@ void refuses(tensor_view const& v, char const* text) {
 
 }  // namespace
 
-TEST_CASE("to_mdspan takes a user's family: contiguous is layout_right, strided is layout_stride") {
+TEST_CASE("to_mdspan with a user's family: contiguous is layout_right, strided is layout_stride") {
     float data[6] = {0, 1, 2, 3, 4, 5};
     std::int64_t const shape[] = {2, 3}, strides[] = {1, 2};
     auto const right = ferry::to_mdspan<tiny::family>(
@@ -132,7 +132,7 @@ TEST_CASE("R26: to_mdspan of an empty tensor ignores its strides, whatever the o
     for (auto const step : m.mapping.steps) CHECK(step > 0);
 }
 
-TEST_CASE("R28, R29: to_mdspan refuses strides that layout_stride cannot have, and names the cure") {
+TEST_CASE("R28, R29: to_mdspan refuses strides that layout_stride does not allow, and the error contains the fix") {
     float data[9] = {};
     std::int64_t const shape[] = {3, 3}, negative[] = {3, -1}, zero[] = {0, 1}, window[] = {1, 1}, close[] = {2, 1};
     refuses(tensor_view{data + 2, shape, negative}, "strides[1] is -1");

@@ -1,4 +1,4 @@
-// What repeats one element is read, not written.
+// Typed views of elements with stride 0.
 #include <ferry/tensor/typed_view.hpp>
 
 #include "support/fails.hpp"
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-TEST_CASE("R29: a broadcast is read through as<T const> and refused to as<T>") {
+TEST_CASE("R29: elements with stride 0 require as<T const>") {
     float one[2] = {3, 4};
     std::int64_t const shape[] = {5, 2}, strides[] = {0, 1};
     ferry::tensor_view const v{one, shape, strides};

@@ -31,16 +31,16 @@ void refuses(tensor& t, errc code, std::initializer_list<char const*> texts, fla
 
 }  // namespace
 
-TEST_CASE("a tensor in order passes, whatever its device") {
+TEST_CASE("a valid tensor on any device is accepted") {
     for (int type : {1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21}) {
         tensor t{memory, support::float32, {2, 3}, {3, 1}};
         accepts(t.on(type, 3));
     }
 }
 
-TEST_CASE("R2: another major version is refused before anything else is read") {
+TEST_CASE("R2: another major version is refused before any other field is read") {
     for (std::uint32_t major : {0u, 2u, 3u, 0xffff'ffffu}) {
-        tensor t{nullptr, {255, 0, 0}, {-1}};  // all of it is wrong
+        tensor t{nullptr, {255, 0, 0}, {-1}};  // every field is invalid
         t.raw.version = {major, 7};
         auto const shown = "version " + std::to_string(major) + ".7";
         fails(errc::version, [&] { validate(t.raw); }, {shown.c_str(), "(R2)", "max_version=(1, 3)"});
@@ -48,7 +48,7 @@ TEST_CASE("R2: another major version is refused before anything else is read") {
     }
 }
 
-TEST_CASE("R3: every minor version is taken") {
+TEST_CASE("R3: every minor version is accepted") {
     for (std::uint32_t minor = 0; minor < 100; ++minor) {
         tensor t{memory, support::float32, {2}};
         t.raw.version = {1, minor};
@@ -56,13 +56,13 @@ TEST_CASE("R3: every minor version is taken") {
     }
 }
 
-TEST_CASE("R14: unknown flag bits do not matter") {
+TEST_CASE("R14: unknown flag bits are ignored") {
     tensor t{memory, support::float32, {2}};
     t.raw.flags = ~std::uint64_t{0};
     CHECK_NOTHROW(validate(t.raw));
 }
 
-TEST_CASE("R3, R34: an unknown device type is refused by its number") {
+TEST_CASE("R3, R34: an unknown device type is refused, and the error contains its number") {
     for (int type : {0, 5, 6, 22, -1, 1000}) {
         tensor t{memory, support::float32, {2}};
         auto const shown = "device type " + std::to_string(type) + " ";
@@ -70,7 +70,7 @@ TEST_CASE("R3, R34: an unknown device type is refused by its number") {
     }
 }
 
-TEST_CASE("R35, R36: any id is taken where ids mean nothing, and elsewhere any that can number a device") {
+TEST_CASE("R35, R36: negative ids are refused for device types with ids, and any id is accepted for others") {
     for (int type : {1, 2, 3, 11, 13})
         for (int id : {0, 1, 99}) {
             tensor t{memory, support::float32, {2}};
@@ -86,7 +86,7 @@ TEST_CASE("R35, R36: any id is taken where ids mean nothing, and elsewhere any t
     }
 }
 
-TEST_CASE("R3, R9, R16: an unknown type code is refused by its number") {
+TEST_CASE("R3, R9, R16: an unknown type code is refused, and the error contains its number") {
     for (unsigned code : {19u, 100u, 255u}) {
         tensor t{memory, {static_cast<std::uint8_t>(code), 8, 1}, {2}};
         auto const shown = "(code " + std::to_string(code) + ", bits 8, lanes 1)";
@@ -94,7 +94,7 @@ TEST_CASE("R3, R9, R16: an unknown type code is refused by its number") {
     }
 }
 
-TEST_CASE("R17, R18: a width that the code does not allow is refused, and the right one named") {
+TEST_CASE("R17, R18: a width that the type code does not allow is refused, and the error contains the correct one") {
     tensor fp6{memory, {15, 8, 1}, {2}}, fp6_other{memory, {16, 4, 1}, {2}}, fp4{memory, {17, 8, 1}, {2}};
     tensor one_bit{memory, {6, 1, 1}, {2}}, no_bits{memory, {2, 0, 1}, {2}}, no_lanes{memory, {2, 32, 0}, {2}};
     refuses(fp6, errc::dtype, {"FP6 must have 6 bits (R18)", "bits 8", "uint8"});
@@ -107,7 +107,7 @@ TEST_CASE("R17, R18: a width that the code does not allow is refused, and the ri
     accepts(right);
 }
 
-TEST_CASE("R32: ndim, shape and extents must make sense") {
+TEST_CASE("R32: negative ndim, missing shape and negative extents are refused") {
     tensor negative{memory, support::float32, {2}}, missing{memory, support::float32, {2, 2}};
     negative.tensor().ndim = -1;
     refuses(negative, errc::rank, {"ndim is -1", "(R32)"});
@@ -148,20 +148,20 @@ TEST_CASE("R13, R19, R32: packed elements are counted in bits, padded ones in by
     refuses(wide, errc::overflow, {"(R32)"}, flags::subbyte_padded);
 }
 
-TEST_CASE("R24: NULL strides pass with every rank") {
+TEST_CASE("R24: NULL strides are accepted for every rank") {
     tensor t{memory, support::float32, {4, 5, 6}};
     CHECK(t.tensor().strides == nullptr);
     accepts(t);
 }
 
-TEST_CASE("R28, R29: negative and zero strides pass") {
+TEST_CASE("R28, R29: negative and zero strides are accepted") {
     tensor negative{memory + 100, support::float32, {2, 3}, {-3, -1}},
         zero{memory, support::float32, {1000, 1000}, {0, 0}};
     accepts(negative);
     accepts(zero);
 }
 
-TEST_CASE("R27: the stride of a dimension of extent 1 may be anything") {
+TEST_CASE("R27: any stride of a dimension of extent 1 is accepted") {
     for (std::int64_t stride : {INT64_MAX, INT64_MIN, std::int64_t{0}}) {
         tensor t{memory, support::float32, {1, 3, 1}, {stride, 1, stride}};
         accepts(t);
@@ -187,7 +187,7 @@ TEST_CASE("R26: a tensor with elements must have data, on every device") {
     }
 }
 
-TEST_CASE("R32: strides that lead out of the address space are refused, either way") {
+TEST_CASE("R32: strides that leave the address space at either end are refused") {
     tensor up{memory, support::float32, {3}, {INT64_MAX / 2}}, down{memory, support::float32, {3}, {INT64_MIN / 2}};
     tensor product{memory, support::uint8, {3}, {INT64_MAX}},
         sum{memory, support::uint8, {2, 2}, {INT64_MAX / 2 + 1, INT64_MAX / 2 + 1}};
@@ -200,37 +200,37 @@ TEST_CASE("R32: strides that lead out of the address space are refused, either w
     accepts(both);
 }
 
-TEST_CASE("R23, R32: no element may lie before the first address or behind the last one") {
+TEST_CASE("R23, R32: elements before the first or after the last address are refused") {
     auto const at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
     tensor below{at(4096), support::float32, {3}, {-513}}, first{at(4096), support::float32, {3}, {-512}};
     refuses(below, errc::overflow, {"data is 4096", "before", "R32"}), accepts(first);
     below.tensor().byte_offset = 64;
     accepts(below);
     tensor above{at(UINTPTR_MAX - 4095), support::float32, {1025}}, last{at(UINTPTR_MAX - 4095), support::float32, {1024}};
-    refuses(above, errc::overflow, {"behind the last address", "R32"}), accepts(last);
+    refuses(above, errc::overflow, {"after the last address", "R32"}), accepts(last);
     last.tensor().byte_offset = 4;
-    refuses(last, errc::overflow, {"behind the last address"});
+    refuses(last, errc::overflow, {"after the last address"});
     tensor spread{at(UINTPTR_MAX - 4095), support::float32, {2}, {1024}}, near{at(UINTPTR_MAX - 4095), support::uint8, {2}, {4095}};
-    refuses(spread, errc::overflow, {"behind the last address"}), accepts(near);
+    refuses(spread, errc::overflow, {"after the last address"}), accepts(near);
     tensor nibbles{at(4096), {0, 4, 1}, {2}, {-8193}}, packed{at(4096), {0, 4, 1}, {2}, {-8192}};
     refuses(nibbles, errc::overflow, {"before"}), accepts(packed);
-    accepts(below.on(4)), accepts(above.on(4));  // handles: nothing is added to them
+    accepts(below.on(4)), accepts(above.on(4));  // handles, to which no offset is added
     tensor empty{at(UINTPTR_MAX), support::float32, {0, 4096}};
     accepts(empty);
 }
 
-TEST_CASE("R23, R32: a byte offset may be of any size that leads to an address") {
+TEST_CASE("R23, R32: a byte offset within the address space is accepted") {
     tensor t{memory, support::float32, {2}};
     t.tensor().byte_offset = 2048;
     accepts(t);
     t.tensor().byte_offset = UINT64_MAX;
-    refuses(t, errc::overflow, {"byte_offset is 18446744073709551615", "R23", "R32", "write 0"});
+    refuses(t, errc::overflow, {"byte_offset is 18446744073709551615", "R23", "R32", "byte_offset to 0"});
     t.tensor().byte_offset = UINT64_MAX - reinterpret_cast<std::uintptr_t>(memory) + 1;
     refuses(t, errc::overflow, {"byte_offset"});
-    t.tensor().data = reinterpret_cast<void*>(UINTPTR_MAX);  // nothing is too small to lead out from here
+    t.tensor().data = reinterpret_cast<void*>(UINTPTR_MAX);  // any offset leaves the address space
     t.tensor().byte_offset = 1;
     refuses(t, errc::overflow, {"byte_offset is 1,", "R23"});
-    t.on(4);  // data is a handle: nothing is added to it
+    t.on(4);  // data is a handle, to which no offset is added
     accepts(t);
     tensor empty{nullptr, support::float32, {0}};
     empty.tensor().byte_offset = UINT64_MAX;
@@ -241,7 +241,7 @@ namespace {
 
 __extension__ typedef __int128 wide;
 
-// The rules once more, in wide integers, with no thought of speed.
+// A second implementation of the rules, with wide integers.
 bool is_sound(DLTensor const& t, bool padded) {
     ferry::data_type const type{t.dtype};
     if (!is_known(ferry::device{t.device}.type) || (t.device.device_id < 0 && !is_host_accessible(ferry::device{t.device})))
@@ -278,7 +278,7 @@ bool is_sound(DLTensor const& t, bool padded) {
 
 }  // namespace
 
-TEST_CASE("R3, R16-R18, R23-R29, R32: validate finds what is wrong with random tensors, and nothing else") {
+TEST_CASE("R3, R16-R18, R23-R29, R32: validate refuses exactly the invalid ones of random tensors") {
     std::mt19937_64 random{20};
     auto const one_of = [&](auto... values) {
         std::int64_t const all[] = {static_cast<std::int64_t>(values)...};
@@ -326,13 +326,13 @@ TEST_CASE("R3, R16-R18, R23-R29, R32: validate finds what is wrong with random t
     CHECK(sound < rounds / 2);
 }
 
-TEST_CASE("R33: validate reads a struct that cannot be written, and metadata alone") {
+TEST_CASE("R33: validate does not write the struct, and does not read the data") {
     support::two_pages pages;
     auto* t = new (pages.first()) DLManagedTensorVersioned{};
     auto* lists = reinterpret_cast<std::int64_t*>(pages.first() + 256);
     for (int i = 0; i < 4; ++i) lists[i] = 2 - i % 2;  // shape {2, 1}, strides {2, 1}
     t->version = {1, 2};
-    t->dl_tensor.data = reinterpret_cast<void*>(16);  // nothing is there
+    t->dl_tensor.data = reinterpret_cast<void*>(16);  // not mapped
     t->dl_tensor.device = {static_cast<DLDeviceType>(1), 0};
     t->dl_tensor.ndim = 2;
     t->dl_tensor.dtype = support::float32;
@@ -342,7 +342,7 @@ TEST_CASE("R33: validate reads a struct that cannot be written, and metadata alo
     CHECK_NOTHROW(validate(*t));
 }
 
-TEST_CASE("validate reports under the name and the place that it is given") {
+TEST_CASE("errors of validate have the given api and source location") {
     tensor t{nullptr, support::float32, {2}};
     auto const line = static_cast<unsigned>(__LINE__ + 2);
     try {

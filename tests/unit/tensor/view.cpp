@@ -19,7 +19,7 @@ std::int64_t const two_by_three[] = {2, 3};
 constexpr std::int64_t big = std::int64_t{1} << 40;
 }  // namespace
 
-TEST_CASE("a view of typed elements knows its data type, and const means read-only (R11)") {
+TEST_CASE("R11: a view of typed elements has their data type, and is read-only for const elements") {
     tensor_view const v{memory, two_by_three};
     CHECK(v.data() == memory);
     CHECK(v.dtype() == ferry::dtype_of<float>);
@@ -61,7 +61,7 @@ TEST_CASE("R24: NULL strides are read as compact row-major") {
     CHECK(tensor_view{memory, empty}.stride(0) == 4);
 }
 
-TEST_CASE("R26, R32: nothing overflows in an empty tensor whose other extents are huge") {
+TEST_CASE("R26, R32: an empty tensor with large extents does not overflow") {
     for (auto const& shape : {std::array<std::int64_t, 4>{0, big, big, big}, {big, big, big, 0}, {big, 0, big, big}}) {
         std::int64_t const strides[] = {1, big, big, 1};
         tensor_view const v{memory, shape}, w{memory, shape, strides};
@@ -74,7 +74,7 @@ TEST_CASE("R26, R32: nothing overflows in an empty tensor whose other extents ar
     }
 }
 
-TEST_CASE("R25: rank 0 is one element") {
+TEST_CASE("R25: a tensor of rank 0 has one element") {
     tensor_view const v{memory, {}};
     CHECK(v.rank() == 0);
     CHECK(v.size() == 1);
@@ -83,14 +83,14 @@ TEST_CASE("R25: rank 0 is one element") {
     CHECK(tensor_view{}.data() == nullptr);
 }
 
-TEST_CASE("R19: the bytes of packed elements") {
+TEST_CASE("R19: nbytes of packed elements") {
     tensor_view const v{memory, ferry::dtype_of<ferry::int4>, two_by_three};
     CHECK(v.nbytes() == 3);
     tensor_view const w{memory, ferry::dtype_of<ferry::int4>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
     CHECK(w.nbytes() == 6);
 }
 
-TEST_CASE("R26, R27, R28, R29: contiguity looks only at strides that mean something") {
+TEST_CASE("R26, R27, R28, R29: contiguity ignores strides of empty tensors and of extents of 1") {
     struct {
         std::array<std::int64_t, 3> shape, strides;
         bool contiguous;
@@ -106,7 +106,7 @@ TEST_CASE("R26, R27, R28, R29: contiguity looks only at strides that mean someth
     }
 }
 
-TEST_CASE("R23: a byte offset folds into an address, and stays beside a handle") {
+TEST_CASE("R23: a byte offset is added to an address, and not to a handle") {
     tensor p{memory, support::float32, {2}};
     p.tensor().byte_offset = 8;
     tensor_view const v{p.tensor(), flags::none};
@@ -124,7 +124,7 @@ TEST_CASE("R23: a byte offset folds into an address, and stays beside a handle")
     CHECK(x.byte_offset() == 0);
 }
 
-TEST_CASE("a view of a foreign struct borrows its lists and knows its flags (R14)") {
+TEST_CASE("R14: a view of a foreign struct references its lists and has its known flags") {
     tensor p{memory, support::float32, {2, 3}, {5, 1}};
     tensor_view const v{p.tensor(), flags{0xff}};
     CHECK(v.shape().data() == p.shape);
@@ -134,9 +134,9 @@ TEST_CASE("a view of a foreign struct borrows its lists and knows its flags (R14
     CHECK(v.flags() == flags{7});
 }
 
-TEST_CASE("R39: the same memory can be seen as another device's") {
+TEST_CASE("R39: with_device returns a view of the same memory") {
     tensor_view const v{memory, two_by_three, {}, {ferry::device_type::cuda_host, 2}};
-    tensor_view const w = v.relabelled(ferry::cpu, flags::read_only);
+    tensor_view const w = v.with_device(ferry::cpu, flags::read_only);
     CHECK(w.device() == ferry::cpu);
     CHECK(w.is_read_only());
     CHECK(w.data() == v.data());
@@ -144,7 +144,7 @@ TEST_CASE("R39: the same memory can be seen as another device's") {
     CHECK(v.device().type == ferry::device_type::cuda_host);
 }
 
-TEST_CASE("R32: a view whose elements cannot be counted has none") {
+TEST_CASE("R32: the size of a view whose elements overflow is 0") {
     for (auto const& bad : {std::array<std::int64_t, 2>{INT64_MAX, INT64_MAX}, {-2, -2}, {-4, 1}}) {
         tensor_view const v{memory, bad};
         CHECK(v.size() == 0);

@@ -1,5 +1,5 @@
-// ferry: tells the author of an adapter what is wrong with it, in a sentence. An adapter is checked whole, at its first
-// use.
+// ferry: compile-time checks of an adapter, with an error message for each. The first use of an adapter checks all of
+// its members.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -11,10 +11,10 @@ namespace ferry::inline v0::detail {
 template <class T>
 concept specialised = requires { sizeof(array_traits<T>); };
 
-/// Whether array_traits<T> declares a name: then the name is ambiguous here. That holds for overload sets, templates
-/// and what is not public as well, whose address cannot be asked for.
+/// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Detects overload sets,
+/// templates and private members, too, of which the address cannot be taken.
 struct every_name {
-    int view, share, adopt, allocate, ready_on, current_stream;
+    int view, share, adopt, allocate, ready_on, current_stream, owns;
 };
 template <class T>
 struct with_every_name : array_traits<T>, every_name {};
@@ -35,8 +35,17 @@ template <class T>
 concept declares_ready_on = extensible<T> && !requires { &with_every_name<T>::ready_on; };
 template <class T>
 concept declares_current_stream = extensible<T> && !requires { &with_every_name<T>::current_stream; };
+template <class T>
+concept declares_owns = extensible<T> && !requires { &with_every_name<T>::owns; };
 
-/// It can only be called on an object.
+/// `owns` is a public constant of type bool. Not required: its value.
+template <class T>
+concept has_owns = requires {
+    requires std::is_same_v<decltype(array_traits<T>::owns), bool const>;
+    typename std::bool_constant<array_traits<T>::owns>;
+};
+
+/// `view` is a non-static member function.
 template <class T>
 concept view_is_no_static =
     requires(array_traits<T>& traits, T& a) { traits.view(a); } && !requires(T& a) { array_traits<T>::view(a); };
@@ -44,24 +53,24 @@ template <class T>
 concept view_takes_const =
     requires(T const& a) { array_traits<T>::view(a); } || requires(T const& a) { a.ferry_view(); };
 
-/// Whether each ability that array_traits<T> names is one. Its `view` is looked at by `is_adapted`.
+/// Returns whether every optional member that array_traits<T> declares is valid. `is_adapted` checks `view`.
 template <class T>
 consteval bool is_sound() {
     static_assert(!closed<T>,
-                  "ferry: array_traits<T> must not be final: ferry derives from it to see which names it declares");
+                  "ferry: array_traits<T> must not be final: ferry derives from it to detect the names that it declares");
     constexpr bool share = !declares_share<T> || !viewable<T> || shareable<T>;
     static_assert(
         share,
-        "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference, and returns by value an owner that ferry can view, such as another T");
+        "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference and returns by value an owner with a view, such as another T");
     constexpr bool adopt =
         !declares_adopt<T> || (adopting<T> && (!declares_stream_of_adopt<T> || adopts_with_stream<T>));
     static_assert(
         adopt,
-        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor) or static T adopt(ferry::managed_tensor, ferry::stream_token): it takes the tensor by value or as an rvalue, since by any other reference the tensor dies after the call, then at most the stream_token on which the data is ready, not a handle, and returns T by value");
+        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor) or static T adopt(ferry::managed_tensor, ferry::stream_token): it takes the tensor by value or as an rvalue, because with any other reference the tensor is destroyed after the call, then optionally the stream_token on which the data is ready, not a handle, and returns T by value");
     constexpr bool described = !declares_allocate<T> || viewable<T>;
     static_assert(
         described,
-        "ferry: array_traits<T>::allocate needs array_traits<T>::view, which says where the fresh memory is: add static tensor_view view(T&)");
+        "ferry: array_traits<T>::allocate needs array_traits<T>::view, which describes the new memory: add static tensor_view view(T&)");
     constexpr bool allocate = !declares_allocate<T> || !described || allocates<T>;
     static_assert(
         allocate,
@@ -69,15 +78,19 @@ consteval bool is_sound() {
     constexpr bool ready_on = !declares_ready_on<T> || has_ready_on<T>;
     static_assert(
         ready_on,
-        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): it takes the array by const reference, and returns a stream_token, not a handle");
+        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): it takes the array by const reference and returns a stream_token, not a handle");
     constexpr bool current_stream = !declares_current_stream<T> || has_current_stream<T>;
     static_assert(
         current_stream,
-        "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device, and returns a stream_token, not a handle");
-    return share && adopt && described && allocate && ready_on && current_stream;
+        "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device and returns a stream_token, not a handle");
+    constexpr bool owns = !declares_owns<T> || has_owns<T>;
+    static_assert(
+        owns,
+        "ferry: array_traits<T>::owns must be public, static constexpr bool owns: true if an rvalue keeps its elements alive, false if they belong to another object");
+    return share && adopt && described && allocate && ready_on && current_stream && owns;
 }
 
-/// Whether an array can be viewed, and its adapter is sound.
+/// Returns whether an array has a view and its adapter is valid.
 template <class Array>
 consteval bool is_adapted() {
     using T = std::remove_cv_t<Array>;
@@ -86,7 +99,7 @@ consteval bool is_adapted() {
     } else if constexpr (declares_view<T> && !has_traits_view<T>) {
         static_assert(
             !view_takes_value<T>,
-            "ferry: array_traits<T>::view takes the array by value, and its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
+            "ferry: array_traits<T>::view takes the array by value, so that its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
         static_assert(!view_is_no_static<T>,
                       "ferry: array_traits<T>::view is called without an object: make it static");
         static_assert(
@@ -97,7 +110,7 @@ consteval bool is_adapted() {
     } else if constexpr (viewable<T>) {
         static_assert(
             view_takes_const<T>,
-            "ferry: the adapter only views mutable arrays: add view(T const&), which gives the view a T const* and so READ_ONLY");
+            "ferry: the adapter supports only mutable arrays: add view(T const&), which returns a view of a T const*, so that the tensor is read-only");
         static_assert(!view_takes_const<T>, "ferry: array_traits<T>::view(T const&) must return ferry::tensor_view");
     } else if constexpr (specialised<T>) {
         static_assert(

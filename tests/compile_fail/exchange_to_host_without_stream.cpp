@@ -1,5 +1,5 @@
-// expect: say where the tensor is ready
-// A tensor without a producer does not state the stream on which it is ready (D7).
+// expect: pass the stream on which the tensor is ready
+// A tensor without a producer does not contain the stream on which it is ready (D7).
 #include <ferry/exchange/to_host.hpp>
 
 #include <utility>

@@ -1,0 +1,20 @@
+// expect: array_traits<T>::owns must be public, static constexpr bool owns
+// A private constant would be ignored (D13).
+#include <ferry/exchange/to_dlpack.hpp>
+
+#include <utility>
+
+struct array {
+    float* value;
+};
+
+template <>
+struct ferry::array_traits<array> {
+    static tensor_view view(array& a) { return {a.value, {}}; }
+#ifdef FERRY_COMPILE_FAIL
+   private:
+#endif
+    static constexpr bool owns = false;
+};
+
+auto exported(array& a) { return ferry::to_dlpack(std::move(a), {.copy = ferry::copy_policy::always}); }
