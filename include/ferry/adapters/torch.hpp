@@ -5,8 +5,10 @@
 #include <ferry/exchange/negotiate.hpp>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/COW.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdint>
@@ -69,6 +71,11 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
                                                             << " (R39): request {.device = ferry::cpu}");
 }
 
+/// \return  whether lazy clones may share the storage until it is written
+[[nodiscard]] inline bool is_copy_on_write(at::Tensor const& t) {
+    return t.has_storage() && c10::impl::cow::is_cow_data_ptr(t.storage().data_ptr());
+}
+
 /// \return  PyTorch's current stream on the device, for the calling thread; none for the host
 [[nodiscard]] inline stream_token torch_stream(c10::Device d) {
     if (d.is_cpu()) return {};
@@ -89,11 +96,18 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 /// not express read-only data (R11) and negative strides (R28): imports of such tensors throw; request a copy.
 template <>
 struct array_traits<at::Tensor> {
-    /// View of a strided tensor. Does not synchronise.
+    /// Returns the view of a strided const tensor. Does not synchronise.
+    ///
+    /// The view of copy-on-write storage is read-only (R11): its elements are not copied, and lazy clones keep sharing
+    /// them. Other views are writable: const applies to the handle, not to the elements.
     ///
     /// \param t  tensor
-    /// \return   view; valid while `t` exists
-    /// \throws error  errc::argument, dtype, device
+    /// \return   view; valid while `t` exists, for copy-on-write storage until `t` is written
+    /// \throws error       errc::argument when the tensor is undefined or sparse, requires a gradient, or is a lazy
+    ///                     conjugate or negation
+    /// \throws error       errc::dtype when DLPack does not define the scalar type
+    /// \throws error       errc::device for a device other than CPU, CUDA and HIP
+    /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
         if (!t.defined()) fail_torch(errc::argument, "is undefined: assign a tensor before the export");
@@ -110,18 +124,48 @@ struct array_traits<at::Tensor> {
         else if (t.device().type() == c10::kHIP) d = {device_type::rocm, t.device().index()};
         else if (!t.device().is_cpu())
             fail_torch(errc::device, "is on an unsupported device, expected CPU, CUDA or HIP: call cpu()");
+        bool const read_only = detail::is_copy_on_write(t);
         for (auto const& row : detail::torch_types)
             if (row.theirs == t.scalar_type())
-                return {t.data_ptr(),
+                return {read_only ? const_cast<void*>(t.const_data_ptr()) : t.mutable_data_ptr(),
                         row.ours,
                         {t.sizes().data(), static_cast<int>(t.dim())},
                         {t.strides().data(), static_cast<int>(t.dim())},
-                        d};
+                        d,
+                        read_only ? flags::read_only : flags::none};
         fail_torch(errc::dtype, "has a scalar type that DLPack does not define: call view(at::kByte)");
     }
+    /// Returns the writable view of a strided tensor. Does not synchronise.
+    ///
+    /// Elements that lazy clones share are copied first, as in exports of PyTorch itself.
+    ///
     /// \param t  tensor
-    /// \return   another handle to the same elements
-    static at::Tensor share(at::Tensor const& t) { return t; }
+    /// \return   view; valid while `t` exists
+    /// \throws error       as for a const tensor
+    /// \throws c10::Error  errors of PyTorch
+    static tensor_view view(at::Tensor& t) {
+        tensor_view const v = view(std::as_const(t));
+        if (!v.is_read_only()) return v;
+        static_cast<void>(t.mutable_data_ptr());
+        return view(std::as_const(t));
+    }
+
+    /// A handle to the elements of a const tensor.
+    struct shared {
+        at::Tensor tensor;
+        /// \return  view; read-only for copy-on-write storage (R11); valid while this object exists
+        [[nodiscard]] tensor_view ferry_view() const { return view(tensor); }
+    };
+
+    /// Returns another handle to the same elements.
+    ///
+    /// For copy-on-write storage the handle holds a lazy clone, which keeps the memory alive when `t` is written; that
+    /// write does not change the elements of the handle.
+    ///
+    /// \param t  tensor
+    /// \return   handle
+    /// \throws c10::Error  errors of PyTorch
+    static shared share(at::Tensor const& t) { return {detail::is_copy_on_write(t) ? at::_lazy_clone(t) : t}; }
 
     /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released.
     ///
