@@ -58,6 +58,10 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 ///
 /// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix cannot
 /// have: negative, zero, or an innermost one other than 1. Request `{.copy = ferry::copy_policy::always}` for those.
+///
+/// A matrix over memory of the caller, as `cv::Mat(rows, columns, type, data)` makes, has no reference count and owns
+/// nothing: an rvalue of it is copied or refused, as of a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
+/// or keep it as an lvalue and keep the memory alive.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
@@ -91,6 +95,9 @@ struct shaped_traits<cv::Mat> {
     /// \param m  matrix
     /// \return   address of the first element
     static void* data(cv::Mat const& m) noexcept { return m.data; }
+    /// \param m  matrix
+    /// \return   whether the matrix has a reference count, and so keeps its elements alive (D13)
+    static bool owns(cv::Mat const& m) noexcept { return m.u != nullptr; }
 
     /// Imports a tensor without a copy. The matrix owns it on success; on failure it has been released.
     ///

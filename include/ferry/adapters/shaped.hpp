@@ -29,7 +29,8 @@ namespace ferry::inline v0 {
 /// - `data(Owner&)`, `data(Owner const&)`: address of the first element; a pointer to const is exported read-only
 ///
 /// Optional members:
-/// - `owns`: false when the elements belong to another object, as for a std::span (D13)
+/// - `owns`: false when the elements belong to another object, as for a std::span (D13); or `bool owns(Owner const&)`,
+///   when only some arrays own their elements
 /// - `device device(Owner const&)`: device of the elements; host memory when absent
 /// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`; for handles to device memory
 /// - `Owner adopt(managed_tensor)` and `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
@@ -121,9 +122,16 @@ namespace detail {
 template <class Owner>
 struct ownership_of_shaped {};
 template <class Owner>
-    requires requires { shaped_traits<Owner>::owns; }
+    requires std::same_as<decltype(shaped_traits<Owner>::owns), bool const>
 struct ownership_of_shaped<Owner> {
     static constexpr bool owns = shaped_traits<Owner>::owns;
+};
+template <class Owner>
+    requires requires(Owner const& a) {
+        { shaped_traits<Owner>::owns(a) } -> std::same_as<bool>;
+    }
+struct ownership_of_shaped<Owner> {
+    static bool owns(shaped<Owner> const& a) { return shaped_traits<Owner>::owns(a.get()); }
 };
 
 template <class Owner>

@@ -12,24 +12,39 @@
 
 namespace ferry::inline v0::conformance::detail {
 
+/// Whether some arrays of the type can be exported by move without a copy (D13).
+template <class Array>
+concept movable_owner = std::move_constructible<Array> && !non_owning<Array>;
+
+/// Whether this array can be exported by move without a copy (D13).
+template <movable_owner Array>
+[[nodiscard]] bool is_owner([[maybe_unused]] Array const& a) {
+    if constexpr (has_run_time_ownership<Array>) return array_traits<Array>::owns(a);
+    else return true;
+}
+
 /// Exports by sharing where the adapter can share, else by moving, else by copying.
 template <class Array>
 [[nodiscard]] managed_tensor export_any(Array& a, request const& req) {
-    if constexpr (shareable<Array>) return ferry::to_dlpack(a, req);
-    else if constexpr (std::move_constructible<Array> && !non_owning<Array>) return ferry::to_dlpack(std::move(a), req);
-    else return ferry::to_dlpack(a, {req.device, copy_policy::always, req.stream, req.max_version});
+    if constexpr (shareable<Array>) {
+        return ferry::to_dlpack(a, req);
+    } else {
+        if constexpr (movable_owner<Array>)
+            if (is_owner(a)) return ferry::to_dlpack(std::move(a), req);
+        return ferry::to_dlpack(a, {req.device, copy_policy::always, req.stream, req.max_version});
+    }
 }
 
 /// A tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
 template <class Array>
 outcome check_move(box<Array>& a, sample const& s) {
-    if constexpr (!std::move_constructible<Array> || non_owning<Array>) {
-        return not_applicable("the type cannot be moved, or does not own its elements (D13)");
-    } else {
-        auto const moved = ferry::to_dlpack(std::move(*a));
-        a.destroy();
-        return check_elements(moved.view(), message{} << s << ", exported by move");
-    }
+    if constexpr (movable_owner<Array>)
+        if (is_owner(*a)) {
+            auto const moved = ferry::to_dlpack(std::move(*a));
+            a.destroy();
+            return check_elements(moved.view(), message{} << s << ", exported by move");
+        }
+    return not_applicable("the type cannot be moved, or does not own its elements (D13)");
 }
 
 template <class Array>
@@ -71,8 +86,8 @@ outcome check_read_only_export(box<Array>& a, sample const& s) {
     auto const without = message{} << s << " was exported without READ_ONLY";
     if constexpr (shareable<Array>)
         if (!ferry::to_dlpack(*a).is_read_only()) return broken(without);
-    if constexpr (std::move_constructible<Array> && !non_owning<Array>)
-        if (!ferry::to_dlpack(std::move(*a)).is_read_only()) return broken(without);
+    if constexpr (movable_owner<Array>)
+        if (is_owner(*a) && !ferry::to_dlpack(std::move(*a)).is_read_only()) return broken(without);
     return kept();
 }
 

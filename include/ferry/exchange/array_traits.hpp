@@ -29,7 +29,8 @@ namespace ferry::inline v0 {
 /// - `stream_token ready_on(T const&)`: the stream on which pending work on the array runs, or already_ready.
 /// - `stream_token current_stream(device)`: the stream on which this thread will use what it imports.
 /// - `constexpr bool owns`: whether an rvalue keeps its elements alive (D13). Without it an array with a destructor of
-///   its own does, and any other one if the elements lie within the object.
+///   its own does, and any other one if the elements lie within the object. Alternatively a function,
+///   `bool owns(T const&)`, for a type of which only some arrays own their elements.
 ///
 /// All are public and static; overload sets and templates will do. What has one of these names and another signature
 /// does not compile: see exchange/detail/adapter.hpp. A type without `view` may have a member `ferry_view()` instead.
@@ -91,7 +92,16 @@ concept shareable = viewable<Array> && requires(Array const& a) {
 /// Its elements belong to another object, and an rvalue of it keeps nothing alive: a span, a map (D13). Not required: a
 /// view.
 template <class Array>
-concept non_owning = requires { requires !array_traits<std::remove_cv_t<Array>>::owns; };
+concept non_owning = requires {
+    requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::owns), bool const>;
+    requires !array_traits<std::remove_cv_t<Array>>::owns;
+};
+
+/// Whether an array owns its elements depends on the array: array_traits<T>::owns is a function. Not required: a view.
+template <class Array>
+concept has_run_time_ownership = requires(Array const& a) {
+    { array_traits<std::remove_cv_t<Array>>::owns(a) } -> std::same_as<bool>;
+};
 
 /// It says where its pending work runs. Not required on the host, where nothing is ever pending.
 template <class Array>

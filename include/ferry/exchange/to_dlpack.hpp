@@ -50,8 +50,12 @@ inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_c
 /// Whether the elements stay valid when the array moves into a tensor (D13). What its traits leave open is deduced: a
 /// type with a trivial destructor releases nothing, so that its elements lie within it or belong to another object.
 template <class Array>
-[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v) noexcept {
-    if constexpr (requires { array_traits<Array>::owns; }) {
+[[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v) {
+    if constexpr (has_run_time_ownership<Array>) {
+        return v.is_empty() || array_traits<Array>::owns(a);  // mutant: d13_run_time
+    } else if constexpr (requires { array_traits<Array>::owns; }) {
+        static_assert(std::same_as<decltype(array_traits<Array>::owns), bool const>,
+                      "ferry: array_traits<T>::owns must be static constexpr bool owns, or static bool owns(T const&)");
         return array_traits<Array>::owns;
     } else if constexpr (std::is_trivially_destructible_v<Array>) {
         auto const first = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(a));
@@ -63,7 +67,7 @@ template <class Array>
 
 /// Whether an exchange may share the array.
 template <class Array>
-[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v) noexcept {
+[[nodiscard]] bool is_shareable([[maybe_unused]] Array& a, [[maybe_unused]] tensor_view const& v) {
     using T = std::remove_cvref_t<Array>;
     if constexpr (std::is_lvalue_reference_v<Array>) return shareable<T>;
     else return keeps_elements<T>(a, v);
