@@ -33,7 +33,8 @@ namespace ferry::inline v0 {
 ///   when only some arrays own their elements
 /// - `device device(Owner const&)`: device of the elements; host memory when absent
 /// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`; for handles to device memory
-/// - `Owner adopt(managed_tensor)` and `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
+/// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)` and
+///   `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
 template <class Owner>
 struct shaped_traits;
 
@@ -142,43 +143,58 @@ struct readiness_of_shaped<Owner> {
     static stream_token ready_on(shaped<Owner> const& a) { return shaped_traits<Owner>::ready_on(a.get()); }
 };
 
-}  // namespace detail
-
-/// Exports of handles share the elements.
 template <class Owner>
-    requires(shaped_traits<Owner>::is_handle &&
-             !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
-    /// \param a  array
-    /// \return   another handle to the same elements
+struct sharing_of_shaped {};
+template <class Owner>
+    requires(shaped_traits<Owner>::is_handle)
+struct sharing_of_shaped<Owner> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 
-/// Exports and imports share the elements, for libraries whose arrays can own a foreign tensor.
 template <class Owner>
-    requires(shaped_traits<Owner>::is_handle &&
-             requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
-    /// \param a  array
-    /// \return   another handle to the same elements
-    static shaped<Owner> share(shaped<Owner> const& a) { return a; }
-    /// \param m  tensor; owned by the array on success, released on failure
-    /// \return   array that shares the elements
-    /// \throws error  errors of `shaped_traits<Owner>::adopt`
-    static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))}; }
-    /// \param type   element type
-    /// \param shape  extents
-    /// \param d      device
-    /// \return       array with uninitialised elements
-    /// \throws error  errors of `shaped_traits<Owner>::allocate`
+concept shaped_adopts = requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); };
+template <class Owner>
+concept shaped_adopts_with_stream =
+    requires(managed_tensor m, stream_token ready) { shaped_traits<Owner>::adopt(std::move(m), ready); };
+
+template <class Owner>
+struct adoption_of_shaped {};
+template <class Owner>
+    requires(shaped_adopts<Owner> || shaped_adopts_with_stream<Owner>)
+struct adoption_of_shaped<Owner> {
+    static shaped<Owner> adopt(managed_tensor m)
+        requires shaped_adopts<Owner>
+    {
+        return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))};
+    }
+    static shaped<Owner> adopt(managed_tensor m, stream_token ready)
+        requires shaped_adopts_with_stream<Owner>
+    {
+        return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m), ready)};  // mutant: r43_shaped_adopt
+    }
+};
+
+template <class Owner>
+struct allocation_of_shaped {};
+template <class Owner>
+    requires requires(data_type t, shape_view s, device d) { shaped_traits<Owner>::allocate(t, s, d); }
+struct allocation_of_shaped<Owner> {
     static shaped<Owner> allocate(data_type type, shape_view shape, device d) {
         return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d)};
     }
 };
 
-/// Owners that cannot be shared are moved or copied.
+}  // namespace detail
+
+/// Exports and imports of arrays of another library, as far as `shaped_traits<Owner>` supports them.
+///
+/// Handles are shared; other arrays are moved or copied. Imports share the elements when `shaped_traits<Owner>` has
+/// `adopt`.
 template <class Owner>
-    requires(!shaped_traits<Owner>::is_handle)
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {};
+struct array_traits<shaped<Owner>> : detail::ownership_of_shaped<Owner>,
+                                     detail::readiness_of_shaped<Owner>,
+                                     detail::sharing_of_shaped<Owner>,
+                                     detail::adoption_of_shaped<Owner>,
+                                     detail::allocation_of_shaped<Owner> {};
 
 }  // namespace ferry::inline v0
