@@ -35,7 +35,7 @@ template <class Array>
     }
 }
 
-/// A tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
+/// Checks that a tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
 template <class Array>
 outcome check_move(box<Array>& a, sample const& s) {
     if constexpr (movable_owner<Array>)
@@ -58,7 +58,7 @@ outcome check_share(box<Array>& a, sample const& s) {
     }
 }
 
-/// The array is intact after several exports of it were released.
+/// Checks that the array is intact after several exports of it were released.
 template <class Array>
 outcome check_repeated(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
@@ -68,7 +68,7 @@ outcome check_repeated(box<Array>& a, sample const& s) {
         return combine(check_elements(view_of(*a), message{} << s << ", after four released exports"), kept());
     }
 }
-/// A shared export outlives the array.
+/// Checks that a shared export is intact after the array is destroyed.
 template <class Array>
 outcome check_outliving(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
@@ -80,7 +80,7 @@ outcome check_outliving(box<Array>& a, sample const& s) {
     }
 }
 
-/// Every kind of export of a read-only array sets READ_ONLY.
+/// Checks that every kind of export of a read-only array sets READ_ONLY.
 template <class Array>
 outcome check_read_only_export(box<Array>& a, sample const& s) {
     auto const without = message{} << s << " was exported without READ_ONLY";
@@ -100,7 +100,8 @@ outcome check_version(box<Array>& a, sample const& s) {
     return stamp.major == 1 && stamp.minor <= 1 ? kept(what) : broken(what);
 }
 
-/// The legacy struct holds the same elements. A read-only array is copied into it; copy_policy::never is an error.
+/// Checks that the legacy struct has the same elements, and that a read-only array is copied, or refused under
+/// copy_policy::never.
 template <class Array>
 outcome check_legacy(box<Array>& a, sample const& s) {
     bool const read_only = view_of(*a).is_read_only();
