@@ -21,7 +21,7 @@ namespace ferry::inline v0 {
 ///
 /// Required members:
 /// - `max_rank`: maximal rank
-/// - `is_flat`: whether it is a one-dimensional container, which `shaped` can give another shape
+/// - `is_flat`: whether the type is a one-dimensional container, to which `shaped` can give another shape
 /// - `is_handle`: whether copies share the elements
 /// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes extents and strides, in
 ///   elements, and returns the rank
@@ -38,7 +38,7 @@ namespace ferry::inline v0 {
 template <class Owner>
 struct shaped_traits;
 
-/// A type with a specialisation of `shaped_traits`. Not required: that it can be copied.
+/// A type with a specialisation of `shaped_traits`. Not required: copies.
 template <class Owner>
 concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;
@@ -58,8 +58,10 @@ class shaped {
     using layout = shaped_traits<Owner>;
 
    public:
+    /// Stores an array with its extents and strides.
+    ///
     /// \param owner  array, or handle to it
-    /// \throws error  what `shaped_traits<Owner>::describe` throws for a layout that DLPack cannot express
+    /// \throws error  errors of `shaped_traits<Owner>::describe`, for layouts that DLPack cannot express
     explicit shaped(Owner owner) : owner_(std::move(owner)), rank_{layout::describe(owner_, extents_, strides_)} {}
 
     /// Gives the elements of a one-dimensional container another shape, row-major.
@@ -67,7 +69,8 @@ class shaped {
     /// \param owner    container
     /// \param extents  shape; as many elements as the container has
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ; errc::rank above `max_rank`
+    /// \throws error  errc::shape when the numbers of elements differ
+    /// \throws error  errc::rank for more than `max_rank` extents
     shaped(Owner owner, std::initializer_list<std::int64_t> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
@@ -91,14 +94,14 @@ class shaped {
         fill_compact_strides(extents, strides_);
     }
 
-    /// \return  the array; its shape must not be changed
+    /// Returns the array. Its shape must not be changed.
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
-    /// View of the elements, for ferry's exports. References extents and strides of this object.
+    /// Returns a view of the elements, which references the extents and strides of this object.
     ///
     /// \return  view; read-only when the elements are const
-    /// \throws  what `shaped_traits<Owner>::device` throws
+    /// \throws error  errors of `shaped_traits<Owner>::device`
     [[nodiscard]] tensor_view ferry_view() & {
         return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }

@@ -89,7 +89,7 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 
 }  // namespace detail
 
-/// Exports and imports of at::Tensor, whose copies share the elements.
+/// Exports and imports of at::Tensor. Copies of an at::Tensor share the elements.
 ///
 /// DLPack does not express gradients, lazy conjugation or negation, and sparse layouts (R41): exports of such tensors
 /// throw, and the message names the call that resolves it (detach, resolve_conj, resolve_neg, to_dense). PyTorch does
@@ -172,7 +172,7 @@ struct array_traits<at::Tensor> {
     /// \param m  tensor
     /// \return   tensor that shares the elements
     /// \throws error       errc::dtype, device, read_only (R11), strides (R28)
-    /// \throws c10::Error  what PyTorch throws
+    /// \throws c10::Error  errors of PyTorch
     static at::Tensor adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
@@ -205,19 +205,24 @@ struct array_traits<at::Tensor> {
     /// \param d      device
     /// \return       tensor with uninitialised elements
     /// \throws error       errc::dtype, device
-    /// \throws c10::Error  what PyTorch throws
+    /// \throws c10::Error  errors of PyTorch
     static at::Tensor allocate(data_type type, shape_view shape, device d) {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
                          at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(d)));
     }
+    /// Returns the stream on which work on a tensor is pending: PyTorch's current stream of the calling thread.
+    ///
     /// \param t  tensor
-    /// \return   PyTorch's current stream on the tensor's device, for the calling thread; already_ready on the host
+    /// \return   stream of the tensor's device; already_ready on the host
     static stream_token ready_on(at::Tensor const& t) {
         auto const on = detail::torch_stream(t.device());
         return on.names_stream() ? on : already_ready;
     }
+    /// Returns PyTorch's current stream of the calling thread.
+    ///
     /// \param d  device
-    /// \return   PyTorch's current stream on the device, for the calling thread; none unless it is a CUDA or HIP device
+    /// \return   stream of the device; none for devices other than CUDA and HIP devices
+    /// \throws error  errc::device when this build of PyTorch does not support the device
     static stream_token current_stream(device d) {
         if (d.type != device_type::cuda && d.type != device_type::rocm) return {};
         return detail::torch_stream(detail::torch_device(d));
