@@ -1,4 +1,4 @@
-// expect: array_traits<T>::owns must be public, static constexpr bool owns
+// expect: array_traits<T>::owns must be public, static constexpr bool owns or static bool owns\(T const&\)
 // A private constant would be ignored (D13).
 #include <ferry/exchange/to_dlpack.hpp>
 

@@ -11,7 +11,7 @@ struct exchange_api_header {
     exchange_api_header* prev_api;
 };
 
-/// The table that a Python type provides as `__dlpack_c_exchange_api__`. The sequence of the members is that of R71.
+/// The table that a Python type provides as `__dlpack_c_exchange_api__`. Its members are in the order of R71.
 struct exchange_api {
     exchange_api_header header;
     int (*managed_tensor_allocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,

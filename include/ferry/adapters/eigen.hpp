@@ -75,7 +75,7 @@ struct eigen_map {
 
 }  // namespace detail
 
-/// `ferry::shaped{std::move(m)}` owns the matrix, array or tensor, of dynamic or fixed size.
+/// Eigen::Matrix, Array and Tensor: `ferry::shaped{std::move(m)}` owns the object, of dynamic or fixed size.
 template <class S, int R, int C, int O, int MR, int MC>
 struct shaped_traits<Eigen::Matrix<S, R, C, O, MR, MC>> : detail::eigen_dense<Eigen::Matrix<S, R, C, O, MR, MC>>,
                                                           detail::eigen_owner<Eigen::Matrix<S, R, C, O, MR, MC>> {};
@@ -85,16 +85,15 @@ struct shaped_traits<Eigen::Array<S, R, C, O, MR, MC>> : detail::eigen_dense<Eig
 template <class S, int N, int O, class I>
 struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
                                                   detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
-/// `ferry::shaped{map}` references the elements, which must outlive every tensor made from it. A map of const elements
-/// is exported read-only (R11).
+/// Eigen::Map: `ferry::shaped{map}` references the elements, which must outlive every tensor that shares them. An
+/// rvalue of it is copied or refused (D13). A map of const elements is exported read-only (R11).
 template <class M, int A, class S>
 struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>,
                                             detail::eigen_map<Eigen::Map<M, A, S>> {};
 
-/// Makes an Eigen::Map of a two-dimensional view.
+/// Returns an Eigen::Map of a two-dimensional view.
 ///
-/// The map references the elements, which must outlive it; any strides are supported except negative ones. Does not
-/// synchronise.
+/// The map references the elements, which must outlive it. Negative strides are not supported. Does not synchronise.
 ///
 /// \param v      view
 /// \param where  source location for errors

@@ -1,5 +1,5 @@
-// ferry: adapter for std::mdspan; other mdspans are in mdspan_*.hpp. ferry::to_mdspan is the other direction; since an
-// mdspan owns nothing, there is no import as an mdspan.
+// ferry: adapter for std::mdspan; other mdspans are in mdspan_*.hpp. ferry::to_mdspan converts a typed view to an
+// mdspan; there is no import as an mdspan, since an mdspan owns nothing.
 #pragma once
 
 #include <ferry/adapters/shaped.hpp>
@@ -31,7 +31,8 @@ struct mdspan_layout {
             auto const extent = m.extent(r), stride = m.stride(r);
             if (!std::in_range<std::int64_t>(extent) || !std::in_range<std::int64_t>(stride))
                 fail(errc::overflow, "ferry::shaped",
-                     message{"an extent or stride of the mdspan does not fit std::int64_t (R32): use smaller ones"});
+                     message{"an extent or stride of the mdspan exceeds the maximum of std::int64_t (R32): export a "
+                             "submdspan"});
             extents[r] = static_cast<std::int64_t>(extent);
             strides[r] = static_cast<std::int64_t>(stride);
         }
@@ -48,9 +49,9 @@ concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping
 }  // namespace detail
 
 #if FERRY_HAS_STD_MDSPAN
-/// `ferry::shaped{m}` references the elements, which must outlive every tensor made from it, as with std::span. An
-/// mdspan of const elements is exported read-only (R11). Any strided layout; the default accessor only, since another
-/// one may yield elements other than those at the pointer.
+/// std::mdspan: `ferry::shaped{m}` references the elements, which must outlive every tensor that shares them. An rvalue
+/// of it is copied or refused (D13). An mdspan of const elements is exported read-only (R11). Supports any strided
+/// layout, and the default accessor only, since others may return elements that are not at the pointer.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<std::mdspan<T, Extents, Layout>>
 struct shaped_traits<std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<std::mdspan<T, Extents, Layout>> {};

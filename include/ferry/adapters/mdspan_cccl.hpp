@@ -1,4 +1,4 @@
-// ferry: adapter for cuda::std::mdspan of CCCL, which is available in C++17 and in device code; both directions.
+// ferry: adapter for cuda::std::mdspan of CCCL, which is available in C++17 and in device code, in both directions.
 #pragma once
 
 #include <ferry/adapters/mdspan.hpp>
@@ -13,7 +13,7 @@ struct cccl : of<::cuda::std::mdspan, ::cuda::std::dextents, ::cuda::std::layout
 
 }  // namespace mdspan_family
 
-/// As for std::mdspan: `ferry::shaped{m}` references the elements. The default accessor only, for host memory.
+/// cuda::std::mdspan: as std::mdspan. Supports the default accessor only, for host memory.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>>

@@ -58,11 +58,17 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 ///
 /// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix cannot
 /// have: negative, zero, or an innermost one other than 1. Request `{.copy = ferry::copy_policy::always}` for those.
+///
+/// A matrix over memory of the caller, as `cv::Mat(rows, columns, type, data)` makes, has no reference count and owns
+/// nothing: an rvalue of it is copied or refused, as of a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
+/// or keep it as an lvalue and keep the memory alive.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
     static constexpr bool is_flat = false, is_handle = true;
 
+    /// Writes the extents and strides of a matrix.
+    ///
     /// \param m        matrix
     /// \param extents  array for the extents; channels are the last one
     /// \param strides  array for the strides, in elements
@@ -81,23 +87,32 @@ struct shaped_traits<cv::Mat> {
         }
         return rank;
     }
+    /// Returns the type of one channel.
+    ///
     /// \param m  matrix
-    /// \return   type of one channel
+    /// \return   element type; an invalid one, which every export rejects, for a depth that DLPack does not define
     static data_type dtype(cv::Mat const& m) noexcept {
         for (auto const& row : detail::opencv_depths)
             if (row.depth == m.depth()) return row.type;
-        return {type_code::opaque_handle, 0};  // rejected by every export
+        return {type_code::opaque_handle, 0};
     }
+    /// Returns the address of the first element.
+    ///
     /// \param m  matrix
-    /// \return   address of the first element
+    /// \return   address; null for an empty matrix
     static void* data(cv::Mat const& m) noexcept { return m.data; }
+    /// Returns whether a matrix keeps its elements alive (D13).
+    ///
+    /// \param m  matrix
+    /// \return   true when the matrix has a reference count
+    static bool owns(cv::Mat const& m) noexcept { return m.u != nullptr; }
 
     /// Imports a tensor without a copy. The matrix owns it on success; on failure it has been released.
     ///
     /// \param m  tensor in host-accessible memory
     /// \return   matrix that shares the elements
     /// \throws error          errc::rank, dtype, device, read_only (R11), strides (R28), overflow
-    /// \throws cv::Exception  what OpenCV throws
+    /// \throws cv::Exception  errors of OpenCV
     static cv::Mat adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
@@ -125,7 +140,9 @@ struct shaped_traits<cv::Mat> {
         for (int i = rank; i-- > 0;) {
             if (v.extent(i) > INT32_MAX)
                 detail::fail(errc::overflow, api,
-                             message{"an extent exceeds the int that cv::Mat stores: import a slice"});
+                             message{"the extent of dimension "}
+                                 << i << " is " << v.extent(i)
+                                 << ", expected at most the maximum of int for a cv::Mat: import a slice");
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
             if (step <= 0 || (i == rank - 1 && step != channels))
@@ -158,7 +175,7 @@ struct shaped_traits<cv::Mat> {
     /// \param d      must be ferry::cpu
     /// \return       matrix; its elements are uninitialised
     /// \throws error          errc::device, rank, dtype
-    /// \throws cv::Exception  what OpenCV throws
+    /// \throws cv::Exception  errors of OpenCV
     static cv::Mat allocate(data_type type, shape_view shape, device d) {
         if (d != cpu)
             detail::fail(errc::device, "ferry::from_dlpack",

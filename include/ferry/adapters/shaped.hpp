@@ -21,7 +21,7 @@ namespace ferry::inline v0 {
 ///
 /// Required members:
 /// - `max_rank`: maximal rank
-/// - `is_flat`: whether it is a one-dimensional container, which `shaped` can give another shape
+/// - `is_flat`: whether the type is a one-dimensional container, to which `shaped` can give another shape
 /// - `is_handle`: whether copies share the elements
 /// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes extents and strides, in
 ///   elements, and returns the rank
@@ -29,14 +29,16 @@ namespace ferry::inline v0 {
 /// - `data(Owner&)`, `data(Owner const&)`: address of the first element; a pointer to const is exported read-only
 ///
 /// Optional members:
-/// - `owns`: false when the elements belong to another object, as for a std::span (D13)
+/// - `owns`: false when the elements belong to another object, as for a std::span (D13); or `bool owns(Owner const&)`,
+///   when only some arrays own their elements
 /// - `device device(Owner const&)`: device of the elements; host memory when absent
 /// - `stream_token ready_on(Owner const&)`: as `array_traits<T>::ready_on`; for handles to device memory
-/// - `Owner adopt(managed_tensor)` and `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
+/// - `Owner adopt(managed_tensor)`, `Owner adopt(managed_tensor, stream_token)` and
+///   `Owner allocate(data_type, shape_view, device)`: as in `array_traits<T>`
 template <class Owner>
 struct shaped_traits;
 
-/// A type with a specialisation of `shaped_traits`. Not required: that it can be copied.
+/// A type with a specialisation of `shaped_traits`. Not required: copies.
 template <class Owner>
 concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;
@@ -56,8 +58,10 @@ class shaped {
     using layout = shaped_traits<Owner>;
 
    public:
+    /// Stores an array with its extents and strides.
+    ///
     /// \param owner  array, or handle to it
-    /// \throws error  what `shaped_traits<Owner>::describe` throws for a layout that DLPack cannot express
+    /// \throws error  errors of `shaped_traits<Owner>::describe`, for layouts that DLPack cannot express
     explicit shaped(Owner owner) : owner_(std::move(owner)), rank_{layout::describe(owner_, extents_, strides_)} {}
 
     /// Gives the elements of a one-dimensional container another shape, row-major.
@@ -65,7 +69,8 @@ class shaped {
     /// \param owner    container
     /// \param extents  shape; as many elements as the container has
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ; errc::rank above `max_rank`
+    /// \throws error  errc::shape when the numbers of elements differ
+    /// \throws error  errc::rank for more than `max_rank` extents
     shaped(Owner owner, std::initializer_list<std::int64_t> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
@@ -89,14 +94,14 @@ class shaped {
         fill_compact_strides(extents, strides_);
     }
 
-    /// \return  the array; its shape must not be changed
+    /// Returns the array. Its shape must not be changed.
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
-    /// View of the elements, for ferry's exports. References extents and strides of this object.
+    /// Returns a view of the elements, which references the extents and strides of this object.
     ///
     /// \return  view; read-only when the elements are const
-    /// \throws  what `shaped_traits<Owner>::device` throws
+    /// \throws error  errors of `shaped_traits<Owner>::device`
     [[nodiscard]] tensor_view ferry_view() & {
         return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
@@ -121,9 +126,16 @@ namespace detail {
 template <class Owner>
 struct ownership_of_shaped {};
 template <class Owner>
-    requires requires { shaped_traits<Owner>::owns; }
+    requires std::same_as<decltype(shaped_traits<Owner>::owns), bool const>
 struct ownership_of_shaped<Owner> {
     static constexpr bool owns = shaped_traits<Owner>::owns;
+};
+template <class Owner>
+    requires requires(Owner const& a) {
+        { shaped_traits<Owner>::owns(a) } -> std::same_as<bool>;
+    }
+struct ownership_of_shaped<Owner> {
+    static bool owns(shaped<Owner> const& a) { return shaped_traits<Owner>::owns(a.get()); }
 };
 
 template <class Owner>
@@ -134,43 +146,58 @@ struct readiness_of_shaped<Owner> {
     static stream_token ready_on(shaped<Owner> const& a) { return shaped_traits<Owner>::ready_on(a.get()); }
 };
 
-}  // namespace detail
-
-/// Exports of handles share the elements.
 template <class Owner>
-    requires(shaped_traits<Owner>::is_handle &&
-             !requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
-    /// \param a  array
-    /// \return   another handle to the same elements
+struct sharing_of_shaped {};
+template <class Owner>
+    requires(shaped_traits<Owner>::is_handle)
+struct sharing_of_shaped<Owner> {
     static shaped<Owner> share(shaped<Owner> const& a) { return a; }
 };
 
-/// Exports and imports share the elements, for libraries whose arrays can own a foreign tensor.
 template <class Owner>
-    requires(shaped_traits<Owner>::is_handle &&
-             requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); })
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {
-    /// \param a  array
-    /// \return   another handle to the same elements
-    static shaped<Owner> share(shaped<Owner> const& a) { return a; }
-    /// \param m  tensor; owned by the array on success, released on failure
-    /// \return   array that shares the elements
-    /// \throws error  errors of `shaped_traits<Owner>::adopt`
-    static shaped<Owner> adopt(managed_tensor m) { return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))}; }
-    /// \param type   element type
-    /// \param shape  extents
-    /// \param d      device
-    /// \return       array with uninitialised elements
-    /// \throws error  errors of `shaped_traits<Owner>::allocate`
+concept shaped_adopts = requires(managed_tensor m) { shaped_traits<Owner>::adopt(std::move(m)); };
+template <class Owner>
+concept shaped_adopts_with_stream =
+    requires(managed_tensor m, stream_token ready) { shaped_traits<Owner>::adopt(std::move(m), ready); };
+
+template <class Owner>
+struct adoption_of_shaped {};
+template <class Owner>
+    requires(shaped_adopts<Owner> || shaped_adopts_with_stream<Owner>)
+struct adoption_of_shaped<Owner> {
+    static shaped<Owner> adopt(managed_tensor m)
+        requires shaped_adopts<Owner>
+    {
+        return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m))};
+    }
+    static shaped<Owner> adopt(managed_tensor m, stream_token ready)
+        requires shaped_adopts_with_stream<Owner>
+    {
+        return shaped<Owner>{shaped_traits<Owner>::adopt(std::move(m), ready)};  // mutant: r43_shaped_adopt
+    }
+};
+
+template <class Owner>
+struct allocation_of_shaped {};
+template <class Owner>
+    requires requires(data_type t, shape_view s, device d) { shaped_traits<Owner>::allocate(t, s, d); }
+struct allocation_of_shaped<Owner> {
     static shaped<Owner> allocate(data_type type, shape_view shape, device d) {
         return shaped<Owner>{shaped_traits<Owner>::allocate(type, shape, d)};
     }
 };
 
-/// Owners that cannot be shared are moved or copied.
+}  // namespace detail
+
+/// Exports and imports of arrays of another library, as far as `shaped_traits<Owner>` supports them.
+///
+/// Handles are shared; other arrays are moved or copied. Imports share the elements when `shaped_traits<Owner>` has
+/// `adopt`.
 template <class Owner>
-    requires(!shaped_traits<Owner>::is_handle)
-struct array_traits<shaped<Owner>> : detail::readiness_of_shaped<Owner>, detail::ownership_of_shaped<Owner> {};
+struct array_traits<shaped<Owner>> : detail::ownership_of_shaped<Owner>,
+                                     detail::readiness_of_shaped<Owner>,
+                                     detail::sharing_of_shaped<Owner>,
+                                     detail::adoption_of_shaped<Owner>,
+                                     detail::allocation_of_shaped<Owner> {};
 
 }  // namespace ferry::inline v0

@@ -61,40 +61,51 @@ template <class T, std::size_t N>
 struct array_traits<std::array<T, N>> {
     using array = std::array<T, N>;
     using scalar = typename detail::nested<T>::element;
+    /// Returns a view of the elements.
+    ///
     /// \param a  array
     /// \return   view; valid while `a` exists
     static tensor_view view(array& a) {
         return {reinterpret_cast<scalar*>(a.data()), detail::extents_of<array>.values};
     }
+    /// Returns a read-only view of the elements.
+    ///
     /// \param a  array
-    /// \return   read-only view; valid while `a` exists
+    /// \return   view; valid while `a` exists
     static tensor_view view(array const& a) {
         return {reinterpret_cast<scalar const*>(a.data()), detail::extents_of<array>.values};
     }
 };
 
-/// `ferry::shaped{std::move(v)}`, `ferry::shaped{std::move(v), {2, 3}}`: owns the vector; export it by move. Not for
-/// std::vector<bool>, whose elements are packed bits.
+/// std::vector: `ferry::shaped{std::move(v)}` or `ferry::shaped{std::move(v), {2, 3}}` owns the vector; export it by
+/// move. std::vector<bool> is excluded, since its elements are packed bits.
 template <element T, class Allocator>
     requires(!std::same_as<T, bool>)
 struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vector<T, Allocator>> {
     static constexpr bool is_handle = false;
+    /// Returns the address of the first element.
+    ///
     /// \param v  vector
-    /// \return   address of the first element
+    /// \return   address; may be null for an empty vector
     static T* data(std::vector<T, Allocator>& v) noexcept { return v.data(); }
+    /// Returns the address of the first element.
+    ///
     /// \param v  vector
-    /// \return   address of the first element
+    /// \return   address; may be null for an empty vector
     static T const* data(std::vector<T, Allocator> const& v) noexcept { return v.data(); }
 };
 
-/// `ferry::shaped{std::span{v}, {2, 3}}`: references the elements, which must outlive every tensor made from it. As an
-/// rvalue it is only copied (D13). A span of const elements is exported read-only (R11).
+/// std::span: `ferry::shaped{std::span{v}, {2, 3}}` references the elements, which must outlive every tensor that
+/// shares them. An rvalue of it is copied or refused, never shared (D13). A span of const elements is exported
+/// read-only (R11).
 template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>
 struct shaped_traits<std::span<T, N>> : detail::flat_layout<std::span<T, N>> {
     static constexpr bool is_handle = true, owns = false;
+    /// Returns the address of the first element.
+    ///
     /// \param s  span
-    /// \return   address of the first element
+    /// \return   address; may be null for an empty span
     static T* data(std::span<T, N> const& s) noexcept { return s.data(); }
 };
 

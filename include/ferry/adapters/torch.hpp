@@ -5,8 +5,10 @@
 #include <ferry/exchange/negotiate.hpp>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/COW.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdint>
@@ -69,6 +71,11 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
                                                             << " (R39): request {.device = ferry::cpu}");
 }
 
+/// \return  whether lazy clones may share the storage until it is written
+[[nodiscard]] inline bool is_copy_on_write(at::Tensor const& t) {
+    return t.has_storage() && c10::impl::cow::is_cow_data_ptr(t.storage().data_ptr());
+}
+
 /// \return  PyTorch's current stream on the device, for the calling thread; none for the host
 [[nodiscard]] inline stream_token torch_stream(c10::Device d) {
     if (d.is_cpu()) return {};
@@ -82,18 +89,25 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 
 }  // namespace detail
 
-/// Exports and imports of at::Tensor, whose copies share the elements.
+/// Exports and imports of at::Tensor. Copies of an at::Tensor share the elements.
 ///
 /// DLPack does not express gradients, lazy conjugation or negation, and sparse layouts (R41): exports of such tensors
 /// throw, and the message names the call that resolves it (detach, resolve_conj, resolve_neg, to_dense). PyTorch does
 /// not express read-only data (R11) and negative strides (R28): imports of such tensors throw; request a copy.
 template <>
 struct array_traits<at::Tensor> {
-    /// View of a strided tensor. Does not synchronise.
+    /// Returns the view of a strided const tensor. Does not synchronise.
+    ///
+    /// The view of copy-on-write storage is read-only (R11): its elements are not copied, and lazy clones keep sharing
+    /// them. Other views are writable: const applies to the handle, not to the elements.
     ///
     /// \param t  tensor
-    /// \return   view; valid while `t` exists
-    /// \throws error  errc::argument, dtype, device
+    /// \return   view; valid while `t` exists, for copy-on-write storage until `t` is written
+    /// \throws error       errc::argument when the tensor is undefined or sparse, requires a gradient, or is a lazy
+    ///                     conjugate or negation
+    /// \throws error       errc::dtype when DLPack does not define the scalar type
+    /// \throws error       errc::device for a device other than CPU, CUDA and HIP
+    /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
         if (!t.defined()) fail_torch(errc::argument, "is undefined: assign a tensor before the export");
@@ -110,25 +124,55 @@ struct array_traits<at::Tensor> {
         else if (t.device().type() == c10::kHIP) d = {device_type::rocm, t.device().index()};
         else if (!t.device().is_cpu())
             fail_torch(errc::device, "is on an unsupported device, expected CPU, CUDA or HIP: call cpu()");
+        bool const read_only = detail::is_copy_on_write(t);
         for (auto const& row : detail::torch_types)
             if (row.theirs == t.scalar_type())
-                return {t.data_ptr(),
+                return {read_only ? const_cast<void*>(t.const_data_ptr()) : t.mutable_data_ptr(),
                         row.ours,
                         {t.sizes().data(), static_cast<int>(t.dim())},
                         {t.strides().data(), static_cast<int>(t.dim())},
-                        d};
+                        d,
+                        read_only ? flags::read_only : flags::none};
         fail_torch(errc::dtype, "has a scalar type that DLPack does not define: call view(at::kByte)");
     }
+    /// Returns the writable view of a strided tensor. Does not synchronise.
+    ///
+    /// Elements that lazy clones share are copied first, as in exports of PyTorch itself.
+    ///
     /// \param t  tensor
-    /// \return   another handle to the same elements
-    static at::Tensor share(at::Tensor const& t) { return t; }
+    /// \return   view; valid while `t` exists
+    /// \throws error       as for a const tensor
+    /// \throws c10::Error  errors of PyTorch
+    static tensor_view view(at::Tensor& t) {
+        tensor_view const v = view(std::as_const(t));
+        if (!v.is_read_only()) return v;
+        static_cast<void>(t.mutable_data_ptr());
+        return view(std::as_const(t));
+    }
+
+    /// A handle to the elements of a const tensor.
+    struct shared {
+        at::Tensor tensor;
+        /// \return  view; read-only for copy-on-write storage (R11); valid while this object exists
+        [[nodiscard]] tensor_view ferry_view() const { return view(tensor); }
+    };
+
+    /// Returns another handle to the same elements.
+    ///
+    /// For copy-on-write storage the handle holds a lazy clone, which keeps the memory alive when `t` is written; that
+    /// write does not change the elements of the handle.
+    ///
+    /// \param t  tensor
+    /// \return   handle
+    /// \throws c10::Error  errors of PyTorch
+    static shared share(at::Tensor const& t) { return {detail::is_copy_on_write(t) ? at::_lazy_clone(t) : t}; }
 
     /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released.
     ///
     /// \param m  tensor
     /// \return   tensor that shares the elements
     /// \throws error       errc::dtype, device, read_only (R11), strides (R28)
-    /// \throws c10::Error  what PyTorch throws
+    /// \throws c10::Error  errors of PyTorch
     static at::Tensor adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
@@ -161,19 +205,24 @@ struct array_traits<at::Tensor> {
     /// \param d      device
     /// \return       tensor with uninitialised elements
     /// \throws error       errc::dtype, device
-    /// \throws c10::Error  what PyTorch throws
+    /// \throws c10::Error  errors of PyTorch
     static at::Tensor allocate(data_type type, shape_view shape, device d) {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
                          at::TensorOptions{}.dtype(detail::torch_type_of(type)).device(detail::torch_device(d)));
     }
+    /// Returns the stream on which work on a tensor is pending: PyTorch's current stream of the calling thread.
+    ///
     /// \param t  tensor
-    /// \return   PyTorch's current stream on the tensor's device, for the calling thread; already_ready on the host
+    /// \return   stream of the tensor's device; already_ready on the host
     static stream_token ready_on(at::Tensor const& t) {
         auto const on = detail::torch_stream(t.device());
         return on.names_stream() ? on : already_ready;
     }
+    /// Returns PyTorch's current stream of the calling thread.
+    ///
     /// \param d  device
-    /// \return   PyTorch's current stream on the device, for the calling thread; none unless it is a CUDA or HIP device
+    /// \return   stream of the device; none for devices other than CUDA and HIP devices
+    /// \throws error  errc::device when this build of PyTorch does not support the device
     static stream_token current_stream(device d) {
         if (d.type != device_type::cuda && d.type != device_type::rocm) return {};
         return detail::torch_stream(detail::torch_device(d));

@@ -18,8 +18,8 @@ namespace detail {
 
 static_assert(sizeof(std::size_t) == sizeof(std::int64_t) && sizeof(std::ptrdiff_t) == sizeof(std::int64_t));
 
-/// References the container's extents (std::size_t) and strides (std::ptrdiff_t), which may be read as std::int64_t:
-/// the widths are equal.
+/// Views refer to the container's extents (std::size_t) and strides (std::ptrdiff_t) as std::int64_t, which has the
+/// same width.
 template <class Container>
 struct xtensor_traits {
     static tensor_view view(Container& a) { return view_of(a.data(), a); }
@@ -46,13 +46,13 @@ template <class EC, std::size_t N, xt::layout_type L, class Tag>
 struct array_traits<xt::xtensor_container<EC, N, L, Tag>>
     : detail::xtensor_traits<xt::xtensor_container<EC, N, L, Tag>> {};
 
-/// Makes an xtensor expression of a view, of any strides.
+/// Returns an xtensor expression of a view, of any strides.
 ///
 /// The expression references the elements, which must outlive it. Does not synchronise.
 ///
 /// \param v  view
 /// \return   expression without ownership
-/// \throws std::bad_alloc  for shape and strides
+/// \throws std::bad_alloc  when there is no memory for the shape and the strides
 template <class T, int Rank>
 [[nodiscard]] auto to_xtensor(typed_view<T, Rank> const& v) {
     std::vector<std::size_t> shape;

@@ -10,7 +10,10 @@ namespace ferry::inline v0::detail {
 
 /// Computes `out = a * b`.
 ///
-/// \return  false when the result does not fit `T`; `out` is then the wrapped result
+/// \param a    factor
+/// \param b    factor
+/// \param out  product
+/// \return     false when the result does not fit `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_multiply(T a, T b, T& out) noexcept {
     return !__builtin_mul_overflow(a, b, &out);
@@ -18,7 +21,10 @@ template <std::integral T>
 
 /// Computes `out = a + b`.
 ///
-/// \return  false when the result does not fit `T`; `out` is then the wrapped result
+/// \param a    summand
+/// \param b    summand
+/// \param out  sum
+/// \return     false when the result does not fit `T`; `out` is then the wrapped result
 template <std::integral T>
 [[nodiscard]] constexpr bool checked_add(T a, T b, T& out) noexcept {
     return !__builtin_add_overflow(a, b, &out);

@@ -31,34 +31,44 @@ enum class device_type : std::int32_t {
     ascend = abi::device::ascend,
 };
 
+/// Returns whether DLPack defines a device type; imports reject other types (R3).
+///
 /// \param type  device type
-/// \return      whether DLPack defines the type; imports reject other types (R3)
+/// \return      true for a type of DLPack
 [[nodiscard]] constexpr bool is_known(device_type type) noexcept {
     auto const n = static_cast<std::int32_t>(type);
     return n >= abi::device::cpu && n <= abi::device::ascend && n != 5 && n != 6;
 }
 
+/// Returns whether host code may dereference memory of a device type (R39).
+///
 /// \param type  device type
-/// \return      whether host code may dereference memory of this type (R39)
+/// \return      true for cpu, cuda_host, rocm_host and cuda_managed
 [[nodiscard]] constexpr bool is_host_accessible(device_type type) noexcept {
     return type == device_type::cpu || type == device_type::cuda_host || type == device_type::rocm_host ||
            type == device_type::cuda_managed;
 }
 
+/// Returns whether CUDA streams order work on memory of a device type; exchanges of such memory accept CUDA tokens.
+///
 /// \param type  device type
-/// \return      whether CUDA streams order work on memory of this type, so that exchanges accept CUDA stream tokens
+/// \return      true for cuda, cuda_host and cuda_managed
 [[nodiscard]] constexpr bool uses_cuda_streams(device_type type) noexcept {
     return type == device_type::cuda || type == device_type::cuda_host || type == device_type::cuda_managed;
 }
 
+/// Returns whether ROCm streams order work on memory of a device type; exchanges of such memory accept ROCm tokens.
+///
 /// \param type  device type
-/// \return      whether ROCm streams order work on memory of this type
+/// \return      true for rocm and rocm_host
 [[nodiscard]] constexpr bool uses_rocm_streams(device_type type) noexcept {
     return type == device_type::rocm || type == device_type::rocm_host;
 }
 
+/// Returns whether `DLTensor::data` is an address, to which byte offsets can be added, or an opaque handle.
+///
 /// \param type  device type
-/// \return      whether `DLTensor::data` is an address, to which byte offsets can be added; false when it is a handle
+/// \return      false for opencl, vulkan, metal and web_gpu
 [[nodiscard]] constexpr bool is_addressable(device_type type) noexcept {
     return type != device_type::opencl && type != device_type::vulkan && type != device_type::metal &&
            type != device_type::web_gpu;
@@ -69,14 +79,21 @@ struct device {
     device_type type = device_type::cpu;
     std::int32_t id = 0;
 
+    /// Constructs the host, `ferry::cpu`.
     constexpr device() = default;
+    /// Constructs a device.
+    ///
     /// \param t  device type
     /// \param i  id
     constexpr device(device_type t, std::int32_t i = 0) noexcept : type{t}, id{i} {}
-    /// \param d  DLPack struct; any numbers
+    /// Converts the DLPack struct, without a check of its numbers.
+    ///
+    /// \param d  DLPack struct
     constexpr explicit device(DLDevice d) noexcept : type{static_cast<device_type>(d.device_type)}, id{d.device_id} {}
 
-    /// \return  the DLPack struct
+    /// Converts to the DLPack struct.
+    ///
+    /// \return  struct with the same numbers
     [[nodiscard]] constexpr DLDevice to_abi() const noexcept {
         return {static_cast<DLDeviceType>(static_cast<std::int32_t>(type)), id};
     }
@@ -87,23 +104,31 @@ struct device {
 /// Pageable host memory.
 inline constexpr device cpu{device_type::cpu, 0};
 
+/// Returns whether host code may dereference memory of a device (R39).
+///
 /// \param d  device
-/// \return   whether host code may dereference memory of this device (R39)
+/// \return   as for the type of the device
 [[nodiscard]] constexpr bool is_host_accessible(device d) noexcept { return is_host_accessible(d.type); }
 
+/// Returns whether the device ids of a type are ignored: exports write 0, imports accept any id (R35).
+///
 /// \param type  device type
-/// \return      whether ids of this type have no meaning: exports write 0, imports accept any id (R35)
+/// \return      true for host-accessible types
 [[nodiscard]] constexpr bool ignores_id(device_type type) noexcept { return is_host_accessible(type); }
 
+/// Returns whether two values refer to the same device (R35).
+///
 /// \param a  device
 /// \param b  device
-/// \return   whether both are the same device; ids are not compared for types without a meaningful id (R35)
+/// \return   true when the types are equal and the ids are equal or ignored
 [[nodiscard]] constexpr bool is_same_device(device a, device b) noexcept {
     return a.type == b.type && (a.id == b.id || ignores_id(a.type));
 }
 
+/// Returns the name of a device type for messages.
+///
 /// \param type  device type
-/// \return      its name for messages: "cpu", "cuda", …, or "unknown"; static storage
+/// \return      "cpu", "cuda", …, or "unknown"; static storage
 [[nodiscard]] constexpr char const* name(device_type type) noexcept {
     switch (type) {
         case device_type::cpu: return "cpu";

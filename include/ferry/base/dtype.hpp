@@ -36,22 +36,29 @@ enum class type_code : std::uint8_t {
     bcomplex = abi::code::bcomplex,
 };
 
-/// An element type: its kind, the bits of one lane, and the number of lanes of a vector. `bits` of a complex type are
-/// those of the whole number (R17). May hold any values; `is_valid` tells whether they are a data type.
+/// An element type: its kind, the number of bits of one lane, and the number of lanes of a vector. `bits` of a complex
+/// type includes both parts (R17). Any values can be stored; `is_valid` checks them.
 struct data_type {
     type_code code = type_code::float_;
     std::uint8_t bits = 32;
     std::uint16_t lanes = 1;
 
+    /// Constructs float32.
     constexpr data_type() = default;
+    /// Constructs an element type.
+    ///
     /// \param c  kind
     /// \param b  bits of one lane
     /// \param l  number of lanes
     constexpr data_type(type_code c, std::uint8_t b, std::uint16_t l = 1) noexcept : code{c}, bits{b}, lanes{l} {}
-    /// \param t  DLPack struct; any numbers
+    /// Converts the DLPack struct, without a check of its numbers.
+    ///
+    /// \param t  DLPack struct
     constexpr explicit data_type(DLDataType t) noexcept : code{type_code{t.code}}, bits{t.bits}, lanes{t.lanes} {}
 
-    /// \return  the DLPack struct
+    /// Converts to the DLPack struct.
+    ///
+    /// \return  struct with the same numbers
     [[nodiscard]] constexpr DLDataType to_abi() const noexcept {
         return {static_cast<std::uint8_t>(code), bits, lanes};
     }
@@ -59,7 +66,7 @@ struct data_type {
     friend constexpr bool operator==(data_type const&, data_type const&) = default;
 };
 
-/// Distance between adjacent elements, in bits.
+/// Returns the distance between adjacent elements, in bits.
 ///
 /// \param t       element type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13); otherwise they are packed (R19)
@@ -69,9 +76,11 @@ struct data_type {
     return padded ? (bits + 7) / 8 * 8 : bits;
 }
 
+/// Returns whether elements are not byte-aligned and therefore have no address.
+///
 /// \param t       element type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13)
-/// \return        whether elements are not byte-aligned and therefore have no address
+/// \return        true when the size of an element is not a whole number of bytes
 [[nodiscard]] constexpr bool is_packed(data_type t, bool padded = false) noexcept {
     return bits_per_element(t, padded) % 8 != 0;
 }
@@ -90,8 +99,10 @@ struct data_type {
     return detail::checked_multiply(count / 8, bits, whole) && detail::checked_add(whole, (rest + 7) / 8, out);
 }
 
+/// Returns whether DLPack defines an element type.
+///
 /// \param t  element type
-/// \return   whether DLPack defines the code (R3, R16), with a number of bits that the code allows (R17, R18)
+/// \return   true when the code is known (R3, R16) and allows the number of bits (R17, R18)
 [[nodiscard]] constexpr bool is_valid(data_type t) noexcept {
     if (t.bits == 0 || t.lanes == 0) return false;
     bool const whole = t.bits % 8 == 0;
@@ -119,15 +130,16 @@ struct data_type {
     return false;
 }
 
+/// Returns the minor version of DLPack that introduced the code; exports have at least this version (R4).
+///
 /// \param t  element type
-/// \return   the minor version of DLPack that introduced the code; an export of such elements has at least this version
-///           (R4)
+/// \return   0 or 1
 [[nodiscard]] constexpr std::uint32_t minor_needed(data_type t) noexcept {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }
 
-/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". Appends the numbers of
-/// a type that is not valid.
+/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". For a type that is not
+/// valid it appends the numbers.
 ///
 /// \param out  message
 /// \param t    element type
@@ -152,6 +164,11 @@ constexpr message& operator<<(message& out, data_type t) noexcept {
     return out;
 }
 
+/// Appends the name of a type to a temporary message.
+///
+/// \param out  message
+/// \param t    element type
+/// \return     `out`
 constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
 
 /// An element of a packed type, in the low bits of `bits`. Views return packed elements by value, since they have no
@@ -179,8 +196,8 @@ struct dtype_traits;
 
 namespace detail {
 
-/// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that no
-/// header of these is included. At most complex128, since DLPack has no code for long double. Not required: arithmetic.
+/// A complex type such as std::complex, thrust::complex or cuda::std::complex; detected by its members, so that none of
+/// their headers is included. At most complex128: DLPack has no code for long double. Not required: arithmetic.
 template <class T>
 concept complex_like =
     std::floating_point<typename T::value_type> && sizeof(typename T::value_type) <= sizeof(double) &&

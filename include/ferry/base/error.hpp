@@ -10,7 +10,7 @@
 
 namespace ferry::inline v0 {
 
-/// Error codes, for handling in code; messages are for users.
+/// Error codes. Programs test the code; the text of an error is for users.
 enum class errc : int {
     ok = 0,
     version,           ///< the struct has another major version (R2)
@@ -37,7 +37,7 @@ enum class errc : int {
     driver,            ///< the SDK of a back end reported an error
     context_lost,      ///< a sticky error: the device is unusable in this process
     no_driver,         ///< no usable driver or device
-    foreign_pointer,   ///< memory that the driver does not know, or knows as another kind
+    foreign_pointer,   ///< memory that the driver did not allocate, or allocated as another kind
     no_peer_access,    ///< two devices cannot access each other's memory
     capturing,         ///< the stream is being captured into a graph
     not_exportable,    ///< memory for which no IPC handle exists
@@ -53,8 +53,10 @@ enum class errc : int {
     bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
 };
 
+/// Returns the name of an error code.
+///
 /// \param code  error code
-/// \return      its name: "dtype" for errc::dtype; static storage
+/// \return      "dtype" for errc::dtype; static storage
 [[nodiscard]] constexpr char const* name(errc code) noexcept {
     constexpr char const* names[] = {"ok",
                                      "version",
@@ -102,21 +104,33 @@ enum class errc : int {
 /// Text in a buffer of fixed size. Never allocates, so it can report a lack of memory; longer text is truncated.
 class message {
    public:
+    /// Constructs an empty text.
     constexpr message() = default;
+    /// Constructs a text.
+    ///
     /// \param text  initial text; null is empty
     constexpr message(char const* text) noexcept { *this << text; }
 
+    /// Appends a text.
+    ///
     /// \param text  text to append; null is empty
+    /// \return      this object
     constexpr message& operator<<(char const* text) noexcept {
         while (text != nullptr && *text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
         return *this;
     }
+    /// Appends a character.
+    ///
     /// \param c  character to append
+    /// \return   this object
     constexpr message& operator<<(char c) noexcept {
         char const one[] = {c, '\0'};
         return *this << one;
     }
-    /// \param n  number to append, in decimal
+    /// Appends a number, in decimal.
+    ///
+    /// \param n  number to append
+    /// \return   this object
     constexpr message& operator<<(std::uint64_t n) noexcept {
         char digits[21] = {};
         char* p = digits + 20;
@@ -124,17 +138,28 @@ class message {
         while ((n /= 10) != 0);
         return *this << p;
     }
-    /// \param n  number to append, in decimal
+    /// Appends a number, in decimal.
+    ///
+    /// \param n  number to append
+    /// \return   this object
     constexpr message& operator<<(std::int64_t n) noexcept {
         if (n < 0) return *this << "-" << (~static_cast<std::uint64_t>(n) + 1);
         return *this << static_cast<std::uint64_t>(n);
     }
-    /// \param n  number to append, in decimal
+    /// Appends a number, in decimal.
+    ///
+    /// \param n  number to append
+    /// \return   this object
     constexpr message& operator<<(int n) noexcept { return *this << std::int64_t{n}; }
-    /// \param n  number to append, in decimal
+    /// Appends a number, in decimal.
+    ///
+    /// \param n  number to append
+    /// \return   this object
     constexpr message& operator<<(unsigned n) noexcept { return *this << std::uint64_t{n}; }
 
-    /// \return  the text, null-terminated; valid while this object exists
+    /// Returns the text.
+    ///
+    /// \return  null-terminated text; valid while this object exists
     [[nodiscard]] constexpr char const* c_str() const noexcept { return text_; }
 
    private:
@@ -145,6 +170,8 @@ class message {
 /// The exception that ferry throws. Copying neither allocates nor throws.
 class FERRY_VISIBLE error : public std::exception {
    public:
+    /// Constructs an error. Does not allocate.
+    ///
     /// \param code   error code
     /// \param api    public function that reports the error; static storage
     /// \param text   what is wrong, what was expected, and what to do
@@ -155,11 +182,16 @@ class FERRY_VISIBLE error : public std::exception {
         text_ << api << ": " << text.c_str();
     }
 
+    /// Returns the error code.
     [[nodiscard]] errc code() const noexcept { return code_; }
-    /// \return  the public function that reports the error: "ferry::from_dlpack"
+    /// Returns the name of the public function that reports the error.
+    ///
+    /// \return  "ferry::from_dlpack", for example; static storage
     [[nodiscard]] char const* api() const noexcept { return api_; }
-    /// \return  source location of the call
+    /// Returns the source location of the call.
     [[nodiscard]] std::source_location const& where() const noexcept { return where_; }
+    /// Returns the name of the function and the text.
+    ///
     /// \return  "api: text"; valid while this object exists
     [[nodiscard]] char const* what() const noexcept override { return text_.c_str(); }
 
@@ -170,10 +202,12 @@ class FERRY_VISIBLE error : public std::exception {
     message text_;
 };
 
-/// A source location as a parameter that `{}` does not initialise: it prevents ambiguity with an overload that takes a
-/// request.
+/// A source location as a parameter. `{}` does not convert to it, which prevents an ambiguity with overloads that have
+/// a request parameter.
 struct call_site {
     std::source_location location;
+    /// Converts a source location.
+    ///
     /// \param where  source location of the caller
     constexpr call_site(std::source_location where) noexcept : location{where} {}
 };

@@ -15,20 +15,26 @@ enum class flags : std::uint64_t {
     subbyte_padded = abi::flag::subbyte_padded,  ///< sub-byte elements are padded to whole bytes, not packed (R13)
 };
 
+/// Returns the union of two sets of bits.
+///
 /// \param a  bits
 /// \param b  bits
-/// \return   union of the bits
+/// \return   bits that are set in `a` or `b`
 [[nodiscard]] constexpr flags operator|(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) | static_cast<std::uint64_t>(b)};
 }
+/// Returns the intersection of two sets of bits.
+///
 /// \param a  bits
 /// \param b  bits
-/// \return   intersection of the bits
+/// \return   bits that are set in `a` and `b`
 [[nodiscard]] constexpr flags operator&(flags a, flags b) noexcept {
     return flags{static_cast<std::uint64_t>(a) & static_cast<std::uint64_t>(b)};
 }
+/// Returns the complement of a set of bits, unknown bits included.
+///
 /// \param a  bits
-/// \return   complement of the bits
+/// \return   bits that are not set in `a`
 [[nodiscard]] constexpr flags operator~(flags a) noexcept { return flags{~static_cast<std::uint64_t>(a)}; }
 /// Sets bits.
 ///
@@ -36,20 +42,24 @@ enum class flags : std::uint64_t {
 /// \param b  bits to set
 /// \return   `a`
 constexpr flags& operator|=(flags& a, flags b) noexcept { return a = a | b; }
-/// Clears bits.
+/// Clears all bits except some.
 ///
 /// \param a  bits to change
 /// \param b  bits to keep
 /// \return   `a`
 constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
 
+/// Returns whether a set contains some bits.
+///
 /// \param set     bits
 /// \param wanted  bits to test for
-/// \return        whether `set` contains all bits of `wanted`
+/// \return        true when `set` contains all bits of `wanted`
 [[nodiscard]] constexpr bool has(flags set, flags wanted) noexcept { return (set & wanted) == wanted; }
 
+/// Removes unknown bits, which imports ignore (R14).
+///
 /// \param set  bits
-/// \return     the bits of `set` that ferry defines; imports ignore the others (R14)
+/// \return     the bits of `set` that ferry defines
 [[nodiscard]] constexpr flags known(flags set) noexcept {
     return set & (flags::read_only | flags::is_copied | flags::subbyte_padded);
 }

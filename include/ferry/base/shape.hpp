@@ -46,14 +46,21 @@ class int64_list {
 /// lists do not compile.
 class shape_view : public detail::int64_list {
    public:
+    /// Constructs a view of rank 0.
     constexpr shape_view() = default;
+    /// Refers to a list of extents.
+    ///
     /// \param extents  array of `rank` extents; may be null for rank 0
     /// \param rank     number of extents
     constexpr shape_view(std::int64_t const* extents, int rank) noexcept : int64_list{extents, rank} {}
-    /// \param extents  array of extents
+    /// Refers to an array of extents.
+    ///
+    /// \param extents  array; must outlive the view
     template <std::size_t N>
     constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
-    /// \param extents  container of extents
+    /// Refers to the elements of a container.
+    ///
+    /// \param extents  container of extents; must outlive the view
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
     constexpr shape_view(Range const& extents) noexcept
@@ -78,18 +85,24 @@ class shape_view : public detail::int64_list {
     }
 };
 
-/// A view of the strides of a tensor, in elements; a default-constructed one means compact row-major (R24). The list
-/// must outlive the view; temporary lists do not compile.
+/// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists do not compile.
 class strides_view : public detail::int64_list {
    public:
+    /// Constructs a view without a list: compact row-major strides (R24).
     constexpr strides_view() = default;
+    /// Refers to a list of strides.
+    ///
     /// \param strides  array of `rank` strides; null means compact row-major
     /// \param rank     number of strides
     constexpr strides_view(std::int64_t const* strides, int rank) noexcept : int64_list{strides, rank} {}
-    /// \param strides  array of strides
+    /// Refers to an array of strides.
+    ///
+    /// \param strides  array; must outlive the view
     template <std::size_t N>
     constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
-    /// \param strides  container of strides
+    /// Refers to the elements of a container.
+    ///
+    /// \param strides  container of strides; must outlive the view
     template <detail::integer_list Range>
         requires(!std::derived_from<Range, detail::int64_list>)
     constexpr strides_view(Range const& strides) noexcept
@@ -106,7 +119,7 @@ class strides_view : public detail::int64_list {
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
     strides_view(Range&&) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
 
-    /// \return  whether there is no list of strides: compact row-major
+    /// Returns whether there is no list of strides, which means compact row-major (R24).
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
 };
 

@@ -18,7 +18,7 @@ struct version {
     /// Requests the unversioned `DLManagedTensor` (R57).
     static version const legacy;
 
-    /// \return  whether the version means the unversioned struct
+    /// Returns whether the version means the unversioned struct.
     [[nodiscard]] constexpr bool is_legacy() const noexcept { return major == 0; }
 
     friend constexpr auto operator<=>(version const&, version const&) = default;

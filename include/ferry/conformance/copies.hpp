@@ -22,7 +22,7 @@ outcome check_copy(box<Array>& a, sample const& s) {
     return check_elements(copy.view(), what);
 }
 
-/// An export under copy_policy::never shares the memory, or fails with errc::not_shareable.
+/// Checks that an export under copy_policy::never shares the memory, or fails with errc::not_shareable.
 template <class Array>
 outcome check_never(box<Array>& a, sample const& s) {
     request const req{.copy = copy_policy::never};
@@ -42,7 +42,8 @@ outcome check_never(box<Array>& a, sample const& s) {
     }
 }
 
-/// Calls `f(box&, sample const&)` for an array of array_traits<T>::allocate of each type and shape that it accepts.
+/// Calls `f(box&, sample const&)` for an array that array_traits<T>::allocate returns, for each type and shape that it
+/// accepts.
 template <class Array, class F>
 outcome for_each_allocation(F f) {
     if constexpr (!allocates<Array>) {
@@ -61,7 +62,7 @@ outcome for_each_allocation(F f) {
     }
 }
 
-/// Allocated memory is writable, and shared neither with another allocation nor between its elements.
+/// Checks that allocated memory is writable, and that neither two allocations nor two elements share memory.
 template <class Array>
 outcome check_fresh(box<Array>& a, sample const& s) {
     message what;
@@ -83,7 +84,8 @@ outcome check_fresh(box<Array>& a, sample const& s) {
     return kept(what);
 }
 
-/// For a device that the library does not support, allocate throws; it must not return memory of another device.
+/// Checks that allocate throws for a device that the library does not support, instead of returning memory of another
+/// device.
 template <class Array>
 outcome check_device(data_type type, shape_view shape) {
     device const far{device_type::hexagon, 7};

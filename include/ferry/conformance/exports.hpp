@@ -12,24 +12,39 @@
 
 namespace ferry::inline v0::conformance::detail {
 
+/// Whether some arrays of the type can be exported by move without a copy (D13).
+template <class Array>
+concept movable_owner = std::move_constructible<Array> && !non_owning<Array>;
+
+/// Whether this array can be exported by move without a copy (D13).
+template <movable_owner Array>
+[[nodiscard]] bool is_owner([[maybe_unused]] Array const& a) {
+    if constexpr (has_run_time_ownership<Array>) return array_traits<Array>::owns(a);
+    else return true;
+}
+
 /// Exports by sharing where the adapter can share, else by moving, else by copying.
 template <class Array>
 [[nodiscard]] managed_tensor export_any(Array& a, request const& req) {
-    if constexpr (shareable<Array>) return ferry::to_dlpack(a, req);
-    else if constexpr (std::move_constructible<Array> && !non_owning<Array>) return ferry::to_dlpack(std::move(a), req);
-    else return ferry::to_dlpack(a, {req.device, copy_policy::always, req.stream, req.max_version});
+    if constexpr (shareable<Array>) {
+        return ferry::to_dlpack(a, req);
+    } else {
+        if constexpr (movable_owner<Array>)
+            if (is_owner(a)) return ferry::to_dlpack(std::move(a), req);
+        return ferry::to_dlpack(a, {req.device, copy_policy::always, req.stream, req.max_version});
+    }
 }
 
-/// A tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
+/// Checks that a tensor that owns a moved array is intact after the array is destroyed and its storage overwritten.
 template <class Array>
 outcome check_move(box<Array>& a, sample const& s) {
-    if constexpr (!std::move_constructible<Array> || non_owning<Array>) {
-        return not_applicable("the type cannot be moved, or does not own its elements (D13)");
-    } else {
-        auto const moved = ferry::to_dlpack(std::move(*a));
-        a.destroy();
-        return check_elements(moved.view(), message{} << s << ", exported by move");
-    }
+    if constexpr (movable_owner<Array>)
+        if (is_owner(*a)) {
+            auto const moved = ferry::to_dlpack(std::move(*a));
+            a.destroy();
+            return check_elements(moved.view(), message{} << s << ", exported by move");
+        }
+    return not_applicable("the type cannot be moved, or does not own its elements (D13)");
 }
 
 template <class Array>
@@ -43,7 +58,7 @@ outcome check_share(box<Array>& a, sample const& s) {
     }
 }
 
-/// The array is intact after several exports of it were released.
+/// Checks that the array is intact after several exports of it were released.
 template <class Array>
 outcome check_repeated(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
@@ -53,7 +68,7 @@ outcome check_repeated(box<Array>& a, sample const& s) {
         return combine(check_elements(view_of(*a), message{} << s << ", after four released exports"), kept());
     }
 }
-/// A shared export outlives the array.
+/// Checks that a shared export is intact after the array is destroyed.
 template <class Array>
 outcome check_outliving(box<Array>& a, sample const& s) {
     if constexpr (!shareable<Array>) {
@@ -65,14 +80,14 @@ outcome check_outliving(box<Array>& a, sample const& s) {
     }
 }
 
-/// Every kind of export of a read-only array sets READ_ONLY.
+/// Checks that every kind of export of a read-only array sets READ_ONLY.
 template <class Array>
 outcome check_read_only_export(box<Array>& a, sample const& s) {
     auto const without = message{} << s << " was exported without READ_ONLY";
     if constexpr (shareable<Array>)
         if (!ferry::to_dlpack(*a).is_read_only()) return broken(without);
-    if constexpr (std::move_constructible<Array> && !non_owning<Array>)
-        if (!ferry::to_dlpack(std::move(*a)).is_read_only()) return broken(without);
+    if constexpr (movable_owner<Array>)
+        if (is_owner(*a) && !ferry::to_dlpack(std::move(*a)).is_read_only()) return broken(without);
     return kept();
 }
 
@@ -85,7 +100,8 @@ outcome check_version(box<Array>& a, sample const& s) {
     return stamp.major == 1 && stamp.minor <= 1 ? kept(what) : broken(what);
 }
 
-/// The legacy struct holds the same elements. A read-only array is copied into it; copy_policy::never is an error.
+/// Checks that the legacy struct has the same elements, and that a read-only array is copied, or refused under
+/// copy_policy::never.
 template <class Array>
 outcome check_legacy(box<Array>& a, sample const& s) {
     bool const read_only = view_of(*a).is_read_only();

@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// The host's back end, whose `fail_at`-th call of allocate or copy throws.
+/// The back end of the host, except that the `fail_at`-th call of allocate or copy throws.
 struct failing_back_end {
     int fail_at;
     int calls = 0;
@@ -34,7 +34,7 @@ struct failing_back_end {
     void wait(stream_token) const noexcept {}
 };
 
-/// The array is intact after the n-th call of the back end in a copy of it failed, for n = 1, 2, ….
+/// Checks that the array is intact after a copy in which the n-th call of the back end failed, for n = 1, 2, ….
 template <class Array>
 outcome check_failed_copy(box<Array>& a, sample const& s) {
     request const req{.copy = copy_policy::always};
@@ -52,7 +52,7 @@ outcome check_failed_copy(box<Array>& a, sample const& s) {
     return broken("a copy makes more than ten calls of the back end");
 }
 
-/// An import whose copy fails releases the imported tensor exactly once.
+/// Checks that an import whose copy fails releases the imported tensor exactly once.
 template <class Array>
 outcome check_failed_import(data_type type, shape_view shape) {
     request const req{.copy = copy_policy::always};
@@ -72,7 +72,7 @@ outcome check_failed_import(data_type type, shape_view shape) {
     return broken("a copy makes more than ten calls of the back end");
 }
 
-/// `make.live()` is the same before and after `f()`.
+/// Checks that `make.live()` is the same before and after `f()`.
 template <class Make, class F>
 outcome check_balance(Make& make, char const* what, F f) {
     auto const before = static_cast<long long>(make.live());

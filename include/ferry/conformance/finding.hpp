@@ -11,7 +11,7 @@ namespace ferry::inline v0::conformance {
 /// Result of the check of one rule.
 enum class verdict : std::uint8_t { kept, broken, not_applicable };
 
-/// Name of a verdict for reports.
+/// Returns the name of a verdict for reports.
 ///
 /// \param v  verdict
 /// \return   "kept", "broken" or "not applicable"; static storage
@@ -27,9 +27,10 @@ struct finding {
     char const* evidence;  ///< one sentence: what was observed, and for a broken rule how to fix it
 };
 
-/// Number of findings of each verdict. Converts to true when no rule is broken and at least one is kept.
+/// Number of findings of each verdict.
 struct summary {
     int kept = 0, broken = 0, not_applicable = 0;
+    /// Returns whether no rule is broken and at least one is kept.
     [[nodiscard]] explicit operator bool() const noexcept { return broken == 0 && kept > 0; }
 };
 
@@ -43,15 +44,15 @@ struct outcome {
 [[nodiscard]] inline outcome broken(message const& evidence) noexcept { return {verdict::broken, evidence}; }
 [[nodiscard]] inline outcome not_applicable(message const& why) noexcept { return {verdict::not_applicable, why}; }
 
-/// Merges the outcomes of several samples of one rule: the first broken one counts, else the first kept one.
+/// Merges the outcomes of several samples of one rule: the result is the first broken one, else the first kept one.
 inline void add(outcome& sum, outcome const& next) noexcept {
     if (sum.found == verdict::broken) return;
     bool const says_more = sum.evidence.c_str()[0] == '\0' && sum.found == next.found;
     if (next.found == verdict::broken || sum.found == verdict::not_applicable || says_more) sum = next;
 }
 
-/// Runs checks, counts their verdicts and calls the user's `report` with each finding. An exception of a check is a
-/// broken rule.
+/// Runs checks, counts their verdicts and calls the user's `report` with each finding. A check that throws is a broken
+/// rule.
 template <class Report>
 class recorder {
    public:

@@ -11,7 +11,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// After an import, ready_on returns a stream that is ordered after the producer's work (R43).
+/// Checks that ready_on of an imported array returns a stream that is ordered after the producer's work (R43).
 template <class Array>
 outcome check_ready_on(pending_tensor& on, Array& a) {
     device_type const type = view_of(a).device().type;
@@ -50,7 +50,7 @@ outcome check_current_stream(device dev) {
     }
 }
 
-/// The elements are complete when only the consumer's stream has run.
+/// Checks that the elements are complete when only the consumer's stream has run.
 template <class Array>
 outcome check_ordered_export(pending_tensor& on, box<Array>& a) {
     stream_token const consumer = on.sim.make_stream();
@@ -70,7 +70,7 @@ outcome check_host_copy(pending_tensor& on, box<Array>& a) {
     return check_elements(here.view(), "the result of to_host, read when it returned");
 }
 
-/// An array that is destroyed while a copy of it is queued keeps its memory until the copy has run.
+/// Checks that the memory of an array that is destroyed while a copy of it is queued exists until the copy has run.
 template <class Array>
 outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
     if constexpr (!shareable<Array>) {

@@ -10,7 +10,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// adopt neither writes to the received struct nor reads it later: the producer may change it (R33).
+/// Checks that adopt neither writes to the received struct nor reads it later: the producer may change it (R33).
 template <class Array>
 outcome check_struct(foreign& t, message const& what, bool rewrite) {
     DLManagedTensorVersioned const before = *t.raw();
@@ -28,7 +28,8 @@ outcome check_struct(foreign& t, message const& what, bool rewrite) {
     return found;
 }
 
-/// An imported array can be moved and exported again; the deleter runs once, when the last owner is destroyed.
+/// Checks that an imported array can be moved and exported again, and that the deleter runs once, when the last owner
+/// is destroyed.
 template <class Array>
 outcome check_moved_import(foreign& t, message const& what) {
     if constexpr (!std::move_constructible<Array>) {

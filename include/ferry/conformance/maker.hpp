@@ -8,9 +8,9 @@
 
 namespace ferry::inline v0::conformance {
 
-/// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major sequence of their
-/// indices, are 1, 2, 3, … (true for bool; the real part for complex). Throws any exception for a shape that the
-/// library does not support; the kit then uses the shapes that it does support. Not required: a certain rank or layout.
+/// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3,
+/// … (true for bool; the real part for complex). Throws any exception for a shape that the
+/// library does not support; the kit then uses the other shapes. Not required: a certain rank or layout.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;
@@ -22,7 +22,7 @@ concept makes_types = requires(Make& make, shape_view shape, data_type type) {
     { make(shape, type) } -> std::same_as<Array>;
 };
 
-/// The argument of `run`. Each of the concepts below is an optional function that enables more checks.
+/// The argument of `run`. The concepts below describe optional functions, which enable more checks.
 template <class Make, class Array>
 concept maker = makes_shapes<Make, Array> || makes_types<Make, Array>;
 
@@ -45,7 +45,8 @@ concept makes_read_only = requires(Make& make, shape_view shape) {
     { make.read_only(shape) } -> std::same_as<Array>;
 };
 
-/// `live()`: returns how much the library currently holds, in any unit: bytes, arrays or references. Detects leaks.
+/// `live()`: returns the amount of memory that the library holds, in any unit: bytes, arrays or references. Detects
+/// leaks.
 template <class Make>
 concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;

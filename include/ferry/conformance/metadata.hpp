@@ -53,7 +53,7 @@ inline outcome check_strides(tensor_view const& v, sample const& s) {
     return broken(what << "): give one stride for each dimension, in elements, not bytes");
 }
 
-/// A view stays valid after a second call of view, for this array or for another.
+/// Checks that a view stays valid after a second call of view, for the same array or for another.
 template <class Array, class Make>
 outcome check_stability(Array& array, sample const& s, Make& make) {
     tensor_view const before = view_of(array);
@@ -75,7 +75,7 @@ outcome check_stability(Array& array, sample const& s, Make& make) {
     return same_tensor(view_of(array), before, what << s << ", viewed twice");
 }
 
-/// The view of a const array is READ_ONLY, unless copies of the array are handles to the same memory.
+/// Checks that the view of a const array is READ_ONLY, unless copies of the array are handles to the same memory.
 template <class Array>
 outcome check_const(Array& array, sample const& s) {
     message what;

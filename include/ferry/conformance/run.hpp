@@ -17,13 +17,12 @@ namespace ferry::inline v0::conformance {
 /// Works with any test framework, or without one. A rule that does not apply to the type is reported as not
 /// applicable, with the reason as evidence. Reads and copies elements on the host and on a simulated device; uses no
 /// real device, starts no thread, and owns nothing after it returns. Does not detect accesses outside of the arrays:
-/// run it under AddressSanitizer as well.
+/// run it under AddressSanitizer as well. Exceptions of `report` propagate; those of the adapter become findings.
 ///
-/// \param make    makes the arrays; `makes_shapes` and the concepts after it in maker.hpp list the required and the
+/// \param make    returns the arrays; `makes_shapes` and the concepts after it in maker.hpp list the required and the
 ///                optional functions
 /// \param report  callable that takes a `finding const&`; called once for each rule
 /// \return        number of findings of each verdict
-/// \throws        exceptions of `report`; those of the adapter become findings
 template <class Array, maker<Array> Make, class Report>
     requires viewable<Array>
 summary run(Make&& make, Report&& report) {
@@ -32,8 +31,10 @@ summary run(Make&& make, Report&& report) {
         return detail::for_each_array<Array>(make, detail::filled, [](auto&, auto const&) { return detail::kept(); });
     });
     if (record.sum().kept == 0) {
-        record("R32", "make_something",
-              [] { return detail::broken("the maker made no array: add shape(), which returns a supported shape"); });
+        record("R32", "make_something", [] {
+            return detail::broken(
+                "the maker returned no array, expected one for some shape: add shape(), which returns a supported shape");
+        });
         return record.sum();
     }
     detail::check_metadata<Array>(make, record);

@@ -19,9 +19,9 @@ namespace ferry::inline v0::conformance {
 
 /// Simulated device memory and streams, with a back end (ferry::back_end) for both.
 ///
-/// Queued work runs when it is waited for, never earlier, so that a missing wait reads poison in every run. Device
-/// memory contains poison when the host reads it at its address; `elements` is where the device stores the data.
-/// Starts no threads; not thread-safe.
+/// Queued work runs when it is waited for, never earlier: a missing wait reads poison in every run. Host reads of
+/// device memory return poison; `elements` returns the address at which the device stores the data. Starts no threads;
+/// not thread-safe.
 class sim_device {
     struct block {
         std::vector<std::byte> shown, elements;
@@ -29,6 +29,8 @@ class sim_device {
     };
 
    public:
+    /// Constructs a device without memory and streams.
+    ///
     /// \param dev  simulated device
     explicit sim_device(device dev) noexcept : device_{dev} {}
     sim_device(sim_device const&) = delete;
@@ -38,8 +40,12 @@ class sim_device {
     class memory {
        public:
         memory() = default;
+        /// Owns a block.
+        ///
         /// \param of  block of the device
         explicit memory(std::shared_ptr<block> of) noexcept : block_{std::move(of)} {}
+        /// Moves the ownership.
+        ///
         /// \param other  owner; empty afterwards
         memory(memory&& other) noexcept : block_{std::exchange(other.block_, nullptr)} {}
         memory& operator=(memory&& other) noexcept {
@@ -49,14 +55,16 @@ class sim_device {
         ~memory() {
             if (block_ != nullptr) block_->is_released = true;
         }
-        /// Address of the memory. The host reads poison there.
+        /// Returns the address of the memory. Host reads of it return poison.
         [[nodiscard]] void* data() const noexcept { return block_->shown.data(); }
 
        private:
         std::shared_ptr<block> block_;
     };
 
-    /// \return  a new stream of the device, as a token of its device type
+    /// Creates a stream.
+    ///
+    /// \return  new stream of the device, as a token of its device type
     [[nodiscard]] stream_token make_stream() {
         auto const handle = static_cast<std::uintptr_t>(0x1000) + 64 * ++named_;
         if (uses_cuda_streams(device_.type)) return stream_token::from_cuda_handle(handle);
@@ -68,25 +76,25 @@ class sim_device {
     /// \param on    stream
     /// \param work  called by `run` or `wait`
     void queue(stream_token on, std::function<void()> work) { queues_[index_of(on)].work.push_back(std::move(work)); }
-    /// Runs the work that is queued on a stream at the time of the call, and the work that it is ordered after.
+    /// Runs the work that is queued on a stream at the time of the call, and the work that must run before it.
     ///
     /// \param on  stream
     void run(stream_token on) {
         auto const index = index_of(on);
         run_until(index, queues_[index].work.size());
     }
-    /// Storage of the elements that the device reads and writes.
+    /// Returns the storage that the device reads and writes.
     ///
     /// \param address  address in device memory
-    /// \return         the element storage for that address; null when `address` is not in memory of the device
+    /// \return         storage of the element at that address; null when `address` is not in memory of the device
     [[nodiscard]] std::byte* elements(void const* address) const noexcept {
         auto const* const b = find(address);
         return b == nullptr ? nullptr
                             : (*b)->elements.data() + (static_cast<std::byte const*>(address) - (*b)->shown.data());
     }
-    /// \return  number of copies that ran after the owner of their source was destroyed
+    /// Returns the number of copies that ran after the owner of their source was destroyed.
     [[nodiscard]] int reads_after_release() const noexcept { return reads_after_release_; }
-    /// \return  whether the host wrote to device memory
+    /// Returns whether the host wrote to device memory.
     [[nodiscard]] bool was_written_by_host() const noexcept {
         for (auto const& b : blocks_)
             for (auto const byte : b->shown)
@@ -96,15 +104,19 @@ class sim_device {
 
     // ---- operations of ferry::back_end ----
 
+    /// Returns whether a device is supported.
+    ///
     /// \param d  device
-    /// \return   whether `d` is the host or the simulated device
+    /// \return   true for the host and the simulated device
     [[nodiscard]] bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || is_same_device(d, device_);
     }
+    /// Allocates memory.
+    ///
     /// \param d      device
     /// \param bytes  size
     /// \return       memory filled with poison
-    /// \throws std::bad_alloc
+    /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token) {
         auto made = std::make_shared<block>();
         made->shown.assign(bytes + 1, std::byte{detail::poison});

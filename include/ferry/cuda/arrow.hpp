@@ -22,7 +22,7 @@ class arrow_event {
    public:
     /// \param e  event to own
     explicit arrow_event(event e) noexcept : event_{std::move(e)}, handle_{event_.get()} {}
-    /// \return  a `cudaEvent_t*`, valid while this object lives
+    /// \return  a `cudaEvent_t*`, valid while this object exists
     [[nodiscard]] void* get() const noexcept { return &handle_; }
 
    private:

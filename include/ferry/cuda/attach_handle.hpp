@@ -18,17 +18,18 @@ namespace ferry::inline v0::cuda {
 
 /// Imports device memory by a handle of cudaIpcGetMemHandle, as CuPy, Numba and other frameworks export it.
 ///
-/// The handle stands for a whole allocation; element 0 lies `byte_offset` bytes after its first byte. Every element is
-/// checked to lie inside the allocation. Does not synchronise: the handle carries no event, so the processes must agree
-/// by other means when the data is ready and when the exporter may write or free it.
+/// The handle identifies a whole allocation; element 0 is `byte_offset` bytes after its first byte. Checks that every
+/// element is inside the allocation. Does not synchronise: the handle contains no event, so the processes must agree by
+/// other means when the data is ready and when the exporter may write or free it.
 ///
 /// \param handle       the exporter's handle
 /// \param byte_offset  offset of element 0 in the allocation
 /// \param layout       dtype, shape, strides, flags, and the device to open the memory on; its data pointer is not used
 /// \param where        source location reported by errors
 /// \return             a tensor that owns the mapping and closes it when it is destroyed, on any thread
-/// \throws error  errc::stale_handle, already_mapped, same_process, no_peer_access, device; errc::out_of_range when the
-///                tensor exceeds the allocation; errors of `validate` for the layout; std::bad_alloc
+/// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, device; errc::out_of_range
+///                         when the tensor exceeds the allocation; errors of `validate` for the layout
+/// \throws std::bad_alloc  when there is no host memory
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,
                                                   std::source_location where = std::source_location::current()) {

@@ -57,7 +57,7 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
     queue(b, handle_of(other));
     try {
         cuda::order(other, on);  // mutant: cuda_batch_after
-    } catch (...) {              // a failed copy leaves nothing queued
+    } catch (...) {              // after a failed copy no work is pending
         relaxed_capture_mode const relaxed;
         ignore(cudaStreamSynchronize(handle_of(other)));  // mutant: cuda_batch_failed
         throw;
@@ -92,7 +92,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination. Read during the call only
 /// \param on      CUDA stream
-/// \throws error  errc::stream, capturing; errors of CUDA; std::bad_alloc. Nothing is queued then
+/// \throws error           errc::stream, capturing; errors of CUDA. Nothing is queued then
+/// \throws std::bad_alloc  when there is no host memory. Nothing is queued then
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_stream(on, "ferry::cuda::copy_batch");
     std::int32_t const device_id = detail::device_of(on, "ferry::cuda::copy_batch");

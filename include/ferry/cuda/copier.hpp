@@ -43,7 +43,7 @@ namespace ferry::inline v0::cuda {
 /// Executes a plan on memory of the current device, queued on a stream of it: `ferry::cuda::pack`.
 using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
 
-/// Resources of a copier. An aggregate for designated initialisers: the sequence of its members does not change.
+/// Resources of a copier. An aggregate for designated initialisers: the order of its members does not change.
 struct copier_options {
     int lanes = 0;                                    ///< host threads; 0: one for each processor, at most 8
     std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, and of the largest chunk
@@ -60,7 +60,7 @@ struct copier_options {
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots.
 ///
-/// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they live as long as the
+/// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they exist as long as the
 /// copier. The destructor finishes queued jobs and joins the threads; no call may be in progress then. Memory that the
 /// copier allocated may outlive it. Thread-safe: one copier serves a whole program.
 class copier {
@@ -92,7 +92,8 @@ class copier {
     /// \param bytes  size
     /// \param on     stream on which device memory is first used; see `memory`
     /// \return       memory that may outlive the copier
-    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver; std::bad_alloc
+    /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
+    /// \throws std::bad_alloc  when there is no host memory
     [[nodiscard]] copier_memory allocate(device d, std::size_t bytes, stream_token on) {
         copier_memory made{d, bytes, on, pinned_};
         if (d.type == device_type::cpu && bytes >= detail::huge_from) untouched_.add(made.data());
@@ -114,9 +115,11 @@ class copier {
     /// \param from  device of `src`
     /// \param on    stream of either device; without one the copy runs on a stream of the copier, and the call blocks
     /// \return      true when the copy is complete, false when it is queued
-    /// \throws error  errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, also for a stream of a
-    ///                third device; errors of CUDA; std::bad_alloc; std::system_error when no thread can be started.
-    ///                Nothing runs any more then, and all slots are free
+    /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, also for a
+    ///                            stream of a third device; errors of CUDA. No work of the copy is pending then, and
+    ///                            all slots are free
+    /// \throws std::bad_alloc     when there is no host memory; as above
+    /// \throws std::system_error  when no thread can be started; as above
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)

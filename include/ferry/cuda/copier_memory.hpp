@@ -25,7 +25,8 @@ class copier_memory {
     /// \param bytes   size
     /// \param on      stream on which device memory is first used; see `memory`
     /// \param pinned  pool for pinned memory
-    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver; std::bad_alloc
+    /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
+    /// \throws std::bad_alloc  when there is no host memory
     copier_memory(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned)
         : owner_{make(dev, bytes, on, pinned)} {}
 

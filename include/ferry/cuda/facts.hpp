@@ -10,7 +10,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Asks the driver for the device of memory, whatever a DLTensor states. Does not synchronise.
+/// Queries the driver for the device of memory, which may differ from the device in a DLTensor (R38). Does not
+/// synchronise.
 ///
 /// \param p      any address
 /// \param where  source location reported by errors

@@ -36,8 +36,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Options for sharing CUDA memory. An aggregate for designated initialisers: the sequence of its members does not
-/// change.
+/// Options for sharing CUDA memory. An aggregate for designated initialisers: the order of its members does not change.
 struct sharing_options {
     /// Copy memory that may share a 2 MiB block with other allocations before sharing it: a handle maps whole blocks,
     /// and so exposes them too.

@@ -22,9 +22,9 @@
 
 namespace ferry::inline v0::cuda {
 
-/// An interprocess event, created here or opened from another process. A wait refers to the latest record at the time
-/// when the wait is queued, by any process: record before telling the other process to wait. The exporter's event must
-/// outlive the importers'. Move-only.
+/// An interprocess event, created by this process or opened from another one. A wait refers to the latest record, by
+/// any process, at the time when the wait is queued: record before the other process queues its wait. The exporter's
+/// event must outlive the importers'. Move-only.
 class ipc_event {
    public:
     /// Creates an event that other processes can open.
@@ -132,9 +132,8 @@ class ipc_event_pool {
             return std::nullopt;
         }
     }
-    /// Returns an event, which need not have completed: `take` gives it out only once it has. Recorded again on an idle
-    /// stream before that, it would complete too early for waits on its handle; recorded afterwards, it makes such
-    /// waits longer.
+    /// Returns an event to the pool. Its work need not have completed: `take` does not return it before. A record on an
+    /// idle stream before that would end waits on its handle too early; a later record only prolongs them.
     ///
     /// \param e  event of this pool
     void put(ipc_event&& e) noexcept {

@@ -43,8 +43,8 @@ using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t,
 namespace ferry::inline v0::mdspan_family {
 
 /// The family of device mdspans: `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device
-/// gives an mdspan to pass to kernels. To use the cuda::device_mdspan of later CCCL releases, define a family with its
-/// names.
+/// returns an mdspan to pass to kernels. To use the cuda::device_mdspan of later CCCL releases, define a family with
+/// its names.
 struct cuda_device : cccl {
     template <class T, std::size_t Rank>
     using device_contiguous = cuda::device_mdspan<T, Rank, ::cuda::std::layout_right>;
@@ -58,14 +58,14 @@ namespace ferry::inline v0 {
 
 /// Adapts device mdspans: `ferry::shaped{m}` borrows device memory, which must outlive every tensor made from it.
 ///
-/// An mdspan does not know the stream that wrote its elements. They count as ready on the legacy default stream, which
-/// waits for all blocking streams. After work on a non-blocking stream, export first, then pass that stream:
+/// An mdspan does not store the stream that wrote its elements. `ready_on` therefore returns the legacy default stream,
+/// which waits for all blocking streams. After work on a non-blocking stream, export first, then pass that stream:
 /// `to_dlpack(to_dlpack(view), request, back_end, stream)`, where `view` is a variable: `ferry::shaped view{m}`.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
-    /// Asks the driver for the device (R35).
+    /// Queries the driver for the device (R35).
     ///
     /// \param m  mdspan
     /// \return   device of its elements

@@ -21,7 +21,7 @@ namespace ferry::inline v0::cuda {
 ///
 /// The destructor runs on any thread. It frees host memory at once, device memory in the order of the legacy default
 /// stream of its device, and so does not block. Work on non-blocking streams must be complete by then, or ordered
-/// before that stream (R50). After CUDA has shut down nothing is freed (R66).
+/// before that stream (R50). After CUDA has shut down it frees no memory (R66).
 class memory {
    public:
     /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream the memory can be
@@ -30,7 +30,8 @@ class memory {
     /// \param dev    device of the memory
     /// \param bytes  size
     /// \param on     stream on which the memory is first used, or none()
-    /// \throws error  errc::out_of_memory, device, stream, capturing, no_driver; std::bad_alloc
+    /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
+    /// \throws std::bad_alloc  when there is no host memory
     memory(ferry::device dev, std::size_t bytes, stream_token on) : device_{dev}, bytes_{bytes} {
         if (bytes == 0) return;
         switch (dev.type) {

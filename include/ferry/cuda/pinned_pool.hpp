@@ -14,7 +14,7 @@
 namespace ferry::inline v0::cuda {
 
 /// A memory space of pinned memory, in blocks of powers of two, which keeps released blocks up to a bound. Copies of it
-/// refer to one pool, which lives as long as any copy or any of its memory. Thread-safe.
+/// refer to one pool, which exists until the last copy and the last of its memory are destroyed. Thread-safe.
 class pinned_pool {
    public:
     /// \param most_kept  bytes that stay pinned while they are not in use

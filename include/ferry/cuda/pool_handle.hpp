@@ -165,8 +165,8 @@ class imported_memory {
 
     /// \return  first byte
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
-    /// Compares the addresses: memory imported again has the same one, whatever the handle and the device, and the
-    /// first free unmaps it for both.
+    /// Compares the addresses: memory imported again has the same address, also with another handle and for another
+    /// device, and the first free unmaps it for both.
     ///
     /// \param other  memory imported by this process
     /// \return       true when both are the same memory

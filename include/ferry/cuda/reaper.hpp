@@ -103,7 +103,8 @@ class reaper {
 /// \param on      stream that uses the tensor; a default stream without a device is that of the tensor's device
 /// \param by      reaper, whose `poll` or destructor releases the tensor
 /// \param tensor  tensor to release
-/// \throws error  errc::stream, capturing; errors of CUDA; std::bad_alloc
+/// \throws error           errc::stream, capturing; errors of CUDA
+/// \throws std::bad_alloc  when there is no host memory
 inline void release_after(stream_token on, reaper& by, managed_tensor&& tensor) {
     detail::require_stream(on, "ferry::cuda::release_after");
     if (tensor) by.add(on.on_device(tensor.device()), std::move(tensor));  // mutant: cuda_release_device

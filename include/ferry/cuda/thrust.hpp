@@ -40,7 +40,7 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
 /// A Thrust vector with the extents of a tensor: `ferry::to_dlpack(ferry::cuda::shaped{std::move(vector), {rows,
 /// columns}})`. Owns the vector; copying it copies the elements.
 ///
-/// A vector does not know the stream that wrote it. By default a shaped vector is ready on the legacy default stream,
+/// A vector does not store the stream that wrote it. By default a shaped vector is ready on the legacy default stream,
 /// which waits for both default streams that Thrust's default policy may use. After `thrust::cuda::par_nosync.on(s)`,
 /// or other work on a non-blocking stream, pass that stream.
 template <thrust_vector Vector>
@@ -76,7 +76,7 @@ class shaped {
     /// \return  stream on which the elements are ready
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
-    /// Asks the driver for the device, which a vector does not know.
+    /// Queries the driver for the device, which a vector does not store.
     ///
     /// \return  a view of the elements, valid while the vector keeps its memory
     /// \throws error  as `device_of_pointer`
@@ -137,8 +137,8 @@ template <thrust_vector Vector, class BackEnd>
 }
 
 /// Returns an iterator to the first element of a contiguous device view, for Thrust algorithms:
-/// `thrust::sort(device_begin(v), device_end(v))`. It carries the CUDA system; dereferencing it on the host copies an
-/// element. Pass `thrust::cuda::par.on(s)` with the stream on which the tensor is ready.
+/// `thrust::sort(device_begin(v), device_end(v))`. Its type selects the CUDA system; dereferencing it on the host
+/// copies an element. Pass `thrust::cuda::par.on(s)` with the stream on which the tensor is ready.
 ///
 /// \param v  view; borrowed
 /// \return   iterator to the first element

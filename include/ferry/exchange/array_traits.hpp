@@ -29,7 +29,8 @@ namespace ferry::inline v0 {
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
 /// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). Without it, a type with a
-///   non-trivial destructor does; any other type does if all elements lie within the object.
+///   non-trivial destructor does; any other type does if all elements lie within the object. Alternatively a function,
+///   `static bool owns(T const&)`, for a type of which only some arrays own their elements.
 ///
 /// All members are public and static; overload sets and templates are allowed. A member with one of these names and an
 /// unsupported signature does not compile; see exchange/detail/adapter.hpp. A type without `view` may have a member
@@ -91,7 +92,16 @@ concept shareable = viewable<Array> && requires(Array const& a) {
 /// array_traits<T>::owns is false: the elements belong to another object, as for a span or a map, and an rvalue does
 /// not keep them alive (D13). Not required: a view.
 template <class Array>
-concept non_owning = requires { requires !array_traits<std::remove_cv_t<Array>>::owns; };
+concept non_owning = requires {
+    requires std::same_as<decltype(array_traits<std::remove_cv_t<Array>>::owns), bool const>;
+    requires !array_traits<std::remove_cv_t<Array>>::owns;
+};
+
+/// array_traits<T>::owns is a function: whether an array owns its elements depends on the array. Not required: a view.
+template <class Array>
+concept has_run_time_ownership = requires(Array const& a) {
+    { array_traits<std::remove_cv_t<Array>>::owns(a) } -> std::same_as<bool>;
+};
 
 /// array_traits<T>::ready_on returns the stream of pending work. Not required for host memory, which has no streams.
 template <class Array>

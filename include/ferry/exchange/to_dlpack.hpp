@@ -66,7 +66,9 @@ template <class Array>
 template <class Array>
 [[nodiscard]] bool keeps_elements([[maybe_unused]] Array const& a, [[maybe_unused]] tensor_view const& v,
                                   [[maybe_unused]] char const* api, [[maybe_unused]] std::source_location where) {
-    if constexpr (requires { array_traits<Array>::owns; }) return array_traits<Array>::owns;
+    // mutant: d13_run_time
+    if constexpr (has_run_time_ownership<Array>) return v.is_empty() || array_traits<Array>::owns(a);
+    else if constexpr (requires { array_traits<Array>::owns; }) return array_traits<Array>::owns;
     else if constexpr (std::is_trivially_destructible_v<Array>) return contains_elements(a, v, api, where);
     else return true;
 }

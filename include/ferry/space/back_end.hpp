@@ -23,8 +23,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
 };
 
-/// The operations that an exchange needs on devices (D9a). Not required: that it owns anything, or that it supports
-/// more than one device.
+/// The operations that an exchange needs on devices (D9a). Not required: ownership of resources, or support for more
+/// than one device.
 ///
 /// - `reaches(device)`: returns whether it can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
@@ -34,7 +34,7 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `order(from, to)`: work queued on `to` after this call runs after the work queued on `from` before it. Does not
 ///   block the host.
 /// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. When it
-///   throws, no work queued on `on` runs any more, and memory that such work uses may be freed.
+///   throws, work queued on `on` no longer runs, and memory that such work uses may be freed.
 template <class B>
 concept back_end =
     requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {
@@ -60,15 +60,21 @@ concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
 
 /// The back end for pageable host memory. Copies on the calling thread; has no streams. Stateless; thread-safe.
 struct host_back_end {
+    /// Returns whether a device is the host.
+    ///
     /// \param d  device
-    /// \return   whether it is of type cpu
+    /// \return   true for type cpu
     [[nodiscard]] constexpr bool reaches(device d) const noexcept { return d.type == device_type::cpu; }
+    /// Allocates host memory.
+    ///
     /// \param bytes  size
-    /// \return       uninitialised host memory, aligned to default_alignment
-    /// \throws std::bad_alloc
+    /// \return       uninitialised memory, aligned to default_alignment
+    /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
         return buffer<host_space>{bytes};
     }
+    /// Executes a plan before it returns.
+    ///
     /// \param plan  copy plan
     /// \param dst   destination
     /// \param src   source
@@ -81,13 +87,13 @@ struct host_back_end {
     void wait(stream_token) const noexcept {}
 };
 
-/// The back end of exchanges that pass none.
+/// The default back end of exchanges.
 inline constexpr host_back_end host_only{};
 
 namespace detail {
 
-/// Base class of back ends that change some operations of another one. Forwards each operation to the other back end,
-/// and has the optional ones exactly when that one has them. Stores a pointer to it; as thread-safe as it.
+/// Base class of back ends that change some operations of another back end. Forwards each operation to the other back
+/// end, and has the same optional operations. Stores a pointer to the other back end and is as thread-safe.
 template <back_end BackEnd>
 class forwarding {
    public:
@@ -134,21 +140,27 @@ class forwarding {
 template <memory_space Space, back_end BackEnd = host_back_end const>
 class allocating_from : public detail::forwarding<BackEnd> {
    public:
+    /// Constructs a back end from a space and another back end.
+    ///
     /// \param space       memory space for the results
     /// \param underneath  back end for everything else; must outlive this object
     constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
         : detail::forwarding<BackEnd>{underneath}, space_{std::move(space)} {}
 
+    /// Returns whether a device is supported.
+    ///
     /// \param d  device
-    /// \return   whether `d` is the space's device and host-accessible, or supported by the other back end
+    /// \return   true for the space's device when it is host-accessible, and for devices of the other back end
     [[nodiscard]] bool reaches(device d) const {
         // mutant: space_reach
         return (is_host_accessible(d) && is_same_device(d, space_.device())) || this->underneath().reaches(d);
     }
+    /// Allocates memory from the space. Throws the exceptions of the space as well.
+    ///
     /// \param d      device of the result
     /// \param bytes  size
     /// \return       memory of the space
-    /// \throws error  errc::device when `d` is not the space's device; exceptions of the space
+    /// \throws error  errc::device when `d` is not the space's device
     [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
         if (!is_same_device(d, space_.device()))
             detail::fail(errc::device, "ferry::allocating_from",
@@ -164,7 +176,7 @@ class allocating_from : public detail::forwarding<BackEnd> {
 
 namespace detail {
 
-/// Reports a missing back end; the message names the header of the right one.
+/// Reports a missing back end; the message names the header of a back end that supports the device.
 [[noreturn]] FERRY_COLD inline void fail_no_back_end(device d, char const* api, std::source_location where) {
     message text{"the back end does not support "};
     text << name(d.type) << ":" << d.id;
@@ -203,7 +215,7 @@ struct mark_of<B> {
 template <class B>
 using queued_by = typename mark_of<B>::type;
 
-/// Marks the work queued on `on`. When that fails, waits for the work before the exception propagates.
+/// Marks the work queued on `on`. On failure, waits for the work before the exception propagates.
 template <class B>
 [[nodiscard]] queued_by<B> mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on) {
     if constexpr (marking_back_end<B>) {

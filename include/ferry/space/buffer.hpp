@@ -13,10 +13,13 @@ namespace ferry::inline v0 {
 template <memory_space Space = host_space>
 class buffer {
    public:
+    /// Allocates memory.
+    ///
     /// \param bytes      size
     /// \param space      memory space; the buffer stores a copy, which is a handle
     /// \param alignment  alignment in bytes
-    /// \throws  exceptions of the space: std::bad_alloc, or an error of its back end
+    /// \throws std::bad_alloc  when a host space has no memory
+    /// \throws error           errors of spaces of other devices
     explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment)
         : space_{std::move(space)},
           data_{bytes != 0 ? space_.allocate(bytes, alignment) : nullptr},
@@ -38,11 +41,13 @@ class buffer {
         if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);  // mutant: buffer_release
     }
 
+    /// Returns the address of the memory.
+    ///
     /// \return  address; null for 0 bytes
     [[nodiscard]] void* data() const noexcept { return data_; }
-    /// \return  size in bytes
+    /// Returns the size in bytes.
     [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
-    /// \return  device of the space
+    /// Returns the device of the space.
     [[nodiscard]] ferry::device device() const noexcept { return space_.device(); }
 
    private:

@@ -11,13 +11,13 @@
 
 namespace ferry::inline v0 {
 
-/// The form of a copy, from the cheapest to the most general.
+/// Form of a copy, from the cheapest to the most general.
 enum class copy_kind : std::uint8_t {
-    empty,       ///< nothing to do
+    empty,       ///< no elements
     contiguous,  ///< one unit, no loops: a single memcpy
-    rows,        ///< units are runs of elements, or long: one memcpy each, or a pitched 2D or 3D copy
-    transpose,   ///< short units; the source's fastest dimension is the loop around the destination's fastest
-    gather,      ///< short units at any other strides, negative and zero source strides included
+    rows,        ///< units are runs of elements, or at least a cache line: a memcpy for each, or pitched copies
+    transpose,   ///< short units; the loop over the source's fastest dimension encloses that over the destination's
+    gather,      ///< short units with any other strides, including negative and zero source strides
     bits,        ///< units, strides and offsets are in bits: elements that are not byte-aligned (R19)
 };
 
@@ -30,7 +30,7 @@ enum class copy_kind : std::uint8_t {
 /// For `transpose`, dimension rank − 1 is the destination's fastest and rank − 2 the source's; otherwise dimensions are
 /// sorted by destination stride, largest first.
 struct copy_plan : loop_nest {
-    /// Size of a cache line in bytes. The sequence in which units of at least this size are copied does not matter.
+    /// Size of a cache line in bytes. Units of at least this size can be copied in any order at the same speed.
     static constexpr std::int64_t line = 64;
 
     copy_kind kind = copy_kind::empty;
@@ -53,7 +53,7 @@ constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int6
     // Innermost first, so that an implicit stride is a running product; sort() reverses the dimensions if necessary.
     std::int64_t compact = 1;
     for (int i = dst.rank(); i-- > 0;) {
-        if (dst.extent(i) == 1) continue;  // its strides may be anything (R27), and overflow
+        if (dst.extent(i) == 1) continue;  // its strides are arbitrary (R27) and may overflow
         auto const d = dst.strides().is_implicit() ? compact : dst.strides()[i];
         auto const s = src.strides().is_implicit() ? compact : src.strides()[i];
         nest.add(dst.extent(i), d * dst_unit, s * src_unit);

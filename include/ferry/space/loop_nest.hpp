@@ -12,8 +12,8 @@ namespace ferry::inline v0 {
 ///
 /// There are no dimensions of extent 1, destination strides are positive and descending, and adjacent dimensions that
 /// are contiguous in both layouts are merged. Extents are in units; offsets and strides are distances in bytes, or in
-/// bits for a plan of kind bits. Trivially copyable; never allocates: 63 extents of at least 2 would be more elements
-/// than 63 bits can count (R32), so `max_rank` suffices for every shape. Entries at `rank` and above are uninitialised.
+/// bits for a plan of kind bits. Trivially copyable; never allocates: `max_rank` suffices for every shape, since the
+/// number of elements fits 63 bits (R32) and every extent is at least 2. Entries at `rank` and above are uninitialised.
 struct loop_nest {
     static constexpr int max_rank = 62;
 
@@ -24,8 +24,8 @@ struct loop_nest {
     std::int64_t dst_strides[max_rank];
     std::int64_t src_strides[max_rank];  ///< any sign; 0 repeats the source (R28, R29)
 
-    /// Constructs a nest without loops: one unit. Leaves the arrays uninitialised at run time; initialising them takes
-    /// longer than making most plans.
+    /// Constructs a nest without loops: one unit. Leaves the arrays uninitialised at run time, since their
+    /// initialisation takes longer than the construction of most plans.
     constexpr loop_nest() noexcept {
         if (std::is_constant_evaluated())
             for (int i = 0; i < max_rank; ++i) extents[i] = dst_strides[i] = src_strides[i] = 0;
@@ -81,7 +81,9 @@ struct loop_nest {
         return unit * extents[--rank];
     }
 
-    /// \return  the dimension of the smallest nonzero source stride by magnitude; −1 if there is none
+    /// Finds the dimension of the smallest nonzero source stride by magnitude.
+    ///
+    /// \return  index of the dimension; −1 if there is none
     [[nodiscard]] constexpr int fastest_source() const noexcept {
         int best = -1;
         for (int i = rank; i-- > 0;) {
@@ -91,7 +93,7 @@ struct loop_nest {
         return best;
     }
 
-    /// Moves a dimension inwards; those in between move outwards by one.
+    /// Moves a dimension inwards; the dimensions in between move outwards by one.
     ///
     /// \param from  its position
     /// \param to    its new position, at least `from`
@@ -101,7 +103,7 @@ struct loop_nest {
         set(to, moving);
     }
 
-    /// \return  whether ranks, offsets, and the first `rank` extents and strides are equal
+    /// Returns whether ranks, offsets, and the first `rank` extents and strides are equal.
     friend constexpr bool operator==(loop_nest const& a, loop_nest const& b) noexcept {
         bool same = a.rank == b.rank && a.dst_offset == b.dst_offset && a.src_offset == b.src_offset;
         for (int i = 0; same && i < a.rank; ++i)

@@ -17,7 +17,7 @@ namespace ferry::inline v0 {
 /// - `deallocate(p, bytes, alignment)`: releases it; takes the same size and alignment.
 /// - `device()`: returns the device of the memory.
 ///
-/// Copies of a space are handles to the same source; the deleter of a tensor stores one. Not required: that the host
+/// Copies of a space are handles to the same source; the deleter of a tensor stores a copy. Not required: that the host
 /// can access the memory, or that the space is thread-safe.
 template <class S>
 concept memory_space = std::copy_constructible<S> && std::is_nothrow_copy_constructible_v<S> &&
@@ -41,8 +41,8 @@ concept fancy_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n).get() } -> std::convertible_to<void*>;
     r.deallocate(decltype(r.allocate(n, n))(p), n, n);
 };
-/// A resource whose `allocate` is stream-ordered, so that the synchronous form is `allocate_sync`: later releases of
-/// CCCL and RMM.
+/// A resource whose `allocate` is stream-ordered, with the synchronous form `allocate_sync`: later releases of CCCL and
+/// RMM.
 template <class R>
 concept sync_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate_sync(n, n) } -> std::same_as<void*>;
@@ -56,23 +56,28 @@ concept sync_resource = requires(R& r, void* p, std::size_t n) {
 template <class R>
 concept memory_resource_like = detail::plain_resource<R> || detail::fancy_resource<R> || detail::sync_resource<R>;
 
-/// Alignment of memory that ferry allocates, in bytes; required by the DLPack header (R31).
+/// Alignment of memory that ferry allocates, in bytes, as the DLPack header requires (R31).
 inline constexpr std::size_t default_alignment = 256;
 
 /// Pageable host memory from `operator new`. Stateless; thread-safe.
 struct host_space {
+    /// Allocates host memory.
+    ///
     /// \param bytes      size
     /// \param alignment  alignment in bytes
     /// \return           uninitialised memory
-    /// \throws std::bad_alloc
+    /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         return ::operator new(bytes, std::align_val_t{alignment});
     }
+    /// Releases host memory.
+    ///
     /// \param p          memory that `allocate` returned
-    /// \param alignment  the alignment that was passed to `allocate`
+    /// \param alignment  alignment that was passed to `allocate`
     void deallocate(void* p, std::size_t, std::size_t alignment = default_alignment) const noexcept {
         ::operator delete(p, std::align_val_t{alignment});
     }
+    /// Returns `ferry::cpu`.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 };
 
@@ -81,15 +86,18 @@ struct host_space {
 template <memory_resource_like Resource>
 class resource_space {
    public:
+    /// Refers to a memory resource.
+    ///
     /// \param resource  memory resource
     /// \param d         device of its memory
     constexpr explicit resource_space(Resource& resource, ferry::device d = cpu) noexcept
         : resource_{&resource}, device_{d} {}
 
+    /// Allocates memory from the resource. Throws the exceptions of the resource.
+    ///
     /// \param bytes      size
     /// \param alignment  alignment in bytes
     /// \return           memory of the resource
-    /// \throws  exceptions of the resource
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         if constexpr (detail::plain_resource<Resource>) return resource_->allocate(bytes, alignment);
         else if constexpr (detail::fancy_resource<Resource>) return resource_->allocate(bytes, alignment).get();
@@ -109,6 +117,7 @@ class resource_space {
         } catch (...) {  // Thrust's resources throw at the end of a program, after CUDA's shutdown (R66)
         }
     }
+    /// Returns the device of the resource's memory.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return device_; }
 
    private:

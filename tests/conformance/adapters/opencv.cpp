@@ -8,6 +8,8 @@
 #include <opencv2/core.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace {
 
@@ -70,4 +72,28 @@ TEST_CASE("R11, R28: the error for a tensor that cv::Mat does not support says w
     support::fails(ferry::errc::rank, import({values, flat}), {"2"});
     mat const nothing{cv::Mat{}};
     CHECK(ferry::view_of(nothing).is_empty());
+}
+
+TEST_CASE("D13: a matrix over memory of the caller is not exported as an owner") {
+    auto values = std::make_unique<float[]>(6);
+    values[5] = 7;
+    cv::Mat const outside(2, 3, CV_32F, values.get());
+    for (auto const policy : {ferry::copy_policy::if_needed, ferry::copy_policy::never})
+        support::fails(ferry::errc::not_shareable,
+                       [&] { static_cast<void>(ferry::to_dlpack(mat{outside}, {.copy = policy})); },
+                       {"does not own its elements"});
+    auto const cloned = ferry::to_dlpack(mat{outside.clone()});
+    auto const copied = ferry::to_dlpack(mat{outside}, {.copy = ferry::copy_policy::always});
+    {
+        mat const kept{outside};  // as a span: the caller keeps the elements alive
+        auto const shared = ferry::to_dlpack(kept);
+        CHECK(shared.view().data() == values.get());
+        auto const lent = ferry::borrow(kept);
+        CHECK(lent.view().data() == values.get());
+    }
+    values.reset();
+    CHECK(cloned.as<float, 2>()(1, 2) == 7);
+    CHECK(copied.as<float, 2>()(1, 2) == 7);
+    auto const empty = ferry::to_dlpack(mat{cv::Mat{}});
+    CHECK(empty.view().is_empty());
 }

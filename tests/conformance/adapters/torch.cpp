@@ -6,8 +6,10 @@
 #include <support/fails.hpp>
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/COW.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace {
 
@@ -65,4 +67,38 @@ TEST_CASE("R28: negative strides are rejected, and a copy is accepted") {
                    {"R28", "copy"});
     auto const copy = ferry::from_dlpack<at::Tensor>(foreign(), {.copy = ferry::copy_policy::always});
     CHECK(copy[0].item<float>() == 1);
+}
+
+TEST_CASE("R11: a const tensor with copy-on-write storage is exported read-only, and keeps sharing its storage") {
+    auto const shares = [](at::Tensor const& t) { return c10::impl::cow::is_cow_data_ptr(t.storage().data_ptr()); };
+    at::Tensor original = at::arange(1, 7, at::kFloat).reshape({2, 3});
+    at::Tensor clone = at::_lazy_clone(original);
+    REQUIRE(shares(clone));
+    {
+        auto const shared = ferry::to_dlpack(std::as_const(clone));
+        CHECK(shared.is_read_only());
+        CHECK(shared.view().data() == original.const_data_ptr());
+        CHECK(shares(clone));
+        clone.fill_(0);  // neither the exported elements nor those of `original` change
+        clone = at::Tensor{};
+        original = at::Tensor{};
+        auto const elements = shared.as<float const, 2>();
+        CHECK(elements(0, 0) == 1);
+        CHECK(elements(1, 2) == 6);
+    }
+    original = at::ones({2});
+    clone = at::_lazy_clone(original);
+    auto const lent = ferry::borrow(std::as_const(clone));
+    CHECK(lent.view().is_read_only());
+    CHECK(shares(clone));
+    auto const copy = ferry::to_dlpack(std::as_const(clone), {.copy = ferry::copy_policy::always});
+    CHECK_FALSE(copy.is_read_only());
+    CHECK(shares(clone));
+
+    auto const writable = ferry::to_dlpack(clone);  // as PyTorch's own export: the storage is no longer shared
+    CHECK_FALSE(writable.is_read_only());
+    CHECK_FALSE(shares(clone));
+    CHECK(writable.view().data() == clone.const_data_ptr());
+    CHECK(clone.const_data_ptr() != original.const_data_ptr());
+    CHECK_FALSE(ferry::to_dlpack(at::_lazy_clone(original)).is_read_only());
 }

@@ -56,7 +56,28 @@ struct point_maker {
     ferry::shape_view shape() const { return point::extents; }
 };
 
+/// Three floats, in the object or elsewhere.
+struct reference {
+    point own{};
+    float* data = nullptr;
+    ferry::tensor_view ferry_view() { return {data != nullptr ? data : own.values, point::extents}; }
+    ferry::tensor_view ferry_view() const { return {data != nullptr ? data : own.values, point::extents}; }
+};
+struct reference_maker {
+    point elsewhere{};
+    reference operator()(ferry::shape_view s) {
+        if (!(s == shape())) throw std::invalid_argument{"three numbers"};
+        return {{}, elsewhere.values};
+    }
+    ferry::shape_view shape() const { return point::extents; }
+};
+
 }  // namespace owners
+
+template <>
+struct ferry::array_traits<owners::reference> {
+    static bool owns(owners::reference const& a) { return a.data == nullptr; }
+};
 
 template <owners::fault Fault>
 struct ferry::array_traits<owners::matrix<Fault>> {

@@ -35,6 +35,15 @@ TEST_CASE("R11: an adapter with only a view, for an array that owns its elements
         all_of({without_adopt, without_allocate, without_share, without_hooks, {"R25 zero_d"}}));
 }
 
+TEST_CASE("D13: an array whose elements belong to another object passes") {
+    passes<owners::reference>(owners::reference_maker{},
+                              all_of({without_adopt,
+                                      without_allocate,
+                                      without_share,
+                                      without_hooks,
+                                      {"R25 zero_d", "R26 empty", "R26 empty_export", "R7 move"}}));
+}
+
 TEST_CASE("R11: an array of fixed shape with a member ferry_view passes") {
     passes<owners::point>(owners::point_maker{}, all_of({without_adopt,
                                                          without_allocate,

@@ -185,8 +185,20 @@ struct observer {
     ferry::tensor_view ferry_view() const { return {data, of_four}; }
 };
 
+/// Owns its elements unless it was made of a pointer.
+struct maybe_owner {
+    std::shared_ptr<float[]> own;
+    float* data;
+    std::int64_t extents[1] = {4};
+    ferry::tensor_view ferry_view() const { return {data, extents}; }
+};
+
 }  // namespace
 
+template <>
+struct ferry::array_traits<maybe_owner> {
+    static bool owns(maybe_owner const& a) { return a.own != nullptr; }
+};
 template <>
 struct ferry::array_traits<constants> {
     static constexpr bool owns = true;
@@ -255,6 +267,24 @@ TEST_CASE("D13: an rvalue with elements outside of the object is copied or refus
     fails(ferry::errc::shape, [&] { static_cast<void>(ferry::to_dlpack(std::move(negative))); }, {"shape[0] is -1"});
     auto const copy = ferry::to_dlpack(with({3, {4, 1}, {-1, 1}}), {.copy = ferry::copy_policy::always});
     CHECK(copy.as<float, 2>()(3, 0) == 0);
+}
+
+TEST_CASE("D13: array_traits<T>::owns may depend on the array") {
+    static_assert(!ferry::non_owning<maybe_owner>);
+    float data[] = {1, 2, 3, 4};
+    for (auto const policy : {copy_policy::if_needed, copy_policy::never})
+        fails(ferry::errc::not_shareable,
+              [&] { static_cast<void>(ferry::to_dlpack(maybe_owner{nullptr, data}, {.copy = policy})); },
+              {"does not own its elements"});
+    auto const copied = ferry::to_dlpack(maybe_owner{nullptr, data}, {.copy = copy_policy::always});
+    CHECK(copied.is_copied());
+    CHECK(copied.as<float, 1>()(3) == 4);
+    std::shared_ptr<float[]> const own{new float[4]{5, 6, 7, 8}};
+    auto const moved = ferry::to_dlpack(maybe_owner{own, own.get()});
+    CHECK(moved.view().data() == own.get());
+    CHECK(own.use_count() == 2);
+    auto const empty = ferry::to_dlpack(maybe_owner{nullptr, nullptr, {0}});
+    CHECK(empty.view().is_empty());
 }
 
 TEST_CASE("D13: an rvalue that contains its elements, or whose array_traits::owns is true, is shared") {

@@ -20,7 +20,7 @@ class box {
     box& operator=(box const&) = delete;
     ~box() { destroy(); }
 
-    /// Constructs the array from `f()`; false when `f` throws.
+    /// Constructs the array from `f()`; returns false when `f` throws.
     template <class F>
     [[nodiscard]] bool construct(F f) {
         try {

@@ -52,7 +52,7 @@ class foreign {
     foreign(foreign const&) = delete;
     foreign& operator=(foreign const&) = delete;
 
-    /// Writes the elements to `bytes`, a buffer of size() bytes that represents the tensor's memory.
+    /// Writes the elements to `bytes`, a buffer of size() bytes with the layout of the tensor's memory.
     void fill(std::byte* bytes) {
         tensor_view const v = tensor();
         if (!is_readable(v.dtype())) return;

@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Data types that are tried to find one that the adapter accepts.
+/// Data types among which the kit looks for one that the adapter accepts.
 inline constexpr data_type offered_types[] = {
     dtype_of<float>,          dtype_of<double>,        dtype_of<std::int8_t>,  dtype_of<std::int16_t>,
     dtype_of<std::int32_t>,   dtype_of<std::int64_t>,  dtype_of<std::uint8_t>, dtype_of<std::uint16_t>,
@@ -93,7 +93,7 @@ template <class Array>
 template <class Array, std::size_t N, class F>
 outcome for_each_import(accepted const& like, extents const (&shapes)[N], F f) {
     outcome found;
-    if (!like.is_any) return not_applicable("adopt takes none of the tensors that it was offered");
+    if (!like.is_any) return not_applicable("adopt throws for every tensor of the kit");
     for (auto const& shape : shapes) add(found, f(like.type, shape));
     return found;
 }

@@ -1,4 +1,4 @@
-// ferry: the elements of the kit's arrays: 1, 2, 3, … in row-major sequence of their indices.
+// ferry: the elements of the kit's arrays: 1, 2, 3, … in row-major order.
 #pragma once
 
 #include <ferry/base/dtype.hpp>
@@ -10,7 +10,8 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Calls f(T{}) with the C++ type of the elements, or of their real part. False for types that the kit cannot read.
+/// Calls f(T{}) with the C++ type of the elements, or of their real part. Returns false for types that the kit cannot
+/// read.
 template <class F>
 bool with_element(data_type t, F f) {
     if (t.lanes != 1) return false;
@@ -60,7 +61,7 @@ inline void write_number(data_type t, std::byte* to, std::int64_t number) {
     });
 }
 
-/// Calls f(ordinal, byte offset) for every element in row-major sequence, until it returns false.
+/// Calls f(ordinal, byte offset) for every element in row-major order, until it returns false.
 template <class F>
 void for_each_element(tensor_view const& v, F f) {
     std::int64_t const bytes = bits_per_element(v.dtype(), v.is_padded()) / 8;
@@ -76,7 +77,7 @@ void for_each_element(tensor_view const& v, F f) {
 /// \param v         view
 /// \param elements  address of the first element; null for v.data()
 /// \param period    number of elements after which the expected values start from 1 again (broadcast dimensions)
-/// \return          row-major index of the element; -1 when all are right
+/// \return          row-major index of the element; -1 when all have the expected value
 [[nodiscard]] inline std::int64_t first_mismatch(tensor_view const& v, void const* elements = nullptr,
                                               std::int64_t period = INT64_MAX) {
     auto const* const first = static_cast<std::byte const*>(elements != nullptr ? elements : v.data());

@@ -24,7 +24,7 @@ class pending_tensor {
         });
     }
 
-    /// Exports the tensor, ordered as a producer must (R43, R49).
+    /// Exports the tensor, ordered as R43 and R49 require.
     [[nodiscard]] managed_tensor ferry_export(request const& req) {
         device const dev = tensor.tensor().device();
         stream_token const consumer = req.stream.is_none() ? ferry::detail::default_stream(dev) : req.stream;
@@ -32,7 +32,7 @@ class pending_tensor {
         else if (consumer.is_none()) sim.wait(pending_);
         return ferry::from_dlpack(tensor.raw());
     }
-    /// Imports the tensor into `a`; false when adopt throws.
+    /// Imports the tensor into `a`; returns false when adopt throws.
     template <class Array>
     [[nodiscard]] bool import(box<Array>& a, request const& req = {}) {
         return a.construct([&]() -> Array { return ferry::from_dlpack<Array>(*this, req, sim); });

@@ -23,10 +23,10 @@ inline constexpr extents scalar[] = {{0, {}}};
 inline constexpr data_type some_types[] = {dtype_of<float>, dtype_of<std::int32_t>, dtype_of<std::uint8_t>,
                                            dtype_of<double>};
 
-/// An array that the maker is asked for.
+/// Describes an array that the maker is to return.
 struct sample {
     shape_view shape;
-    data_type const* type = nullptr;  ///< null: the maker chooses
+    data_type const* type = nullptr;  ///< null: the maker selects the type
     bool is_strided = false;
     bool is_read_only = false;
 };

@@ -60,8 +60,9 @@ class opened_once {
         typename std::list<entry>::iterator at_;
     };
 
-    /// Opens an object by `make()`, or joins it with the same object opened before. \throws  errors of `make`;
-    /// std::bad_alloc
+    /// Opens an object by `make()`, or joins it with the same object opened before. Throws the exceptions of `make`.
+    ///
+    /// \throws std::bad_alloc  when there is no memory
     template <class Make>
     [[nodiscard]] use open(Make make) {
         std::lock_guard const lock{state_->mutex};

@@ -58,7 +58,7 @@ inline void set_loop(pack_arguments& a, int i, std::int64_t extent, std::int64_t
         divisor{static_cast<std::uint64_t>(extent) < limit_31 ? static_cast<std::uint32_t>(extent) : 1u};
 }
 
-/// Copies word by word, in the sequence of the destination.
+/// Copies word by word, in the order of the destination.
 inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     a.count = 1;

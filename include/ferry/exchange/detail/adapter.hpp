@@ -38,9 +38,9 @@ concept declares_current_stream = extensible<T> && !requires { &with_every_name<
 template <class T>
 concept declares_owns = extensible<T> && !requires { &with_every_name<T>::owns; };
 
-/// `owns` is a public constant of type bool. Not required: its value.
+/// `owns` is a public constant of type bool, or a public function bool(T const&). Not required: its value.
 template <class T>
-concept has_owns = requires {
+concept has_owns = has_run_time_ownership<T> || requires {
     requires std::is_same_v<decltype(array_traits<T>::owns), bool const>;
     typename std::bool_constant<array_traits<T>::owns>;
 };
@@ -86,7 +86,7 @@ consteval bool is_sound() {
     constexpr bool owns = !declares_owns<T> || has_owns<T>;
     static_assert(
         owns,
-        "ferry: array_traits<T>::owns must be public, static constexpr bool owns: true if an rvalue keeps its elements alive, false if they belong to another object");
+        "ferry: array_traits<T>::owns must be public, static constexpr bool owns or static bool owns(T const&): true if an rvalue keeps its elements alive, false if they belong to another object");
     return share && adopt && described && allocate && ready_on && current_stream && owns;
 }
 

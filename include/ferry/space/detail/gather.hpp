@@ -1,4 +1,4 @@
-// ferry: copies that traverse both layouts in the same sequence: rows; strided, reversed and repeated sources.
+// ferry: copies that traverse both layouts in the same order: rows; strided, reversed and repeated sources.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>
@@ -88,7 +88,7 @@ void copy_plane(Piece piece, plane const& p, std::byte* dst, std::byte const* sr
     }
 }
 
-/// Executes loops over units of `unit` bytes, in the sequence of the destination.
+/// Executes loops over units of `unit` bytes, in the order of the destination.
 inline void gather(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
     plane const inner{nest};
     with_piece(unit, [&](auto piece) noexcept {
