@@ -1,4 +1,4 @@
-"""What the filters do with the arrays of NumPy, PyTorch and JAX. Prints, and fails when something is not as it says."""
+"""Calls the filters with arrays of NumPy, PyTorch and JAX, prints the results and checks them."""
 
 import filters
 import jax.numpy as jnp
@@ -39,4 +39,4 @@ for call, *arguments in (
     except TypeError as error:
         print(f"{call.__name__}:", str(error).splitlines()[-1])
     else:
-        raise SystemExit(f"{call.__name__} should have refused {arguments}")
+        raise SystemExit(f"{call.__name__} accepted {arguments}: expected a TypeError")

@@ -1,4 +1,4 @@
-"""What the functions on points do with the arrays of NumPy, PyTorch and JAX. Prints, and fails when something is not as it says."""
+"""Calls the functions on points with arrays of NumPy, PyTorch and JAX, prints the results and checks them."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -40,7 +40,7 @@ for call, *arguments in (
     except TypeError as error:
         print(f"{call.__name__}:", *str(error).split("\n\n")[-1].splitlines(), sep="\n  ")
     else:
-        raise SystemExit(f"{call.__name__} should have refused {arguments}")
+        raise SystemExit(f"{call.__name__} accepted {arguments}: expected a TypeError")
 try:
     points.nearest(cloud, cloud[0, :2])
 except ValueError as error:

@@ -29,7 +29,7 @@ struct ferry::array_traits<cloud> {
     static tensor_view view(cloud const& c) { return c.points->view(); }
     static cloud share(cloud const& c) { return c; }
     static cloud adopt(managed_tensor m) {
-        if (m.rank() != 2) throw std::invalid_argument{"points are rows of a matrix"};
+        if (m.rank() != 2) throw std::invalid_argument{"expected a tensor of 2 dimensions with one point in each row"};
         return {std::make_shared<managed_tensor>(std::move(m))};
     }
 };
@@ -47,9 +47,9 @@ double squared(points all, std::int64_t i, point to) {
 }
 
 // [nearest]
-// The index of the row next to a point. Other threads of Python run meanwhile: see the call guard below.
+// Returns the index of the point nearest to another one. The call guard below releases the GIL.
 std::int64_t nearest(points all, point to) {
-    if (all.extent(1) != to.extent(0)) throw std::invalid_argument{"the point has another number of coordinates"};
+    if (all.extent(1) != to.extent(0)) throw std::invalid_argument{"expected as many coordinates as the points have"};
     std::int64_t best = -1;
     double least = std::numeric_limits<double>::infinity();
     for (std::int64_t i = 0; i < all.extent(0); ++i)
@@ -58,7 +58,7 @@ std::int64_t nearest(points all, point to) {
 }
 // [/nearest]
 
-// Moves the points so that their mean is the origin.
+// Moves the points, so that their mean is the origin.
 void centre(ferry::typed_view<double, 2> all) {
     for (std::int64_t k = 0; k < all.extent(1); ++k) {
         double mean = 0;
@@ -67,7 +67,7 @@ void centre(ferry::typed_view<double, 2> all) {
     }
 }
 
-// The mean length of the rows, weighted.
+// Returns the weighted mean distance from the origin.
 double radius(points all, std::optional<point> weights) {
     double sum = 0, total = 0;
     for (std::int64_t i = 0; i < all.extent(0); ++i) {
@@ -90,7 +90,7 @@ PYBIND11_MODULE(points, m) {
     m.def("keep", [](cloud c) { return c; }, py::arg("points"));
     m.def("describe", [](ferry::typed_view<float const, 2>) { return "floats"; }, py::arg("points"));
     m.def("describe", [](points) { return "doubles"; }, py::arg("points"));
-    m.def("describe", [](cloud const&) { return "something else in rows"; }, py::arg("points"));
+    m.def("describe", [](cloud const&) { return "another data type"; }, py::arg("points"));
     ferry::python::report_errors(m);
 }
 // [/module]

@@ -173,7 +173,7 @@ class Chunks:
 
     all = []
 
-    def __init__(self, schema, chunks=(), fail_schema=0, fail_next=None, text=b"the tape is torn", missing=()):
+    def __init__(self, schema, chunks=(), fail_schema=0, fail_next=None, text=b"the source failed", missing=()):
         self.all.append(self)
         self.schema_tree, self.chunks, self.given, self.released = schema, list(chunks), 0, 0
         self.text = ctypes.create_string_buffer(text) if text is not None else None

@@ -1,4 +1,4 @@
-"""Arrays and schemas that lie: refused with a ValueError that names the node, and released once or left as they were."""
+"""Invalid arrays and schemas: refused with a ValueError that names the node, and released once or not consumed."""
 
 import ctypes
 import gc
@@ -16,7 +16,7 @@ GOOD = Node()
 
 
 def wrap(node):
-    """Below a struct `orders`, in a list `items`: where paths have something to say."""
+    """Nests a node in a list `items` of a struct `orders`, for errors with paths."""
     items = Node(b"+l", 1, (None, pack.pack("<2i", 0, 3)), [node], name=b"items")
     return struct(items, length=1, name=b"orders")
 
@@ -30,12 +30,12 @@ def view(lengths, **fields):
     return Node(b"vu", 3, (None, views, *[b"x" * 16] * len(lengths), pack.pack(f"<{len(lengths)}q", *lengths)), **fields)
 
 
-LIES = {
+INVALID = {
     "no format": Node(format=None),
     "an empty format": Node(format=b""),
     "an unknown format": Node(format=b"Q"),
-    "leftovers behind a format": Node(format=b"ii"),
-    "a format of bytes that are no text": Node(format=b"\xff\xfe\x01"),
+    "trailing characters in a format": Node(format=b"ii"),
+    "a format that is not UTF-8": Node(format=b"\xff\xfe\x01"),
     "a width that overflows": Node(b"w:99999999999", buffers=(None, b"")),
     "a negative length": Node(length=-1),
     "the smallest length": Node(length=-(2**63)),
@@ -72,10 +72,10 @@ LIES = {
     "a dictionary of a float": Node(b"f", dictionary=utf8([0, 1, 2])),
     "a map of a number": Node(b"+m", 1, (None, pack.pack("<2i", 0, 3)), [GOOD]),
     "a map of a struct of three": Node(b"+m", 1, (None, pack.pack("<2i", 0, 3)), [struct(GOOD, GOOD, GOOD)]),
-    "runs of text": Node(b"+r", 3, (), [utf8([0, 1, 2, 3]), GOOD]),
-    "no runs": Node(b"+r", 3, (), [Node(length=0), GOOD]),
+    "run ends of text": Node(b"+r", 3, (), [utf8([0, 1, 2, 3]), GOOD]),
+    "no run ends": Node(b"+r", 3, (), [Node(length=0), GOOD]),
     "more type ids than children": Node(b"+us:0,1", 3, (b"\0\0\0",), [GOOD]),
-    "type ids of no number": Node(b"+us:a", 3, (b"\0\0\0",), [GOOD]),
+    "type ids that are not numbers": Node(b"+us:a", 3, (b"\0\0\0",), [GOOD]),
     "a union with nulls": Node(b"+us:0", 3, (b"\0\0\0",), [GOOD], null_count=1),
     "a negative variadic length": view([-1]),
     "a variadic length without data": Node(b"vu", 3, (None, b"\0" * 48, None, pack.pack("<q", 16))),
@@ -96,7 +96,7 @@ def refused(node, text=None):
     return str(caught.value)
 
 
-def test_what_the_lies_are_made_of_is_accepted_when_it_does_not_lie():
+def test_the_nodes_of_the_invalid_arrays_are_valid_on_their_own():
     for node in (GOOD, wrap(GOOD), utf8([0, 1, 2, 3]), view([16]), view([]), struct(GOOD, GOOD), Node(dictionary=utf8([0, 1, 2, 3]))):
         tree = Tree(node)
         column = mt.Column.from_arrow(Forged(tree))
@@ -107,21 +107,21 @@ def test_what_the_lies_are_made_of_is_accepted_when_it_does_not_lie():
         assert tree.released == {"schema": 1, "array": 1}
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_lie_is_refused_by_the_roots_name(lie):
-    assert "column" in refused(LIES[lie])
+@pytest.mark.parametrize("case", INVALID)
+def test_an_invalid_root_is_refused_with_its_name(case):
+    assert "column" in refused(INVALID[case])
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_lie_far_down_is_refused_by_its_path(lie):
-    node = LIES[lie]
+@pytest.mark.parametrize("case", INVALID)
+def test_an_invalid_descendant_is_refused_with_its_path(case):
+    node = INVALID[case]
     fields = {**node.fields, "name": b"price"}
     below = Node(node.format, node.length, node.buffers, node.children, node.dictionary, **fields)
     holder = struct(below, length=0, name=b"ignored")
     assert "orders.items[].price" in refused(wrap(holder))
 
 
-def test_paths_are_as_the_grammar_has_them():
+def test_paths_of_errors():
     bad = Node(format=b"Q")
     lists = pack.pack("<2i", 0, 3)
     refused(Node(format=b"Q"), "column: ")
@@ -136,7 +136,7 @@ def test_paths_are_as_the_grammar_has_them():
     refused(Node(b"+us:0", 3, (b"\0\0\0",), [Node(format=b"Q", name=b"a")]), "column.a: ")
 
 
-def test_a_root_that_was_released_is_refused():
+def test_a_released_root_is_refused():
     tree = Tree(GOOD, releases=False)
     with pytest.raises(ValueError, match="released"):
         mt.Column.from_arrow(Forged(tree))
@@ -148,7 +148,7 @@ def test_a_root_that_was_released_is_refused():
         assert tree.released == {"schema": 0, "array": 0}
 
 
-def test_a_pair_of_capsules_is_good_for_one_import():
+def test_a_pair_of_capsules_can_be_imported_once():
     class Same:
         def __init__(self, x):
             self.pair = x.__arrow_c_array__()
@@ -188,7 +188,7 @@ def test_a_tree_that_contains_itself_is_refused():
     assert tree.is_untouched_or_released_once()
 
 
-def test_very_deep_and_very_wide_trees_do_no_harm():
+def test_deep_trees_are_refused_and_wide_trees_imported():
     node = GOOD
     for _ in range(40):
         node = struct(node)
@@ -201,7 +201,7 @@ def test_very_deep_and_very_wide_trees_do_no_harm():
 
 
 def full(node, text=None):
-    """The structure holds, the values do not."""
+    """Checks that the structure is valid and the values are not."""
     tree = Tree(node)
     column = mt.Column.from_arrow(Forged(tree))
     column.validate()
@@ -236,7 +236,7 @@ def test_full_validation_reads_the_values():
 
 
 @pytest.mark.parametrize("null_count", [-1, 0, 2, 3])
-def test_all_items_of_a_null_column_are_null_whatever_it_says_as_arrow_has_it(null_count):
+def test_all_items_of_a_null_column_are_null_for_any_null_count(null_count):
     node = Node(b"n", 3, (), null_count=null_count)
     theirs = pa.Array._import_from_c_capsule(*Forged(Tree(node)).__arrow_c_array__())
     theirs.validate(full=True)
@@ -248,7 +248,7 @@ def test_all_items_of_a_null_column_are_null_whatever_it_says_as_arrow_has_it(nu
     assert nested.children[0].null_count == 3
 
 
-def test_what_lies_behind_a_null_is_not_looked_at_where_it_means_nothing():
+def test_full_validation_ignores_the_values_of_nulls():
     numbers = Node(null_count=1, buffers=(b"\x05", pack.pack("<3i", 0, 99, 1)), dictionary=utf8([0, 1, 2]))
     mt.Column.from_arrow(Forged(Tree(numbers))).validate(full=True)
 
@@ -269,7 +269,7 @@ def test_wrong_capsules_are_a_type_error():
     importing((new_capsule(ctypes.addressof(tree.schema), None, None), array))
     importing((schema, capsule(tree.array, b"used_arrow_array")))
     assert tree.released == {"schema": 0, "array": 0} and tree.schema.release and tree.array.release
-    assert mt.Column.from_arrow(Forged(tree)).length == 3  # they are as they were
+    assert mt.Column.from_arrow(Forged(tree)).length == 3  # not consumed
 
     class Streams:
         def __arrow_c_stream__(self, requested_schema=None):
@@ -283,7 +283,7 @@ def chunks(n, **fields):
     return Chunks(Tree(GOOD), [Tree(GOOD) for _ in range(n)], **fields)
 
 
-def test_a_streams_own_text_is_in_the_error_and_everything_is_released_once():
+def test_the_error_contains_the_text_of_the_stream_and_all_is_released_once():
     for stream, kind in (
         (chunks(0, fail_schema=5), OSError),
         (chunks(2, fail_next=(0, 5)), OSError),
@@ -291,7 +291,7 @@ def test_a_streams_own_text_is_in_the_error_and_everything_is_released_once():
         (chunks(2, fail_next=(2, 22)), ValueError),
         (chunks(2, fail_next=(1, 12)), MemoryError),
     ):
-        with pytest.raises(kind, match="the tape is torn"):
+        with pytest.raises(kind, match="the source failed"):
             mt.Column.from_arrow(stream)
         for tree in stream.chunks[: stream.given]:
             assert tree.released["array"] == 1
@@ -299,7 +299,7 @@ def test_a_streams_own_text_is_in_the_error_and_everything_is_released_once():
         assert stream.schema_tree.is_untouched_or_released_once() or stream.schema_tree.released["schema"] == 1
 
 
-def test_a_stream_may_fail_without_a_text_and_may_say_much():
+def test_the_text_of_a_stream_may_be_absent_or_long():
     with pytest.raises(OSError):
         mt.Column.from_arrow(chunks(1, fail_next=(0, 5), text=None))
     with pytest.raises(OSError):
@@ -307,10 +307,10 @@ def test_a_stream_may_fail_without_a_text_and_may_say_much():
     with pytest.raises(OSError, match="xxxxxxxxxx"):
         mt.Column.from_arrow(chunks(1, fail_next=(0, 5), text=b"x" * 100_000))
     with pytest.raises(OSError):
-        mt.Column.from_arrow(chunks(1, fail_next=(0, 5), text=b"\xff\xfe no text"))
+        mt.Column.from_arrow(chunks(1, fail_next=(0, 5), text=b"\xff\xfe not UTF-8"))
 
 
-def test_streams_that_lie_are_refused():
+def test_invalid_streams_are_refused():
     for missing in range(4):
         with pytest.raises(ValueError):
             mt.Column.from_arrow(chunks(1, missing=[missing]))
@@ -326,7 +326,7 @@ def test_streams_that_lie_are_refused():
     assert stream.released == 1
 
 
-def test_a_stream_is_good_for_one_import():
+def test_a_stream_can_be_imported_once():
     stream = chunks(1)
     assert mt.Column.from_arrow(stream).length == 3
     assert stream.released == 1
@@ -335,7 +335,7 @@ def test_a_stream_is_good_for_one_import():
     assert stream.released == 1
 
 
-def test_chunks_are_of_the_streams_type():
+def test_a_chunk_of_another_type_than_the_stream_is_refused():
     other = Tree(struct(GOOD))
     stream = Chunks(Tree(GOOD), [other])
     with pytest.raises(ValueError):
@@ -343,7 +343,7 @@ def test_chunks_are_of_the_streams_type():
     assert other.released["array"] == 1
 
 
-def test_capsules_release_what_nobody_took_once():
+def test_capsules_that_are_not_consumed_release_once():
     for _ in range(100):
         column = mt.Column.from_arrow(Forged(tree := Tree(wrap(struct(GOOD, length=0)))))
         pair = column.__arrow_c_array__()
@@ -359,14 +359,14 @@ def test_capsules_release_what_nobody_took_once():
         assert tree.released["array"] == 1
 
 
-def test_moved_structs_outlive_their_capsules():
+def test_structs_that_are_moved_out_outlive_their_capsules():
     column = mt.Column.from_arrow(Forged(tree := Tree(struct(GOOD, GOOD))))
     schema_capsule, array_capsule = column.__arrow_c_array__()
     array, schema = Array.from_buffer_copy(array_in(array_capsule)), Schema.from_buffer_copy(schema_in(schema_capsule))
     array_in(array_capsule).release = None
     schema_in(schema_capsule).release = None
     child = Array.from_buffer_copy(array.children[1].contents)
-    array.children[1].contents.release = None  # the interface lets a child be moved out of its parent
+    array.children[1].contents.release = None  # the interface permits moving a child out of its parent
     del schema_capsule, array_capsule, column
     assert tree.released["array"] == 0 and schema.children[0].contents.format == b"i"
     release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)

@@ -1,4 +1,4 @@
-"""Columns in another process, which has nothing but the descriptor."""
+"""Columns in another process, which receives only the descriptor."""
 
 import gc
 import json
@@ -33,14 +33,14 @@ def back(c):
     return pa.Array._import_from_c_capsule(*c.__arrow_c_array__())
 
 
-def elsewhere(code, *lines):
+def in_other_process(code, *lines):
     done = subprocess.run([sys.executable, "-c", BEGIN + code], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-3000:]
     return done.stdout.strip()
 
 
 class Reader:
-    """Another process that attaches columns and sends them back, as Arrow's IPC format has them."""
+    """Another process that attaches columns and returns them in Arrow's IPC format."""
 
     CODE = (
         BEGIN
@@ -76,14 +76,14 @@ def reader():
     one.close()
 
 
-# What the format of the answer cannot carry.
-UNSENT = ("list_view", "decimal32", "decimal64")
+# Types that the IPC format of pyarrow does not support here.
+UNSUPPORTED = ("list_view", "decimal32", "decimal64")
 
 
 @pytest.mark.parametrize("how", [None, *(h for h in trees.NESTS if "list_view" not in h)])
-def test_every_type_arrives(reader, how):
+def test_every_type_is_received(reader, how):
     for i, type_ in enumerate(trees.LEAVES):
-        if any(word in str(type_) for word in UNSENT):
+        if any(word in str(type_) for word in UNSUPPORTED):
             continue
         pattern = list(trees.PATTERNS)[i % 4]
         array = trees.leaf(type_, pattern) if how is None else trees.nested([how], type_, pattern)
@@ -92,7 +92,7 @@ def test_every_type_arrives(reader, how):
                 assert reader(shared.descriptor if i % 2 else shared.json()).equals(part), type_
 
 
-def test_random_trees_arrive_here():
+def test_random_trees_are_attached_in_the_same_process():
     forest = trees.Forest(77)
     for _ in range(300):
         array = forest.tree()
@@ -103,14 +103,14 @@ def test_random_trees_arrive_here():
             assert back(shared.tensor).equals(array)
 
 
-def test_a_column_comes_back_as_a_column_and_a_tensor_as_a_tensor():
+def test_a_column_is_attached_as_a_column_and_a_tensor_as_a_tensor():
     with mt.ipc_share(mt.Column.from_arrow(pa.array([1, 2]))) as c, mt.ipc_share(mt.arange(2)) as t:
         assert type(mt.ipc_attach(c.descriptor)) is mt.Column and type(c.tensor) is mt.Column
         assert type(mt.ipc_attach(t.descriptor)) is mt.Tensor and type(t.tensor) is mt.Tensor
         assert c.copied and c.descriptor != t.descriptor
 
 
-def test_names_metadata_flags_and_dictionaries_arrive():
+def test_names_metadata_flags_and_dictionaries_are_preserved():
     field = pa.field("größe", pa.dictionary(pa.int8(), pa.string(), ordered=True), nullable=False, metadata={b"k": b"\0\xff"})
     column = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.int8()), ["a", "b"], ordered=True)
     batch = pa.record_batch([column], schema=pa.schema([field], metadata={b"of": b"all"}))
@@ -120,7 +120,7 @@ def test_names_metadata_flags_and_dictionaries_arrive():
         assert c.children[0].name == "größe" and not c.children[0].nullable and c.children[0].dictionary.length == 2
 
 
-def test_what_is_shared_again_is_not_copied():
+def test_a_shared_column_is_shared_again_without_a_copy():
     with mt.ipc_share(mt.Column.from_arrow(pa.array(["a", None, "c"]))) as first:
         assert first.copied
         with mt.ipc_share(first.tensor) as second:
@@ -131,7 +131,7 @@ def test_what_is_shared_again_is_not_copied():
             assert back(mt.ipc_attach(third.descriptor)).to_pylist() == ["a", None, "c"]
 
 
-def test_the_json_shows_the_schema_to_a_person():
+def test_the_json_descriptor_shows_the_schema():
     with mt.ipc_share(mt.Column.from_arrow(pa.table({"price": [1.5, None], "name": ["a", "b"]}))) as shared:
         text = shared.json()
         assert json.loads(text) and '"price"' in text and '"name"' in text
@@ -139,7 +139,7 @@ def test_the_json_shows_the_schema_to_a_person():
         assert pa.record_batch(mt.ipc_attach(spaced)).to_pylist() == [{"price": 1.5, "name": "a"}, {"price": None, "name": "b"}]
 
 
-def test_children_that_share_a_buffer_send_it_once():
+def test_a_buffer_that_children_share_is_sent_once():
     array = pa.array(range(100_000))
     batch = pa.record_batch([array] * 20, names=[str(i) for i in range(20)])
     with mt.ipc_share(mt.Column.from_arrow(batch)) as shared:
@@ -147,14 +147,14 @@ def test_children_that_share_a_buffer_send_it_once():
         assert len({back(x).buffers()[1].address for x in c.children}) == 1
 
 
-def test_a_column_is_of_another_process_without_a_copy():
+def test_an_attached_column_is_exported_without_a_copy():
     values = np.arange(100_000, dtype="float64")
     with mt.ipc_share(mt.Column.from_arrow(pa.array(values))) as shared:
-        said = elsewhere("c = mt.ipc_attach(read())\nt = mt.from_dlpack(c)\nprint(json.dumps([t.copied, t.readonly, sum(t.tolist())]))", shared.json())
-    assert json.loads(said) == [False, True, values.sum()]
+        output = in_other_process("c = mt.ipc_attach(read())\nt = mt.from_dlpack(c)\nprint(json.dumps([t.copied, t.readonly, sum(t.tolist())]))", shared.json())
+    assert json.loads(output) == [False, True, values.sum()]
 
 
-def test_importers_keep_what_they_have_when_it_is_closed():
+def test_attached_columns_stay_valid_after_close():
     shared = mt.ipc_share(mt.Column.from_arrow(pa.array([1, None, 3])))
     c = mt.ipc_attach(shared.descriptor)
     descriptor = bytes(shared.descriptor)
@@ -169,21 +169,21 @@ def test_importers_keep_what_they_have_when_it_is_closed():
     assert back(part).to_pylist() == [None, 3]
 
 
-def test_what_was_copied_is_let_go():
+def test_the_source_of_a_copy_is_released():
     tree = Tree(Node())
     with mt.ipc_share(mt.Column.from_arrow(Forged(tree))) as shared:
         gc.collect()
-        assert tree.released["array"] == 1  # the copy is what is shared
+        assert tree.released["array"] == 1  # the copy is shared
         assert back(shared.tensor).to_pylist() == [1, 2, 3]
 
 
-def test_columns_without_items_or_memory_are_shared_too():
+def test_empty_columns_are_shared():
     for array in (pa.array([], pa.int32()), pa.array([], pa.string()), pa.nulls(5), pa.nulls(0), pa.array([{}, {}]), pa.array([[], None], pa.list_(pa.int8()))):
         with mt.ipc_share(mt.Column.from_arrow(array)) as shared:
             assert back(mt.ipc_attach(shared.json())).equals(array)
 
 
-def test_descriptors_that_were_changed_are_refused():
+def test_modified_descriptors_are_refused():
     with mt.ipc_share(mt.Column.from_arrow(pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]}))) as shared:
         good = bytes(shared.descriptor)
         for i in range(0, len(good), 3):
@@ -196,14 +196,14 @@ def test_descriptors_that_were_changed_are_refused():
                 mt.ipc_attach(good[:cut])
 
 
-def test_a_share_wants_a_tensor_or_a_column():
+def test_ipc_share_refuses_other_objects():
     for x in (3, None, pa.array([1]), np.arange(3)):
         with pytest.raises(TypeError):
             mt.ipc_share(x)
 
 
-def test_the_example_says_what_was_shared_and_what_was_copied():
-    """examples/columns/demo.py: every value arrives."""
+def test_the_columns_example_reports_shares_and_copies():
+    """examples/columns/demo.py receives every value."""
     demo = pathlib.Path(__file__).resolve().parents[2] / "examples" / "columns" / "demo.py"
     done = subprocess.run([sys.executable, str(demo)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

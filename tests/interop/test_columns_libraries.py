@@ -27,7 +27,7 @@ def back(c):
 # polars
 
 
-def test_a_frame_of_polars_comes_in_and_goes_back():
+def test_a_polars_frame_is_imported_and_exported():
     frame = pl.DataFrame(FRAME)
     for part in (frame, frame[1:4], frame[:0], frame[4:]):
         c = mt.Column.from_arrow(part)
@@ -36,7 +36,7 @@ def test_a_frame_of_polars_comes_in_and_goes_back():
         assert pl.DataFrame(c).equals(part)
 
 
-def test_series_of_polars_come_in_and_go_back():
+def test_polars_series_are_imported_and_exported():
     for name, values in FRAME.items():
         series = pl.Series(name, values)
         for begin in range(5):
@@ -46,7 +46,7 @@ def test_series_of_polars_come_in_and_go_back():
             assert pl.Series(c[1:3]).equals(series[begin:][1:3])
 
 
-def test_chunks_of_polars_are_joined():
+def test_chunks_of_polars_are_concatenated():
     series = pl.Series("x", ["one", None, "a string that is too long to be in the view itself"])
     chunked = pl.concat([series, series, series[1:]], rechunk=False)
     assert chunked.n_chunks() == 3
@@ -57,18 +57,18 @@ def test_chunks_of_polars_are_joined():
     assert pl.DataFrame(mt.Column.from_arrow(frames)).equals(frames)
 
 
-def test_categories_of_polars_are_dictionaries():
+def test_polars_categories_are_dictionaries():
     series = pl.Series("c", ["a", "b", None, "a"], dtype=pl.Categorical)
     c = mt.Column.from_arrow(series)
     assert c.dictionary is not None and c.null_count == 1
     assert pl.Series(c).cast(pl.String).to_list() == ["a", "b", None, "a"]
 
 
-# What polars has no type for.
+# Types that polars does not support.
 FOREIGN = ("decimal256", "union", "interval", "float16", "run_end", "decimal32", "decimal64", "list_view", "fixed_size_binary[5]")
 
 
-def test_polars_reads_every_type_that_it_knows():
+def test_polars_reads_every_supported_type():
     read = 0
     for type_ in trees.LEAVES:
         if any(word in str(type_) for word in FOREIGN):
@@ -85,7 +85,7 @@ def test_polars_reads_every_type_that_it_knows():
 # DuckDB
 
 
-def test_what_duckdb_computes_comes_in():
+def test_results_of_duckdb_are_imported():
     relation = duckdb.sql("""
         select i::int as i, i / 2.0 as half, 'v' || i as text, case when i % 3 = 0 then null else i end as some,
                [i, i + 1] as lists, {'a': i} as structs, i % 2 = 0 as even, (i || '.25')::decimal(9, 2) as price
@@ -110,7 +110,7 @@ def test_duckdb_reads_columns():
     assert duckdb.sql("select flag, lists from part").fetchall() == [(None, []), (False, None), (True, [3])]
 
 
-def test_slices_are_read_by_duckdb_from_where_they_begin():
+def test_duckdb_respects_the_offset_of_slices():
     batch = pa.record_batch({"x": [None if i % 5 == 2 else i for i in range(40)], "b": [i % 3 == 0 for i in range(40)]})
     whole = mt.Column.from_arrow(batch)
     for offset in range(18):
@@ -121,7 +121,7 @@ def test_slices_are_read_by_duckdb_from_where_they_begin():
 # nanoarrow
 
 
-def test_nanoarrow_reads_columns_and_makes_them():
+def test_nanoarrow_arrays_are_imported_and_exported():
     array = nanoarrow.c_array([1, None, 3], nanoarrow.int32())
     c = mt.Column.from_arrow(array)
     assert (c.type, c.length, c.null_count) == ("i", 3, 1)
@@ -131,7 +131,7 @@ def test_nanoarrow_reads_columns_and_makes_them():
     assert back(mt.Column.from_arrow(stream)).to_pylist() == [1, 2, 3]
 
 
-def test_nanoarrow_agrees_on_the_buffers():
+def test_nanoarrow_reads_the_same_buffers():
     for type_ in (pa.int32(), pa.string(), pa.bool_(), pa.decimal128(30, 5)):
         array = trees.leaf(type_, "some")
         view = nanoarrow.c_array(mt.Column.from_arrow(array)[3:]).view()
@@ -150,13 +150,13 @@ def test_nanoarrow_reads_the_device_array():
         assert back(again).equals(back(part))
 
 
-@pytest.mark.parametrize("how", [how for how in trees.NESTS if how != "run_end"])  # nanoarrow 0.9 has none
+@pytest.mark.parametrize("how", [how for how in trees.NESTS if how != "run_end"])  # nanoarrow 0.9 does not support it
 def test_nested_columns_by_nanoarrow(how):
     for type_ in (pa.int64(), pa.string(), pa.bool_()):
         array = trees.nested([how], type_, "some")
         try:
             theirs = nanoarrow.c_array(array)
-        except Exception:  # noqa: BLE001: what it cannot read is not ours
+        except Exception:  # noqa: BLE001: nanoarrow does not support the type
             continue
         c = mt.Column.from_arrow(theirs)
         assert back(c).equals(array)

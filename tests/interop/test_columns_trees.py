@@ -1,4 +1,4 @@
-"""Columns there and back through pyarrow and nanoarrow: every type, slice, null pattern and way to nest, and random trees of it all."""
+"""Round trips through pyarrow and nanoarrow: every type, slice, null pattern and nesting, and random trees."""
 
 import arrow_trees as trees
 import nanoarrow
@@ -16,8 +16,8 @@ def addresses(array):
     return [b and b.address for b in array.buffers()]
 
 
-def complaint(array):
-    """What pyarrow finds wrong; None when it is content."""
+def validation_error(array):
+    """Returns the error of full validation by pyarrow, or None."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as e:
@@ -25,10 +25,10 @@ def complaint(array):
     return None
 
 
-def travel(array, by_nanoarrow=False):
-    """Through a Column and back: the same array, in the same memory, by the standards of pyarrow's own round trip."""
+def round_trip(array, by_nanoarrow=False):
+    """Imports and exports an array: the result is equal, in the memory that a round trip of pyarrow alone would use."""
     plain = from_capsules(array)
-    by_nanoarrow = by_nanoarrow and not any(t in str(array.type) for t in ("string_view", "binary_view"))  # its 0.9 dies of them
+    by_nanoarrow = by_nanoarrow and not any(t in str(array.type) for t in ("string_view", "binary_view"))  # nanoarrow 0.9 crashes
     column = mt.Column.from_arrow(nanoarrow.c_array(array) if by_nanoarrow else array)
     assert (column.length, column.offset, column.null_count) == (len(array), array.offset, array.null_count)
     column.validate(full=True)
@@ -36,7 +36,7 @@ def travel(array, by_nanoarrow=False):
     assert out.type == array.type
     assert out.equals(array)
     assert addresses(out) == addresses(plain)
-    assert complaint(out) == complaint(plain)
+    assert validation_error(out) == validation_error(plain)
     return column, out
 
 
@@ -48,10 +48,10 @@ def slices(array):
 
 @pytest.mark.parametrize("pattern", trees.PATTERNS)
 @pytest.mark.parametrize("type_", trees.LEAVES, ids=str)
-def test_every_type_slice_and_null_pattern_comes_back_equal(type_, pattern):
+def test_every_type_slice_and_null_pattern_is_preserved(type_, pattern):
     array = trees.leaf(type_, pattern)
     for i, part in enumerate(slices(array)):
-        travel(part, by_nanoarrow=i % 2 == 1)
+        round_trip(part, by_nanoarrow=i % 2 == 1)
     column = mt.Column.from_arrow(array)
     for offset in range(18):
         assert from_capsules(column[offset:]).equals(array[offset:])
@@ -60,30 +60,30 @@ def test_every_type_slice_and_null_pattern_comes_back_equal(type_, pattern):
 
 @pytest.mark.parametrize("chain", trees.CHAINS, ids="-".join)
 @pytest.mark.parametrize("pattern", trees.PATTERNS)
-def test_every_way_to_nest_comes_back_equal_to_depth_3(chain, pattern):
+def test_every_nesting_is_preserved_to_depth_3(chain, pattern):
     for type_ in trees.LEAVES:
         array = trees.nested(chain, type_, pattern)
-        column, _ = travel(array)
+        column, _ = round_trip(array)
         for offset in range(18):
-            travel(array[offset:])
+            round_trip(array[offset:])
             assert from_capsules(column[offset : offset + 11]).equals(array[offset : offset + 11])
 
 
 @pytest.mark.parametrize("how", trees.NESTS)
-def test_columns_without_items_come_back(how):
+def test_empty_columns_are_preserved(how):
     for type_ in trees.LEAVES:
-        travel(trees.NESTS[how](trees.leaf(type_, "none", 0), "none", 0))
-        travel(trees.nested([how], type_, "some")[5:5])
+        round_trip(trees.NESTS[how](trees.leaf(type_, "none", 0), "none", 0))
+        round_trip(trees.nested([how], type_, "some")[5:5])
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_random_trees_come_back_equal(seed):
-    """3000 of them by each seed; slices of the Column are slices of the array."""
+def test_random_trees_are_preserved(seed):
+    """3000 trees for each seed, and slices of them."""
     forest = trees.Forest(seed)
     r = forest.random
     for n in range(3000):
         array = forest.tree()
-        column, _ = travel(array, by_nanoarrow=n % 8 == 0)
+        column, _ = round_trip(array, by_nanoarrow=n % 8 == 0)
         begin = r.randrange(len(array) + 1)
         end = r.randrange(begin, len(array) + 1)
         assert from_capsules(column[begin:end]).equals(array[begin:end])
@@ -96,7 +96,7 @@ def test_random_trees_come_back_equal(seed):
             assert out[len(array) - begin :].equals(array[:begin])
 
 
-def test_children_and_dictionaries_are_columns_as_they_are_stored():
+def test_children_and_dictionaries_are_columns():
     forest = trees.Forest(200)
     for _ in range(1000):
         array = forest.tree()
@@ -122,7 +122,7 @@ def check_children(column, array):
         assert len(column.children) == len(stored)
     for child, inner in zip(column.children, stored, strict=False):
         back = from_capsules(child)
-        if pa.types.is_struct(array.type):  # pyarrow's are as the parent's offset has them
+        if pa.types.is_struct(array.type):  # pyarrow applies the offset of the parent to its fields
             back = back[array.offset : array.offset + len(array)]
         if pa.types.is_union(array.type) and array.type.mode == "sparse":
             back = back[array.offset : array.offset + len(array)]

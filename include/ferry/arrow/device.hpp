@@ -1,4 +1,4 @@
-// ferry: columns in and out of Arrow's C device interface.
+// ferry: imports and exports of columns by Arrow's C device data interface.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -14,24 +14,26 @@
 
 #include <cstdint>
 #include <limits>
-#include <memory>  // an export keeps its event with the column's owner
+#include <memory>  // shared ownership of an event and the buffers
 #include <source_location>
 #include <utility>
 
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Where an array says that it is. Ids of memory that has none are -1 by convention, and read as 0.
-/// \throws error  errc::device
+/// Returns the device of an array. The id of memory without ids is -1 by convention, and 0 here.
+/// \throws error  errc::device: not a device
 [[nodiscard]] inline device device_of(ArrowDeviceArray const& a, char const* api, std::source_location where) {
     auto const type = static_cast<device_type>(a.device_type);
     if (!is_known(type))
         fail(errc::device, api,
-             message{"the array's device type is "} << std::int64_t{a.device_type} << ", which no device has", where);
+             message{"unknown device type "} << std::int64_t{a.device_type} << ": expected a type of Arrow's interface",
+             where);
     if (ignores_id(type)) return {type, 0};
     if (a.device_id < 0 || a.device_id > std::numeric_limits<std::int32_t>::max())
         fail(errc::device, api,
-             message{"the array's device id is "} << a.device_id << ", which no " << name(type) << " device has",
+             message{"invalid device id "} << a.device_id << " for " << name(type)
+                                           << ": expected the index of a device",
              where);
     return {type, static_cast<std::int32_t>(a.device_id)};
 }
@@ -46,13 +48,18 @@ namespace detail {
 
 inline void require_stream_of(stream_token on, device d, char const* api, std::source_location where) {
     if (!fits(on, d.type))
-        fail(errc::stream, api, message{"the stream orders no work on "} << name(d.type) << " memory", where);
+        fail(errc::stream, api,
+             message{"the stream is of another device type: expected a stream of "} << name(d.type), where);
 }
 
 }  // namespace detail
 
-/// Takes over an array of host memory, as from_arrow does for an ArrowArray. `sync_event` means nothing there.
-/// \throws error  errc::no_backend when the array is elsewhere;  what from_arrow throws
+/// Imports an array in host memory, as from_arrow of an ArrowArray does. `sync_event` is ignored.
+///
+/// \param array   array; moved from on success
+/// \param schema  its type; released on success
+/// \param where   source location of the caller
+/// \throws error  errc::no_backend: not in host memory;  as from_arrow of an ArrowArray
 [[nodiscard]] inline column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema,
                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow";
@@ -69,16 +76,22 @@ inline void require_stream_of(stream_token on, device d, char const* api, std::s
     return from_arrow(&array->array, schema, where);
 }
 
-/// Takes over an array of any memory that the back end reaches, once its structure has been checked; ownership is as
-/// with an ArrowArray. No byte of device memory is read.
+/// Imports an array in any memory that the back end reaches. The structure is validated; device memory is not read. The
+/// ownership is that of from_arrow of an ArrowArray.
 ///
-/// When the array has an event, work queued on `on` later runs after it, or, when `on` names no stream, the host waits
-/// for it; with no_sync() the caller sees to the order. Without an event the data is ready. The event stays the
-/// producer's. `reserved` is ignored.
+/// If the array has an event, work that is queued on `on` later runs after it; the host waits for the event if `on`
+/// names no stream. With no_sync() the caller must order the work. Without an event the data is ready. The producer
+/// keeps the ownership of the event. `reserved` is ignored.
 ///
 /// Source: "Structure definitions" and "Synchronization event types" of the Arrow C device data interface.
-/// \throws error  errc::device: unknown, or no such id;  no_backend;  stream: one that orders no work there;  what the
-///                back end throws when it waits;  what from_arrow throws. Then both structs are as they were.
+///
+/// \param array   array; moved from on success, unchanged on failure
+/// \param schema  its type; released on success, unchanged on failure
+/// \param b       back end that waits for the event
+/// \param on      stream that will read the column
+/// \param where   source location of the caller
+/// \throws error  errc::device: an unknown device type or id;  no_backend: the back end does not reach the device;
+///                stream: a stream of another device type;  an error of the back end;  as from_arrow of an ArrowArray
 template <arrow_event_back_end BackEnd>
 [[nodiscard]] column from_arrow(ArrowDeviceArray* array, ArrowSchema* schema, BackEnd& b, stream_token on = {},
                                 std::source_location where = std::source_location::current()) {
@@ -100,12 +113,18 @@ template <back_end BackEnd>
 column from_arrow(ArrowDeviceArray*, ArrowSchema*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 // clang-format on
 
-/// Shares a column of any memory, without a copy. Written only on success. When `ready_on` names a stream, what is
-/// queued there now is still going to write the data: the array has an event that comes after it, which lives as long
-/// as the array. Otherwise the data is ready, and there is no event. Does not block. `reserved` is zero.
+/// Exports a column in any memory without a copy. If `ready_on` names a stream, the array has an event after the work
+/// that is queued there, which is valid as long as the array. Otherwise the data is ready, and there is no event. Does
+/// not block. `reserved` is zero.
 ///
-/// \throws error  errc::argument: `out` is null;  no_backend, stream;  what the back end throws when it records;
-///                std::bad_alloc
+/// \param c         column; the array shares its memory
+/// \param out       array to write; unchanged on failure
+/// \param b         back end that records the event
+/// \param ready_on  stream whose queued work writes the column, if any
+/// \param where     source location of the caller
+/// \throws error           errc::argument: `out` is null;  no_backend: the back end does not reach the device;  stream:
+///                         a stream of another device type;  an error of the back end
+/// \throws std::bad_alloc  no memory
 template <arrow_event_back_end BackEnd>
 void to_arrow(column const& c, ArrowDeviceArray* out, BackEnd& b, stream_token ready_on = {},
               std::source_location where = std::source_location::current()) {
@@ -134,8 +153,13 @@ template <back_end BackEnd>
 void to_arrow(column const&, ArrowDeviceArray*, BackEnd&, stream_token = {}) FERRY_DELETED("this back end has no events of Arrow's: pass ferry::cuda::arrow of <ferry/cuda/arrow.hpp>, or give it wait_for_event and record_event");
 // clang-format on
 
-/// Shares a column whose data is ready, without an event.
-/// \throws error  errc::argument: `out` is null;  std::bad_alloc
+/// Exports a column whose data is ready, without an event.
+///
+/// \param c      column; the array shares its memory
+/// \param out    array to write; unchanged on failure
+/// \param where  source location of the caller
+/// \throws error           errc::argument: `out` is null
+/// \throws std::bad_alloc  no memory
 inline void to_arrow(column const& c, ArrowDeviceArray* out,
                      std::source_location where = std::source_location::current()) {
     if (out == nullptr)

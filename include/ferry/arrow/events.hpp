@@ -1,4 +1,4 @@
-// ferry: who waits for the events of Arrow's C device interface, and records them.
+// ferry: requirements of a back end that records the events of Arrow's C device interface and waits for them.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -8,20 +8,23 @@
 
 namespace ferry::inline v0 {
 
-/// An event that a back end has recorded: movable; `get()` is what `ArrowDeviceArray::sync_event` holds, for CUDA a
-/// cudaEvent_t*, and stays valid until the event dies, on whatever thread.
+/// A movable object that owns an event. `get()` returns the pointer for `ArrowDeviceArray::sync_event`, for CUDA a
+/// cudaEvent_t*, which is valid until the object is destroyed. It may be destroyed on any thread.
+///
+/// \tparam E  type of the event
 template <class E>
 concept owned_arrow_event = std::move_constructible<E> && requires(E const& e) {
     { e.get() } -> std::convertible_to<void*>;
 };
 
-/// What arrays off the host need of a back end. Not required: that it copies or allocates.
+/// A back end for arrays in device memory. It need not copy or allocate.
 ///
-/// - `reaches(device)`: whether it can order work there.
-/// - `wait_for_event(event, device, on)`: work queued on `on` later runs after the event; the host waits when `on`
-/// names no
-///   stream. `event` is a `sync_event` of that device, never null, and not used after the call returns.
-/// - `record_event(device, on)`: an event after all that is queued on `on` now.
+/// - `reaches(device)` returns whether it can order work on a device.
+/// - `wait_for_event(event, device, on)` makes work that is queued on `on` later run after the event; the host waits if
+///   `on` names no stream. `event` is a `sync_event` of that device, not null, and not used after the call returns.
+/// - `record_event(device, on)` returns an event after all work that is queued on `on`.
+///
+/// \tparam B  back end
 template <class B>
 concept arrow_event_back_end = requires(B& b, void* event, device d, stream_token on) {
     { b.reaches(d) } -> std::same_as<bool>;

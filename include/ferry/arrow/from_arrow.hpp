@@ -1,4 +1,4 @@
-// ferry: columns out of Arrow's C data interface.
+// ferry: imports of columns by Arrow's C data interface.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -16,18 +16,18 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// The tree of an import: the foreign array is what keeps its buffers alive.
+/// The tree of an import, whose buffers the foreign array keeps alive.
 struct imported_tree : column_tree {
     owned<ArrowArray> array;
 };
 
-/// The checked tree of a foreign array, which is not taken over yet.
+/// Returns the validated tree of a foreign array, without moving the array.
 [[nodiscard]] inline std::shared_ptr<imported_tree> read_arrow(ArrowArray const* array, ArrowSchema const* schema,
                                                                device on, char const* api, std::source_location where) {
     if (array == nullptr || schema == nullptr)
         fail(errc::argument, api, message{array == nullptr ? "the ArrowArray" : "the ArrowSchema"} << " is null",
              where);
-    // Bytes of the lengths are read, and only where no stream may still be about to write them.
+    // Only the lengths of data buffers are read, in memory that no stream can still write.
     bool const reads_lengths = on.type == device_type::cpu;
     column_path const path{name_of(*schema)};
     auto const size = arrow_check{api, where, reads_lengths}.run(array, *schema, path);
@@ -35,32 +35,35 @@ struct imported_tree : column_tree {
     fill(*tree, arrow_source{*array, *schema, reads_lengths}, size, on, path, api, where);
     return tree;
 }
-/// Moves the struct, as the interface has it: bitwise, and the source is left released.
+/// Moves the array into the tree: a bitwise copy, after which `release` of the source is null.
 inline column take_arrow(std::shared_ptr<imported_tree> tree, ArrowArray* array) noexcept {
     tree->array.raw = std::exchange(*array, ArrowArray{});
     return column_access::make(std::move(tree));
 }
 inline void release_schema(ArrowSchema* schema) noexcept {
     owned<ArrowSchema> taken;
-    taken.raw = std::exchange(*schema, ArrowSchema{});  // marked released even where the callback forgets it
+    taken.raw = std::exchange(*schema, ArrowSchema{});  // null even if the callback does not set it
 }
 
 }  // namespace detail
 
-/// Takes over an array of host memory once its structure has been checked; nothing is copied but names, formats and
-/// metadata.
+/// Imports an array in host memory without a copy of the data; names, formats and metadata are copied.
 ///
-/// On success the column owns the array and releases it with its last copy, slice, child or export, on whatever thread;
-/// the schema is released; both of the caller's structs are left released (`release` is null). On failure both are as
-/// they were, and still the caller's. No byte of a buffer is read, but the lengths of a view type's data buffers. Does
-/// not synchronise.
+/// On success the column owns the array and releases it with the last copy, slice, child or export, on any thread. The
+/// schema is released, and `release` of both structs is null. Validates the structure; buffers are not read, except the
+/// lengths of the data buffers of view types. Does not synchronise.
 ///
-/// The interface gives no sizes of buffers: that they are as large as type, offset and length need cannot be checked,
-/// nor that text ends or that a pointer points to something. Values are checked by a full validation, when somebody
-/// asks.
+/// The interface contains no buffer sizes, so the size of a buffer, the terminator of a text and the validity of a
+/// pointer cannot be checked. To check the values call validate with validation::full.
 ///
 /// Source: "Structure definitions" and "Moving an array" of the Arrow C data interface.
-/// \throws error  errc::bad_column: what is wrong, with the node's path;  argument: a null pointer;  std::bad_alloc
+///
+/// \param array   array; moved from on success, unchanged on failure
+/// \param schema  its type; released on success, unchanged on failure
+/// \param where   source location of the caller
+/// \throws error           errc::bad_column: an invalid array or schema; the message has the path of the node;
+///                         argument: a null pointer
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline column from_arrow(ArrowArray* array, ArrowSchema* schema,
                                        std::source_location where = std::source_location::current()) {
     auto tree = detail::read_arrow(array, schema, cpu, "ferry::from_arrow", where);

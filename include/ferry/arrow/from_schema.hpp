@@ -1,4 +1,4 @@
-// ferry: the type of a column out of an ArrowSchema, where there is no array.
+// ferry: imports of the type of a column from an ArrowSchema without an array.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -20,7 +20,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// A schema that has passed arrow_check, as the source of a column without items.
+/// A schema that arrow_check has validated, as the source of an empty column.
 class schema_source {
    public:
     explicit schema_source(ArrowSchema const& schema) noexcept : schema_{&schema} {}
@@ -46,9 +46,13 @@ class schema_source {
 
 }  // namespace detail
 
-/// A column of a schema's type, names, flags and metadata, without items. Reads and copies; the schema stays the
-/// caller's.
-/// \throws error  errc::bad_column: what is wrong, with the node's path;  argument: a null pointer;  std::bad_alloc
+/// Returns an empty column with the type, names, flags and metadata of a schema, which are copied.
+///
+/// \param schema  schema; neither changed nor released
+/// \param where   source location of the caller
+/// \throws error           errc::bad_column: an invalid schema; the message has the path of the node;  argument: a null
+///                         pointer
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline column from_arrow_schema(ArrowSchema const* schema,
                                               std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_arrow_schema";

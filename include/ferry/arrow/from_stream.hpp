@@ -1,4 +1,4 @@
-// ferry: columns out of Arrow's C stream interface.
+// ferry: imports of columns by Arrow's C stream interface.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -14,54 +14,65 @@
 #include <cstddef>
 #include <optional>
 #include <source_location>
-#include <stdexcept>  // a text of any length whose copies do not throw
-#include <string>     // builds that text
+#include <stdexcept>  // a string whose copies do not throw
+#include <string>     // the text of a stream
 #include <string_view>
 #include <utility>
 #include <vector>  // the chunks
 
 namespace ferry::inline v0 {
 
-/// What a stream reported, with all of its own text: of Python's producers, where the error came from. Of a text of
-/// more than 16 KiB the middle is left out. Copies do not throw.
+/// The error of a stream, with the whole text of the stream, such as the traceback of a Python producer. The middle of
+/// a text of more than 16 KiB is omitted. Copies do not throw.
 class FERRY_VISIBLE arrow_stream_error : public error {
    public:
-    /// \param said  the stream's text, of one line or several; line ends behind it are dropped
-    /// \throws std::bad_alloc
-    arrow_stream_error(errc code, char const* api, message const& text, std::string_view said,
+    /// \param code         error code
+    /// \param api          public function that reports the error; static storage
+    /// \param text         error code of the stream, as text
+    /// \param stream_text  text of get_last_error; trailing line ends are removed
+    /// \param where        source location of the caller
+    /// \throws std::bad_alloc  no memory
+    arrow_stream_error(errc code, char const* api, message const& text, std::string_view stream_text,
                        std::source_location where)
-        : error{code, api, text, where}, text_{error::what() + trimmed(said)} {}
+        : error{code, api, text, where}, text_{error::what() + trimmed(stream_text)} {}
 
     [[nodiscard]] char const* what() const noexcept override { return text_.what(); }
 
    private:
-    [[nodiscard]] static std::string trimmed(std::string_view said) {
-        constexpr std::size_t most = 16 * 1024;
-        said = said.substr(0, said.find_last_not_of("\r\n") + 1);
-        if (said.empty()) return {};
-        std::string text{": "};
-        if (said.size() <= most) return text += said;
-        return ((text += said.substr(0, most / 2)) += " ... ") += said.substr(said.size() - most / 2);
+    [[nodiscard]] static std::string trimmed(std::string_view text) {
+        constexpr std::size_t max_size = 16 * 1024;
+        text = text.substr(0, text.find_last_not_of("\r\n") + 1);
+        if (text.empty()) return {};
+        std::string out{": "};
+        if (text.size() <= max_size) return out += text;
+        return ((out += text.substr(0, max_size / 2)) += " ... ") += text.substr(text.size() - max_size / 2);
     }
 
     std::runtime_error text_;
 };
 
-/// The chunks of an ArrowArrayStream, one after the other. Owns the stream, and the schema that it gave. Move-only; not
-/// for two threads at a time.
+/// Reads the chunks of an ArrowArrayStream. Owns the stream and its schema. Move-only. Not thread-safe.
 class arrow_reader {
    public:
-    /// Takes over the stream once it has given a schema that holds; else it is as it was, but asked.
-    /// \throws error  what the stream reports, as `next` does;  errc::bad_column;  argument: null, or released;
-    ///                std::bad_alloc
+    /// Reads the schema of the stream.
+    ///
+    /// \param stream  stream; moved from on success, not released on failure
+    /// \param where   source location of the caller
+    /// \throws arrow_stream_error  an error of the stream, as `next`
+    /// \throws error               errc::bad_column: an invalid schema;  argument: a null or released stream, or a null
+    ///                             callback
+    /// \throws std::bad_alloc      no memory
     explicit arrow_reader(ArrowArrayStream* stream, std::source_location where = std::source_location::current()) {
         if (stream == nullptr || stream->release == nullptr)
             detail::fail(errc::argument, api,
                          message{stream == nullptr ? "the ArrowArrayStream is null"
-                                                   : "the ArrowArrayStream has been released, or moved away"},
+                                                   : "the ArrowArrayStream has been released or moved from"},
                          where);
         if (stream->get_schema == nullptr || stream->get_next == nullptr || stream->get_last_error == nullptr)
-            detail::fail(errc::argument, api, message{"a callback of the ArrowArrayStream is null"}, where);
+            detail::fail(
+                errc::argument, api,
+                message{"a callback of the ArrowArrayStream is null: expected get_schema, get_next and get_last_error"},
+                where);
         check(*stream, stream->get_schema(stream, &schema_.raw), where);
         type_ = from_arrow_schema(&schema_.raw, where);
         stream_.raw = std::exchange(*stream, ArrowArrayStream{});
@@ -69,13 +80,16 @@ class arrow_reader {
     arrow_reader(arrow_reader&&) noexcept = default;
     arrow_reader& operator=(arrow_reader&&) noexcept = default;
 
-    /// What all chunks are: a column of their type without items.
+    /// \return  an empty column of the type of the chunks
     [[nodiscard]] column const& type() const noexcept { return type_; }
-    /// The next chunk; nothing at the end, and ever after. Waits for the producer as long as it takes.
+    /// Reads the next chunk. Blocks until the producer returns it.
     ///
-    /// \throws arrow_stream_error  what the stream reports: errc::argument for EINVAL, out_of_memory for ENOMEM, driver
-    ///                             for all else
-    /// \throws error  errc::bad_column: a chunk that does not hold, which has been released;  std::bad_alloc
+    /// \param where  source location of the caller
+    /// \return       the chunk; nothing at the end of the stream
+    /// \throws arrow_stream_error  an error of the stream: errc::argument for EINVAL, out_of_memory for ENOMEM, driver
+    ///                             for other codes
+    /// \throws error               errc::bad_column: an invalid chunk, which has been released
+    /// \throws std::bad_alloc      no memory
     [[nodiscard]] std::optional<column> next(std::source_location where = std::source_location::current()) {
         if (stream_.raw.release == nullptr) return std::nullopt;
         detail::owned<ArrowArray> chunk;
@@ -102,11 +116,11 @@ class arrow_reader {
                  : result == EIO    ? " (EIO)"
                  : result == ENOSYS ? " (ENOSYS)"
                                     : "");
-        char const* const said = stream.get_last_error(&stream);
+        char const* const stream_text = stream.get_last_error(&stream);
         throw arrow_stream_error{result == EINVAL   ? errc::argument
                                  : result == ENOMEM ? errc::out_of_memory
                                                     : errc::driver,
-                                 api, text, said != nullptr ? said : "", where};
+                                 api, text, stream_text != nullptr ? stream_text : "", where};
     }
 
     detail::owned<ArrowArrayStream> stream_;
@@ -114,13 +128,21 @@ class arrow_reader {
     column type_;
 };
 
-/// Takes over a stream of host columns; see arrow_reader.
+/// Returns a reader of a stream of columns in host memory.
+///
+/// \param stream  stream; moved from on success, not released on failure
+/// \param where   source location of the caller
+/// \throws error, std::bad_alloc  as the constructor of arrow_reader
 [[nodiscard]] inline arrow_reader from_arrow_stream(ArrowArrayStream* stream,
                                                     std::source_location where = std::source_location::current()) {
     return arrow_reader{stream, where};
 }
 
-/// All chunks that are left. \throws error  what `next` throws; then the chunks before have been released
+/// Reads all remaining chunks.
+///
+/// \param reader  reader; at the end on success
+/// \param where   source location of the caller
+/// \throws error, std::bad_alloc  as arrow_reader::next; the chunks that were read are released
 [[nodiscard]] inline std::vector<column> read_all(arrow_reader& reader,
                                                   std::source_location where = std::source_location::current()) {
     std::vector<column> chunks;

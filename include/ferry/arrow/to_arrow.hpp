@@ -1,4 +1,4 @@
-// ferry: columns into Arrow's C data interface.
+// ferry: exports of columns by Arrow's C data interface.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>  // an export shares the column's owner
+#include <memory>  // shared ownership of the buffers
 #include <source_location>
 #include <string_view>
 #include <utility>
@@ -19,7 +19,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// What stands for the one offset that a column without items should still have.
+/// The offsets of an empty column that has none.
 alignas(64) inline constexpr unsigned char zero_offsets[64]{};
 
 /// Writes the arrays of a tree.
@@ -42,8 +42,8 @@ class array_writer {
     }
 
    private:
-    /// Columns without items may lack their buffers. Consumers look for the first offset all the same, and for the
-    /// lengths of no data buffers.
+    /// Adds the buffers that an empty column may lack but consumers read: the first offset, and the lengths of the data
+    /// buffers.
     static void complete(column_layout const& layout, ArrowArray& out) noexcept {
         if (layout.is_variadic && out.buffers[out.n_buffers - 1] == nullptr)
             out.buffers[out.n_buffers - 1] = zero_offsets;
@@ -88,14 +88,18 @@ class schema_writer {
 
 }  // namespace detail
 
-/// Shares a column of host memory through an ArrowArray, without a copy. The struct is written only on success, and
-/// keeps the column's buffers alive until it has been released; so does each child that was moved out of it. A slice
-/// has its offset and length, and a null count when that is known without reading. One allocation. Does not
-/// synchronise.
+/// Exports a column in host memory without a copy. The array, and each child that is moved out of it, keeps the buffers
+/// alive until it is released. A slice is expressed by offset and length. The null count is -1 unless it is known.
+/// Makes one allocation. Does not synchronise.
 ///
 /// Source: "Structure definitions" and "Memory management" of the Arrow C data interface.
-/// \throws error  errc::not_accessible: memory that the host cannot read goes into an ArrowDeviceArray;  argument:
-///                `out` is null; std::bad_alloc
+///
+/// \param c      column; the array shares its memory
+/// \param out    array to write; unchanged on failure
+/// \param where  source location of the caller
+/// \throws error           errc::not_accessible: the host cannot read the memory, which needs an ArrowDeviceArray;
+///                         argument: `out` is null
+/// \throws std::bad_alloc  no memory
 inline void to_arrow(column const& c, ArrowArray* out, std::source_location where = std::source_location::current()) {
     if (out == nullptr)
         detail::fail(errc::argument, "ferry::to_arrow", message{"the ArrowArray to write to is null"}, where);
@@ -107,8 +111,14 @@ inline void to_arrow(column const& c, ArrowArray* out, std::source_location wher
     *out = detail::make_array(c.view(), c.owner());
 }
 
-/// Describes a column's type, with names, flags and metadata, which are copied: the schema keeps no column alive.
-/// Written only on success. One allocation. \throws error  errc::argument: `out` is null;  std::bad_alloc
+/// Exports the type of a column with names, flags and metadata, which are copied: the schema does not keep the column
+/// alive. Makes one allocation.
+///
+/// \param c      column; only its type is read
+/// \param out    schema to write; unchanged on failure
+/// \param where  source location of the caller
+/// \throws error           errc::argument: `out` is null
+/// \throws std::bad_alloc  no memory
 inline void to_arrow_schema(column_view c, ArrowSchema* out,
                             std::source_location where = std::source_location::current()) {
     if (out == nullptr)

@@ -1,4 +1,4 @@
-// ferry: columns into Arrow's C stream interface.
+// ferry: exports of columns by Arrow's C stream interface.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>
@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <exception>
-#include <memory>  // the stream's state is owned
+#include <memory>  // ownership of the state
 #include <new>
 #include <source_location>
 #include <utility>
@@ -22,14 +22,14 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// What `concat` says of chunks together, for the whole tree.
+/// Merges the flags of a chunk into a schema and its children, as `concat` does.
 inline void merge_flags(ArrowSchema& into, column_view c) {
     into.flags = merged_flags(into.flags, c.flags());
     for (int i = 0; i < c.child_count(); ++i) merge_flags(*into.children[i], c.child(i));
     if (c.has_dictionary()) merge_flags(*into.dictionary, c.dictionary());
 }
 
-/// A column of the same type, with what all chunks may hold, that keeps no buffer alive.
+/// Returns an empty column of the type, with the merged flags of all chunks.
 [[nodiscard]] inline column without_items(column_view type, std::vector<column> const& chunks) {
     owned<ArrowSchema> schema;
     to_arrow_schema(type, &schema.raw);
@@ -37,13 +37,13 @@ inline void merge_flags(ArrowSchema& into, column_view c) {
     return from_arrow_schema(&schema.raw);
 }
 
-/// What a stream of ours has left to give.
+/// The private data of an exported stream: the chunks that the consumer has not read.
 class stream_state {
    public:
     stream_state(std::vector<column> chunks, column type) noexcept
         : chunks_{std::move(chunks)}, type_{std::move(type)} {}
 
-    void hand_over(ArrowArrayStream& out) noexcept {
+    void move_into(ArrowArrayStream& out) noexcept {
         out.get_schema = [](ArrowArrayStream* s, ArrowSchema* schema) {
             return of(*s).run([&](stream_state& me) { to_arrow_schema(me.type_, schema); });
         };
@@ -63,7 +63,7 @@ class stream_state {
         return *static_cast<stream_state*>(s.private_data);
     }
 
-    /// A callback's work: nothing is thrown through it, and its error stands until the next call.
+    /// Runs a callback. Exceptions become error codes; the text is kept until the next call.
     template <class F>
     int run(F f) noexcept {
         failed_ = true;
@@ -80,10 +80,10 @@ class stream_state {
         return 0;
     }
     void next(ArrowArray* out) {
-        *out = ArrowArray{};  // the end
+        *out = ArrowArray{};  // a released array ends the stream
         if (next_ == chunks_.size()) return;
         to_arrow(chunks_[next_], out);
-        chunks_[next_++] = column{};  // from now on the consumer keeps it
+        chunks_[next_++] = column{};  // owned by the consumer
     }
     [[nodiscard]] char const* last_error() const noexcept { return failed_ ? error_.c_str() : nullptr; }
 
@@ -96,13 +96,18 @@ class stream_state {
 
 }  // namespace detail
 
-/// Offers chunks of the type of `type`, of which only the type is used, as an ArrowArrayStream: the way for none.
-/// Written only on success. The stream keeps the chunks until it has given them, or is released. Each is shared, not
-/// copied. A field is nullable in the schema when it is in a chunk.
+/// Exports chunks of one type, or none, as an ArrowArrayStream without a copy. The stream owns a chunk until the
+/// consumer reads it. A field is nullable in the schema if it is in a chunk.
 ///
 /// Source: "Structure definition" and "Error codes" of the Arrow C stream interface.
-/// \throws error  errc::argument: a chunk of another type;  not_accessible: one that the host cannot read; or `out` is
-///                null; std::bad_alloc
+///
+/// \param chunks  columns in host memory
+/// \param type    column of the type of the chunks; only its type is used
+/// \param out     stream to write; unchanged on failure
+/// \param where   source location of the caller
+/// \throws error           errc::argument: a chunk of another type, or `out` is null;  not_accessible: the host cannot
+///                         read a chunk
+/// \throws std::bad_alloc  no memory
 inline void to_arrow_stream(std::vector<column> chunks, column const& type, ArrowArrayStream* out,
                             std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_arrow_stream";
@@ -114,12 +119,17 @@ inline void to_arrow_stream(std::vector<column> chunks, column const& type, Arro
     auto all = detail::without_items(type, chunks);
     auto state = std::make_unique<detail::stream_state>(std::move(chunks), std::move(all));
     ArrowArrayStream made{};
-    state.release()->hand_over(made);
+    state.release()->move_into(made);
     *out = made;
 }
 
-/// Offers chunks of one type; names and metadata are the first one's. \throws error  errc::argument: no chunks;  as
-/// above
+/// Exports chunks of one type, at least one. The schema has the names and metadata of the first.
+///
+/// \param chunks  columns in host memory
+/// \param out     stream to write; unchanged on failure
+/// \param where   source location of the caller
+/// \throws error           errc::argument: no chunks;  as the overload with a type
+/// \throws std::bad_alloc  no memory
 inline void to_arrow_stream(std::vector<column> chunks, ArrowArrayStream* out,
                             std::source_location where = std::source_location::current()) {
     if (chunks.empty())

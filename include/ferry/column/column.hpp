@@ -1,4 +1,4 @@
-// ferry: a column that is owned: a tree of shared, immutable buffers.
+// ferry: a column: a tree of shared, immutable buffers.
 #pragma once
 
 #include <ferry/column/detail/tree.hpp>
@@ -9,7 +9,7 @@
 
 #include <concepts>
 #include <cstdint>
-#include <memory>  // buffers are shared by columns, slices, children and exports
+#include <memory>  // shared ownership of the buffers
 #include <source_location>
 #include <string_view>
 #include <type_traits>
@@ -18,17 +18,17 @@
 namespace ferry::inline v0 {
 namespace detail {
 struct column_access;
-/// What `column::to` does; column/to.hpp defines it.
+/// The implementation of `column::to`, defined in column/to.hpp.
 template <class Where>
 struct column_move;
 }  // namespace detail
 
-/// A column of Arrow's: any type, nested or not, on the host or on a device. A value that shares its buffers: copies,
-/// slices and children cost no copy of data, and each keeps the memory alive alone. Immutable; copies may be used from
-/// any thread, and the last one, wherever it dies, releases the memory.
+/// A column in Arrow's layout, of any type, in host or device memory. Copies, slices and children share the buffers,
+/// and each of them keeps the memory alive. Immutable; copies may be used and destroyed on any thread. The last one
+/// releases the memory.
 class column {
    public:
-    /// Of type null and length 0, as is a column that was moved from.
+    /// Creates an empty column of type null. A column that was moved from has the same value.
     column() = default;
     column(column const&) = default;
     column(column&& other) noexcept
@@ -42,78 +42,114 @@ class column {
     }
     ~column() = default;
 
-    /// The column, borrowed, with all that can be read of it.
+    /// \return  a view, valid as long as the column or a copy of it
     [[nodiscard]] column_view view() const& noexcept { return view_; }
     column_view view() const&& FERRY_DELETED("the view would outlive the column: keep the column in a variable");
-    /// For calls that take a view, also of temporaries, as std::string converts to std::string_view: what keeps it
-    /// keeps a column.
+    /// Converts to a view, as std::string converts to std::string_view. The view is valid as long as the column.
     operator column_view() const& noexcept { return view_; }
 
-    /// Type, format and name are borrowed: they live as long as the column, or a copy of it.
+    /// \return  the type. Type, format and name are valid as long as the column or a copy of it
     [[nodiscard]] column_type const& type() const noexcept { return view_.type(); }
     [[nodiscard]] std::string_view format() const noexcept { return view_.format(); }
     [[nodiscard]] std::string_view name() const noexcept { return view_.name(); }
     [[nodiscard]] std::int64_t length() const noexcept { return view_.length(); }
     [[nodiscard]] std::int64_t offset() const noexcept { return view_.offset(); }
     [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
-    /// See column_view::null_count.
+    /// Returns the number of items that are null; see column_view::null_count.
+    ///
+    /// \param where  source location of the caller
+    /// \throws error  errc::not_accessible: the count is unknown and the host cannot read the validity
     [[nodiscard]] std::int64_t null_count(std::source_location where = std::source_location::current()) const {
         return view_.null_count(where);
     }
 
     [[nodiscard]] int child_count() const noexcept { return view_.child_count(); }
-    /// A child as it is stored: this column's offset is not applied; see field. \throws error  errc::out_of_range,
-    /// argument
+    /// Returns a child, to which the offset of this column is not applied; see field.
+    ///
+    /// \param i      index in [0, child_count())
+    /// \param where  source location of the caller
+    /// \throws error  errc::out_of_range: no such child
     [[nodiscard]] column child(int i, std::source_location where = std::source_location::current()) const {
         return {owner_, view_.child(i, where)};
     }
+    /// Overload for the first child with a name.
+    ///
+    /// \param name   name
+    /// \param where  source location of the caller
+    /// \throws error  errc::argument: no such child
     [[nodiscard]] column child(std::string_view name,
                                std::source_location where = std::source_location::current()) const {
         return {owner_, view_.child(name, where)};
     }
-    /// The items of a struct's child that belong to this column's. \throws error  errc::out_of_range, argument
+    /// Returns the slice of a child of a struct or sparse union that belongs to the items of this column.
+    ///
+    /// \param i      index in [0, child_count())
+    /// \param where  source location of the caller
+    /// \throws error  errc::out_of_range: no such child;  argument: a column of another type
     [[nodiscard]] column field(int i, std::source_location where = std::source_location::current()) const {
         return {owner_, view_.field(i, where)};
     }
+    /// Overload for the first child with a name.
+    ///
+    /// \param name   name
+    /// \param where  source location of the caller
+    /// \throws error  errc::argument: no such child, or a column of another type
     [[nodiscard]] column field(std::string_view name,
                                std::source_location where = std::source_location::current()) const {
         return {owner_, view_.field(name, where)};
     }
     [[nodiscard]] bool has_dictionary() const noexcept { return view_.has_dictionary(); }
+    /// Returns the values of a dictionary-encoded column.
+    ///
+    /// \param where  source location of the caller
+    /// \throws error  errc::argument: not dictionary-encoded
     [[nodiscard]] column dictionary(std::source_location where = std::source_location::current()) const {
         return {owner_, view_.dictionary(where)};
     }
-    /// `length` items from `begin` on. \throws error  errc::out_of_range
+    /// Returns a slice, which shares the buffers.
+    ///
+    /// \param begin   index of the first item
+    /// \param length  number of items
+    /// \param where   source location of the caller
+    /// \throws error  errc::out_of_range: items outside of the column
     [[nodiscard]] column slice(std::int64_t begin, std::int64_t length,
                                std::source_location where = std::source_location::current()) const {
         return {owner_, view_.slice(begin, length, where)};
     }
 
-    /// The items as values of `T`, which keep the memory alive: `prices[i]` is an optional. See column_values.
-    /// \throws error  errc::dtype, not_accessible
+    /// Returns the items as a range of std::optional<T>, which keeps the memory alive; see column_values.
+    ///
+    /// \tparam T  type of the items
+    /// \param where  source location of the caller
+    /// \throws error  errc::dtype: items of another type;  not_accessible: the host cannot read the memory
     template <column_value T>
     [[nodiscard]] column_values<T> values(std::source_location where = std::source_location::current()) const {
         return column_values<T>{view_, owner_, where};
     }
 
-    /// The column on `place`: a device, whose memory comes from the back end, or a memory space. The same column, and
-    /// no copy, when it is there already; else one in one allocation, as `compact` writes it: slices are cut, bits and
-    /// offsets begin at 0, and the type is kept.
+    /// Copies the column to a device or into a memory space. Returns the column itself if it is there already. The copy
+    /// has one allocation with the layout of `compact`: only the items of a slice are copied, bitmaps and offsets start
+    /// at 0, and the type is unchanged. Requires #include <ferry/column/to.hpp>.
     ///
-    /// One copy for the whole tree: what the host reads is written into one staging buffer and copied from there; a
-    /// column that came whole from `to` or `compact` is copied as it lies, and so is an attached one, if nothing in it
-    /// is a slice. Of another one on a device the host fetches what it uses: for each depth of the tree one wait, and a
-    /// copy for each of its buffers. Null counts of columns that the host reads, or has fetched, are known after.
+    /// The tree is copied by one transfer: from host memory through one staging buffer, and as one block if the column
+    /// has one allocation without slices (made by `to` or `compact`, or attached). From any other column in device
+    /// memory the host first fetches the buffers, with one wait for each level of the tree. Null counts of columns that
+    /// the host reads are known afterwards.
     ///
-    /// Needs #include <ferry/column/to.hpp>.
+    /// The copy in host, pinned or managed memory is complete on return. In device memory it is complete when `on` has
+    /// run the queued work; the function does not block if the source is in host memory or one block. Without a stream
+    /// no work may be pending, and the copy is complete on return. The new column keeps the source of a queued copy
+    /// alive. Synchronise other work that uses the new column before it is destroyed.
     ///
-    /// `on`: a stream on which the column is ready. On the host, in pinned and in managed memory the data is there on
-    /// return. On other devices it is there once `on` got so far; nothing blocks where the source is the host or one
-    /// copy. Without a stream nothing may be pending, and the data is there on return. The new column owns its memory,
-    /// and a column that a queued copy still reads lives on in it; finish your own work before you drop it.
-    ///
-    /// \throws error  errc::no_backend, stream, bad_column (what the host reads of it does not hold together, with the
-    ///                node's path), overflow; what the back end reports;  std::bad_alloc. Then everything was released.
+    /// \param place  device, whose memory the back end allocates, or memory space
+    /// \param b      back end that allocates, copies and waits
+    /// \param on     stream on which the column is ready
+    /// \param where  source location of the caller
+    /// \return       the column; on failure everything is released
+    /// \throws error           errc::no_backend: the back end does not reach a device;  stream: a null stream, or one
+    ///                         of another device type;  bad_column: invalid offsets or lengths, with the path of the
+    ///                         node; overflow: a size that cannot be represented;  an error of the back end
+    /// \throws std::bad_alloc  no memory
     template <class Where, class BackEnd = host_back_end const&>
         requires((std::convertible_to<Where, ferry::device> || memory_space<Where>) &&
                  back_end<std::remove_reference_t<BackEnd>>)
@@ -124,7 +160,7 @@ class column {
         return detail::column_move<Where>::run(*this, place, b, on, where);
     }
 
-    /// What keeps the buffers alive.
+    /// \return  the owner of the buffers
     [[nodiscard]] std::shared_ptr<void const> const& owner() const noexcept { return owner_; }
 
    private:
@@ -137,7 +173,7 @@ class column {
 
 namespace detail {
 
-/// Makes columns of trees that have been checked.
+/// Creates columns from validated trees.
 struct column_access {
     [[nodiscard]] static column make(std::shared_ptr<void const> owner, column_view view) noexcept {
         return {std::move(owner), view};
@@ -150,10 +186,15 @@ struct column_access {
 
 }  // namespace detail
 
-/// A column of buffers that `owner` keeps alive, all of them on one device. Formats, names and metadata are copied; the
-/// structure is checked (`validate`), and no byte is read. On failure the owner has been dropped.
+/// Creates a column from buffers on one device. Formats, names and metadata are copied. Validates the structure without
+/// reading the buffers; see validate.
 ///
-/// \throws error  errc::bad_column: what is wrong, with the node's path;  std::bad_alloc
+/// \param parts  description of the column
+/// \param owner  owner of the buffers; released with the last column, or on failure
+/// \param on     device of the buffers
+/// \param where  source location of the caller
+/// \throws error           errc::bad_column: invalid parts; the message has the path of the node
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline column make_column(column_parts const& parts, std::shared_ptr<void const> owner, device on = cpu,
                                         std::source_location where = std::source_location::current()) {
     auto tree = std::make_shared<detail::column_tree>();

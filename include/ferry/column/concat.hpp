@@ -1,4 +1,4 @@
-// ferry: columns without slices, written into one allocation.
+// ferry: copies of columns in one allocation without slices.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -11,7 +11,7 @@
 #include <ferry/space/buffer.hpp>
 
 #include <cstddef>
-#include <memory>  // the arena is shared by what is made of it
+#include <memory>  // shared ownership of the arena
 #include <source_location>
 #include <span>
 #include <utility>
@@ -58,35 +58,43 @@ template <memory_space Space>
 
 }  // namespace detail
 
-/// A copy of the column in one allocation of the space: offsets are 0, validity and bools begin at bit 0, offsets at 0;
-/// children, text and data of views are cut to what the items use, dictionaries are whole. Buffers begin at multiples
-/// of 64 bytes; padding and nulls are zero; what several children share is there once. Nulls are counted, and a
-/// validity without any is left out.
+/// Copies a column in host memory into one allocation of a memory space. The copy has offset 0; validity, booleans and
+/// offsets start at 0. Children, text and data of views contain only the items that are used; dictionaries are
+/// complete. Buffers are aligned to 64 bytes; padding and the values of nulls are zero; a buffer that several children
+/// share is copied once. Nulls are counted, and the validity is omitted if there are none.
 ///
-/// On the host; nothing may be pending. Reads validity, offsets, run ends, type ids and views, and checks each before
-/// it is followed: whatever they are, no byte outside of what the column says is read. Other values are copied as they
-/// are.
+/// No work may be pending on the column. Offsets, run ends, type ids and views are checked before they are followed: no
+/// byte outside of the buffers is read. Other values are copied unchanged.
 ///
-/// \throws error  errc::bad_column (with the node's path), not_accessible, overflow, device (of the space);
-///                std::bad_alloc
+/// \param c      column
+/// \param space  memory space that the host can write
+/// \param where  source location of the caller
+/// \throws error           errc::bad_column: invalid values; the message has the path of the node;  not_accessible: the
+///                         host cannot read the column;  overflow: a size that cannot be represented;  device: the host
+///                         cannot write to the space
+/// \throws std::bad_alloc  no memory
 template <memory_space Space = host_space>
 [[nodiscard]] column compact(column_view c, Space space = {},
                              std::source_location where = std::source_location::current()) {
     return detail::concat({&c, 1}, std::move(space), "ferry::compact", where);
 }
 
-/// One column of the items of all chunks, written as `compact` does; a single chunk is given back as it is. Names and
-/// metadata are the first one's; it is nullable if a chunk is. Equal dictionaries become one; different ones follow
-/// each other in a new one, whose values may repeat. Buffers of views and runs stay as many as they are.
+/// Concatenates chunks into one column, with the layout of `compact`. A single chunk is returned unchanged. Names and
+/// metadata are those of the first chunk; the column is nullable if a chunk is. Equal dictionaries are merged;
+/// different ones are concatenated, so that values may repeat. Data buffers of views and runs are not merged.
 ///
-/// \throws error  errc::argument: no chunk, or chunks of different types; overflow: offsets, indices or run ends of the
-///                type cannot count that far; as compact
+/// \param chunks  columns of one type in host memory
+/// \param space   memory space that the host can write
+/// \param where   source location of the caller
+/// \throws error           errc::argument: no chunk, or chunks of different types;  overflow: offsets, indices or run
+///                         ends exceed their type;  as compact
+/// \throws std::bad_alloc  no memory
 template <memory_space Space = host_space>
 [[nodiscard]] column concat(std::span<column const> chunks, Space space = {},
                             std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::concat";
     if (chunks.empty())
-        detail::fail(errc::argument, api, message{"there is no chunk, and so no type: give one of length 0"}, where);
+        detail::fail(errc::argument, api, message{"there are no chunks: pass at least one, which may be empty"}, where);
     if (chunks.size() == 1) return chunks[0];
     std::vector<column_view> const views(chunks.begin(), chunks.end());
     return detail::concat(views, std::move(space), api, where);

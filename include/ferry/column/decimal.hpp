@@ -1,4 +1,4 @@
-// ferry: the values of decimals and intervals, which C++ has no types for.
+// ferry: value types for decimals and intervals.
 #pragma once
 
 #include <ferry/config.hpp>

@@ -1,4 +1,4 @@
-// ferry: columns as tensors, and tensors as columns.
+// ferry: exports of columns as DLPack tensors.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -15,7 +15,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>  // a column shares what it is made of
+#include <memory>  // shared ownership of the buffers
 #include <optional>
 #include <source_location>
 #include <type_traits>
@@ -23,10 +23,10 @@
 
 namespace ferry::inline v0 {
 
-/// A column as tensors, each of which keeps what it needs alive alone.
+/// The tensors of a column. Each of them owns its memory.
 struct column_tensors {
-    managed_tensor data;                       ///< one element for each item; where an item is null: whatever is there
-    std::optional<managed_tensor> validity{};  ///< bool: false where it is null; nothing when no item is
+    managed_tensor data;                       ///< one element for each item; unspecified for nulls
+    std::optional<managed_tensor> validity{};  ///< bool, false for nulls; nothing if there are none
 };
 
 namespace detail {
@@ -37,20 +37,19 @@ namespace detail {
     if (c.has_dictionary())
         fail(
             errc::dtype, api,
-            message{
-                "the column is dictionary-encoded, and its numbers mean nothing without the dictionary: export dictionary() beside a column of the indices"},
+            message{"the column is dictionary-encoded: export dictionary() and a column of the indices separately"},
             where);
     if (type) return *type;
-    char const* const why = c.type().id == type_id::decimal ? "decimals have no DLPack type"
+    char const* const why = c.type().id == type_id::decimal ? "decimals have no DLPack data type: cast the column"
                             : c.child_count() > 0           ? "it is nested: export its children"
                             : c.layout().buffer_count > 2 || is_view(c.type().id)
-                                ? "its items differ in length: export them over Arrow's interfaces"
-                                : "its items are no numbers of DLPack's";
-    fail(errc::dtype, api, message{"a column of format "} << c.name_of_format().c_str() << " is no tensor: " << why,
-         where);
+                                ? "its items differ in length: export it by Arrow's interfaces"
+                                : "its items have no DLPack data type: export it by Arrow's interfaces";
+    fail(errc::dtype, api,
+         message{"a column of format "} << c.name_of_format().c_str() << " cannot be a tensor: " << why, where);
 }
 
-/// A byte for each bit, in memory of its own where the column is.
+/// Returns a tensor with one byte for each bit, in new memory on the device of the column.
 template <class BackEnd>
 [[nodiscard]] managed_tensor unpacked_tensor(bitmap_view host_bits, device place, BackEnd& b, stream_token on) {
     auto const length = host_bits.length();
@@ -76,7 +75,8 @@ template <class BackEnd>
                     errc::dtype, api,
                     message{"the column has "}
                         << nulls
-                        << " nulls, and a tensor alone has no word for them: ferry::to_dlpack(column) gives data and validity",
+                        << " nulls, which a tensor cannot represent: use ferry::to_dlpack(column), which returns "
+                           "the validity",
                     where);
             out.validity = unpacked_tensor(bits.view(), c.device(), b, on);
         }
@@ -95,18 +95,23 @@ template <class BackEnd>
 
 }  // namespace detail
 
-/// A column of numbers as DLPack tensors of one dimension: integers, floats with float16, and dates, times, timestamps
-/// and durations as the integers that they are stored as; a null is not a NaN, which stays what it is.
+/// Exports a column of numbers as DLPack tensors of one dimension: integers, floats including float16, and dates,
+/// times, timestamps and durations as their integers. NaN is not null.
 ///
-/// Data is shared where it lies, read-only, with what a slice's offset makes of it. Bools are unpacked into a byte
-/// each, and so is the validity, which is there when an item is null: copies, flagged is_copied, on the column's
-/// device. Off the host bits take a back end and a stream on which the column is ready: they are unpacked by the host,
-/// which waits for them; a tensor on a device is there once `on` got so far.
+/// The data is shared, read-only, and starts at the offset of a slice. Booleans, and the validity of a column with
+/// nulls, are unpacked into one byte for each item: copies with the flag is_copied on the device of the column. In
+/// device memory they are unpacked by the host, which waits for the bits; the tensor is complete when `on` has run the
+/// queued copy.
 ///
-/// The tensors own what they need; the column stays the caller's. Source: section "DLPack" of the Arrow specification,
-/// which has the data alone.
-/// \throws error  errc::dtype: strings, decimals, intervals, dictionaries, nested columns; no_backend; what the back
-///                end reports;  std::bad_alloc
+/// Source: section "DLPack" of the Arrow specification, which defines the data but not the validity.
+///
+/// \param c      column; the tensors share its memory
+/// \param b      back end that copies bits of device memory
+/// \param on     stream on which the column is ready
+/// \param where  source location of the caller
+/// \throws error           errc::dtype: strings, decimals, intervals, dictionaries and nested columns;  no_backend: the
+///                         back end does not reach the device;  an error of the back end
+/// \throws std::bad_alloc  no memory
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] column_tensors to_dlpack(Column&& c, BackEnd&& b = host_only, stream_token on = {},
@@ -114,8 +119,14 @@ template <class Column, class BackEnd = host_back_end const&>
     return detail::tensors_of(c, b, on.on_device(c.device()), false, "ferry::to_dlpack", where);
 }
 
-/// The data alone, for those who have no place for a validity: a column with nulls is refused.
-/// \throws error  errc::dtype: it has nulls; and as to_dlpack
+/// Exports the data of a column without nulls as a tensor; see to_dlpack.
+///
+/// \param c      column; the tensor shares its memory
+/// \param b      back end that copies bits of device memory
+/// \param on     stream on which the column is ready
+/// \param where  source location of the caller
+/// \throws error           errc::dtype: the column has nulls;  as to_dlpack
+/// \throws std::bad_alloc  no memory
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_tensor(column const& c, BackEnd&& b = host_only, stream_token on = {},

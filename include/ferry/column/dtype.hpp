@@ -1,4 +1,4 @@
-// ferry: which columns are rows of numbers, and of which.
+// ferry: DLPack data types of column types.
 #pragma once
 
 #include <ferry/base/dtype.hpp>
@@ -8,9 +8,10 @@
 
 namespace ferry::inline v0 {
 
-/// The element type of columns whose items are plain numbers: integers, floats, and dates, times and durations, which
-/// are stored as integers. Nothing for all others: bits of a boolean, decimals and intervals are no numbers of
-/// DLPack's.
+/// Returns the DLPack data type of integers, floats, dates, times, durations and months; the last four are stored as
+/// integers. Nothing for other types, such as booleans, which are stored as bits, and decimals.
+///
+/// \param t  column type
 [[nodiscard]] constexpr std::optional<data_type> data_type_of(column_type const& t) noexcept {
     switch (t.id) {
         case type_id::int8: return dtype_of<std::int8_t>;

@@ -1,4 +1,4 @@
-// ferry: tensors become a column.
+// ferry: columns from DLPack tensors.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -13,7 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>  // a column shares what it is made of
+#include <memory>  // shared ownership of the tensors
 #include <optional>
 #include <source_location>
 #include <string_view>
@@ -23,7 +23,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Arrow's format for an element type; empty when there is none.
+/// Returns Arrow's format of a data type; empty if there is none.
 [[nodiscard]] constexpr std::string_view format_of(data_type t) noexcept {
     if (t.lanes != 1) return {};
     auto const of_width = [&](char const* one, char const* two, char const* four,
@@ -39,7 +39,7 @@ namespace detail {
     }
 }
 
-/// The tensor with its elements side by side: itself, or a copy that is finished on return.
+/// Returns the tensor if it is contiguous, otherwise a contiguous copy, which is complete on return.
 template <class BackEnd>
 [[nodiscard]] managed_tensor contiguous(managed_tensor&& t, BackEnd& b, stream_token on, char const* api,
                                         std::source_location where) {
@@ -54,7 +54,7 @@ template <class BackEnd>
     return make_managed(std::move(memory), compact, flags::is_copied);
 }
 
-/// Bits of a tensor of bytes, where the tensor is; `set` gets how many are 1.
+/// Packs a tensor of bytes into bits on its device. `set` is the number of bits that are 1.
 template <class BackEnd>
 [[nodiscard]] std::shared_ptr<void const> packed(managed_tensor const& t, void const*& data, std::int64_t& set,
                                                  BackEnd& b, stream_token on, char const* api,
@@ -73,7 +73,7 @@ template <class BackEnd>
                      });
 }
 
-/// What a column of tensors keeps.
+/// The owner of a column from tensors.
 struct tensor_owner {
     managed_tensor data{};
     std::shared_ptr<void const> bits{}, validity{};
@@ -81,16 +81,21 @@ struct tensor_owner {
 
 }  // namespace detail
 
-/// A column of a tensor of one dimension, and of the validity beside it: bool or uint8, 0 where an item is null.
-/// Numbers are shared when they lie side by side, else copied; bools and the validity are packed into bits, copies
-/// where the tensors are. NaN stays a number.
+/// Creates a column from a tensor of one dimension and an optional validity. Contiguous numbers are shared, other
+/// numbers are copied; bools and the validity are packed into bits on their device. NaN is not null.
 ///
-/// Owns both tensors, whatever happens. Nobody may write to them any more. Both are ready on `on`, a stream of theirs,
-/// or, without one, already. On the host nothing is pending on return; copies on a device are there once `on` got so
-/// far.
+/// The elements must not be written afterwards. In host memory the column is complete on return; in device memory
+/// copies are complete when `on` has run the queued work.
 ///
-/// \throws error  errc::consumed; rank (not 1); dtype: complex numbers, bfloat16, small floats; shape, device: of the
-///                validity; no_backend; what the back end reports;  std::bad_alloc
+/// \param data      tensor; owned by the column, or released on failure
+/// \param validity  bool or uint8, 0 for nulls; owned by the column, or released on failure
+/// \param b         back end that copies
+/// \param on        stream on which both tensors are ready; without one no work may be pending
+/// \param where     source location of the caller
+/// \throws error           errc::consumed: an empty tensor;  rank: not one dimension;  dtype: complex numbers,
+///                         bfloat16, floats of 8 bits or less, or a validity of another type;  shape, device: of the
+///                         validity; no_backend: the back end does not reach the device;  an error of the back end
+/// \throws std::bad_alloc  no memory
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column from_tensors(managed_tensor data, std::optional<managed_tensor> validity = {},
@@ -103,24 +108,26 @@ template <class BackEnd = host_back_end const&>
     auto const place = data.device();
     auto const format = detail::format_of(data.dtype());
     if (data.rank() != 1)
-        detail::fail(errc::rank, api, message{"the data has "} << data.rank() << " dimensions, and a column has one",
-                     where);
+        detail::fail(errc::rank, api,
+                     message{"expected 1 dimension, got "} << data.rank() << ": reshape the tensor", where);
     if (format.empty())
-        detail::fail(errc::dtype, api, message{"Arrow has no type for elements of "} << data.dtype(), where);
+        detail::fail(errc::dtype, api, message{"Arrow has no type for "} << data.dtype() << ": convert it", where);
     auto const length = data.view().extent(0);
     if (validity) {
         auto const& v = validity->view();
         bool const is_flag = v.dtype() == dtype_of<bool> || v.dtype() == dtype_of<std::uint8_t>;
         if (!is_flag)
             detail::fail(errc::dtype, api,
-                         message{"the validity's elements are "} << v.dtype() << ", and must be bool or uint8", where);
+                         message{"expected a validity of bool or uint8, got "} << v.dtype() << ": convert it",
+                         where);
         if (v.rank() != 1 || v.extent(0) != length)
-            detail::fail(
-                errc::shape, api,
-                message{"the data has "} << length << " elements, and the validity must have as many, in one dimension",
-                where);
+            detail::fail(errc::shape, api,
+                         message{"expected a validity of one dimension with "}
+                             << length << " elements, as the data has: reshape it",
+                         where);
         if (!is_same_device(v.device(), place))
-            detail::fail(errc::device, api, message{"data and validity are on different devices"}, where);
+            detail::fail(errc::device, api, message{"data and validity are on different devices: copy the validity"},
+                         where);
     }
     on = on.on_device(place);
     auto owner = std::make_shared<detail::tensor_owner>();

@@ -1,4 +1,4 @@
-// ferry: which buffers and children a column of a type has, and how many bytes of each its items need.
+// ferry: the buffers and children of each column type, and the sizes of the buffers.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -9,26 +9,26 @@
 
 namespace ferry::inline v0 {
 
-/// What a buffer of a column holds.
+/// The content of a buffer of a column.
 enum class buffer_kind : std::uint8_t {
     validity,  ///< a bit for each item: 1 is valid. Absent when there are no nulls
-    data,      ///< the items, side by side
-    offsets,   ///< where each item begins in the data or the child, and one more: where the last one ends
-    starts,    ///< where each item begins, in a list view or a dense union
-    sizes,     ///< how long each item of a list view is
+    data,      ///< the items
+    offsets,   ///< the start of each item in the data or the child, and the end of the last one
+    starts,    ///< the start of each item of a list view or a dense union
+    sizes,     ///< the length of each item of a list view
     views,     ///< 16 bytes for each item of a string or binary view
-    type_ids,  ///< which child of a union has the item
-    bytes,     ///< what offsets point into: as long as the last offset says
+    type_ids,  ///< the type id of each item of a union
+    bytes,     ///< the data of offsets; its size is the last offset
 };
 
-/// One buffer of a column: what it is for, and how wide its items are.
+/// One buffer of a column: its content and the width of its items.
 struct buffer_layout {
     buffer_kind kind{};
     std::int32_t bits = 0;  ///< for each item
 };
 
-/// The buffers and children of a type. View types have more: any number of data buffers, then one with the length of
-/// each of those as an int64.
+/// The buffers and children of a type. View types have any number of additional data buffers, and a last buffer with
+/// the length of each as an int64.
 struct column_layout {
     buffer_layout buffers[3]{};
     int buffer_count = 0;
@@ -40,7 +40,9 @@ struct column_layout {
     }
 };
 
-/// Bits of one item of the types that have a fixed width; 0 for the others.
+/// Returns the number of bits of an item of a type of fixed width; 0 for other types.
+///
+/// \param t  column type
 [[nodiscard]] constexpr std::int64_t item_bits(column_type const& t) noexcept {
     switch (t.id) {
         case type_id::boolean: return 1;
@@ -70,7 +72,9 @@ struct column_layout {
     }
 }
 
-/// The buffers and children that a type has, in Arrow's order.
+/// Returns the buffers and children of a type, in Arrow's order.
+///
+/// \param t  column type
 [[nodiscard]] constexpr column_layout layout_of(column_type const& t) noexcept {
     using enum buffer_kind;
     constexpr buffer_layout valid{validity, 1};
@@ -92,12 +96,17 @@ struct column_layout {
         case type_id::dense_union: return {{{type_ids, 8}, {starts, 32}}, 2, -1};
         case type_id::sparse_union: return {{{type_ids, 8}}, 1, -1};
         case type_id::run_end_encoded: return {{}, 0, 2};
-        default: return {{valid, {data, 0}}, 2};  // whose bits are item_bits, which may be more than an int32 has
+        default: return {{valid, {data, 0}}, 2};  // its width is item_bits, which may exceed int32
     }
 }
 
-/// Bytes that a buffer needs for items up to `end`, which is offset + length. False when that overflows. What offsets
-/// point into is not known from here.
+/// Computes the size of a buffer in bytes; 0 for the data of offsets, whose size is in the offsets.
+///
+/// \param t    column type
+/// \param b    buffer of layout_of(t)
+/// \param end  offset + length of the column
+/// \param out  size in bytes
+/// \return     false if the size overflows
 [[nodiscard]] constexpr bool needed_bytes(column_type const& t, buffer_layout b, std::int64_t end,
                                           std::int64_t& out) noexcept {
     std::int64_t const bits = b.kind == buffer_kind::data ? item_bits(t) : b.bits;

@@ -1,4 +1,4 @@
-// ferry: the key-value pairs that a column's schema carries, in the binary form of Arrow's C data interface.
+// ferry: key-value metadata of columns, in the binary form of Arrow's C data interface.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -9,12 +9,12 @@
 #include <iterator>
 #include <limits>
 #include <source_location>
-#include <string>  // what the builder writes
+#include <string>  // result of the builder
 #include <string_view>
 
 namespace ferry::inline v0 {
 
-/// One pair. Keys may repeat; values are bytes, not text.
+/// A key-value pair. Keys may repeat; values are bytes.
 struct metadata_entry {
     std::string_view key{}, value{};
 
@@ -29,9 +29,9 @@ namespace detail {
     return n;
 }
 
-/// Walks the binary form: an int32 count, then for each pair an int32 length and as many bytes, twice; numbers are in
-/// the machine's own order. False when it leaves [p, end) or a number is negative. With a null end only numbers are
-/// checked: an ArrowSchema does not say how long its metadata is.
+/// Computes the size of the binary form: an int32 count, then for each key and value an int32 length and the bytes, in
+/// native byte order. Returns false if it exceeds [p, end) or a number is negative. If `end` is null, as for an
+/// ArrowSchema, only the numbers are checked.
 [[nodiscard]] inline bool measure_metadata(char const* p, char const* end, std::size_t& size) noexcept {
     char const* const begin = p;
     auto const fits = [&](std::size_t n) { return end == nullptr || n <= static_cast<std::size_t>(end - p); };
@@ -52,10 +52,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// The pairs of `column_view::metadata()`, in their order: a range. Borrows the bytes.
+/// A range over the pairs of `column_view::metadata()`, in their order. Does not own the bytes.
 class metadata_view {
    public:
-    /// Forward over the pairs, in their stored order.
+    /// Forward iterator over the pairs.
     class iterator {
        public:
         using value_type = metadata_entry;
@@ -97,15 +97,18 @@ class metadata_view {
     };
 
     metadata_view() = default;
-    /// Checks all bounds once. No bytes are no pairs; bytes behind the last pair are ignored.
-    /// \throws error  errc::bad_column
+    /// Validates the bytes.
+    ///
+    /// \param bytes  binary form; empty for no pairs. Bytes after the last pair are ignored
+    /// \param where  source location of the caller
+    /// \throws error  errc::bad_column: invalid sizes
     explicit metadata_view(std::string_view bytes, std::source_location where = std::source_location::current()) {
         if (bytes.empty()) return;
         std::size_t size = 0;
         if (!detail::measure_metadata(bytes.data(), bytes.data() + bytes.size(), size))
             detail::fail(errc::bad_column, "ferry::metadata_view",
-                         message{"the metadata's "} << std::uint64_t{bytes.size()}
-                                                    << " bytes end before its pairs do, or a length is negative",
+                         message{"the metadata of "} << std::uint64_t{bytes.size()}
+                                                     << " bytes is invalid: a size is negative or exceeds it",
                          where);
         first_ = {bytes.data() + 4, detail::metadata_number(bytes.data())};
     }
@@ -114,7 +117,8 @@ class metadata_view {
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
     [[nodiscard]] std::size_t size() const noexcept { return static_cast<std::size_t>(first_.left_); }
     [[nodiscard]] bool empty() const noexcept { return first_.left_ == 0; }
-    /// The value of the first pair with this key; its data is null when there is none.
+    /// \param key  key
+    /// \return     value of the first pair with the key; its data is null if there is none
     [[nodiscard]] std::string_view find(std::string_view key) const noexcept {
         for (auto it = begin(); it != end(); ++it)
             if ((*it).key == key) return (*it).value;
@@ -128,14 +132,20 @@ class metadata_view {
 /// Writes pairs in the binary form: `metadata_builder{}.add("unit", "m").bytes()`.
 class metadata_builder {
    public:
-    /// Adds a pair behind the others. \throws error  errc::overflow: Arrow counts in int32;  std::bad_alloc: nothing
-    /// was added
+    /// Appends a pair.
+    ///
+    /// \param key    key
+    /// \param value  value
+    /// \param where  source location of the caller
+    /// \throws error           errc::overflow: a size or the number of pairs exceeds int32
+    /// \throws std::bad_alloc  no memory; no pair was added
     metadata_builder& add(std::string_view key, std::string_view value,
                           std::source_location where = std::source_location::current()) & {
         constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
         if (key.size() > most || value.size() > most || pairs_ == static_cast<std::int32_t>(most))
             detail::fail(errc::overflow, "ferry::metadata_builder::add",
-                         message{"keys, values and their number are at most 2^31 - 1"}, where);
+                         message{"the metadata is too large: keys, values and their number are at most 2^31 - 1"},
+                         where);
         bytes_.reserve((bytes_.empty() ? 4 : bytes_.size()) + 8 + key.size() + value.size());
         if (bytes_.empty()) bytes_.resize(4);
         put(key);
@@ -148,7 +158,7 @@ class metadata_builder {
                            std::source_location where = std::source_location::current()) && {
         return static_cast<metadata_builder&&>(add(key, value, where));
     }
-    /// Empty when there are no pairs.
+    /// \return  the binary form; empty if there are no pairs
     [[nodiscard]] std::string const& bytes() const& noexcept { return bytes_; }
     [[nodiscard]] std::string bytes() && noexcept { return static_cast<std::string&&>(bytes_); }
 

@@ -1,4 +1,4 @@
-// ferry: what a column is made of, for those who make one.
+// ferry: the parameters of make_column.
 #pragma once
 
 #include <ferry/column/view.hpp>
@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0 {
 
-/// One node of a column that is to be made. An aggregate whose order is frozen; borrows everything.
+/// One node of a new column, for make_column. An aggregate whose order of members is stable. Owns nothing.
 ///
 /// ```cpp
 /// std::int32_t const values[] = {1, 2, 3};
@@ -22,12 +22,12 @@ struct column_parts {
     std::int64_t length = 0;
     std::int64_t null_count = -1;  ///< -1: not counted
     std::int64_t offset = 0;
-    /// As layout_of the type has them; of a view type also the lengths at the end.
+    /// In the order of layout_of; for a view type followed by the data buffers and their lengths.
     std::span<column_buffer const> buffers{};
     std::span<column_parts const> children{};
     column_parts const* dictionary = nullptr;
-    std::int64_t flags = 2;       ///< ArrowSchema's; 2 is nullable
-    std::string_view metadata{};  ///< in ArrowSchema's binary form
+    std::int64_t flags = 2;       ///< of ArrowSchema; 2 is nullable
+    std::string_view metadata{};  ///< in the binary form of ArrowSchema
 };
 
 namespace detail {

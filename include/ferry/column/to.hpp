@@ -1,4 +1,4 @@
-// ferry: columns move between devices.
+// ferry: copies of columns between devices.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>  // the arena is shared by what is made of it
+#include <memory>  // shared ownership of the arena
 #include <source_location>
 #include <span>
 #include <type_traits>
@@ -157,7 +157,7 @@ struct column_move {
         require_reach(b, target, api, where);
         if (on.is_ambiguous())
             fail(errc::stream, api,
-                 message{"the stream is a null handle: say the legacy default or the per-thread default stream (R44)"},
+                 message{"the stream is null (R44): use the legacy default stream or the per-thread default stream"},
                  where);
         auto const allocate = [&](std::size_t bytes) {
             if constexpr (memory_space<Where>) return buffer<Where>{bytes, place};

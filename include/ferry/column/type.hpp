@@ -1,4 +1,4 @@
-// ferry: what the values of a column are: Arrow's data types and the format strings that name them.
+// ferry: Arrow's data types and format strings.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -60,7 +60,7 @@ enum class type_id : std::uint8_t {
     run_end_encoded,
 };
 
-/// What a time, a timestamp or a duration counts.
+/// The unit of a time, a timestamp or a duration.
 enum class time_unit : std::uint8_t { second, millisecond, microsecond, nanosecond };
 
 /// A type with its parameters. Borrows the text of time zones and unions from the format that it was parsed from.
@@ -215,8 +215,11 @@ inline constexpr letter letters[] = {{'n', type_id::null},    {'b', type_id::boo
 
 }  // namespace detail
 
-/// The type that an Arrow format string names; nothing when it names none. Strict: no blanks, signs or leftovers.
-/// Source: "Data type description -- format strings" of the Arrow C data interface.
+/// Parses an Arrow format string. Strict: blanks, signs and trailing characters are errors. Source: "Data type
+/// description -- format strings" of the Arrow C data interface.
+///
+/// \param format  format string; the result refers to its text
+/// \return        the type; nothing if the format is not valid
 [[nodiscard]] constexpr std::optional<column_type> parse_format(std::string_view format) noexcept {
     detail::format_reader in{format};
     column_type out;
@@ -242,11 +245,12 @@ inline constexpr letter letters[] = {{'n', type_id::null},    {'b', type_id::boo
     return out;
 }
 
-/// Which child each type id of a union names, -1 for none, and how many it names. What parse_format has accepted.
+/// The child of each type id of a union, -1 for none, and the number of type ids.
 struct union_children {
     std::array<std::int8_t, 128> child{};
     int count = 0;
 
+    /// \param t  type of a union, from parse_format
     constexpr explicit union_children(column_type const& t) noexcept {
         child.fill(-1);
         detail::format_reader in{t.parameter};
@@ -255,17 +259,17 @@ struct union_children {
     }
 };
 
-/// Signed and unsigned integers: what indices of a dictionary may be.
+/// Returns whether a type is a signed or unsigned integer, the types of dictionary indices.
 [[nodiscard]] constexpr bool is_integer(type_id id) noexcept { return id >= type_id::int8 && id <= type_id::uint64; }
-/// binary_view, string_view: short values inside, long ones in buffers of their own.
+/// Returns whether a type is binary_view or string_view, which store short values inline and others in data buffers.
 [[nodiscard]] constexpr bool is_view(type_id id) noexcept {
     return id == type_id::binary_view || id == type_id::string_view;
 }
-/// dense_union, sparse_union.
+/// Returns whether a type is dense_union or sparse_union.
 [[nodiscard]] constexpr bool is_union(type_id id) noexcept {
     return id == type_id::dense_union || id == type_id::sparse_union;
 }
-/// string, large_string, string_view: UTF-8.
+/// Returns whether a type is string, large_string or string_view, which are UTF-8.
 [[nodiscard]] constexpr bool is_text(type_id id) noexcept {
     return id == type_id::string || id == type_id::large_string || id == type_id::string_view;
 }

@@ -1,4 +1,4 @@
-// ferry: whether what a column says of itself holds together.
+// ferry: validation of columns.
 #pragma once
 
 #include <ferry/column/detail/contents.hpp>
@@ -10,20 +10,24 @@
 
 namespace ferry::inline v0 {
 
-/// How much of a column is checked.
+/// The extent of a validation.
 enum class validation : std::uint8_t {
-    structure,  ///< types, lengths, counts and sizes: a few comparisons for each node, and no byte of a buffer is read
-    full,       ///< the values too: offsets, lengths, indices, UTF-8, counts; every byte that has a meaning is read
+    structure,  ///< types, lengths, counts and buffer sizes; buffers are not read
+    full,       ///< also the values: offsets, lengths, indices, UTF-8 and null counts
 };
 
-/// Checks a column and what is below it. Every column has passed the structural check when it was made. The full one is
-/// as strict as Arrow's own, and takes host memory.
+/// Validates a column and its children. The structure of every column was validated when the column was created. The
+/// full validation is as strict as that of Arrow C++.
 ///
-/// Sizes are checked where somebody said them: buffers of ferry's own, of other processes, data of view types. What
-/// comes through Arrow's C interfaces has no sizes: that a buffer is as long as type, offset, length and last offset
-/// need is the producer's word, and a name or format without an end cannot be seen.
+/// Buffer sizes are checked if they are known: for buffers that ferry allocated, of other processes, and data buffers
+/// of view types. Arrow's C interfaces contain no sizes, so the sizes of imported buffers and the terminators of names
+/// and formats cannot be checked.
 ///
-/// \throws error  errc::bad_column: the node by its path, and what does not hold;  not_accessible: full, off the host
+/// \param c      column
+/// \param how    extent of the validation; full requires host memory
+/// \param where  source location of the caller
+/// \throws error  errc::bad_column: invalid; the message has the path of the node;  not_accessible: the host cannot
+///                read the values
 inline void validate(column_view c, validation how = validation::structure,
                      std::source_location where = std::source_location::current()) {
     detail::column_path const path{c.name()};

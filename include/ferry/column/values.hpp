@@ -1,4 +1,4 @@
-// ferry: the items of a column as values of a C++ type, null or not.
+// ferry: the items of a column as optional values of a C++ type.
 #pragma once
 
 #include <ferry/column/detail/value_reader.hpp>
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>  // values of an owned column keep its memory alive
+#include <memory>  // shared ownership of the column
 #include <optional>
 #include <source_location>
 #include <span>
@@ -17,26 +17,29 @@
 
 namespace ferry::inline v0 {
 
-/// A C++ type that items of columns have: `bool`; the integers and floats, which also give dates, times, durations and
-/// months; every type with a dtype_of of the same bits, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`;
-/// `std::string_view` for text; `std::span<std::byte const>` for bytes of any kind; `column_view` for the items of a
-/// list, the entries of a map and the rows of a struct. Not required: that a column gives only one; text gives its
-/// bytes too.
+/// A C++ type of column items: `bool`; integers and floats, also for dates, times, durations and months; a type with a
+/// dtype_of of the same width, such as a half; `decimal<Bits>`, `day_time`, `month_day_nano`; `std::string_view` for
+/// text; `std::span<std::byte const>` for text and binary items; `column_view` for the items of a list, the entries of
+/// a map and the rows of a struct.
 template <class T>
 concept column_value = requires(column_type const& t, detail::value_reader<T> const& r, std::int64_t i) {
     { detail::value_reader<T>::accepts(t) } -> std::same_as<bool>;
     { r.read(i) } -> std::same_as<T>;
 };
 
-/// The items of a column: a random-access range of std::optional<T>, empty where an item is null. Reads host memory.
-/// Keeps the memory of an owned column alive; of a view it borrows. A dictionary-encoded column gives the values that
-/// its indices stand for; one of type null gives nulls of any T.
+/// The items of a column in host memory: a random-access range of std::optional<T>, empty for nulls. Made from a column
+/// it keeps the memory alive; made from a view it does not. The items of a dictionary-encoded column are the values of
+/// the dictionary. A column of type null has nulls of any T.
 template <column_value T>
 class column_values {
    public:
     using value_type = std::optional<T>;
 
-    /// \throws error  errc::dtype: the column's items are of another type, and of which;  not_accessible
+    /// \param c      column
+    /// \param owner  object that keeps the column alive, or null
+    /// \param where  source location of the caller
+    /// \throws error  errc::dtype: items of another type, which the message names;  not_accessible: the host cannot
+    ///                read the memory
     explicit column_values(column_view c, std::shared_ptr<void const> owner = {},
                            std::source_location where = std::source_location::current())
         : owner_{std::move(owner)},
@@ -54,9 +57,10 @@ class column_values {
 
     [[nodiscard]] std::int64_t size() const noexcept { return c_.length(); }
     [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-    /// Item `i`, which is in [0, size()): not checked. What it points into is: data that contradicts itself is never
-    /// followed.
-    /// \throws error  errc::bad_column: offsets, views or indices that point outside the buffers
+    /// Returns an item. Offsets, views and indices are checked before they are followed.
+    ///
+    /// \param i  index in [0, size()); not checked
+    /// \throws error  errc::bad_column: an offset, view or index outside of the buffers
     [[nodiscard]] std::optional<T> operator[](std::int64_t i) const {
         if (is_null_ || !valid_[i]) return std::nullopt;
         if (indices_ == nullptr) return reader_->read(i);
@@ -65,24 +69,30 @@ class column_values {
         if (!known_valid_[index]) return std::nullopt;
         return reader_->read(index);
     }
-    /// \throws error  errc::out_of_range;  as operator[]
+    /// Returns an item.
+    ///
+    /// \param i      index
+    /// \param where  source location of the caller
+    /// \throws error  errc::out_of_range: not in [0, size());  as operator[]
     [[nodiscard]] std::optional<T> at(std::int64_t i,
                                       std::source_location where = std::source_location::current()) const {
         if (i < 0 || i >= size())
-            detail::fail(errc::out_of_range, "ferry::column_values::at", message{"item "} << i << " of " << size(),
-                         where);
+            detail::fail(errc::out_of_range, "ferry::column_values::at",
+                         message{"item "} << i << " is out of range: size() is " << size(), where);
         return (*this)[i];
     }
     [[nodiscard]] bool is_valid(std::int64_t i) const { return (*this)[i].has_value(); }
 
-    /// The items as they lie in memory, for columns without nulls whose items have one width.
-    /// \throws error  errc::argument: there are nulls, or a dictionary;  alignment: the memory is not aligned for a T
+    /// Returns the items of a column of fixed width without nulls as a span over its memory.
+    ///
+    /// \param where  source location of the caller
+    /// \throws error  errc::argument: nulls or a dictionary;  alignment: the memory is not aligned for a T
     [[nodiscard]] std::span<T const> span(std::source_location where = std::source_location::current()) const
         requires requires(detail::value_reader<T> const& r) { r.begin(); }
     {
         if (is_null_ || indices_ != nullptr || c_.null_count(where) != 0)
             detail::fail(errc::argument, "ferry::column_values::span",
-                         message{"items that may be null, or stand for others, are no span: read them one by one"},
+                         message{"expected a column without nulls or dictionary: read the items one by one"},
                          where);
         auto const* const begin = reader_->begin();
         if (reinterpret_cast<std::uintptr_t>(begin) % alignof(T) != 0)
@@ -93,7 +103,7 @@ class column_values {
         return {static_cast<T const*>(begin), static_cast<std::size_t>(size())};
     }
 
-    /// Random access over the items; what it names is read when it is dereferenced.
+    /// Random-access iterator, which reads the item when it is dereferenced.
     class iterator {
        public:
         using iterator_concept = std::random_access_iterator_tag;
@@ -133,13 +143,12 @@ class column_values {
         if (source.has_dictionary())
             detail::fail(
                 errc::dtype, detail::values_api,
-                message{
-                    "the column's dictionary is dictionary-encoded itself: read dictionary() as a column of its own"},
+                message{"the dictionary of the column is dictionary-encoded: read dictionary() as a separate column"},
                 where);
         if (!detail::value_reader<T>::accepts(source.type()))
             detail::fail(errc::dtype, detail::values_api,
                          message{"the items of a column of format "} << source.name_of_format().c_str()
-                                                                     << " are no values of this type: ask for "
+                                                                     << " have another type: ask for "
                                                                      << detail::cure_for(source.type()),
                          where);
         return source;

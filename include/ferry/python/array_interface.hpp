@@ -1,4 +1,4 @@
-// ferry: what a `__cuda_array_interface__` says, apart from CUDA: parsed, checked, and written.
+// ferry: reads and writes the entries of `__cuda_array_interface__`, without the CUDA headers.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -23,7 +23,7 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// The letter of NumPy's type strings; 0 for the types that they cannot name.
+/// Returns the kind character of a data type in NumPy's typestr; 0 for types that typestr cannot name.
 [[nodiscard]] constexpr char letter_of(data_type t) noexcept {
     if (t.lanes != 1 || t.bits % 8 != 0) return 0;
     switch (t.code) {
@@ -36,15 +36,17 @@ namespace ferry::inline v0::python::detail {
     }
 }
 
-/// "<f4", "|b1", "<c8", … as a type.
+/// Returns the data type of a typestr: "<f4", "|b1", "<c8", …
+/// \throws error_is_set  ValueError: malformed;  BufferError: another byte order (R20), or no DLPack type (R16)
 [[nodiscard]] inline data_type type_from_text(char const* text) {
-    constexpr char const* complaint = "__cuda_array_interface__: typestr must be a string such as '<f4'";
     char const order = text[0], letter = order != '\0' ? text[1] : '\0';
     std::int64_t bytes = 0;
     char const* digit = letter != '\0' ? text + 2 : "";
     for (; *digit >= '0' && *digit <= '9' && bytes < 1000; ++digit) bytes = 10 * bytes + (*digit - '0');
     bool const readable = (order == '<' || order == '>' || order == '|' || order == '=') && bytes > 0 && *digit == '\0';
-    if (!readable) raise(PyExc_ValueError, complaint);
+    if (!readable)
+        raise(PyExc_ValueError,
+              "__cuda_array_interface__: typestr is malformed: expected byte order, kind and size, such as '<f4'");
     constexpr std::pair<char, type_code> letters[] = {{'b', type_code::bool_},
                                                       {'i', type_code::int_},
                                                       {'u', type_code::uint},
@@ -56,64 +58,70 @@ namespace ferry::inline v0::python::detail {
         if (!is_valid(type)) break;
         if (order == '>' && bytes > 1)
             raise(PyExc_BufferError,
-                  "__cuda_array_interface__: the elements are big-endian (R20): copy them to the native byte order");
+                  "__cuda_array_interface__: expected little-endian elements, got big-endian ones (R20): convert the "
+                  "array to the native byte order");
         return type;
     }
     PyErr_Format(PyExc_BufferError,
-                 "__cuda_array_interface__: there is no DLPack type for elements of typestr '%.50s' (R16)", text);
+                 "__cuda_array_interface__: typestr '%.50s' has no DLPack data type (R16): convert the elements to a "
+                 "boolean, integer, real or complex type",
+                 text);
     throw error_is_set{};
 }
 
-/// One entry of the interface; null when it is missing or None. Held, because to read one may run code that empties the
-/// dictionary.
-[[nodiscard]] inline reference entry(PyObject* facts, char const* key) {
+/// Returns an entry of the interface; null if it is missing or None. The reference is strong, because reading an entry
+/// may run Python code that clears the dictionary.
+[[nodiscard]] inline reference entry(PyObject* interface, char const* key) {
     reference const name{PyUnicode_FromString(key)};
     if (!name) throw error_is_set{};
-    PyObject* const value = PyDict_GetItemWithError(facts, name.get());
+    PyObject* const value = PyDict_GetItemWithError(interface, name.get());
     if (value == nullptr && PyErr_Occurred() != nullptr) throw error_is_set{};
     if (value == nullptr || value == Py_None) return {};
     Py_INCREF(value);
     return reference{value};
 }
 
-[[nodiscard]] inline std::vector<std::int64_t> integers_from(PyObject* tuple, char const* complaint) {
-    if (PyTuple_Check(tuple) == 0 && PyList_Check(tuple) == 0) raise(PyExc_ValueError, complaint);
-    reference const held{PySequence_Tuple(tuple)};  // to read an integer may run code that changes a list
-    if (!held) throw error_is_set{};
-    tuple = held.get();
+/// Returns the integers of a tuple or list. `error_text` is the text of the ValueError for other objects.
+[[nodiscard]] inline std::vector<std::int64_t> integers_from(PyObject* sequence, char const* error_text) {
+    if (PyTuple_Check(sequence) == 0 && PyList_Check(sequence) == 0) raise(PyExc_ValueError, error_text);
+    reference const copy{PySequence_Tuple(sequence)};  // reading an integer may run Python code that changes a list
+    if (!copy) throw error_is_set{};
+    PyObject* const tuple = copy.get();
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(PySequence_Fast_GET_SIZE(tuple)));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         long long n = 0;
         if (!to_integer(PySequence_Fast_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), n))
-            raise(PyExc_ValueError, complaint);
+            raise(PyExc_ValueError, error_text);
         numbers[i] = n;
     }
     return numbers;
 }
 
-/// The stream on which the elements are ready. None and, from version 3 on, a missing entry say that nothing is
-/// pending; older versions had no word for it, and mean the legacy default stream.
-[[nodiscard]] inline stream_token stream_of(PyObject* facts, long long version) {
-    reference const given = entry(facts, "stream");
-    if (!given) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
+/// Returns the stream on which the elements are ready. If the entry is None or missing, no work is pending; before
+/// version 3, which added the entry, work may be pending on the legacy default stream.
+/// \throws error_is_set  ValueError: not a stream (R44)
+[[nodiscard]] inline stream_token stream_of(PyObject* interface, long long version) {
+    reference const stream = entry(interface, "stream");
+    if (!stream) return version >= 3 ? already_ready : stream_token::cuda_legacy_default();
     long long number = 0;
-    if (PyBool_Check(given.get()) != 0 || !to_integer(given.get(), number) || number <= 0)
+    if (PyBool_Check(stream.get()) != 0 || !to_integer(stream.get(), number) || number <= 0)
         raise(PyExc_ValueError,
-              "__cuda_array_interface__: stream must be None, 1, 2 or a cudaStream_t; 0 is ambiguous (R44)");
+              "__cuda_array_interface__: stream is not a stream (R44): expected None, 1, 2 or a cudaStream_t");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
-/// The entry `stream` to write: None when nothing is pending. Null with a Python error set.
-/// \throws error  errc::stream for a null handle, which the interface forbids (R44), and streams of other devices
-[[nodiscard]] inline PyObject* entry_of(stream_token ready) {
+/// Returns the value of the entry `stream`, a new reference: None if no work is pending. Null with a Python error set.
+/// \throws error  errc::stream: a null handle, which the interface forbids (R44), or a stream of another device type
+[[nodiscard]] inline PyObject* stream_entry(stream_token ready) {
     if (!ready.names_stream()) return Py_NewRef(Py_None);
     if (!fits(ready, device_type::cuda))
         ferry::detail::fail(errc::stream, "__cuda_array_interface__",
-                            message{"the stream is a null handle, or of another device: say the legacy default, the "
-                                    "per-thread default stream or a cudaStream_t (R44)"});
+                            message{"the stream is null or not a CUDA stream (R44): use the legacy default stream, "
+                                    "the per-thread default stream or a cudaStream_t"});
     return PyLong_FromUnsignedLongLong(ready.native_handle());
 }
 
+/// Returns a new tuple of the integers number(0), …, number(count - 1). Null with a Python error set.
 [[nodiscard]] inline PyObject* tuple_of(int count, auto&& number) {
     reference tuple{PyTuple_New(count)};
     for (int i = 0; tuple && i < count; ++i) {
@@ -124,77 +132,81 @@ namespace ferry::inline v0::python::detail {
     return tuple.release();
 }
 
-/// An interface as it was read; nothing is known yet of where the memory is.
-struct array_facts {
-    data_type type;                            ///< of one bit where bits were allowed, and are
-    std::vector<std::int64_t> shape, strides;  ///< strides in elements; none for compact elements
+/// The entries of a `__cuda_array_interface__`. It does not contain the device.
+struct array_interface {
+    data_type type;                            ///< 1-bit unsigned integer for a mask of bits
+    std::vector<std::int64_t> shape, strides;  ///< strides in elements; empty for compact elements
     void* first;
     bool read_only;
     stream_token ready;
-    reference mask;  ///< null when there is none
+    reference mask;  ///< null without a mask
 
     [[nodiscard]] bool is_empty() const noexcept { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
-    [[nodiscard]] tensor_view view(device where) const noexcept {
+    [[nodiscard]] tensor_view view(device dev) const noexcept {
         return {first, type,
                 shape, strides.empty() ? strides_view{} : strides_view{strides},
-                where, read_only ? flags::read_only : flags::none};
+                dev,   read_only ? flags::read_only : flags::none};
     }
 };
 
-/// What an object's `__cuda_array_interface__` says, of any version; nothing when it has none. `bits`: whether typestr
-/// may be
-/// "<t1", a bit for each element, as masks have it.
-/// \throws error_is_set  BufferError: other byte order (R20), types without a DLPack name, strides within elements
-///                       (R30); ValueError: what is malformed
-[[nodiscard]] inline std::optional<array_facts> read_array_facts(PyObject* x, bool bits = false) {
-    reference const facts{PyObject_GetAttrString(x, "__cuda_array_interface__")};
-    if (!facts) {
+/// Reads `__cuda_array_interface__` of an object, of any version; nothing if the object has none. With `allow_bits`,
+/// typestr may be "<t1", one bit for each element of a mask.
+/// \throws error_is_set  BufferError: another byte order (R20), a type without a DLPack data type (R16), or strides
+///                       that are not multiples of the element size (R30);  ValueError: malformed
+[[nodiscard]] inline std::optional<array_interface> read_array_interface(PyObject* x, bool allow_bits = false) {
+    reference const dict{PyObject_GetAttrString(x, "__cuda_array_interface__")};
+    if (!dict) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
         PyErr_Clear();
         return {};
     }
-    if (PyDict_Check(facts.get()) == 0) raise(PyExc_ValueError, "__cuda_array_interface__ must be a dict");
+    if (PyDict_Check(dict.get()) == 0) raise(PyExc_ValueError, "__cuda_array_interface__ is not a dict");
     long long version = 0, address = 0;
-    if (reference const v = entry(facts.get(), "version"); v && !to_integer(v.get(), version))
-        raise(PyExc_ValueError, "__cuda_array_interface__: version must be an integer");
-    reference const typestr = entry(facts.get(), "typestr");
+    if (reference const v = entry(dict.get(), "version"); v && !to_integer(v.get(), version))
+        raise(PyExc_ValueError, "__cuda_array_interface__: version is not an integer");
+    reference const typestr = entry(dict.get(), "typestr");
     char const* const text =
         typestr && PyUnicode_Check(typestr.get()) != 0 ? PyUnicode_AsUTF8(typestr.get()) : "";
     if (text == nullptr) throw error_is_set{};
-    array_facts got{};
-    bool const are_bits = bits && (std::strcmp(text, "<t1") == 0 || std::strcmp(text, "|t1") == 0);
-    got.type = are_bits ? data_type{type_code::uint, 1} : type_from_text(text);
-    reference const extents = entry(facts.get(), "shape");
-    if (!extents) raise(PyExc_ValueError, "__cuda_array_interface__ has no shape");
-    got.shape = integers_from(extents.get(), "__cuda_array_interface__: shape must be a tuple of integers");
-    if (reference const steps = entry(facts.get(), "strides")) {
-        got.strides = integers_from(steps.get(), "__cuda_array_interface__: strides must be None or a tuple of integers");
-        if (got.strides.size() != got.shape.size())
-            raise(PyExc_ValueError, "__cuda_array_interface__: shape and strides differ in length");
-        if (are_bits) raise(PyExc_BufferError, "__cuda_array_interface__: bits have no strides: leave them out");
-        std::int64_t const bytes = bits_per_element(got.type) / 8;
-        for (auto& step : got.strides) {
+    array_interface out{};
+    bool const are_bits = allow_bits && (std::strcmp(text, "<t1") == 0 || std::strcmp(text, "|t1") == 0);
+    out.type = are_bits ? data_type{type_code::uint, 1} : type_from_text(text);
+    reference const extents = entry(dict.get(), "shape");
+    if (!extents) raise(PyExc_ValueError, "__cuda_array_interface__: shape is missing: expected a tuple of integers");
+    out.shape = integers_from(extents.get(), "__cuda_array_interface__: shape is not a tuple of integers");
+    if (reference const steps = entry(dict.get(), "strides")) {
+        out.strides = integers_from(
+            steps.get(),
+            "__cuda_array_interface__: strides are not a tuple of integers: expected one for each dimension, or None");
+        if (out.strides.size() != out.shape.size())
+            raise(PyExc_ValueError,
+                  "__cuda_array_interface__: shape and strides differ in length: expected a stride for each dimension, "
+                  "or None");
+        if (are_bits)
+            raise(PyExc_BufferError,
+                  "__cuda_array_interface__: a mask of bits has strides: expected None for compact bits");
+        std::int64_t const bytes = bits_per_element(out.type) / 8;
+        for (auto& step : out.strides) {
             if (step % bytes != 0)
-                raise(
-                    PyExc_BufferError,
-                    "__cuda_array_interface__: the strides are no multiples of the element's size (R30): copy the array");
+                raise(PyExc_BufferError,
+                      "__cuda_array_interface__: a stride is not a multiple of the element size (R30): copy the array");
             step /= bytes;
         }
     }
-    reference const data = entry(facts.get(), "data");
+    reference const data = entry(dict.get(), "data");
     bool const is_pair = data && PyTuple_Check(data.get()) != 0 && PyTuple_GET_SIZE(data.get()) == 2;
     reference const pointer{is_pair ? PyNumber_Index(PyTuple_GET_ITEM(data.get(), 0)) : nullptr};
     int const read_only = is_pair ? PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1)) : -1;
     if (pointer) address = static_cast<long long>(PyLong_AsUnsignedLongLongMask(pointer.get()));
     if (!pointer || read_only < 0 || PyErr_Occurred() != nullptr) {
         PyErr_Clear();
-        raise(PyExc_ValueError, "__cuda_array_interface__: data must be a pair (pointer, read-only)");
+        raise(PyExc_ValueError, "__cuda_array_interface__: data is not a pair (pointer, read-only)");
     }
-    got.first = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
-    got.read_only = read_only != 0;
-    got.ready = stream_of(facts.get(), version);
-    got.mask = entry(facts.get(), "mask");
-    return got;
+    out.first = reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+    out.read_only = read_only != 0;
+    out.ready = stream_of(dict.get(), version);
+    out.mask = entry(dict.get(), "mask");
+    return out;
 }
 
 }  // namespace ferry::inline v0::python::detail

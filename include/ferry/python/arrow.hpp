@@ -1,4 +1,4 @@
-// ferry: gives a Python type that holds a column Arrow's PyCapsule interface, and DLPack's, in one call.
+// ferry: adds Arrow's PyCapsule interface and the DLPack protocol to a Python type that holds a column.
 #pragma once
 
 #include <ferry/python/arrow_capsule.hpp>
@@ -10,7 +10,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// The methods of one column type, as CPython calls them.
+/// The methods of a column type, with the signatures that CPython calls.
 template <class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN column_methods {
     static PyObject* schema(PyObject* self, PyObject*) noexcept {
@@ -47,35 +47,37 @@ struct FERRY_HIDDEN column_methods {
     }
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
         return guarded([&] {
-            device where = unwrap(self).device();
-            if (ignores_id(where.type)) where.id = 0;  // R35
-            return Py_BuildValue("(ii)", static_cast<int>(where.type), static_cast<int>(where.id));
+            device dev = unwrap(self).device();
+            if (ignores_id(dev.type)) dev.id = 0;  // R35
+            return Py_BuildValue("(ii)", static_cast<int>(dev.type), static_cast<int>(dev.id));
         });
     }
 
     static inline PyMethodDef table[] = {
         {"__arrow_c_schema__", &schema, METH_NOARGS,
-         PyDoc_STR("__arrow_c_schema__($self, /)\n--\n\nA capsule 'arrow_schema' of the type.")},
+         PyDoc_STR("__arrow_c_schema__($self, /)\n--\n\nReturn the type as a capsule 'arrow_schema'.")},
         {"__arrow_c_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
-                   "A pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. Nothing is cast.")},
+                   "Return a pair of capsules, 'arrow_schema' and 'arrow_array', that share the memory. No data is "
+                   "cast.")},
         {"__arrow_c_device_array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&device_array)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR(
              "__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
-             "A pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. Nothing is cast.")},
+             "Return a pair of capsules, 'arrow_schema' and 'arrow_device_array', that share the memory. No data is "
+             "cast.")},
         {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-                   "Export as a DLPack capsule: numbers and times without nulls, read-only; booleans as a copy.")},
+                   "Export numbers and times without nulls as a read-only DLPack capsule; booleans as a copy.")},
         {"__dlpack_device__", &dlpack_device, METH_NOARGS,
-         PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")},
+         PyDoc_STR("__dlpack_device__($self, /)\n--\n\nReturn the DLPack device of the data, a pair (type, id).")},
         {"from_arrow", &from_arrow, METH_O,
          PyDoc_STR(
              "from_arrow(x, /)\n--\n\n"
-             "Import from an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__: shared, but for "
-             "streams of several chunks, which are joined.")},
+             "Import an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__. The memory is "
+             "shared; several chunks of a stream are concatenated by a copy.")},
     };
 
    private:
@@ -97,13 +99,17 @@ struct FERRY_HIDDEN column_methods {
 
 }  // namespace detail
 
-/// Gives `type` Arrow's PyCapsule interface, `__arrow_c_schema__`, `__arrow_c_array__` and `__arrow_c_device_array__`,
-/// a static method `from_arrow(x, /)`, and DLPack's `__dlpack__` and `__dlpack_device__`.
+/// Adds Arrow's PyCapsule interface (`__arrow_c_schema__`, `__arrow_c_array__`, `__arrow_c_device_array__`), a static
+/// method `from_arrow(x, /)`, and `__dlpack__` and `__dlpack_device__` to a Python type that holds a column.
 ///
-/// `unwrap(PyObject*)` gives the column inside an object as a `column const*`, or null for an object of another type,
-/// without a Python error; `wrap(column&&)` makes a new object, or gives null with a Python error set. Both are
-/// captureless lambdas. The back end must be stateless; the default serves the host. The arguments, and what happens on
-/// failure, are else those of install_dlpack.
+/// Call it with the GIL held, in the main interpreter, when the module is set up; see install_dlpack.
+///
+/// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
+///                  null, without a Python error, for an object of another type
+/// \tparam Wrap     captureless lambda: `wrap(column&&)` returns a new object, or null with a Python error set
+/// \tparam BackEnd  stateless back end for imports and copies; the default supports host memory only
+/// \param type  mutable heap type
+/// \return      false with a Python error set if the methods cannot be added
 template <stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
 [[nodiscard]] bool install_arrow(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
     static_assert(back_end<BackEnd> && std::default_initializable<BackEnd>,

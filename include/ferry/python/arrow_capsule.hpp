@@ -1,4 +1,4 @@
-// ferry: capsules of Arrow's structs: "arrow_schema", "arrow_array", "arrow_device_array", "arrow_array_stream".
+// ferry: PyCapsules of Arrow's C structs: "arrow_schema", "arrow_array", "arrow_device_array", "arrow_array_stream".
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -15,7 +15,7 @@ template <class T>
 concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> ||
                        std::same_as<T, ArrowDeviceArray> || std::same_as<T, ArrowArrayStream>;
 
-/// The names of Arrow's PyCapsule interface; CPython keeps the pointers, so they are static.
+/// The capsule names of Arrow's PyCapsule interface; static storage, because CPython keeps the pointers.
 template <arrow_struct T>
 inline constexpr char const* arrow_capsule_name = "arrow_schema";
 template <>
@@ -25,19 +25,20 @@ inline constexpr char const* arrow_capsule_name<ArrowDeviceArray> = "arrow_devic
 template <>
 inline constexpr char const* arrow_capsule_name<ArrowArrayStream> = "arrow_array_stream";
 
-/// Where a struct keeps its release callback, null once it was moved from or released.
+/// Returns the struct with the release callback, which is null if the struct was moved or released.
 template <arrow_struct T>
 [[nodiscard]] auto& base_of(T& s) noexcept {
     if constexpr (std::same_as<T, ArrowDeviceArray>) return s.array;
     else return s;
 }
 
-/// Owns a struct of Arrow's: releases it unless it was moved on. A move is a bitwise copy that leaves `release` null.
+/// Owns an Arrow struct and releases it, unless a consumer has moved it out: a move is a bitwise copy that sets
+/// `release` of the source to null.
 template <arrow_struct T>
 class owned_struct {
    public:
     owned_struct() = default;
-    /// Takes the struct over.
+    /// Moves the struct from `from`.
     explicit owned_struct(T& from) noexcept : value_{from} { base_of(from).release = nullptr; }
     owned_struct(owned_struct&& other) noexcept : owned_struct{other.value_} {}
     owned_struct& operator=(owned_struct&&) = delete;
@@ -52,7 +53,7 @@ class owned_struct {
     T value_{};
 };
 
-/// Releases what nobody took out of a capsule. A Python error in flight survives.
+/// Releases the struct of a capsule, unless a consumer has moved it out. The current Python error is preserved.
 template <arrow_struct T>
 void destroy_arrow_capsule(PyObject* capsule) noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
@@ -61,30 +62,33 @@ void destroy_arrow_capsule(PyObject* capsule) noexcept {
     PyErr_Restore(type, value, trace);
 }
 
-/// A new capsule that owns the struct; on failure the struct has been released and a Python error is set.
+/// Returns a new capsule that owns the struct. On failure the struct is released.
+/// \throws error_is_set    the capsule cannot be created
+/// \throws std::bad_alloc  no memory
 template <arrow_struct T>
 [[nodiscard]] reference make_arrow_capsule(owned_struct<T> from) {
-    auto* const kept = new owned_struct<T>{std::move(from)};
-    reference capsule{PyCapsule_New(kept->get(), arrow_capsule_name<T>, nullptr)};
-    if (!capsule || PyCapsule_SetContext(capsule.get(), kept) != 0) {
-        delete kept;
+    auto* const owned = new owned_struct<T>{std::move(from)};
+    reference capsule{PyCapsule_New(owned->get(), arrow_capsule_name<T>, nullptr)};
+    if (!capsule || PyCapsule_SetContext(capsule.get(), owned) != 0) {
+        delete owned;
         throw error_is_set{};
     }
     PyCapsule_SetDestructor(capsule.get(), &destroy_arrow_capsule<T>);
     return capsule;
 }
 
-/// The struct in a capsule, which goes on owning it. \throws error_is_set  TypeError: not such a capsule
+/// Returns the struct in a capsule, which keeps the ownership.
+/// \throws error_is_set  TypeError: not a capsule with the name of T
 template <arrow_struct T>
 [[nodiscard]] T* struct_in(PyObject* capsule, char const* method) {
     if (PyCapsule_IsValid(capsule, arrow_capsule_name<T>) == 0) {
         char const* const found = PyCapsule_CheckExact(capsule) != 0 ? PyCapsule_GetName(capsule) : nullptr;
         PyErr_Clear();
         if (found != nullptr)
-            PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, and this one's name is '%.50s'", method,
+            PyErr_Format(PyExc_TypeError, "%s: expected a capsule '%s', got a capsule '%.50s'", method,
                          arrow_capsule_name<T>, found);
         else
-            PyErr_Format(PyExc_TypeError, "%s: a capsule '%s' is wanted, not %.100s", method, arrow_capsule_name<T>,
+            PyErr_Format(PyExc_TypeError, "%s: expected a capsule '%s', got %.100s", method, arrow_capsule_name<T>,
                          Py_TYPE(capsule)->tp_name);
         throw error_is_set{};
     }

@@ -1,4 +1,4 @@
-// ferry: columns out, by Arrow's PyCapsule interface.
+// ferry: exports of columns by Arrow's PyCapsule interface.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -20,6 +20,8 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
+/// Returns a new tuple of two objects.
+/// \throws error_is_set  MemoryError
 [[nodiscard]] inline PyObject* pair_of(reference first, reference second) {
     PyObject* const pair = PyTuple_New(2);
     if (pair == nullptr) throw error_is_set{};
@@ -28,22 +30,24 @@ namespace detail {
     return pair;
 }
 
-/// Whether a requested schema describes the same data in another representation: the widths of numbers and times, the
-/// encodings of text and bytes, the layouts of lists, dictionaries and runs may differ; fields may not.
+/// Checks that a requested schema describes the same data in another representation. The widths of numbers and times,
+/// the encodings of text and bytes, the layouts of lists, dictionaries and run-end encoding may differ; the number of
+/// fields may not.
 class schema_request {
    public:
     schema_request(char const* method, std::source_location where) noexcept : method_{method}, where_{where} {}
 
-    /// \throws error  errc::argument: the schema is not one of this data
+    /// Checks a column and its children.
+    /// \throws error  errc::argument: the schema describes other data
     void require(column_view requested, column_view c, ferry::detail::column_path const& path) const {
         requested = decoded(requested);
         c = decoded(c);
         if (requested.type().id == type_id::null || c.type().id == type_id::null) return;
         if (kind_of(requested.type().id) != kind_of(c.type().id))
-            refuse(path, message{"the format "} << requested.name_of_format().c_str() << ", and the column has "
-                                                << c.name_of_format().c_str());
+            refuse(path, message{"format "} << c.name_of_format().c_str() << ", got "
+                                            << requested.name_of_format().c_str());
         if (requested.child_count() != c.child_count())
-            refuse(path, message{} << requested.child_count() << " children, and the column has " << c.child_count());
+            refuse(path, message{} << c.child_count() << " children, got " << requested.child_count());
         for (int i = 0; i < c.child_count(); ++i) {
             auto const child = c.child(i);
             require(requested.child(i), child, ferry::detail::column_path{path, c.type().id, i, child.name()});
@@ -58,7 +62,7 @@ class schema_request {
         if (id < type_id::structure || id == type_id::map) return kind::list;
         return id == type_id::structure ? kind::structure : kind::choice;  // a union
     }
-    /// What the indices or runs of a column stand for.
+    /// Returns the values of a dictionary or run-end encoded column, and any other column unchanged.
     [[nodiscard]] static column_view decoded(column_view c) {
         for (;;) {
             if (c.has_dictionary()) c = c.dictionary();
@@ -69,7 +73,7 @@ class schema_request {
     [[noreturn]] FERRY_COLD void refuse(ferry::detail::column_path const& path, message const& what) const {
         ferry::detail::fail(errc::argument, method_,
                             message{"requested_schema: "}
-                                << path << ": it has " << what.c_str()
+                                << path << ": expected " << what.c_str()
                                 << ": request another representation of the same data, or None, and cast the result",
                             where_);
     }
@@ -78,23 +82,25 @@ class schema_request {
     std::source_location where_;
 };
 
-/// Checks the requested schema of a column; null means that there is none. Columns are never cast: what cannot be
-/// provided is exported with the column's own schema, as the interface allows.
-/// \throws error  errc::bad_column: the schema does not hold;  argument: it is not one of this data
+/// Checks the requested schema of a column; null if the consumer requested none. Columns are never cast: a request for
+/// another representation is answered with the schema of the column, as the interface permits.
+/// \throws error  errc::bad_column: an invalid schema;  argument: a schema of other data
 inline void check_requested_schema(char const* method, column_view c, ArrowSchema const* requested) {
     if (requested == nullptr) return;
     auto const where = std::source_location::current();
-    column const wanted = from_arrow_schema(requested, where);
-    schema_request{method, where}.require(wanted.view(), c, ferry::detail::column_path{c.name()});
+    column const expected = from_arrow_schema(requested, where);
+    schema_request{method, where}.require(expected.view(), c, ferry::detail::column_path{c.name()});
 }
 
-/// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and its kin. Other keywords are for later versions
-/// of the protocol: None is accepted, anything else refused.
+/// Reads the arguments of `__arrow_c_array__(requested_schema=None)` and `__arrow_c_device_array__`. With
+/// `allow_keywords`, keywords of later versions of the protocol are accepted if their value is None.
 /// \return  the requested schema, or null; borrowed from its capsule
+/// \throws error_is_set  TypeError: a wrong argument;  NotImplementedError: an unknown keyword with a value
 [[nodiscard]] inline ArrowSchema* parse_arrow_arguments(char const* method, PyObject* const* args,
-                                                        Py_ssize_t positional, PyObject* keywords, bool is_open) {
+                                                        Py_ssize_t positional, PyObject* keywords,
+                                                        bool allow_keywords) {
     if (positional > 1) {
-        PyErr_Format(PyExc_TypeError, "%s() takes one argument, requested_schema", method);
+        PyErr_Format(PyExc_TypeError, "%s() takes at most one positional argument, requested_schema", method);
         throw error_is_set{};
     }
     PyObject* requested = positional == 1 ? args[0] : Py_None;
@@ -104,12 +110,12 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
         PyObject* const value = args[positional + i];
         if (positional == 0 && PyUnicode_CompareWithASCIIString(name, "requested_schema") == 0) {
             requested = value;
-        } else if (!is_open || PyUnicode_CompareWithASCIIString(name, "requested_schema") == 0) {
+        } else if (!allow_keywords || PyUnicode_CompareWithASCIIString(name, "requested_schema") == 0) {
             PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", method, name);
             throw error_is_set{};
         } else if (value != Py_None) {
             PyErr_Format(PyExc_NotImplementedError,
-                         "%s() does not know the keyword argument '%U', and only None would do", method, name);
+                         "%s() does not support the keyword argument '%U': pass None", method, name);
             throw error_is_set{};
         }
     }
@@ -118,15 +124,24 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 
 }  // namespace detail
 
-/// A new capsule "arrow_schema" of a column's type. Needs the GIL. \throws error_is_set;  std::bad_alloc
+/// Returns the type of a column as a new capsule "arrow_schema". The GIL must be held.
+///
+/// \param c  column; only its type is read
+/// \throws error_is_set    the capsule cannot be created
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_schema_capsule(column_view c) {
     ArrowSchema schema{};
     to_arrow_schema(c, &schema);
     return detail::make_arrow_capsule(detail::owned_struct{schema}).release();
 }
 
-/// A new pair of capsules, "arrow_schema" and "arrow_array", that shares the column's memory and keeps it alive.
-/// \throws error_is_set;  error  errc::not_accessible: the memory is a device's;  std::bad_alloc
+/// Returns a new pair of capsules, "arrow_schema" and "arrow_array", which share the memory of a column in host memory
+/// and keep it alive. The GIL must be held.
+///
+/// \param c  column
+/// \throws error_is_set    the capsules cannot be created
+/// \throws error           errc::not_accessible: the host cannot read the memory
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_array_capsules(column const& c) {
     ArrowArray array{};
     to_arrow(c, &array);
@@ -134,8 +149,12 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
-/// A new pair of capsules, "arrow_schema" and "arrow_device_array", wherever the memory is. The data of a column is
-/// ready: there is no event. \throws error_is_set;  std::bad_alloc
+/// Returns a new pair of capsules, "arrow_schema" and "arrow_device_array", which share the memory of a column on any
+/// device and keep it alive. The data of a column is ready, so `sync_event` is null. The GIL must be held.
+///
+/// \param c  column
+/// \throws error_is_set    the capsules cannot be created
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_device_array_capsules(column const& c) {
     ArrowDeviceArray array{};
     to_arrow(c, &array);
@@ -143,7 +162,11 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
-/// A new capsule "arrow_array_stream" that takes the stream over, whatever happens.
+/// Returns a new capsule "arrow_array_stream" that owns a stream. The GIL must be held.
+///
+/// \param stream  stream; moved from, and released on failure
+/// \throws error_is_set    the capsule cannot be created
+/// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_stream_capsule(ArrowArrayStream& stream) {
     return detail::make_arrow_capsule(detail::owned_struct{stream}).release();
 }

@@ -1,4 +1,4 @@
-// ferry: columns in, by Arrow's PyCapsule interface.
+// ferry: imports of columns by Arrow's PyCapsule interface.
 #pragma once
 
 #include <ferry/python/arrow_capsule.hpp>
@@ -21,8 +21,8 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// The method of an object; of its type, else of its own. A class has none in this sense: its methods are for its
-/// instances.
+/// Returns a method of an object, or null. Finds the methods of a class in its metaclass only, because its own methods
+/// are those of its instances.
 [[nodiscard]] inline reference find_method(PyObject* x, char const* name) {
     reference const text{PyUnicode_InternFromString(name)};
     if (!text) throw error_is_set{};
@@ -30,21 +30,24 @@ namespace detail {
     return find_attribute(x, text.get());
 }
 
-/// What the method returns. The producer's errors go through.
+/// Calls a method of the producer without arguments.
+/// \throws error_is_set  the error of the producer
 [[nodiscard]] inline reference call_method(reference const& method) {
     reference result{call_python([&] { return PyObject_CallNoArgs(method.get()); })};
     if (!result) throw error_is_set{};
     return result;
 }
 
-/// The two capsules that a method returned. Borrowed from the pair, which the caller keeps.
+/// The two objects that a method returned.
 struct capsule_pair {
     reference schema, array;
 };
+/// Returns the items of a pair.
+/// \throws error_is_set  TypeError: not a tuple or list of two items
 [[nodiscard]] inline capsule_pair two_capsules(reference const& pair, char const* method) {
     PyObject* const p = pair.get();
     if ((PyTuple_Check(p) == 0 && PyList_Check(p) == 0) || PySequence_Fast_GET_SIZE(p) != 2) {
-        PyErr_Format(PyExc_TypeError, "%s did not return a pair of capsules", method);
+        PyErr_Format(PyExc_TypeError, "%s returned %.100s: expected a pair of capsules", method, Py_TYPE(p)->tp_name);
         throw error_is_set{};
     }
     PyObject *const schema = PySequence_Fast_GET_ITEM(p, 0), *const array = PySequence_Fast_GET_ITEM(p, 1);
@@ -53,32 +56,34 @@ struct capsule_pair {
     return {reference{schema}, reference{array}};
 }
 
-/// A struct on its way out of a capsule: what is not taken goes back at the end, so that a refused import leaves the
-/// capsule as it was. Meanwhile the capsule holds nothing, and other threads that import it too find it used.
+/// Moves a struct out of its capsule for the time of an import, so that other threads find the capsule consumed. The
+/// destructor moves the struct back, unless the import has consumed it: a refused import does not change the capsule.
 template <arrow_struct T>
 class borrowed_struct {
    public:
-    explicit borrowed_struct(T* home) noexcept : home_{home}, value_{*home} { base_of(*home).release = nullptr; }
+    explicit borrowed_struct(T* source) noexcept : source_{source}, value_{*source} {
+        base_of(*source).release = nullptr;
+    }
     borrowed_struct(borrowed_struct const&) = delete;
     borrowed_struct& operator=(borrowed_struct const&) = delete;
     ~borrowed_struct() {
-        if (base_of(value_).release != nullptr) *home_ = value_;
+        if (base_of(value_).release != nullptr) *source_ = value_;
     }
     [[nodiscard]] T* get() noexcept { return &value_; }
 
    private:
-    T* home_;
+    T* source_;
     T value_;
 };
 
-/// Keeps what a foreign library releases, whose callback may run Python: an error in flight survives it, as when a
-/// column dies because one was raised.
-class quiet_owner {
+/// Owns memory whose release callback may run Python code, and preserves the current Python error when it releases the
+/// memory: a column may be destroyed because an exception was raised.
+class error_preserving_owner {
    public:
-    explicit quiet_owner(std::shared_ptr<void const> owner) noexcept : owner_{std::move(owner)} {}
-    quiet_owner(quiet_owner const&) = delete;
-    quiet_owner& operator=(quiet_owner const&) = delete;
-    ~quiet_owner() {
+    explicit error_preserving_owner(std::shared_ptr<void const> owner) noexcept : owner_{std::move(owner)} {}
+    error_preserving_owner(error_preserving_owner const&) = delete;
+    error_preserving_owner& operator=(error_preserving_owner const&) = delete;
+    ~error_preserving_owner() {
         if (is_finalizing() || PyGILState_Check() == 0) return;
         PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
         PyErr_Fetch(&type, &value, &trace);
@@ -89,8 +94,9 @@ class quiet_owner {
    private:
     std::shared_ptr<void const> owner_;
 };
-[[nodiscard]] inline column quiet(column const& c) {
-    return ferry::detail::column_access::make(std::make_shared<quiet_owner const>(c.owner()), c.view());
+/// Returns the column with an error_preserving_owner.
+[[nodiscard]] inline column preserve_errors(column const& c) {
+    return ferry::detail::column_access::make(std::make_shared<error_preserving_owner const>(c.owner()), c.view());
 }
 
 [[nodiscard]] inline column import_array(reference const& method) {
@@ -99,7 +105,7 @@ class quiet_owner {
     auto const [schema, array] = two_capsules(result, name);
     auto* const s = struct_in<ArrowSchema>(schema.get(), name);
     auto* const a = struct_in<ArrowArray>(array.get(), name);
-    return quiet(from_arrow(a, s));  // neither runs Python nor gives the GIL away
+    return preserve_errors(from_arrow(a, s));  // neither runs Python code nor releases the GIL
 }
 
 template <class BackEnd>
@@ -113,24 +119,25 @@ template <class BackEnd>
         if (a->device_type != static_cast<std::int32_t>(device_type::cpu)) {
             borrowed_struct type{s};
             borrowed_struct data{a};
-            without_gil const others_run;  // while this one waits for the device
-            return quiet(from_arrow(data.get(), type.get(), b));
+            without_gil const released;  // waits for the device
+            return preserve_errors(from_arrow(data.get(), type.get(), b));
         }
     }
-    return quiet(from_arrow(a, s));
+    return preserve_errors(from_arrow(a, s));
 }
 
-/// Pulls a stream dry. Other threads run meanwhile: the producer's may be Python's.
-/// \throws error_is_set  OSError with the stream's own text, but ValueError for EINVAL and MemoryError for ENOMEM
+/// Reads all chunks of a stream, without the GIL, because the producer may need it on another thread.
+/// \throws error_is_set  OSError with the text of the stream
+/// \throws error         errc::argument: EINVAL;  out_of_memory: ENOMEM;  as from_arrow_stream and read_all
 [[nodiscard]] inline column import_stream(reference const& method) {
     constexpr auto name = "__arrow_c_stream__";
     reference const capsule = call_method(method);
     borrowed_struct stream{struct_in<ArrowArrayStream>(capsule.get(), name)};
     try {
-        without_gil const others_run;
+        without_gil const released;
         auto reader = from_arrow_stream(stream.get());
         auto const chunks = read_all(reader);
-        return chunks.empty() ? reader.type() : chunks.size() == 1 ? quiet(chunks[0]) : concat(chunks);
+        return chunks.empty() ? reader.type() : chunks.size() == 1 ? preserve_errors(chunks[0]) : concat(chunks);
     } catch (error const& e) {
         if (e.code() != errc::driver) throw;
         set_error(PyExc_OSError, e.what());
@@ -138,16 +145,16 @@ template <class BackEnd>
     }
 }
 
-/// Lets the error of the host's array protocol through, unless it says that the data cannot go this way, as pyarrow's
-/// and ours do for memory of a device, and there is another way: then it is gone.
-/// \throws error_is_set  the error as it was
-inline void pass_on_unless_device(PyObject* x) {
+/// Clears the error of `__arrow_c_array__` if it is a NotImplementedError or BufferError, as pyarrow and ferry raise
+/// for device memory, and the object has `__arrow_c_device_array__`.
+/// \throws error_is_set  otherwise; the error is unchanged
+inline void clear_error_if_device_array(PyObject* x) {
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0)
         throw error_is_set{};
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
-    bool const has_another = static_cast<bool>(find_method(x, "__arrow_c_device_array__"));
-    if (!has_another) {
+    bool const has_device_array = static_cast<bool>(find_method(x, "__arrow_c_device_array__"));
+    if (!has_device_array) {
         PyErr_Restore(type, value, trace);
         throw error_is_set{};
     }
@@ -157,22 +164,26 @@ inline void pass_on_unless_device(PyObject* x) {
 }  // namespace detail
 
 /// Imports a Python object as a column: by `__arrow_c_array__`, else `__arrow_c_device_array__`, else
-/// `__arrow_c_stream__`. What an array protocol of the host refuses as not its own (NotImplementedError, BufferError)
-/// is asked for by that of devices, if there is one. Arrays are shared; so is a stream of one chunk, and several are
-/// joined by a copy.
+/// `__arrow_c_stream__`. If `__arrow_c_array__` raises a NotImplementedError or BufferError, `__arrow_c_device_array__`
+/// is called, if the object has it. An array, or the single chunk of a stream, is shared; several chunks are
+/// concatenated by a copy. Validates the structure without reading the data.
 ///
-/// The GIL must be held; waits for devices, and streams, give it away. The structure is checked, and no byte is read. A
-/// refused import leaves the capsules of arrays as they were; a stream that has been read from is released.
+/// The GIL must be held; waits for devices and reads of streams release it. If the import is refused, the capsules of
+/// an array are unchanged; a stream that has been read from is released.
 ///
-/// \throws error_is_set  the producer's own errors; TypeError: no protocol, or other capsules than it names;  error  as
-///                       from_arrow
+/// \param x  Python object; borrowed
+/// \param b  back end that waits for the event of a device array; not needed for host memory
+/// \return   the column, which owns the imported memory
+/// \throws error_is_set  the error of the producer;  TypeError: no protocol, or a wrong capsule;  OSError: the stream
+///                       reports an error
+/// \throws error         as from_arrow and from_arrow_stream
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] column column_from_python(PyObject* x, BackEnd&& b = host_only) {
     if (reference const method = detail::find_method(x, "__arrow_c_array__")) {
         try {
             return detail::import_array(method);
         } catch (error_is_set const&) {
-            detail::pass_on_unless_device(x);
+            detail::clear_error_if_device_array(x);
         }
     }
     if (reference const method = detail::find_method(x, "__arrow_c_device_array__"))
@@ -180,7 +191,7 @@ template <class BackEnd = host_back_end const&>
     if (reference const method = detail::find_method(x, "__arrow_c_stream__")) return detail::import_stream(method);
     PyErr_Format(
         PyExc_TypeError,
-        "an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__ is wanted, and %.200s has none of them",
+        "expected an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__, got %.200s",
         Py_TYPE(x)->tp_name);
     throw error_is_set{};
 }

@@ -1,5 +1,4 @@
-// ferry: what the casters of all binding libraries have in common: which types they take, and how a
-// signature names them.
+// ferry: the parts that the type casters of all binding libraries share: accepted types and their signatures.
 #pragma once
 
 #include <ferry/python/load.hpp>
@@ -14,15 +13,18 @@
 
 namespace ferry::inline v0::python {
 
-/// An adapted array that has no caster of its own kind: imported by adopt, exported by view.
+/// A class that the generic type caster accepts: array_traits adapts it, with adopt for arguments and view for results,
+/// and casts_array<T> is true.
+///
+/// \tparam T  type of the argument or result
 template <class T>
 concept cast_array = !std::same_as<T, managed_tensor> && !std::same_as<T, detail::shared_tensor> &&
                      std::is_class_v<T> && (adopting<T> || viewable<T>) && casts_array<T>;
 
 namespace detail {
 
-/// "tensor[float32, 2, writable]": element type, rank (... for any), and what is asked for beyond
-/// reading on the host.
+/// The type in a signature: "tensor[float32, 2, writable]" has the element type, the rank (... for any) and the
+/// requirements beyond read access on the host.
 template <class T>
 inline constexpr message label{"tensor"};
 template <class T, int Rank, access Access, layout Layout>
@@ -44,8 +46,7 @@ inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
     return n;
 }
 
-/// The label of T as an array of its own length, which is what the binding libraries make
-/// signatures of.
+/// The label of T as an array of exactly its length, as const_name of the binding libraries requires.
 template <class T>
 struct signature {
     char text[length(label<T>) + 1]{};
@@ -56,32 +57,35 @@ struct signature {
 template <class T>
 inline constexpr signature<T> signature_of{};
 
-/// A view would be left behind by what holds it: it ends with the call, and a container may not.
+/// Whether a T owns its tensor. A typed_view does not: it is valid only during the call, so it cannot be an element of
+/// a container.
 template <class T>
-inline constexpr bool keeps_its_tensor = true;
+inline constexpr bool owns_tensor = true;
 template <class T, int Rank, access Access, layout Layout>
-inline constexpr bool keeps_its_tensor<typed_view<T, Rank, Access, Layout>> = false;
+inline constexpr bool owns_tensor<typed_view<T, Rank, Access, Layout>> = false;
 template <class T, class... Options>
-inline constexpr bool keeps_its_tensor<argument<T, Options...>> = keeps_its_tensor<T>;
+inline constexpr bool owns_tensor<argument<T, Options...>> = owns_tensor<T>;
 
-/// Calls `use` with every object in a module, and in its classes, that says that it belongs to that
-/// module.
+/// Calls `use` for each member of a module and of its classes whose `__module__` is that module, and for each instance
+/// and static method of the classes.
+/// \throws error_is_set  an attribute of the module or of a class cannot be read
 template <class Use>
 void for_each_function(PyObject* module, Use use) {
-    reference const home{PyObject_GetAttrString(module, "__name__")};
-    if (!home) throw error_is_set{};
-    auto const visit = [&](auto const& again, PyObject* owner) -> void {
+    reference const module_name{PyObject_GetAttrString(module, "__name__")};
+    if (!module_name) throw error_is_set{};
+    auto const visit = [&](auto const& self, PyObject* owner) -> void {
         reference const dictionary{PyObject_GetAttrString(owner, "__dict__")};
         reference const values{dictionary ? PyMapping_Values(dictionary.get()) : nullptr};
         if (!values) throw error_is_set{};
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values.get()); ++i) {
             PyObject* const member = PyList_GET_ITEM(values.get(), i);
-            reference const lives_in{PyObject_GetAttrString(member, "__module__")};
-            if (!lives_in) PyErr_Clear();
-            bool const ours = lives_in && PyObject_RichCompareBool(lives_in.get(), home.get(), Py_EQ) == 1;
+            reference const defined_in{PyObject_GetAttrString(member, "__module__")};
+            if (!defined_in) PyErr_Clear();
+            bool const is_own =
+                defined_in && PyObject_RichCompareBool(defined_in.get(), module_name.get(), Py_EQ) == 1;
             if (PyType_Check(member) != 0) {
-                if (ours && member != owner) again(again, member);
-            } else if (ours || PyInstanceMethod_Check(member) != 0 || Py_IS_TYPE(member, &PyStaticMethod_Type)) {
+                if (is_own && member != owner) self(self, member);
+            } else if (is_own || PyInstanceMethod_Check(member) != 0 || Py_IS_TYPE(member, &PyStaticMethod_Type)) {
                 use(member);
             }
         }

@@ -1,4 +1,4 @@
-// ferry: `__dlpack__` of columns: numbers without nulls.
+// ferry: `__dlpack__` of columns of numbers without nulls.
 #pragma once
 
 #include <ferry/python/back_end.hpp>
@@ -17,7 +17,7 @@
 namespace ferry::inline v0 {
 namespace python::detail {
 
-/// The numbers of a column, as an array with handles to share.
+/// The numbers of a column as a tensor that exports share.
 struct column_numbers {
     std::shared_ptr<managed_tensor const> tensor;
 };
@@ -32,31 +32,32 @@ struct array_traits<python::detail::column_numbers> {
 
 namespace python::detail {
 
-/// Exports a column under a request as a new capsule: what to_tensor gives, shared, read-only; or the copy that it had
-/// to make.
+/// Returns a new capsule of a column under the request of the arguments: the tensor of to_tensor, shared and read-only,
+/// or the copy that to_tensor made.
+/// \throws error_is_set  a Python error
+/// \throws error         as to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>
 [[nodiscard]] PyObject* export_column_capsule(column const& c, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
     auto req = to_request(read(given), c.device());
-    gil_releasing_back_end patient{b};
-    column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, patient))};
+    gil_releasing_back_end releasing{b};
+    column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, releasing))};
     tensor_view const v = view_of(numbers);
     bool const is_copy = numbers.tensor->is_copied();
     if (is_copy && req.copy == copy_policy::never)
         ferry::detail::fail(
             errc::copy_needed, api,
-            message{
-                "the booleans of a column are bits, those of a tensor bytes, and copy=False forbids to unpack them"},
+            message{"booleans of a column are bits, which must be unpacked into a copy (R54): do not pass copy=False"},
             where);
     if (is_copy) req.copy = copy_policy::if_needed;
     auto d = negotiate(ferry::detail::properties_of(v, already_ready, true), req);
     if (d.stamp.is_legacy() && d.act != action::refuse)
         return make_capsule(
-            ferry::detail::export_array<DLManagedTensor>(numbers, d, v, already_ready, patient, api, where));
+            ferry::detail::export_array<DLManagedTensor>(numbers, d, v, already_ready, releasing, api, where));
     if (is_copy) d.bits = d.bits | flags::is_copied;
     return make_capsule(
-        ferry::detail::export_array<DLManagedTensorVersioned>(numbers, d, v, already_ready, patient, api, where));
+        ferry::detail::export_array<DLManagedTensorVersioned>(numbers, d, v, already_ready, releasing, api, where));
 }
 
 }  // namespace python::detail

@@ -1,4 +1,4 @@
-// ferry: `__cuda_array_interface__` v3, both ways: the join of Python and CUDA.
+// ferry: imports and exports of arrays by `__cuda_array_interface__`, version 3. Requires Python and CUDA.
 #pragma once
 
 #include <ferry/python/array_interface.hpp>
@@ -18,6 +18,8 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
+/// Returns the current CUDA device.
+/// \throws error  errc::no_driver, or an error of the driver
 [[nodiscard]] inline device current_device() {
     int id = 0;
     cuda::check(cudaGetDevice(&id), "cudaGetDevice");
@@ -26,39 +28,44 @@ namespace detail {
 
 }  // namespace detail
 
-/// Imports an object with `__cuda_array_interface__`, of any version; nothing when it has none. The object is kept
-/// alive as the owner. The device is where the driver says that the pointer is: managed and pinned memory arrive as
-/// such. Neither copies nor synchronises: what comes with the tensor says where it is ready.
+/// Imports an object with `__cuda_array_interface__`, of any version. The tensor shares the memory and keeps the object
+/// alive. The driver determines the device, so managed and pinned memory keep their device types. Neither copies nor
+/// synchronises: the result names the stream on which the tensor is ready. The GIL must be held.
 ///
-/// \throws error_is_set  BufferError for a mask, other byte order (R20), types without a DLPack name, strides within
-///                       elements (R30); ValueError for what is malformed;  error  errc::foreign_pointer, no_driver,
-///                       what `validate` finds
+/// \param x  Python object; borrowed
+/// \return   the tensor and the stream on which it is ready; nothing if the object has no `__cuda_array_interface__`
+/// \throws error_is_set  BufferError: a mask, another byte order (R20), a type without a DLPack data type (R16), or
+///                       strides that are not multiples of the element size (R30);  ValueError: malformed
+/// \throws error         errc::foreign_pointer: memory that CUDA does not know;  no_driver: no CUDA driver;  as
+///                       validate
 [[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {
-    auto const facts = detail::read_array_facts(x);
-    if (!facts) return {};
-    if (facts->mask)
-        raise(
-            PyExc_BufferError,
-            "__cuda_array_interface__: masked elements cannot travel by DLPack: apply the mask first, or import a column");
-    bool const has_elements = facts->first != nullptr && !facts->is_empty();
-    device const dev = has_elements ? cuda::device_of_pointer(facts->first) : detail::current_device();
+    auto const array = detail::read_array_interface(x);
+    if (!array) return {};
+    if (array->mask)
+        raise(PyExc_BufferError,
+              "__cuda_array_interface__: the array has a mask, which DLPack cannot represent: apply the mask, or "
+              "import the array as a column");
+    bool const has_elements = array->first != nullptr && !array->is_empty();
+    device const dev = has_elements ? cuda::device_of_pointer(array->first) : detail::current_device();
     if (dev.type == device_type::cpu)
         ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
-                            message{"CUDA does not know the pointer: the memory is the host's own"});
-    return detail::imported{make_managed(owned_object::share(x), facts->view(dev)), facts->ready.on_device(dev)};
+                            message{"the pointer is not CUDA memory: expected device, managed or pinned memory"});
+    return detail::imported{make_managed(owned_object::share(x), array->view(dev)), array->ready.on_device(dev)};
 }
 
 namespace detail {
 
-/// The interface of an array, as a new dict; null with a Python error set.
+/// Returns the `__cuda_array_interface__` of an array, a new dict; null with a Python error set.
+/// \throws error_is_set  AttributeError: not in CUDA or managed memory, or a data type that typestr cannot name
+/// \throws error         as stream_entry
 template <class T>
 [[nodiscard]] PyObject* describe_for_cuda(T& array) {
     tensor_view const v = view_of(array);
     char const letter = letter_of(v.dtype());
     if (v.device().type != device_type::cuda && v.device().type != device_type::cuda_managed)
-        raise(PyExc_AttributeError, "__cuda_array_interface__: the elements are not on a CUDA device");
+        raise(PyExc_AttributeError, "__cuda_array_interface__: the data is not on a CUDA device: use __dlpack__");
     if (letter == 0)
-        raise(PyExc_AttributeError, "__cuda_array_interface__ has no name for the data type: use __dlpack__");
+        raise(PyExc_AttributeError, "__cuda_array_interface__: typestr cannot name the data type: use __dlpack__");
     int const bytes = v.dtype().bits / 8;
     char typestr[8];
     std::snprintf(typestr, sizeof typestr, "%c%c%d", bytes == 1 ? '|' : '<', letter, bytes);
@@ -66,7 +73,7 @@ template <class T>
     reference const strides{v.is_contiguous() ? Py_BuildValue("")
                                               : tuple_of(v.rank(), [&](int i) { return v.stride(i) * bytes; })};
     stream_token const ready = ferry::detail::ready_on(array).on_device(v.device());
-    reference const stream{entry_of(ready)};
+    reference const stream{stream_entry(ready)};
     if (!shape || !strides || !stream) return nullptr;
     auto const address = v.is_empty() ? 0 : reinterpret_cast<std::uintptr_t>(v.data()) + v.byte_offset();
     return Py_BuildValue("{s:i,s:O,s:s,s:[(ss)],s:O,s:(KO),s:O}", "version", 3, "shape", shape.get(), "typestr",
@@ -89,16 +96,23 @@ struct FERRY_HIDDEN cuda_interface_of {
         }
     }
     static inline PyGetSetDef property{"__cuda_array_interface__", &get, nullptr,
-                                       PyDoc_STR("The CUDA array interface, version 3; only on CUDA devices."),
+                                       PyDoc_STR("The CUDA array interface, version 3. Only for data on CUDA devices."),
                                        nullptr};
 };
 
 }  // namespace detail
 
-/// Gives `type` the property `__cuda_array_interface__`, version 3: the elements as they are, `stream` where
-/// array_traits::ready_on says that they are ready, None when nothing is pending. An AttributeError, so that hasattr is
-/// false, for memory of other kinds than CUDA and managed, and for types that it cannot name. The arguments, and what
-/// happens on failure, are those of install_dlpack.
+/// Adds the property `__cuda_array_interface__`, version 3, to a Python type. The entry `stream` is the stream of
+/// array_traits::ready_on, or None if no work is pending. For other memory than CUDA device and managed memory, and for
+/// data types that typestr cannot name, the property raises an AttributeError, so that hasattr returns False.
+///
+/// Call it with the GIL held, when the module is set up.
+///
+/// \tparam T       array type with array_traits<T>::view
+/// \tparam Unwrap  captureless lambda: `unwrap(PyObject*)` returns the array in an object as a T*, or null, without a
+///                 Python error, for an object of another type
+/// \param type  mutable heap type
+/// \return      false with a Python error set if the property cannot be added
 template <class T, stateless Unwrap>
 [[nodiscard]] bool install_cuda_array_interface(PyTypeObject* type, Unwrap) noexcept {
     return detail::set_attribute(type, "__cuda_array_interface__",

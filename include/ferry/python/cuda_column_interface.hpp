@@ -1,4 +1,4 @@
-// ferry: columns in CUDA memory as `__cuda_array_interface__` v3, both ways, with validity as its mask.
+// ferry: imports and exports of columns in CUDA memory by `__cuda_array_interface__`, version 3; validity is the mask.
 #pragma once
 
 #include <ferry/python/column_array_interface.hpp>
@@ -12,25 +12,32 @@
 
 namespace ferry::inline v0::python {
 
-/// A column of an object with `__cuda_array_interface__` of one dimension, of any version; nothing when it has none.
-/// Its mask becomes validity: shared where it is of bits ("<t1", as cuDF has it), packed where it is of bools or bytes.
-/// The object is kept alive.
+/// Imports an object with `__cuda_array_interface__` of one dimension, of any version, as a column. The column keeps
+/// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared, one of bools
+/// or bytes is packed. Elements that are not contiguous are copied, and bools are packed. The GIL must be held.
 ///
-/// What is pending is ordered before `on`; without a stream it has been waited for.
-/// \throws error_is_set  BufferError: types, byte order, strides within elements, masks of other types; ValueError:
-///                       what is malformed
-///         error         errc::rank, dtype, shape, device, foreign_pointer, no_driver; no_backend;  std::bad_alloc
+/// \param x   Python object; borrowed
+/// \param b   back end that orders, waits and copies
+/// \param on  stream that will read the column: pending work of the array and of its mask is ordered before it. Without
+///            a stream the function waits for that work
+/// \return    the column; nothing if the object has no `__cuda_array_interface__`
+/// \throws error_is_set  BufferError: a data type or byte order without a DLPack data type, strides that are not
+///                       multiples of the element size, or a mask of another type;  ValueError: malformed
+/// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
+///                       device: the mask is on another device;  foreign_pointer: memory that CUDA does not know;
+///                       no_driver: no CUDA driver;  no_backend: the back end does not reach the device
+/// \throws std::bad_alloc  no memory
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] std::optional<column> column_from_cuda_array_interface(PyObject* x, BackEnd&& b, stream_token on = {}) {
-    auto const place_of = [](void const* first) {
-        device const where = cuda::device_of_pointer(first);
-        if (where.type == device_type::cpu)
+    auto const device_of = [](void const* first) {
+        device const dev = cuda::device_of_pointer(first);
+        if (dev.type == device_type::cpu)
             ferry::detail::fail(errc::foreign_pointer, "__cuda_array_interface__",
-                                message{"CUDA does not know the pointer: the memory is the host's own"});
-        return where;
+                                message{"the pointer is not CUDA memory: expected device, managed or pinned memory"});
+        return dev;
     };
-    return detail::column_of_array(x, place_of, b, on);
+    return detail::column_of_array(x, device_of, b, on);
 }
 
 namespace detail {
@@ -43,7 +50,8 @@ struct FERRY_HIDDEN cuda_interface_of_column {
             if (c == nullptr)
                 raise(PyExc_TypeError, "the object is not of the type that this property was installed on");
             if (c->device().type != device_type::cuda && c->device().type != device_type::cuda_managed)
-                raise(PyExc_AttributeError, "__cuda_array_interface__: the column is not on a CUDA device");
+                raise(PyExc_AttributeError,
+                      "__cuda_array_interface__: the column is not on a CUDA device: use Arrow's methods");
             return describe_column(c->view(), stream_token{ReadyOn{}(*c)}.on_device(c->device()), self);
         } catch (...) {
             translate_exception();
@@ -52,16 +60,23 @@ struct FERRY_HIDDEN cuda_interface_of_column {
     }
     static inline PyGetSetDef property{
         "__cuda_array_interface__", &get, nullptr,
-        PyDoc_STR("The CUDA array interface, version 3, with validity as its mask; numbers on CUDA devices only."),
+        PyDoc_STR("The CUDA array interface, version 3, with validity as the mask. Only for numbers on CUDA devices."),
         nullptr};
 };
 
 }  // namespace detail
 
-/// Gives a Python type of columns the property `__cuda_array_interface__`: numbers on CUDA devices and in managed
-/// memory, validity as a mask of bits ("<t1"). An AttributeError, so that hasattr is false, for others.
-/// `unwrap(object)` gives a `column const*`; `ready_on(column)` the stream on which it is ready: a column does not
-/// know. What happens on failure is as with install_dlpack.
+/// Adds the property `__cuda_array_interface__`, version 3, to a Python type that holds a column, with validity as a
+/// mask of bits ("<t1"). For other columns than numbers in CUDA device or managed memory the property raises an
+/// AttributeError, so that hasattr returns False.
+///
+/// Call it with the GIL held, when the module is set up.
+///
+/// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
+///                  null, without a Python error, for an object of another type
+/// \tparam ReadyOn  captureless lambda: `ready_on(column const&)` returns the stream on which the column is ready
+/// \param type  mutable heap type
+/// \return      false with a Python error set if the property cannot be added
 template <stateless Unwrap, stateless ReadyOn>
 [[nodiscard]] bool install_column_cuda_array_interface(PyTypeObject* type, Unwrap, ReadyOn) noexcept {
     return detail::set_attribute(type, "__cuda_array_interface__",

@@ -1,5 +1,4 @@
-// ferry: what a bound C++ function takes from Python: one import for each argument, which the call
-// keeps alive.
+// ferry: imports of the arguments of bound C++ functions, which the caster keeps alive for the call.
 #pragma once
 
 #include <ferry/python/capsule.hpp>
@@ -14,27 +13,27 @@
 
 #include <concepts>
 #include <optional>
-#include <stdexcept>  // an adapter may throw what its library throws
+#include <stdexcept>  // exceptions of adapters
 #include <type_traits>
 #include <utility>
 
 namespace ferry::inline v0::python::detail {
 
-/// A tensor on its way to a function that says on which stream it works.
+/// The array type of imports for a function whose options name a stream: see its array_traits below.
 template <names_stream Options>
-struct arriving {
+struct tensor_for_stream {
     managed_tensor tensor;
 };
 
-/// Whether an object is worth asking; classes and plain values are not.
-[[nodiscard]] inline bool speaks_dlpack(PyObject* x) {
+/// Returns whether an object can be imported: a capsule, or an instance of a type with `__dlpack__` or an exchange
+/// table.
+[[nodiscard]] inline bool supports_dlpack(PyObject* x) {
     return PyCapsule_CheckExact(x) != 0 || has_dlpack(x) || find_exchange_api(x) != nullptr;
 }
 
-/// Where a tensor in a capsule says what it is, so that the capsule is taken only when that fits
-/// (R62): a wrong overload must not use it up. Nothing when it is no capsule, or not one that can
-/// be read; who takes it says why.
-[[nodiscard]] inline std::optional<tensor_view> peek(PyObject* capsule) noexcept {
+/// Returns a view of the tensor in a capsule without consuming the capsule, so that only a matching overload consumes
+/// it (R62). Nothing for other objects and for capsules that are not valid; the import reports the error.
+[[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule) noexcept {
     if (PyCapsule_CheckExact(capsule) == 0) return {};
     try {
         if (auto const* const raw = struct_in<DLManagedTensorVersioned>(capsule)) {
@@ -50,95 +49,104 @@ struct arriving {
     return {};
 }
 
-/// Runs an import of an argument: true when it was taken. Errors that say that this tensor does not
-/// fit here are noted, and the next overload may try; others (interrupts, memory, lost devices) go
-/// through.
+/// Calls `import()` and returns its result. Returns false, with the reason recorded, if an error refuses the argument:
+/// the next overload is tried. Other errors (KeyboardInterrupt, MemoryError, a lost device) propagate.
 template <class Options, class Import>
-[[nodiscard]] bool attempt(PyObject* argument, Import import) {
+[[nodiscard]] bool try_import(PyObject* argument, Import import) {
     try {
-        if (knows_other_protocol<typename Options::back_end> || speaks_dlpack(argument)) return import();
-        note(argument, [&] { return message{Py_TYPE(argument)->tp_name} << " is no tensor: it has no __dlpack__"; });
+        if (knows_other_protocol<typename Options::back_end> || supports_dlpack(argument)) return import();
+        record(argument, [&] {
+            return message{"expected a tensor, got "} << Py_TYPE(argument)->tp_name
+                                                      << ", which has no __dlpack__: convert it to an array";
+        });
     } catch (error_is_set const&) {
-        note_error(argument);
+        record_python_error(argument);
     } catch (error const& e) {
         if (e.code() == errc::out_of_memory || e.code() == errc::driver || e.code() == errc::context_lost) throw;
-        note(argument, [&] { return message{e.what()}; });
+        record(argument, [&] { return message{e.what()}; });
     } catch (std::runtime_error const& e) {
-        note(argument, [&] { return message{e.what()}; });  // how an adapter says that the data cannot travel
+        record(argument, [&] { return message{e.what()}; });  // an adapter refused the tensor
     } catch (std::logic_error const& e) {
-        note(argument, [&] { return message{e.what()}; });
+        record(argument, [&] { return message{e.what()}; });
     }
     return false;
 }
 
-/// Imports as the options say. Without a word of devices and copies the tensor comes as it is
-/// (R56).
+/// Imports a tensor under a request, for the stream and by the back end of the options (R56).
 template <class Options>
-[[nodiscard]] managed_tensor bring(PyObject* x, request const& req) {
+[[nodiscard]] managed_tensor import_tensor(PyObject* x, request const& req) {
     typename Options::back_end b{};
-    if constexpr (names_stream<Options>) return from_python<arriving<Options>>(x, req, b).tensor;
+    if constexpr (names_stream<Options>) return from_python<tensor_for_stream<Options>>(x, req, b).tensor;
     else return from_python<managed_tensor>(x, req, b);
 }
 
-/// What an import gives, made where it is to be: moving tensors about would cost as much as checking them.
+/// Converts to the imported tensor, so that `emplace` constructs it in place: to move a tensor costs as much as to
+/// validate it.
 template <class Options>
-struct brought {
+struct deferred_import {
     PyObject* from;
     request const& req;
-    operator managed_tensor() const { return bring<Options>(from, req); }
+    operator managed_tensor() const { return import_tensor<Options>(from, req); }
 };
 
-/// A tensor for an argument, into `out`. False, with the reason noted, when only a copy would do and none may be made.
+/// Imports an argument into `out`. Returns false, with the reason recorded, if the options require a copy and
+/// `may_copy` or the options forbid it.
 template <class Options>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
     request req{.copy = Options::copy};
-    auto const import = [&] { return out.emplace(brought<Options>{x, req}), true; };
-    auto const refuse = [&](auto why) { return note(x, why), out.reset(), false; };
+    auto const import = [&] { return out.emplace(deferred_import<Options>{x, req}), true; };
+    auto const refuse = [&](auto make_text) { return record(x, make_text), out.reset(), false; };
     if constexpr (Options::copy == copy_policy::always) {
         if constexpr (Options::moves) req.device = Options::where;
         return import();
     } else {
         may_copy = may_copy && Options::copy != copy_policy::never;
         if constexpr (Options::moves) {
-            auto const is_elsewhere = [](device place) {
-                return !ferry::detail::is_reachable_as(place, Options::where);
+            auto const is_on_other_device = [](device dev) {
+                return !ferry::detail::is_reachable_as(dev, Options::where);
             };
-            auto const copy_from = [&](device place) {
-                if (!may_copy) return refuse([&] { return elsewhere(place, Options::where); });
+            auto const copy_from = [&](device dev) {
+                if (!may_copy) return refuse([&] { return wrong_device(dev, Options::where); });
                 out.reset();
                 req.device = Options::where;
                 return import();
             };
-            if (auto const given = peek(x); given && is_elsewhere(given->device())) return copy_from(given->device());
+            if (auto const v = view_in_capsule(x); v && is_on_other_device(v->device())) return copy_from(v->device());
             import();
-            if (auto const place = out->device(); is_elsewhere(place)) return copy_from(place);
+            if (auto const dev = out->device(); is_on_other_device(dev)) return copy_from(dev);
         } else {
             import();
         }
         if (!may_copy && out->is_copied() && PyCapsule_CheckExact(x) == 0)
-            return refuse([] { return message{"its producer copied, and a copy is not wanted here"}; });
+            return refuse([] {
+                return message{
+                    "expected shared memory, got a copy that the producer made (R12): pass a tensor that its library "
+                    "can share"};
+            });
         return true;
     }
 }
 
-/// Loads an argument of type T, an array that adopts tensors. Not thread-safe; the GIL is held.
+/// Loads an argument of type T, an array type whose array_traits has adopt. Not thread-safe; requires the GIL.
 template <class T, class Options>
 class loader {
    public:
-    /// False: refused, and why is noted. What is no refusal is thrown: error_is_set,
-    /// std::bad_alloc, and what adopt throws else.
+    /// Imports `x` into `value`. Returns false, with the reason recorded, if it is refused.
+    /// \throws error_is_set  any other error of the producer
+    /// \throws error  errc::out_of_memory, driver or context_lost
+    /// \throws std::bad_alloc  no memory; adopt may throw other exceptions
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
         static_assert(ferry::detail::is_consumer<T>());
-        return attempt<Options>(x, [&] {
+        return try_import<Options>(x, [&] {
             typename Options::back_end b{};
             if constexpr (names_stream<Options>) {
-                std::optional<managed_tensor> got;
-                if (import_argument<Options>(x, may_copy, got)) {
+                std::optional<managed_tensor> tensor;
+                if (import_argument<Options>(x, may_copy, tensor)) {
                     request req;
-                    auto const place = got->device();
-                    if (place.type != device_type::cpu) req.stream = Options::current_stream(place);
-                    auto const ready = ferry::detail::ready_after(req, place);
-                    value.emplace(ferry::from_dlpack<T>(std::move(*got), req, b, ready));
+                    auto const dev = tensor->device();
+                    if (dev.type != device_type::cpu) req.stream = Options::current_stream(dev);
+                    auto const ready = ferry::detail::ready_after(req, dev);
+                    value.emplace(ferry::from_dlpack<T>(std::move(*tensor), req, b, ready));
                 }
             } else {
                 request req{.copy =
@@ -157,28 +165,27 @@ template <class Options>
 class loader<managed_tensor, Options> {
    public:
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
-        return attempt<Options>(x, [&] { return import_argument<Options>(x, may_copy, value); });
+        return try_import<Options>(x, [&] { return import_argument<Options>(x, may_copy, value); });
     }
 
     std::optional<managed_tensor> value;
 };
 
-/// Keeps the import that the view looks at: the view ends with the loader. A view of another type,
-/// rank or constness is refused before anything else happens, so that other overloads cost little;
-/// where a copy may be made, what reads only gets one when the elements are not contiguous or not
-/// aligned.
+/// Owns the imported tensor behind the view, which is valid as long as the loader. The element type, rank and access
+/// are checked first, because most overloads differ in them. If copies are permitted, a read-only view receives a copy
+/// of elements that are not contiguous or not aligned.
 template <class T, int Rank, access Access, layout Layout, class Options>
 class loader<typed_view<T, Rank, Access, Layout>, Options> {
    public:
     using view = typed_view<T, Rank, Access, Layout>;
 
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
-        return attempt<Options>(x, [&] {
-            if (auto const given = peek(x);
-                given && !(is_near(x, *given) && (Options::moves || suits(x, *given, may_copy))))
+        return try_import<Options>(x, [&] {
+            if (auto const v = view_in_capsule(x);
+                v && !(is_match(x, *v) && (Options::moves || can_view_or_copy(x, *v, may_copy))))
                 return false;
-            if (!import_argument<Options>(x, may_copy, tensor_) || !is_near(x, tensor_->view()) ||
-                !suits(x, tensor_->view(), may_copy))
+            if (!import_argument<Options>(x, may_copy, tensor_) || !is_match(x, tensor_->view()) ||
+                !can_view_or_copy(x, tensor_->view(), may_copy))
                 return tensor_.reset(), false;
             if (!value) copy();
             return true;
@@ -190,34 +197,34 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
    private:
     void copy() {
         request req{.copy = copy_policy::always};
-        auto const place = tensor_->device();
+        auto const dev = tensor_->device();
         if constexpr (names_stream<Options>)
-            if (place.type != device_type::cpu) req.stream = Options::current_stream(place);
-        auto const ready = ferry::detail::ready_after(req, place);
+            if (dev.type != device_type::cpu) req.stream = Options::current_stream(dev);
+        auto const ready = ferry::detail::ready_after(req, dev);
         typename Options::back_end b{};
-        gil_releasing_back_end patient{b};
-        tensor_ = ferry::to_dlpack(std::move(*tensor_), req, patient, ready);
+        gil_releasing_back_end releasing{b};
+        tensor_ = ferry::to_dlpack(std::move(*tensor_), req, releasing, ready);
         value.emplace(tensor_->template as<T, Rank, Access, Layout>());
     }
-    /// Whether a tensor that is near can be viewed, which makes the view, or a copy of it can and
-    /// may be made.
-    [[nodiscard]] bool suits(PyObject* x, tensor_view const& v, bool may_copy) {
+    /// Makes the view of a matching tensor and returns true. Leaves `value` empty and returns true if a permitted copy
+    /// can be viewed. Records the reason and returns false otherwise.
+    [[nodiscard]] bool can_view_or_copy(PyObject* x, tensor_view const& v, bool may_copy) {
         value.reset();
         try {
             value.emplace(ferry::as<T, Rank, Access, Layout>(v));
         } catch (error const& e) {
-            bool const curable = std::is_const_v<T> && (e.code() == errc::strides || e.code() == errc::alignment);
-            if (curable && may_copy && Options::copy != copy_policy::never) return true;
-            note(x, [&] { return misfit(e, v); });
+            bool const copy_helps = std::is_const_v<T> && (e.code() == errc::strides || e.code() == errc::alignment);
+            if (copy_helps && may_copy && Options::copy != copy_policy::never) return true;
+            record(x, [&] { return view_error(e, v, Access, Layout); });
             return false;
         }
         return true;
     }
-    [[nodiscard]] static bool is_near(PyObject* x, tensor_view const& v) noexcept {
-        bool const is_meant = v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank);
-        if (is_meant && (std::is_const_v<T> || !v.is_read_only())) [[likely]]
+    [[nodiscard]] static bool is_match(PyObject* x, tensor_view const& v) noexcept {
+        bool const has_type_and_rank = v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank);
+        if (has_type_and_rank && (std::is_const_v<T> || !v.is_read_only())) [[likely]]
             return true;
-        note(x, mismatch{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
+        record(x, mismatch{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
         return false;
     }
 
@@ -226,11 +233,10 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
 
 }  // namespace ferry::inline v0::python::detail
 
-/// The stream of an option is the one that the tensor is imported for.
+/// Passes the stream of the options to the producer.
 template <class Options>
-struct ferry::array_traits<ferry::python::detail::arriving<Options>> {
-    using arriving = ferry::python::detail::arriving<Options>;
+struct ferry::array_traits<ferry::python::detail::tensor_for_stream<Options>> {
     static constexpr bool vector_elements = true, padded_elements = true;
-    static arriving adopt(managed_tensor m) { return {std::move(m)}; }
+    static ferry::python::detail::tensor_for_stream<Options> adopt(managed_tensor m) { return {std::move(m)}; }
     static stream_token current_stream(device d) { return Options::current_stream(d); }
 };

@@ -1,5 +1,4 @@
-// ferry: type casters for nanobind: bound functions take and return tensors of every library that
-// speaks DLPack.
+// ferry: type casters for nanobind: bound functions take and return the tensors of every library that supports DLPack.
 #pragma once
 
 #include <ferry/python/caster.hpp>
@@ -17,8 +16,8 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Arguments of type T. What is no refusal is kept until the function is about to be called, and
-/// thrown there: nanobind's casters of containers must not be left by an exception.
+/// Type caster for an argument of type T. An error that does not refuse the argument is stored and thrown when the
+/// function is called, because an exception must not leave nanobind's casters for containers.
 template <class T, class Options>
 struct nanobind_argument {
     using Value = T;
@@ -30,11 +29,11 @@ struct nanobind_argument {
                                    nanobind::detail::cleanup_list*) noexcept {
         try {
             if constexpr (std::same_as<T, managed_tensor>) {
-                if (from.is_none()) return loaded_.value.emplace(), true;  // nb::arg().none(): it holds nothing
+                if (from.is_none()) return loaded_.value.emplace(), true;  // nb::arg().none(): an empty tensor
             }
             if (from.is_none()) return false;
-            // nb::cast, before it asked can_cast.
-            if (!keeps_its_tensor<T> && (flags & nanobind::detail::cast_flags::manual) != 0) return false;
+            // nb::cast calls this function before can_cast.
+            if (!owns_tensor<T> && (flags & nanobind::detail::cast_flags::manual) != 0) return false;
             return loaded_.load(from.ptr(), (flags & nanobind::detail::cast_flags::convert) != 0);
         } catch (error_is_set const&) {
             failure_ = std::make_exception_ptr(nanobind::python_error());
@@ -44,12 +43,12 @@ struct nanobind_argument {
         return true;
     }
 
-    /// Asked by containers and nb::cast, whose results outlive the caster.
+    /// Called by containers and nb::cast, whose results outlive the caster.
     template <class As>
     [[nodiscard]] bool can_cast() const noexcept {
-        static_assert(keeps_its_tensor<T>,
-                      "ferry: a typed_view ends with the call that it is an argument of: "
-                      "containers and nb::cast take ferry::managed_tensor");
+        static_assert(owns_tensor<T>,
+                      "ferry: a typed_view is valid only during the call: containers and nb::cast take "
+                      "ferry::managed_tensor");
         return failure_ == nullptr;
     }
     explicit operator T*() { return &get(); }
@@ -66,7 +65,7 @@ struct nanobind_argument {
     std::exception_ptr failure_;
 };
 
-/// Results: nothing, with a Python error set, when it cannot be exported.
+/// Converts a result. Returns null with a Python error set if the export fails.
 template <class Options, class T>
 [[nodiscard]] nanobind::handle to_nanobind(T&& value) noexcept {
     try {
@@ -77,9 +76,8 @@ template <class Options, class T>
     }
 }
 
-/// None, or an argument of type T. Hidden, as what it holds of the library is. The caster of the
-/// argument lives as long as the call, which
-/// nanobind's own does not grant.
+/// Type caster for std::optional<T>. Stores the caster of T for the length of the call, which nanobind's own caster
+/// for std::optional does not. Hidden, because its members of nanobind are.
 template <class T>
 struct FERRY_HIDDEN nanobind_optional {
     using Value = std::optional<T>;
@@ -112,7 +110,7 @@ struct FERRY_HIDDEN nanobind_optional {
     bool is_none_ = true;
 };
 
-/// Arrays, both ways.
+/// Type caster for arrays, as arguments and results.
 template <class T>
 struct nanobind_array : nanobind_argument<T, options<>> {
     template <class From>
@@ -130,12 +128,11 @@ struct nanobind_array : nanobind_argument<T, options<>> {
 
 namespace nanobind::detail {
 
-/// A tensor that is the function's own: it may keep it, move it and return it. Lives as long as the
-/// object.
+/// Accepts a tensor that the function owns, and returns one.
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
 
-/// A view of the caller's memory, which is imported for the call and released when it ends, also by
+/// Accepts a view of the caller's memory: the tensor is imported for the call and released when the call ends, also by
 /// an exception.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
@@ -144,13 +141,13 @@ struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     template <class From>
     static handle from_cpp(From&&, rv_policy, cleanup_list*) noexcept {
         static_assert(!std::is_same_v<From, From>,
-                      "ferry: a typed_view owns nothing that could be returned: return the array, "
+                      "ferry: a typed_view does not own its tensor and cannot be returned: return the array, "
                       "or a managed_tensor");
         return {};
     }
 };
 
-/// An argument with options.
+/// Accepts an argument with options.
 template <class T, class... Options>
 struct type_caster<ferry::python::argument<T, Options...>> {
     using Value = ferry::python::argument<T, Options...>;
@@ -178,7 +175,7 @@ struct type_caster<ferry::python::argument<T, Options...>> {
     std::optional<Value> value_;
 };
 
-/// A result with options.
+/// Returns a result with options.
 template <class T, class... Options>
 struct type_caster<ferry::python::result<T, Options...>> {
     static constexpr auto Name = const_name(ferry::python::detail::signature_of<T>.text);
@@ -187,7 +184,7 @@ struct type_caster<ferry::python::result<T, Options...>> {
     }
 };
 
-/// None, or one of these.
+/// Accepts None as well.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::nanobind_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
@@ -204,8 +201,7 @@ struct type_caster<std::optional<ferry::managed_tensor>>
     }
 };
 
-/// Every array that ferry::array_traits adapts: taken by adopt, returned by view. See
-/// ferry::python::casts_array.
+/// Accepts and returns an array that ferry::array_traits adapts; see ferry::python::cast_array.
 template <ferry::python::cast_array T>
 struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 
@@ -214,15 +210,16 @@ struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// One way of nanobind to call a function, with somebody who listens.
+/// Replaces one of nanobind's vectorcall functions by one that records refusals.
 template <int Slot>
 struct FERRY_HIDDEN nanobind_call {
     static inline vectorcallfunc original = nullptr;
     static PyObject* relay(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {
-        auto const positional = static_cast<std::uint32_t>(flags);  // above are flags, CPython's and nanobind's
-        return listening([&] { return original(self, arguments, flags, keywords); }, arguments, positional, keywords);
+        auto const positional = static_cast<std::uint32_t>(flags);  // the upper bits are flags of CPython and nanobind
+        return call_with_reasons([&] { return original(self, arguments, flags, keywords); }, arguments, positional,
+                                 keywords);
     }
-    /// Puts the relay into a slot; a handful of slots are as many as nanobind has ways to call.
+    /// Sets a slot to the relay of its original function. nanobind has fewer than 12 vectorcall functions.
     static void install(vectorcallfunc& slot) noexcept {
         if constexpr (Slot < 12) {
             if (slot == &relay) return;
@@ -235,9 +232,14 @@ struct FERRY_HIDDEN nanobind_call {
 
 }  // namespace detail
 
-/// Call it last in NB_MODULE. From then on a ferry::error that leaves a bound function is the
-/// Python error that docs/python.md lists, and the TypeError of a call that no overload takes says
-/// of each refused tensor which argument it was and why.
+/// Registers the errors of ferry with a module. A ferry::error that leaves a bound function becomes the Python
+/// exception in the table of docs/python.md, and the TypeError of a call without a matching overload ends with one line
+/// for each refused tensor: the argument and the reason.
+///
+/// Call it last in NB_MODULE: functions that are bound later have no reasons in their TypeError.
+///
+/// \param module  module of the bound functions
+/// \throws error_is_set  an attribute of the module or of its classes cannot be read
 inline void report_errors(nanobind::module_& module) {
     nanobind::register_exception_translator([](std::exception_ptr const& thrown, void*) {
         try {

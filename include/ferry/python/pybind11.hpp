@@ -1,5 +1,4 @@
-// ferry: type casters for pybind11: bound functions take and return tensors of every library that
-// speaks DLPack.
+// ferry: type casters for pybind11: bound functions take and return the tensors of every library that supports DLPack.
 #pragma once
 
 #include <ferry/python/caster.hpp>
@@ -17,7 +16,7 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Arguments of type T.
+/// Type caster for an argument of type T.
 template <class T, class Options>
 struct pybind11_argument {
     static constexpr auto name = pybind11::detail::const_name(signature_of<T>.text);
@@ -40,7 +39,8 @@ struct pybind11_argument {
     loader<T, Options> loaded_;
 };
 
-/// Results. \throws pybind11::error_already_set
+/// Converts a result.
+/// \throws pybind11::error_already_set  the export fails
 template <class Options, class T>
 [[nodiscard]] pybind11::handle to_pybind11(T&& value) {
     try {
@@ -51,9 +51,8 @@ template <class Options, class T>
     }
 }
 
-/// None, or an argument of type T. Hidden, as what it holds of the library is. The caster of the
-/// argument lives as long as the call, which
-/// pybind11's own does not grant.
+/// Type caster for std::optional<T>. Stores the caster of T for the length of the call, which pybind11's own caster
+/// for std::optional does not. Hidden, because its members of pybind11 are.
 template <class T>
 struct FERRY_HIDDEN pybind11_optional {
     using Value = std::optional<T>;
@@ -78,7 +77,7 @@ struct FERRY_HIDDEN pybind11_optional {
     Value value_;
 };
 
-/// Arrays, both ways.
+/// Type caster for arrays, as arguments and results.
 template <class T>
 struct pybind11_array : pybind11_argument<T, options<>> {
     template <class From>
@@ -95,12 +94,11 @@ struct pybind11_array : pybind11_argument<T, options<>> {
 
 namespace pybind11::detail {
 
-/// A tensor that is the function's own: it may keep it, move it and return it. Lives as long as the
-/// object.
+/// Accepts a tensor that the function owns, and returns one.
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
 
-/// A view of the caller's memory, which is imported for the call and released when it ends, also by
+/// Accepts a view of the caller's memory: the tensor is imported for the call and released when the call ends, also by
 /// an exception.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
@@ -109,31 +107,31 @@ struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     template <class From>
     static handle cast(From&&, return_value_policy, handle) {
         static_assert(!std::is_same_v<From, From>,
-                      "ferry: a typed_view owns nothing that could be returned: return the array, "
+                      "ferry: a typed_view does not own its tensor and cannot be returned: return the array, "
                       "or a managed_tensor");
         return {};
     }
 };
 
-/// pybind11::cast, whose result outlives the caster.
+/// Called by pybind11::cast, whose result outlives the caster.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
     type_caster<ferry::typed_view<T, Rank, Access, Layout>>& caster, handle const&) {
     static_assert(!std::is_same_v<T, T>,
-                  "ferry: a typed_view ends with the call that it is an argument of: containers and "
-                  "pybind11::cast take ferry::managed_tensor");
+                  "ferry: a typed_view is valid only during the call: containers and pybind11::cast take "
+                  "ferry::managed_tensor");
     return caster;
 }
 
-/// A vector would keep views whose tensors are gone.
+/// Refuses views in a vector, which would outlive their tensors.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout, class Allocator>
 struct type_caster<std::vector<ferry::typed_view<T, Rank, Access, Layout>, Allocator>> {
     static_assert(!std::is_same_v<T, T>,
-                  "ferry: a typed_view ends with the call that it is an argument of: containers and "
-                  "pybind11::cast take ferry::managed_tensor");
+                  "ferry: a typed_view is valid only during the call: containers and pybind11::cast take "
+                  "ferry::managed_tensor");
 };
 
-/// An argument with options.
+/// Accepts an argument with options.
 template <class T, class... Options>
 struct type_caster<ferry::python::argument<T, Options...>> {
     using Value = ferry::python::argument<T, Options...>;
@@ -155,7 +153,7 @@ struct type_caster<ferry::python::argument<T, Options...>> {
     std::optional<Value> value_;
 };
 
-/// A result with options.
+/// Returns a result with options.
 template <class T, class... Options>
 struct type_caster<ferry::python::result<T, Options...>> {
     static constexpr auto name = const_name(ferry::python::detail::signature_of<T>.text);
@@ -164,7 +162,7 @@ struct type_caster<ferry::python::result<T, Options...>> {
     }
 };
 
-/// None, or one of these.
+/// Accepts None as well.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::pybind11_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
@@ -179,8 +177,7 @@ struct type_caster<std::optional<ferry::managed_tensor>>
     }
 };
 
-/// Every array that ferry::array_traits adapts: taken by adopt, returned by view. See
-/// ferry::python::casts_array.
+/// Accepts and returns an array that ferry::array_traits adapts; see ferry::python::cast_array.
 template <ferry::python::cast_array T>
 struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
 
@@ -189,8 +186,8 @@ struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// pybind11's way to call a function, with somebody who listens: since 3.1 with an array of
-/// arguments, before with a tuple.
+/// Replaces pybind11's dispatcher by one that records refusals. It takes an array of arguments since pybind11 3.1, and
+/// a tuple before.
 struct FERRY_HIDDEN pybind11_call {
     using with_array = PyObject* (*)(PyObject*, PyObject* const*, std::size_t, PyObject*);
     static inline with_array original_of_array = nullptr;
@@ -198,12 +195,13 @@ struct FERRY_HIDDEN pybind11_call {
 
     static PyObject* relay_array(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {
         auto const positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
-        return listening([&] { return original_of_array(self, arguments, flags, keywords); }, arguments, positional,
-                         keywords);
+        return call_with_reasons([&] { return original_of_array(self, arguments, flags, keywords); }, arguments,
+                                 positional, keywords);
     }
     static PyObject* relay_tuple(PyObject* self, PyObject* arguments, PyObject* keywords) {
-        return listening([&] { return original_of_tuple(self, arguments, keywords); }, PySequence_Fast_ITEMS(arguments),
-                         static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords);
+        return call_with_reasons([&] { return original_of_tuple(self, arguments, keywords); },
+                                 PySequence_Fast_ITEMS(arguments),
+                                 static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords);
     }
     template <class Function>
     static void swap(PyCFunction& slot, Function& original, Function relay) noexcept {
@@ -221,9 +219,14 @@ struct FERRY_HIDDEN pybind11_call {
 
 }  // namespace detail
 
-/// Call it last in PYBIND11_MODULE. From then on a ferry::error that leaves a bound function is the
-/// Python error that docs/python.md lists, and the TypeError of a call that no overload takes says
-/// of each refused tensor which argument it was and why.
+/// Registers the errors of ferry with a module. A ferry::error that leaves a bound function becomes the Python
+/// exception in the table of docs/python.md, and the TypeError of a call without a matching overload ends with one line
+/// for each refused tensor: the argument and the reason.
+///
+/// Call it last in PYBIND11_MODULE: functions that are bound later have no reasons in their TypeError.
+///
+/// \param module  module of the bound functions
+/// \throws error_is_set  an attribute of the module or of its classes cannot be read
 inline void report_errors(pybind11::module_& module) {
     pybind11::register_local_exception_translator([](std::exception_ptr thrown) {
         try {

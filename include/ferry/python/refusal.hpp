@@ -1,4 +1,4 @@
-// ferry: why an argument was refused, kept until the framework reports that no overload took it.
+// ferry: the reasons why the arguments of a bound function were refused, for the TypeError of the binding library.
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -7,6 +7,7 @@
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -19,110 +20,120 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// What overloads are told apart by: as facts, because to write a sentence for each overload that
-/// is not meant would cost more than the call.
+/// A tensor that does not match the element type, rank or access of a parameter. Recorded as values, because
+/// formatting a message for each rejected overload would cost more than the call.
 struct mismatch {
-    data_type is, wanted;
-    int rank = 0, wanted_rank = 0;
+    data_type actual, expected;
+    int rank = 0, expected_rank = 0;
 
     friend constexpr bool operator==(mismatch const&, mismatch const&) = default;
+    /// Returns the message for the first difference: element type, then rank, then access.
     [[nodiscard]] message text() const noexcept {
-        if (is != wanted) return message{"its elements are "} << is << ", and " << wanted << " is wanted";
-        if (rank != wanted_rank)
-            return message{"it has "} << rank << " dimensions, and " << wanted_rank << " are wanted";
-        return message{"it is read-only, and the function writes to it (R11)"};
+        if (actual != expected)
+            return message{"expected "} << expected << " elements, got " << actual << ": convert the tensor to "
+                                        << expected;
+        if (rank != expected_rank)
+            return message{"expected "} << expected_rank << (expected_rank == 1 ? " dimension" : " dimensions")
+                                        << ", got " << rank << ": reshape the tensor";
+        return message{"expected a writable tensor, got a read-only one (R11): pass a writable copy"};
     }
 };
 
-/// The refusals of the calls that this thread is in. Noted only while somebody listens: see
-/// `listening`.
+/// The refusals of the calls in progress on this thread. Recorded only during call_with_reasons.
 struct refusals {
     struct entry {
-        PyObject* argument;  // compared, never touched
-        mismatch missed;
+        PyObject* argument;  // borrowed; compared, never dereferenced
+        mismatch difference;
         bool is_text;
         message text;
     };
     static constexpr int limit = 8;
     entry list[limit];
     int count = 0;
-    int listeners = 0;
+    int calls = 0;
 
-    [[nodiscard]] FERRY_HIDDEN static refusals& here() noexcept {
-        static thread_local constinit refusals noted{};
-        return noted;
+    [[nodiscard]] FERRY_HIDDEN static refusals& of_thread() noexcept {
+        static thread_local constinit refusals recorded{};
+        return recorded;
     }
-    [[nodiscard]] bool hear() const noexcept { return listeners != 0 && count != limit; }
+    [[nodiscard]] bool is_recording() const noexcept { return calls != 0 && count != limit; }
 };
 
-inline void note(PyObject* argument, mismatch const& missed) noexcept {
-    auto& noted = refusals::here();
-    if (!noted.hear()) return;
-    for (int i = 0; i < noted.count; ++i) {
-        auto const& other = noted.list[i];
-        if (other.argument == argument && !other.is_text && other.missed == missed) return;
+/// Records why an argument was refused, unless the same reason is recorded for it already.
+inline void record(PyObject* argument, mismatch const& difference) noexcept {
+    auto& recorded = refusals::of_thread();
+    if (!recorded.is_recording()) return;
+    for (int i = 0; i < recorded.count; ++i) {
+        auto const& other = recorded.list[i];
+        if (other.argument == argument && !other.is_text && other.difference == difference) return;
     }
-    auto& entry = noted.list[noted.count++];
+    auto& entry = recorded.list[recorded.count++];
     entry.argument = argument;
-    entry.missed = missed;
+    entry.difference = difference;
     entry.is_text = false;
 }
 
-/// `why()` makes the message, which nobody may want.
-template <std::invocable Why>
-void note(PyObject* argument, Why why) noexcept {
-    auto& noted = refusals::here();
-    if (!noted.hear()) return;
-    auto& entry = noted.list[noted.count];
+/// The same for any other reason. `make_text()` returns its message; it is called only while refusals are recorded.
+template <std::invocable MakeText>
+void record(PyObject* argument, MakeText make_text) noexcept {
+    auto& recorded = refusals::of_thread();
+    if (!recorded.is_recording()) return;
+    auto& entry = recorded.list[recorded.count];
     entry.argument = argument;
     entry.is_text = true;
-    entry.text = why();
-    for (int i = 0; i < noted.count; ++i) {
-        auto const& other = noted.list[i];
+    entry.text = make_text();
+    for (int i = 0; i < recorded.count; ++i) {
+        auto const& other = recorded.list[i];
         if (other.argument == argument && other.is_text && std::strcmp(other.text.c_str(), entry.text.c_str()) == 0)
             return;
     }
-    ++noted.count;
+    ++recorded.count;
 }
 
-[[nodiscard]] inline message elsewhere(device is, device wanted) noexcept {
-    return message{"its data is on "} << name(is.type) << ":" << is.id << ", and " << name(wanted.type) << ":"
-                                      << wanted.id << " is wanted";
+[[nodiscard]] inline message wrong_device(device actual, device expected) noexcept {
+    return message{"expected data on "} << name(expected.type) << ":" << expected.id << ", got data on "
+                                        << name(actual.type) << ":" << actual.id << ": copy the tensor to "
+                                        << name(expected.type) << ":" << expected.id;
 }
 
-/// What ferry::as found, as a caller in Python needs to hear it.
-[[nodiscard]] inline message misfit(error const& e, tensor_view const& v) noexcept {
+/// Returns the message for an error of ferry::as<T, Rank, Access, Layout>, addressed to the caller in Python.
+[[nodiscard]] inline message view_error(error const& e, tensor_view const& v, access required_access,
+                                        layout required_layout) noexcept {
     switch (e.code()) {
         case errc::not_accessible:
-            return message{"its data is on "} << name(v.device().type) << ":" << v.device().id
-                                              << ", which the function cannot read (R39)";
+            return message{"expected data that "} << (required_access == access::host ? "the host" : "the function")
+                                                  << " can read, got data on " << name(v.device().type) << ":"
+                                                  << v.device().id << " (R39): copy the tensor to the CPU";
         case errc::strides:
-            return message{
-                "its elements repeat or are not contiguous, which the function does not take "
-                "(R29): pass a copy"};
-        case errc::alignment: return message{"its first element is not aligned for its type (R31): pass a copy"};
+            return message{required_layout == layout::contiguous
+                               ? "expected contiguous elements, got non-contiguous ones: pass a contiguous copy"
+                               : "expected distinct elements, got repeated ones (R29): pass a copy"};
+        case errc::alignment:
+            return message{"expected elements aligned for their type, got a misaligned address (R31): pass a copy"};
         default: return message{e.what()};
     }
 }
 
-/// Notes the Python error that is set, when it says that the data cannot travel, and clears it.
-/// Others go through.
-inline void note_error(PyObject* argument) {
+/// Records the current Python error as a reason and clears it, if it is a BufferError, TypeError or ValueError: the
+/// producer cannot export the tensor.
+/// \throws error_is_set  any other Python error, unchanged
+inline void record_python_error(PyObject* argument) {
     bool const refusal = PyErr_ExceptionMatches(PyExc_BufferError) != 0 ||
                          PyErr_ExceptionMatches(PyExc_TypeError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0;
     if (!refusal) throw error_is_set{};
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     reference const t{type}, v{value}, b{trace};
-    reference const text{value != nullptr ? PyObject_Str(value) : nullptr};
-    char const* const said = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
-    if (said == nullptr) PyErr_Clear();
-    note(argument, [&] { return message{said != nullptr ? said : "its producer refused"}; });
+    reference const str{value != nullptr ? PyObject_Str(value) : nullptr};
+    char const* const text = str ? PyUnicode_AsUTF8(str.get()) : nullptr;
+    if (text == nullptr) PyErr_Clear();
+    record(argument, [&] { return message{text != nullptr ? text : "the producer raised an unprintable error"}; });
 }
 
-/// The name of the parameter at a place, out of the first signature with so many in the report of
-/// the framework, such as `    1. total(image: tensor[float32, 2], times: int = 1) -> float`.
-[[nodiscard]] inline std::string parameter_name(std::string_view report, std::size_t place) {
+/// Returns the name of the parameter at an index, from the first signature with that many parameters in the TypeError
+/// of the binding library, such as `    1. total(image: tensor[float32, 2], times: int = 1) -> float`. Empty if no
+/// signature has them.
+[[nodiscard]] inline std::string parameter_name(std::string_view report, std::size_t index) {
     for (auto at = report.find("\n    1. "); at != std::string_view::npos; at = report.find("\n    ", at + 1)) {
         auto const line = report.substr(at + 1, report.find('\n', at + 1) - at - 1);
         auto begin = line.find('(');
@@ -130,7 +141,7 @@ inline void note_error(PyObject* argument) {
         std::size_t found = 0;
         for (int depth = 0; ++begin < line.size();) {
             char const c = line[begin];
-            if (depth == 0 && found == place) {
+            if (depth == 0 && found == index) {
                 auto const end = line.find_first_of(":=,)", begin);
                 return end > begin ? std::string{line.substr(begin, end - begin)} : std::string{};
             }
@@ -146,8 +157,8 @@ inline void note_error(PyObject* argument) {
     return {};
 }
 
-/// The keyword that an argument came by: `keywords` is a dictionary, or a tuple of the names of
-/// `values`.
+/// Returns the keyword of an argument; empty for a positional one. `keywords` is a dictionary, or a tuple with the
+/// names of `values`.
 [[nodiscard]] inline std::string keyword_of(PyObject* argument, PyObject* const* values, PyObject* keywords) {
     PyObject *found = nullptr, *name = nullptr, *value = nullptr;
     Py_ssize_t at = 0;
@@ -162,55 +173,57 @@ inline void note_error(PyObject* argument) {
     return text != nullptr ? text : "";
 }
 
-/// Adds to the TypeError of a call that no overload took what each argument was refused for.
-inline void explain(PyObject* const* arguments, std::size_t positional, PyObject* keywords, refusals const& noted,
-                    int first) noexcept {
+/// Appends the recorded reasons, from the index `first` on, to the current TypeError of a call without a matching
+/// overload. Leaves any other error unchanged, and the TypeError if memory is exhausted.
+inline void append_reasons(PyObject* const* arguments, std::size_t positional, PyObject* keywords,
+                           refusals const& recorded, int first) noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
-    auto const leave = [&] { PyErr_Restore(type, value, trace); };
-    if (type != PyExc_TypeError || value == nullptr) return leave();
+    auto const restore = [&] { PyErr_Restore(type, value, trace); };
+    if (type != PyExc_TypeError || value == nullptr) return restore();
     reference const text{PyObject_Str(value)};
     char const* const report = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
     if (report == nullptr || std::strstr(report, "incompatible function arguments") == nullptr) {
         PyErr_Clear();
-        return leave();
+        return restore();
     }
     try {
-        std::string longer{report};
-        while (!longer.empty() && longer.back() == '\n') longer.pop_back();
-        longer += '\n';
-        for (int i = first; i < noted.count; ++i) {
-            auto const& refused = noted.list[i];
+        std::string extended{report};
+        while (!extended.empty() && extended.back() == '\n') extended.pop_back();
+        extended += '\n';
+        for (int i = first; i < recorded.count; ++i) {
+            auto const& refused = recorded.list[i];
             std::string name;
             for (std::size_t k = 0; k < positional && name.empty(); ++k)
                 if (arguments[k] == refused.argument) name = parameter_name(report, k);
             if (name.empty()) name = keyword_of(refused.argument, arguments + positional, keywords);
-            longer += '\n';
-            longer += name.empty() ? "an argument" : name;
-            longer += ": ";
-            longer += refused.is_text ? refused.text.c_str() : refused.missed.text().c_str();
+            extended += '\n';
+            extended += name.empty() ? "an argument" : name;
+            extended += ": ";
+            extended += refused.is_text ? refused.text.c_str() : refused.difference.text().c_str();
         }
         PyErr_Clear();
-        set_error(PyExc_TypeError, longer.c_str());
+        set_error(PyExc_TypeError, extended.c_str());
     } catch (std::bad_alloc const&) {
-        return leave();
+        return restore();
     }
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);
 }
 
-/// Runs a call, and explains it when it fails.
+/// Calls a bound function while refusals are recorded, and appends them to its TypeError. Calls may be nested.
 template <class Call>
-[[nodiscard]] PyObject* listening(Call call, PyObject* const* arguments, std::size_t positional, PyObject* keywords) {
-    auto& noted = refusals::here();
-    int const first = noted.count;
-    ++noted.listeners;
+[[nodiscard]] PyObject* call_with_reasons(Call call, PyObject* const* arguments, std::size_t positional,
+                                          PyObject* keywords) {
+    auto& recorded = refusals::of_thread();
+    int const first = recorded.count;
+    ++recorded.calls;
     PyObject* const result = call();
-    --noted.listeners;
-    if (result == nullptr && noted.count != first) [[unlikely]]
-        explain(arguments, positional, keywords, noted, first);
-    noted.count = first;
+    --recorded.calls;
+    if (result == nullptr && recorded.count != first) [[unlikely]]
+        append_reasons(arguments, positional, keywords, recorded, first);
+    recorded.count = first;
     return result;
 }
 

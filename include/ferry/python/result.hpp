@@ -1,5 +1,4 @@
-// ferry: what a bound C++ function gives to Python: an object that speaks DLPack, or an array of a
-// library that imports it.
+// ferry: results of bound C++ functions: an object that supports DLPack, or an array of a library that imports it.
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -21,7 +20,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Text as a template argument.
+/// A string literal as a template argument.
 template <std::size_t Size>
 struct text {
     char characters[Size]{};
@@ -30,15 +29,21 @@ struct text {
 
 }  // namespace detail
 
-/// The result is given to `from_dlpack` of this Python module: library<"numpy">.
+/// Option of a result: it is passed to `from_dlpack` of a Python module, and the function returns the array of that
+/// library. The module is imported at the first call.
+///
+/// \tparam Module  name of the module, a string literal: library<"numpy">
 template <detail::text Module>
 struct library {};
 
-/// A result with options, for the signature of a bound function: library<> and through<> count.
-/// Made from what is returned.
+/// The result type of a bound function with options. The returned value converts to it.
+///
+/// \tparam T        managed_tensor, or an array with array_traits
+/// \tparam Options  library<> and through<>; at most one of each
 template <class T, class... Options>
 class result {
    public:
+    /// \param value  result of the function; the Python object owns it
     result(T value) : value_(std::move(value)) {}
     [[nodiscard]] T& operator*() noexcept { return value_; }
     [[nodiscard]] T const& operator*() const noexcept { return value_; }
@@ -46,16 +51,16 @@ class result {
    private:
     T value_;
 };
-/// Arrives as an array of NumPy, which shares the memory.
+/// Returns a NumPy array that shares the memory.
 template <class T>
 using as_numpy = result<T, library<"numpy">>;
-/// Arrives as a tensor of PyTorch, which shares the memory.
+/// Returns a PyTorch tensor that shares the memory.
 template <class T>
 using as_torch = result<T, library<"torch">>;
-/// Arrives as an array of JAX, which shares the memory.
+/// Returns a JAX array that shares the memory.
 template <class T>
 using as_jax = result<T, library<"jax.dlpack">>;
-/// Arrives as an array of CuPy, which shares the memory.
+/// Returns a CuPy array that shares the memory.
 template <class T>
 using as_cupy = result<T, library<"cupy">>;
 
@@ -72,15 +77,16 @@ struct shared_tensor {
     stream_token ready = already_ready;
 };
 
-/// The Python type of results: `__dlpack__` and what belongs to it, and no arithmetic. One type for
-/// each back end and module.
+/// The Python type of results, ferry.Tensor: the DLPack protocol, `__array__` and attributes. Each back end and each
+/// extension module has one.
 template <class BackEnd>
 struct FERRY_HIDDEN tensor_object {
     PyObject_HEAD shared_tensor held;
 
-    /// A new object. \throws error_is_set
+    /// Returns a new object.
+    /// \throws error_is_set  the type or the object cannot be created
     [[nodiscard]] static PyObject* make(shared_tensor&& tensor) {
-        PyTypeObject* const type = made_type();
+        PyTypeObject* const type = get_type();
         PyObject* const self = type->tp_alloc(type, 0);
         if (self == nullptr) throw error_is_set{};
         ::new (static_cast<void*>(&reinterpret_cast<tensor_object*>(self)->held)) shared_tensor{std::move(tensor)};
@@ -89,7 +95,7 @@ struct FERRY_HIDDEN tensor_object {
 
    private:
     [[nodiscard]] static PyTypeObject*& type() noexcept {
-        static PyTypeObject* cached = nullptr;  // written with the GIL held; immortal
+        static PyTypeObject* cached = nullptr;  // written with the GIL held; never freed
         return cached;
     }
     [[nodiscard]] static tensor_view const& view(PyObject* self) noexcept {
@@ -125,32 +131,33 @@ struct FERRY_HIDDEN tensor_object {
         out << ">";
         return PyUnicode_FromString(out.c_str());
     }
-    /// NumPy's way of asking: `np.asarray(self)`. Shares unless it is told not to.
+    /// `__array__`, which NumPy calls for np.asarray. Shares the memory unless dtype or copy requires a copy.
     static PyObject* array(PyObject* self, PyObject* arguments, PyObject* keywords) noexcept {
         reference const numpy{PyImport_ImportModule("numpy")};
         if (!numpy) return nullptr;
         reference shared{PyObject_CallMethod(numpy.get(), "from_dlpack", "(O)", self)};
-        bool const as_is = PyTuple_GET_SIZE(arguments) == 0 && (keywords == nullptr || PyDict_GET_SIZE(keywords) == 0);
-        if (!shared || as_is) return shared.release();
+        bool const is_default =
+            PyTuple_GET_SIZE(arguments) == 0 && (keywords == nullptr || PyDict_GET_SIZE(keywords) == 0);
+        if (!shared || is_default) return shared.release();
         reference const method{PyObject_GetAttrString(numpy.get(), "array")};
-        reference const before{Py_BuildValue("(O)", shared.get())};
-        reference const all{before ? PySequence_Concat(before.get(), arguments) : nullptr};
+        reference const first{Py_BuildValue("(O)", shared.get())};
+        reference const all{first ? PySequence_Concat(first.get(), arguments) : nullptr};
         return method && all ? PyObject_Call(method.get(), all.get(), keywords) : nullptr;
     }
 
-    [[nodiscard]] static PyTypeObject* made_type() {
+    [[nodiscard]] static PyTypeObject* get_type() {
         if (type() != nullptr) [[likely]]
             return type();
         static PyGetSetDef attributes[] = {
-            {"shape", &shape, nullptr, PyDoc_STR("The extents: a tuple."), nullptr},
-            {"dtype", &dtype, nullptr, PyDoc_STR("The name of the element type."), nullptr},
-            {"readonly", &readonly, nullptr, PyDoc_STR("Whether the elements must not be written."), nullptr},
+            {"shape", &shape, nullptr, PyDoc_STR("The shape, a tuple of integers."), nullptr},
+            {"dtype", &dtype, nullptr, PyDoc_STR("The name of the element type, a string."), nullptr},
+            {"readonly", &readonly, nullptr, PyDoc_STR("True if the elements must not be written."), nullptr},
             {},
         };
         static PyMethodDef methods[] = {
             {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&array)),
              METH_VARARGS | METH_KEYWORDS,
-             PyDoc_STR("__array__(dtype=None, *, copy=None)\n--\n\nThe tensor as an array of NumPy.")},
+             PyDoc_STR("__array__(dtype=None, *, copy=None)\n--\n\nReturn the tensor as a NumPy array.")},
             {},
         };
         static PyType_Slot slots[] = {
@@ -159,14 +166,14 @@ struct FERRY_HIDDEN tensor_object {
             {Py_tp_getset, attributes},
             {Py_tp_methods, methods},
             {Py_tp_doc,
-             const_cast<char*>("A tensor that a C++ function returned: pass it to from_dlpack of any library.")},
+             const_cast<char*>("A tensor returned by a C++ function. Pass it to from_dlpack of any library.")},
             {0, nullptr},
         };
         static PyType_Spec spec{"ferry.Tensor", sizeof(tensor_object), 0, Py_TPFLAGS_DEFAULT, slots};
         reference made{PyType_FromSpec(&spec)};
         if (!made) throw error_is_set{};
         auto* const created = reinterpret_cast<PyTypeObject*>(made.get());
-        created->tp_new = nullptr;  // a function makes them, nobody else
+        created->tp_new = nullptr;  // Python code cannot create instances
         bool const installed = install_dlpack<shared_tensor>(
             created,
             [](PyObject* o) { return Py_TYPE(o) == type() ? &reinterpret_cast<tensor_object*>(o)->held : nullptr; },
@@ -185,10 +192,11 @@ struct FERRY_HIDDEN tensor_object {
     }
 };
 
-/// `from_dlpack` of the module that the options name, borrowed. \throws error_is_set
+/// Returns `from_dlpack` of the module that the options name, a borrowed reference.
+/// \throws error_is_set  the module cannot be imported, or has no from_dlpack
 template <class Options>
 [[nodiscard]] FERRY_HIDDEN PyObject* importer_of() {
-    static PyObject* cached = nullptr;  // written with the GIL held; immortal, as its module is
+    static PyObject* cached = nullptr;  // written with the GIL held; never freed
     if (cached == nullptr) {
         reference const module{PyImport_ImportModule(Options::module())};
         if (!module) throw error_is_set{};
@@ -198,7 +206,9 @@ template <class Options>
     return cached;
 }
 
-/// A tensor as the object that the options want. \throws error_is_set
+/// Returns a tensor as a new ferry.Tensor, or as the array of the library that the options name. An empty
+/// managed_tensor is None.
+/// \throws error_is_set  the type cannot be created, or the library refuses the tensor
 template <class Options>
 [[nodiscard]] PyObject* export_result(managed_tensor&& tensor, stream_token ready) {
     if (!tensor) {
@@ -215,11 +225,11 @@ template <class Options>
     return object.release();
 }
 
-/// What a function returns: an rvalue moves into the object, an lvalue is shared by
-/// array_traits::share, else copied. A managed_tensor that holds nothing is None. Memory off the
-/// host is ready where array_traits::ready_on says, else now.
-///
-/// \throws error_is_set;  error  as ferry::to_dlpack
+/// Returns the result of a bound function as a new Python object. An rvalue moves into the object; an lvalue is shared
+/// by array_traits::share, or copied without it. Data in device memory is ready on the stream of
+/// array_traits::ready_on, or when the function returns.
+/// \throws error_is_set  as export_result
+/// \throws error         as ferry::to_dlpack
 template <class Options, class T>
 [[nodiscard]] PyObject* to_python(T&& value) {
     using Array = std::remove_cvref_t<T>;
@@ -233,8 +243,8 @@ template <class Options, class T>
             return export_result<Options>(ferry::to_dlpack(std::forward<T>(value)), ready);
         } else {
             typename Options::back_end b{};
-            gil_releasing_back_end patient{b};
-            return export_result<Options>(ferry::to_dlpack(value, request{.copy = copy_policy::always}, patient),
+            gil_releasing_back_end releasing{b};
+            return export_result<Options>(ferry::to_dlpack(value, request{.copy = copy_policy::always}, releasing),
                                           already_ready);
         }
     }

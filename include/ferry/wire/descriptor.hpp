@@ -35,7 +35,7 @@ enum class memory_kind : std::uint8_t {
 /// A device's name in every process.
 using uuid = std::array<std::uint8_t, 16>;
 
-/// Who exports: a process, told apart from a later one with its number.
+/// The exporting process, distinguished from a later process with the same id.
 struct origin {
     std::uint32_t pid = 0;
     std::uint64_t pid_namespace = 0;  ///< the inode of /proc/PID/ns/pid

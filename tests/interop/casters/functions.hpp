@@ -1,5 +1,4 @@
-// What both extension modules of the caster tests bind. `fw` is the binding library: nanobind or
-// pybind11.
+// The functions that both extension modules of the caster tests bind. `fw` is the binding library.
 #pragma once
 
 #include <array>
@@ -13,19 +12,18 @@
 
 namespace casters {
 
-/// An array that adopts tensors and is shared by reference count; refuses what is not
-/// one-dimensional.
+/// An array that adopts tensors of one dimension and is shared by reference count.
 struct line {
     std::shared_ptr<ferry::managed_tensor> tensor;
 };
 
-/// An array that owns its elements: it can be moved or copied, not shared.
+/// An array that owns its elements: it can be moved or copied, but not shared.
 struct image {
     std::vector<float> pixels;
     std::array<std::int64_t, 2> extents;
 };
 
-/// An array whose class the binding library knows: no caster may take it.
+/// An array whose class the module binds: the type casters of ferry must not accept it.
 struct bound {
     int value = 7;
 };
@@ -37,7 +35,7 @@ struct ferry::array_traits<casters::line> {
     static tensor_view view(casters::line const& l) { return l.tensor->view(); }
     static casters::line share(casters::line const& l) { return l; }
     static casters::line adopt(managed_tensor m) {
-        if (m.rank() != 1) throw std::invalid_argument{"a line has one dimension"};
+        if (m.rank() != 1) throw std::invalid_argument{"expected a line of one dimension"};
         return {std::make_shared<managed_tensor>(std::move(m))};
     }
 };
@@ -90,7 +88,7 @@ struct sums {
     static double of(reads<float> image) { return sum(image); }
 };
 
-/// Gives a class a member that is read, by the name that the binding library has for it.
+/// Binds a read-only member, by the function of the binding library.
 template <class Class, class Member>
 void read_only(Class& c, char const* name, Member member) {
     if constexpr (requires { c.def_ro(name, member); }) c.def_ro(name, member);
@@ -160,7 +158,7 @@ void bind(Module& m, Released) {
         "host_or_device",
         [](ferry::typed_view<float const, 2, ferry::access::device>) { return std::string{"device"}; }, arg("image"));
 
-    // Errors, and what happens during a call
+    // Errors and calls from a function
     m.def("fail", [](reads<float>) { throw std::runtime_error{"the function failed"}; }, arg("image"));
     m.def(
         "fail_with",
@@ -254,7 +252,7 @@ void bind(Module& m, Released) {
         "on_stream", [](argument<far, ferry::python::on_stream<stream>> image) { return address(image->data()); },
         arg("image"));
 
-    // Beside the binding library's own
+    // Together with the type casters and classes of the binding library
     m.def(
         "ranks",
         [](std::vector<ferry::managed_tensor> const& all) {

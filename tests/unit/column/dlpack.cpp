@@ -132,9 +132,9 @@ TEST_CASE("a column that is not a sequence of numbers is refused with the reason
     refused("d:5,2", "decimals");
     refused("+l", "nested");
     refused("+s", "nested");
-    refused("w:3", "no numbers");
-    refused("tin", "no numbers");
-    refused("n", "no numbers");
+    refused("w:3", "no DLPack data type");
+    refused("tin", "no DLPack data type");
+    refused("n", "no DLPack data type");
     refused("dictionary", "dictionary()");
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("tensors that cannot be a column are refused") {
     fails(
         errc::rank,
         [&] { static_cast<void>(ferry::from_tensors(ferry::make_managed(int{}, ferry::tensor_view{&one, {square}}))); },
-        {"2 dimensions"});
+        {"expected 1 dimension, got 2"});
     std::int64_t const extent = 1;
     fails(errc::dtype,
           [&] {

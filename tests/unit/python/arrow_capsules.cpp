@@ -1,4 +1,4 @@
-// Capsules of Arrow's structs: one import, or one release.
+// PyCapsules of Arrow's structs are imported once, or released once.
 #include "interpreter.hpp"
 
 #include <ferry/arrow.hpp>
@@ -20,16 +20,16 @@ column ints(std::shared_ptr<void const> owner) {
     return ferry::make_column({.format = "i", .length = 3, .buffers = buffers}, std::move(owner));
 }
 
-/// A capsule of a stream of chunks that `owner` keeps alive.
+/// Returns a capsule of a stream of the chunks.
 reference stream_of(std::vector<column> chunks) {
     ArrowArrayStream stream{};
     ferry::to_arrow_stream(std::move(chunks), &stream);
     reference capsule{ferry::python::arrow_stream_capsule(stream)};
-    CHECK(!stream.release);  // the capsule's now
+    CHECK(!stream.release);  // moved into the capsule
     return capsule;
 }
 
-/// An object whose `__arrow_c_stream__` gives the capsule.
+/// Returns an object whose `__arrow_c_stream__` returns the capsule.
 reference producer_of(reference const& capsule) {
     auto object =
         support::eval("type('Producer', (), {'__arrow_c_stream__': lambda self, schema=None: self.capsule})()");
@@ -39,7 +39,7 @@ reference producer_of(reference const& capsule) {
 
 }  // namespace
 
-TEST_CASE("a capsule of a stream that nobody takes releases it") {
+TEST_CASE("the capsule of a stream that is not consumed releases the stream") {
     support::start_python();
     auto owner = std::make_shared<int>(1);
     std::weak_ptr<int> const alive = owner;
@@ -51,7 +51,7 @@ TEST_CASE("a capsule of a stream that nobody takes releases it") {
     CHECK(alive.expired());
 }
 
-TEST_CASE("a stream of one chunk is shared by its importer, and chunks are joined") {
+TEST_CASE("a stream of one chunk is shared, and several chunks are concatenated") {
     support::start_python();
     auto owner = std::make_shared<int>(1);
     std::weak_ptr<int> const alive = owner;
@@ -67,7 +67,7 @@ TEST_CASE("a stream of one chunk is shared by its importer, and chunks are joine
     CHECK(alive.expired());
 }
 
-TEST_CASE("a stream is taken out of its capsule once") {
+TEST_CASE("the capsule of a stream can be imported once") {
     support::start_python();
     auto const producer = producer_of(stream_of({ints(nullptr)}));
     CHECK(ferry::python::column_from_python(producer.get()).length() == 3);

@@ -1,4 +1,4 @@
-// Forged `__cuda_array_interface__` over host memory: columns take the mask as validity, and say it again.
+// Columns by `__cuda_array_interface__` of forged objects in host memory: the mask is the validity.
 #include "interpreter.hpp"
 
 #include <ferry/python/column_array_interface.hpp>
@@ -16,9 +16,9 @@ using py::reference;
 
 std::int32_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 bool flags[] = {true, false, true, true, true, true, true, true, true, false};
-unsigned char bits[] = {0xfd, 0x01};  // the same
+unsigned char bits[] = {0xfd, 0x01};  // the same flags
 
-/// An object of Python's that has the interface `text`, an expression over the addresses `numbers`, `flags` and `bits`.
+/// Evaluates `text`, a Python expression of an object, with the addresses `numbers`, `flags` and `bits`.
 reference forged(std::string const& text) {
     support::start_python();
     reference const scope{PyDict_New()};
@@ -59,7 +59,7 @@ std::string refusal(std::string const& text, PyObject* type) {
     waiting const b;
     try {
         static_cast<void>(py::detail::column_of_array(forged(text).get(), on_the_host, b, {}));
-        FAIL_CHECK("taken");
+        FAIL_CHECK("the array was imported");
         return "";
     } catch (py::error_is_set const&) {
         return support::taken_error(type);
@@ -92,7 +92,7 @@ TEST_CASE("a mask of bits is shared as validity") {
     auto const c = column_of("of('<i4', numbers, mask=of('<t1', bits))");
     CHECK(c.view().buffers()[0].data == bits);
     CHECK(c.view().buffers()[1].data == numbers);
-    CHECK(c.view().known_null_count() == -1);  // nothing was read
+    CHECK(c.view().known_null_count() == -1);  // the bits were not read
     check_items(c);
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("without a mask there are no nulls, and strided numbers are copied") {
     CHECK(column_of("of('<i4', 0, shape=(0,), mask=of('<t1', 0, shape=(0,)))").length() == 0);
 }
 
-TEST_CASE("objects without the interface are nobody's, and those of nobody are kept") {
+TEST_CASE("an object without the interface is no column, and a column keeps its object alive") {
     waiting const b;
     CHECK(!py::detail::column_of_array(forged("types.SimpleNamespace()").get(), on_the_host, b, {}));
     auto const x = forged("of('<i4', numbers, mask=of('<t1', bits))");
@@ -136,12 +136,12 @@ TEST_CASE("work that is pending on the streams of numbers and mask is waited for
     CHECK(waited == 0);
     column_of("of('<i4', numbers, stream=1, mask=of('<t1', bits, stream=7))");
     CHECK(waited == 2);
-    // Which had no word for it: the legacy default stream.
+    // Version 1 has no entry `stream`: work may be pending on the legacy default stream.
     column_of("of('<i4', numbers, mask=of('|b1', flags, version=1))");
     CHECK(waited == 3);
 }
 
-TEST_CASE("masks that say nothing of the numbers are refused") {
+TEST_CASE("masks of another type, shape or rank are refused") {
     CHECK(refusal("of('<i4', numbers, mask=of('<i4', numbers))", PyExc_BufferError).find("'<t1'") != std::string::npos);
     CHECK(refusal("of('<i4', numbers, mask=of('|b1', flags, mask=of('|b1', flags)))", PyExc_BufferError)
               .find("mask has a mask") != std::string::npos);
@@ -150,18 +150,18 @@ TEST_CASE("masks that say nothing of the numbers are refused") {
           std::string::npos);
     CHECK(refusal("of('<i4', numbers, mask=of('<t1', bits, strides=(1,)))", PyExc_BufferError).find("strides") !=
           std::string::npos);
-    // Only masks are of bits.
+    // Only masks may be made of bits.
     CHECK(refusal("of('<t1', bits)", PyExc_BufferError).find("typestr") != std::string::npos);
     CHECK(refusal("of('<i4', numbers, mask=of('<t2', bits))", PyExc_BufferError).find("<t2") != std::string::npos);
     CHECK(code("of('<i4', numbers, mask=of('<t1', bits, shape=(9,)))") == ferry::errc::shape);
-    CHECK(code("of('<i4', numbers, mask=of('<t1', 0))") == ferry::errc::null_data);  // not a column without nulls
+    CHECK(code("of('<i4', numbers, mask=of('<t1', 0))") == ferry::errc::null_data);
     CHECK(code("of('<i4', numbers, mask=of('|b1', 0))") == ferry::errc::null_data);
     CHECK(code("of('<i4', numbers, shape=(2, 5), mask=of('|b1', flags, shape=(2, 5)))") == ferry::errc::rank);
     CHECK(code("of('<i4', numbers, shape=(2, 5), mask=of('<t1', bits, shape=(2, 5)))") == ferry::errc::rank);
     CHECK(code("of('<c8', numbers, shape=(5,), mask=of('<t1', bits, shape=(5,)))") == ferry::errc::dtype);
 }
 
-TEST_CASE("elements and mask must lie in one place") {
+TEST_CASE("a mask on another device than the elements is refused") {
     waiting const b;
     auto const x = forged("of('<i4', numbers, mask=of('<t1', bits))");
     auto const apart = [](void const* p) {
@@ -171,13 +171,13 @@ TEST_CASE("elements and mask must lie in one place") {
                          doctest::Contains("different devices"), ferry::error);
 }
 
-TEST_CASE("a column says its validity as a mask that keeps it, and takes it back") {
+TEST_CASE("a column is exported with its validity as a mask that keeps it alive, and imported again") {
     auto const c = column_of("of('<i4', numbers, mask=of('<t1', bits))");
     reference const owner{PyList_New(0)};
     auto const before = Py_REFCNT(owner.get());
     reference facts{py::detail::describe_column(c, ferry::stream_token::cuda_legacy_default(), owner.get())};
     REQUIRE(facts);
-    CHECK(Py_REFCNT(owner.get()) == before + 1);  // by the mask
+    CHECK(Py_REFCNT(owner.get()) == before + 1);  // the reference of the mask
     reference const holder{forged("types.SimpleNamespace()")};
     REQUIRE(PyObject_SetAttrString(holder.get(), "__cuda_array_interface__", facts.get()) == 0);
     waiting const b;
@@ -186,7 +186,7 @@ TEST_CASE("a column says its validity as a mask that keeps it, and takes it back
     check_items(*back);
     CHECK(back->view().buffers()[0].data == bits);
 
-    auto const slice = c.slice(8, 2);  // begins with a byte
+    auto const slice = c.slice(8, 2);  // starts at a byte
     facts = reference{py::detail::describe_column(slice, ferry::already_ready, owner.get())};
     REQUIRE(PyObject_SetAttrString(holder.get(), "__cuda_array_interface__", facts.get()) == 0);
     auto const part = py::detail::column_of_array(holder.get(), on_the_host, b, {});
@@ -197,7 +197,7 @@ TEST_CASE("a column says its validity as a mask that keeps it, and takes it back
     CHECK(PyDict_GetItemString(facts.get(), "stream") == Py_None);
 }
 
-TEST_CASE("R44: a stream that turned out null is refused, not published as 0, which the interface forbids") {
+TEST_CASE("R44: a null stream is refused, because the interface forbids 0") {
     auto const owner = forged("{}");
     auto const c = column_of("of('<i4', numbers)");
     for (auto const bad : {ferry::stream_token::from_cuda_handle(0), ferry::stream_token::rocm_default()}) {
@@ -211,12 +211,12 @@ TEST_CASE("R44: a stream that turned out null is refused, not published as 0, wh
     }
 }
 
-TEST_CASE("what the interface cannot say is no attribute") {
+TEST_CASE("a column that the interface cannot represent has no attribute") {
     reference const owner{PyList_New(0)};
     auto const refused = [&](ferry::column const& c) {
         try {
             static_cast<void>(py::detail::describe_column(c, ferry::already_ready, owner.get()));
-            FAIL_CHECK("said");
+            FAIL_CHECK("the column was exported");
             return std::string{};
         } catch (py::error_is_set const&) {
             return support::taken_error(PyExc_AttributeError);
@@ -224,8 +224,8 @@ TEST_CASE("what the interface cannot say is no attribute") {
     };
     auto const c = column_of("of('<i4', numbers, mask=of('<t1', bits))");
     CHECK(refused(c.slice(1, 4)).find("within a byte") != std::string::npos);
-    CHECK(refused(column_of("of('|b1', flags)")).find("only numbers") != std::string::npos);
-    CHECK(refused(ferry::column{}).find("only numbers") != std::string::npos);
+    CHECK(refused(column_of("of('|b1', flags)")).find("expected a column of numbers") != std::string::npos);
+    CHECK(refused(ferry::column{}).find("expected a column of numbers") != std::string::npos);
     reference const without{
         py::detail::describe_column(column_of("of('<i4', numbers)").slice(1, 4), ferry::already_ready, owner.get())};
     CHECK(PyDict_GetItemString(without.get(), "mask") == Py_None);

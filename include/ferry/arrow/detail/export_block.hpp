@@ -44,7 +44,7 @@ struct export_block {
         // mutant: arrow_release_last
         if (s.release == nullptr) return 0;  // moved out, or released alone
         if (s.release == &release && s.private_data == this) return release_tree(s);
-        s.release(&s);  // somebody put one of their own there
+        s.release(&s);  // the consumer replaced the child
         return 0;
     }
 };

@@ -27,8 +27,8 @@ template <class T>
     return is_large ? load<std::int64_t>(data, i) : load<std::int32_t>(data, i);
 }
 
-/// Bytes that the offsets of a node may point into: as many as somebody said, else up to its last offset, which is what
-/// makes the size where nobody says it. A slice ends before that, and so does not know it. The node has items.
+/// Returns the size of the buffer that the offsets of a node refer to. If the size is unknown, it is the last offset of
+/// the node; a slice cannot determine it. The node is not empty.
 [[nodiscard]] inline std::int64_t text_bytes(column_node const& n, bool is_large) noexcept {
     return n.buffers[2].bytes >= 0 ? n.buffers[2].bytes : load_offset(n.buffers[1].data, n.offset + n.length, is_large);
 }

@@ -27,7 +27,7 @@ namespace ferry::inline v0::detail {
     return fits ? needed : std::numeric_limits<std::int64_t>::max();
 }
 
-/// The part of its arena that a whole column takes; nothing when it is a slice, or when nobody knows.
+/// The part of its arena that a column occupies; empty if it is a slice, or if the arena is unknown.
 struct arena_part {
     std::byte const* begin = nullptr;
     std::int64_t bytes = 0;  ///< with the padding behind the last buffer

@@ -149,7 +149,7 @@ class compaction_planner : slice_planner {
                 j.add = u.shifts[i];
                 j.limit = p.node->dictionary->length;
             }
-            node(w).flags &= ~std::int64_t{1};  // nobody knows an order of all of them
+            node(w).flags &= ~std::int64_t{1};  // the order of the merged values is unknown
         }
         plan_.nodes.push_back({.like = u.distinct[0], .parent = w.node, .place = -1});
         node(w).dictionary = child;

@@ -23,7 +23,7 @@ inline constexpr int max_column_depth = 64;
 /// Nodes of a tree at most.
 inline constexpr std::size_t max_column_nodes = std::size_t{1} << 22;
 
-/// The tree of a column. Derived from by those who keep something else alive with it.
+/// The tree of a column. Derived classes keep other objects alive with it.
 struct column_tree {
     std::unique_ptr<std::byte[]> memory{};  // one block: nodes, buffers, text
     column_node* nodes = nullptr;           // the root first
@@ -69,8 +69,8 @@ void measure(Source const& from, column_size& out, int depth, column_path const&
                            << " is NUL, where a schema would end it",
                  where);
     auto const type = parse_or_fail(from.format(), path, api, where);
-    // An ArrowSchema does not say how long its metadata is: what does not hold would be read beyond its end by whoever
-    // imports it.
+    // An ArrowSchema does not contain the size of its metadata: a consumer would read beyond the end of invalid
+    // metadata.
     std::string_view const metadata = from.metadata();
     if (std::size_t size = 0;
         !metadata.empty() && !measure_metadata(metadata.data(), metadata.data() + metadata.size(), size))

@@ -180,7 +180,7 @@ class value_reader<std::span<std::byte const>> {
     std::int64_t end_ = 0;
 };
 
-/// Text: as long as the item says, which nobody has checked to be UTF-8.
+/// Text, which is not checked to be UTF-8.
 template <>
 class value_reader<std::string_view> {
    public:

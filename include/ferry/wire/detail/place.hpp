@@ -45,7 +45,7 @@ constexpr message& operator<<(message& out, place const& where) noexcept {
     return out;
 }
 
-/// Who asks, for the error: passed down through what it calls.
+/// The public function and its caller, for the errors of the functions below it.
 struct caller {
     char const* api;
     std::source_location where;
