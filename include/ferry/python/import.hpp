@@ -172,8 +172,9 @@ template <class T, class BackEnd>
 /// The same, with what PyTorch cannot export refused in ferry's words.
 template <class T, class BackEnd>
 [[nodiscard]] imported fetch_for(PyObject* x, request& told, BackEnd& b) {
-    if (producer_cache::known().knows(Py_TYPE(x)) || !is_torch_tensor(Py_TYPE(x))) return ask_for<T>(x, told, b);
-    require_plain(x);
+    published const type = published_by(Py_TYPE(x));
+    if (!type.is_torch) return ask_for<T>(x, told, b);
+    require_plain(x, type);
     std::optional<imported> got;
     try {
         got.emplace(ask_for<T>(x, told, b));
