@@ -517,6 +517,50 @@ def test_complex_numbers_of_torch_come_in(dtype, how):
     assert mt.from_dlpack(torch.view_as_real(x).T, **how).tolist() == torch.view_as_real(x).T.tolist()
 
 
+def without_storage(torch, first):
+    x = torch.arange(32.0)[first:]
+    x.untyped_storage().resize_(0)
+    return x
+
+
+def fake(torch, first):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.empty(2**40)[first:]
+
+
+NO_MEMORY = {
+    "resized storage": lambda torch: without_storage(torch, 16),
+    "resized storage, no offset": lambda torch: without_storage(torch, 0),
+    "fake": lambda torch: fake(torch, 16),
+    "fake, far": lambda torch: fake(torch, 2**39),
+    "functional": lambda torch: torch._to_functional_tensor(torch.arange(32.0)[16:]),
+    "zero tensor": lambda torch: torch._efficientzerotensor(32)[16:],
+}
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+@pytest.mark.parametrize("what", NO_MEMORY)
+def test_R23_R26_a_torch_tensor_with_elements_and_without_memory_is_refused(what, how):
+    """PyTorch exports NULL plus the storage offset as the address, which is not NULL, and reads it when it copies."""
+    torch = LIBRARIES["torch"].module
+    x = NO_MEMORY[what](torch)
+    if what == "zero tensor" and how == {"copy": True}:
+        assert mt.from_dlpack(x, **how).tolist() == [0] * 16  # PyTorch allocates the copy
+        return
+    with pytest.raises(BufferError, match="no memory|data is NULL"):
+        mt.from_dlpack(x, **how)
+
+
+def test_R26_a_torch_tensor_without_elements_needs_no_memory():
+    torch = LIBRARIES["torch"].module
+    for x in (torch.zeros(0), torch.arange(8)[4:4], without_storage(torch, 32)):
+        for how in EVERY_WAY:
+            assert mt.from_dlpack(x, **how).tolist() == []
+
+
 def test_R41_the_dlpack_of_a_subclass_of_a_torch_tensor_may_detach():
     torch = LIBRARIES["torch"].module
 

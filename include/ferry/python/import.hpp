@@ -175,6 +175,8 @@ template <class T, class BackEnd>
     published const type = published_by(Py_TYPE(x));
     if (!type.is_torch) return ask_for<T>(x, told, b);
     require_plain(x, type);
+    if (told.device || told.copy != copy_policy::if_needed)
+        if (!type.overrides_torch) require_storage(x);
     std::optional<imported> got;
     try {
         got.emplace(ask_for<T>(x, told, b));
@@ -182,6 +184,7 @@ template <class T, class BackEnd>
         explain_refusal(x);
         throw;
     }
+    require_memory(x, got->tensor.view());
     auto const code = got->tensor.dtype().code;
     if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x);
     return std::move(*got);

@@ -5,6 +5,12 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/published.hpp>
 
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <cstdint>
+
 namespace ferry::inline v0::python::detail {
 
 /// Returns the truth of a new reference, or throws error_is_set for null.
@@ -42,12 +48,58 @@ inline constexpr char const* conjugated =
     "from_dlpack: the tensor has its conjugate bit set, and its memory holds the conjugated numbers: import "
     "x.resolve_conj()";
 
+inline constexpr char const* without_memory =
+    "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a functional "
+    "tensor or a zero tensor: import a tensor with memory";
+
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
 ///
 /// \param x  tensor
 /// \throws error_is_set  BufferError; an exception of the tensor
 inline void require_unconjugated(PyObject* x) {
     if (method_is_true(x, names().is_conj)) raise(PyExc_BufferError, conjugated);
+}
+
+/// Rejects a tensor with elements and without memory: its storage was resized to 0, or it is a FakeTensor, a functional
+/// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot detect.
+/// PyTorch is asked for the offset only below 2^46: on 64-bit systems with addresses of 47 bits or more, a host address
+/// of a position-independent program is above. CUDA addresses may be below.
+///
+/// \param x  tensor
+/// \param v  its export
+/// \throws error_is_set  BufferError; an exception of the tensor
+inline void require_memory(PyObject* x, tensor_view const& v) {
+    constexpr auto lowest_usual = std::uint64_t{1} << 46;
+    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(v.data()));
+    if (address >= lowest_usual || !is_addressable(v.device().type) || v.is_empty()) [[likely]]
+        return;
+    reference const result{call_python([&] { return PyObject_CallMethodNoArgs(x, names().storage_offset); })};
+    long long offset = 0;
+    if (!result) throw error_is_set{};
+    bool const is_integer = to_integer(result.get(), offset);
+    auto const size = static_cast<std::uint64_t>((bits_per_element(v.dtype()) + 7) / 8);
+    if (!is_integer || address == static_cast<std::uint64_t>(offset) * size)
+        raise(PyExc_BufferError, without_memory);
+}
+
+/// Rejects a tensor whose storage has no memory before PyTorch copies it, which would read from NULL. Passes tensors
+/// whose storage cannot be read, for which PyTorch allocates or raises.
+///
+/// \param x  tensor
+/// \throws error_is_set  BufferError; an exception of the tensor
+inline void require_storage(PyObject* x) {
+    reference const storage{call_python([&] { return PyObject_CallMethodNoArgs(x, names().untyped_storage); })};
+    reference const address{
+        storage ? call_python([&] { return PyObject_CallMethodNoArgs(storage.get(), names().data_ptr); }) : nullptr};
+    if (!address) {
+        if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
+        PyErr_Clear();
+        return;
+    }
+    int const is_allocated = call_python([&] { return PyObject_IsTrue(address.get()); });
+    if (is_allocated < 0) throw error_is_set{};
+    if (is_allocated == 0 && !attribute_is_true(x, names().is_meta) && method_is_true(x, names().numel))
+        raise(PyExc_BufferError, without_memory);
 }
 
 /// Replaces the Python error that PyTorch set for a conjugated tensor or one without strided memory: its text and class
