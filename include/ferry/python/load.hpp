@@ -56,7 +56,7 @@ struct arriving {
 template <class Options, class Import>
 [[nodiscard]] bool attempt(PyObject* argument, Import import) {
     try {
-        if (knows_other_protocol<typename Options::back_end> || speaks_dlpack(argument)) return import();
+        if (imports_other_protocol<typename Options::back_end> || speaks_dlpack(argument)) return import();
         note(argument, [&] { return message{Py_TYPE(argument)->tp_name} << " is no tensor: it has no __dlpack__"; });
     } catch (error_is_set const&) {
         note_error(argument);

@@ -1,4 +1,4 @@
-// ferry: calls of `__dlpack__`: the full request first, then what older producers understand.
+// ferry: calls of `__dlpack__`: with all keywords first, then with the keywords of older producers.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -8,13 +8,22 @@
 
 #include <ferry/base/device.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/exchange/negotiate.hpp>
 #include <ferry/exchange/request.hpp>
 
 #include <optional>
 
 namespace ferry::inline v0::python::detail {
 
-/// Calls `x.__dlpack__` with those arguments that are not null; the result, or null with the producer's error set.
+/// Calls `x.__dlpack__` with the arguments that are not null.
+///
+/// \param x          producer
+/// \param version    `max_version`
+/// \param stream     `stream`
+/// \param dl_device  `dl_device`
+/// \param copy       `copy`
+/// \return           the result; null with the error of the producer set
+/// \throws error_is_set  MemoryError
 [[nodiscard]] inline reference call_dlpack(PyObject* x, PyObject* version, PyObject* stream, PyObject* dl_device,
                                            PyObject* copy) {
     auto const& known = names();
@@ -49,37 +58,50 @@ namespace ferry::inline v0::python::detail {
     return reference{call_python([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
-/// Whether ferry copies memory of a device itself, on the consumer's stream, whatever its producer offers: GPU memory
-/// that the back end reaches. A producer that copies orders the consumer's stream after its own, and may do so before
-/// it queues the copy, as PyTorch does: the consumer would read stale data. For the CPU a producer finishes its copy
-/// before it returns (R48), and is asked when the back end does not reach its device.
+/// Returns whether ferry makes the copies of a device's memory, on the consumer's stream: for GPU memory, unless the CPU
+/// is requested and the back end does not support the device. A producer that copies may make the consumer's stream wait
+/// before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU is complete
+/// when the producer returns (R48).
 ///
-/// \param at  device of the data, as its producer says
-/// \param to  device that is requested
+/// \param at  device of the data
+/// \param to  requested device
 /// \param b   back end of the import
+/// \return    whether ferry makes the copies
 template <class BackEnd>
 [[nodiscard]] bool is_copied_here(device at, device to, BackEnd& b) {
     return (at.type == device_type::cuda || at.type == device_type::cuda_managed || at.type == device_type::rocm) &&
            (to.type != device_type::cpu || b.reaches(at));
 }
 
-/// The ladder: the whole request first (R56); when the signature is too old (TypeError), or the producer cannot copy or
-/// move (BufferError, ValueError), a plain one, which leaves copy and device to us (R58); at last a bare call. Other
-/// errors, and any after copy=False, are the producer's and go through (R81). `at`: where the producer says its data
-/// is. A stream of the wanted device (R48) means nothing to a plain request when the data is elsewhere; for data that
-/// stays on the host none is named: NumPy refuses -1 as well. A legacy request names no version (R57). `copied_here`:
-/// see is_copied_here.
-[[nodiscard]] inline reference ask(PyObject* x, request req, std::optional<device> at, bool copied_here) {
+/// Requests a capsule by `__dlpack__`. The first call has the whole request (R56). After a TypeError (an older signature),
+/// or a BufferError or ValueError for a copy or another device, a call without `copy` and `dl_device` follows, and the
+/// caller makes the copy (R58); then one without `max_version`. Other errors, and any after copy=False, are those of the
+/// producer (R81).
+///
+/// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if it orders memory of `at`.
+/// No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a stream in
+/// the request, the default stream of R44 and R45 is passed, because PyTorch takes an omitted stream for -1; producers
+/// without the keyword are called without it. A legacy request has no `max_version` (R57).
+///
+/// \param x            producer
+/// \param req          request
+/// \param at           device of the data, when known
+/// \param copied_here  whether ferry makes the copies, see is_copied_here
+/// \return             the result of the producer
+/// \throws error_is_set  an exception of the producer
+[[nodiscard]] inline reference request_capsule(PyObject* x, request req, std::optional<device> at, bool copied_here) {
+    bool const is_implied = copied_here && at && req.stream.is_none();
     if (copied_here) {
         req.device.reset();
         if (req.copy == copy_policy::always) req.copy = copy_policy::if_needed;
     }
+    if (is_implied) req.stream = ferry::detail::default_stream(*at);
     bool const stays_on_host =
         at && at->type == device_type::cpu && (!req.device || req.device->type == device_type::cpu);
     reference const stream = stays_on_host ? reference{} : to_number(req.stream);
-    bool const is_known_there = !at || (at->type != device_type::cpu &&
+    bool const is_valid_there = !at || (at->type != device_type::cpu &&
                                         (!req.stream.names_stream() || orders(req.stream.family(), at->type)));
-    PyObject* const plain_stream = is_known_there ? stream.get() : nullptr;
+    PyObject* const plain_stream = is_valid_there ? stream.get() : nullptr;
     reference dl_device;
     if (req.device) {
         dl_device =
@@ -89,27 +111,33 @@ template <class BackEnd>
     PyObject* const copy = req.copy == copy_policy::if_needed ? nullptr
                            : req.copy == copy_policy::always  ? Py_True
                                                                : Py_False;
-    reference other;
+    reference older_version;
     if (req.max_version != version::current) {
-        other = reference{Py_BuildValue("(II)", req.max_version.major, req.max_version.minor)};
-        if (!other) throw error_is_set{};
+        older_version = reference{Py_BuildValue("(II)", req.max_version.major, req.max_version.minor)};
+        if (!older_version) throw error_is_set{};
     }
-    PyObject* const version = req.max_version.is_legacy() ? nullptr : other ? other.get() : names().version;
+    PyObject* const version = req.max_version.is_legacy() ? nullptr : older_version ? older_version.get() : names().version;
     reference result = call_dlpack(x, version, copied_here ? plain_stream : stream.get(), dl_device.get(), copy);
     if (result) return result;
-    bool const too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
-    bool const asked_much = copy == Py_True || (dl_device && copy != Py_False);
-    bool const unable = PyErr_ExceptionMatches(PyExc_BufferError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0;
-    if (!too_old && !(unable && asked_much)) throw error_is_set{};
+    bool const is_too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
+    bool const is_demanding = copy == Py_True || (dl_device && copy != Py_False);
+    bool const is_refused =
+        PyErr_ExceptionMatches(PyExc_BufferError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0;
+    if (!is_too_old && !(is_refused && is_demanding)) throw error_is_set{};
     if (copy != nullptr || dl_device) {
         PyErr_Clear();
         result = call_dlpack(x, version, plain_stream, nullptr, nullptr);
         if (result) return result;
         if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw error_is_set{};
     }
-    if (version == nullptr) throw error_is_set{};  // the bare call was that one
-    PyErr_Clear();
-    result = call_dlpack(x, nullptr, plain_stream, nullptr, nullptr);
+    if (version != nullptr) {
+        PyErr_Clear();
+        result = call_dlpack(x, nullptr, plain_stream, nullptr, nullptr);
+    }
+    if (!result && is_implied && plain_stream != nullptr && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {
+        PyErr_Clear();
+        result = call_dlpack(x, nullptr, nullptr, nullptr, nullptr);
+    }
     if (!result) throw error_is_set{};
     return result;
 }
