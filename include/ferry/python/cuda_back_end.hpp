@@ -30,8 +30,8 @@ class optional_device_guard {
 
 }  // namespace detail
 
-/// A back end for installing the protocol: copies, orders and waits as `BackEnd` does, calls producers with their device
-/// current (R42), and imports objects that have `__cuda_array_interface__` only.
+/// A back end for installing the protocol: copies, orders and waits as `BackEnd` does, calls producers with their
+/// device current (R42), and imports objects that have `__cuda_array_interface__` only.
 ///
 /// \tparam BackEnd  CUDA back end
 template <back_end BackEnd = cuda::system_back_end>

@@ -1,4 +1,5 @@
 // ferry: imports from Python objects and capsules.
+// length: each way of importing, from the table, by __dlpack__ and by another protocol, and the order of them.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -63,7 +64,8 @@ struct imported {
 }
 
 /// The back end makes a device current for a scope, as some producers require (R42): `make_current(device)` returns the
-/// object whose destructor restores the previous one. It does nothing for other devices than its own, and does not fail.
+/// object whose destructor restores the previous one. It does nothing for other devices than its own, and does not
+/// fail.
 template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device dev) { b.make_current(dev); };
 
@@ -74,8 +76,8 @@ template <class BackEnd>
     else return no_selection{};
 }
 
-/// The back end imports objects without `__dlpack__` by another protocol: `import_other_protocol(x)` returns nothing for
-/// objects without that protocol.
+/// The back end imports objects without `__dlpack__` by another protocol: `import_other_protocol(x)` returns nothing
+/// for objects without that protocol.
 template <class BackEnd>
 concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
     { b.import_other_protocol(x) } -> std::same_as<std::optional<imported>>;
@@ -156,7 +158,8 @@ template <class BackEnd>
 }
 
 /// Imports an object by `__dlpack__`, or by its exchange table when ferry makes the copies of the device's memory. The
-/// device of the data is current during the call (R42), and the producer gets the stream on which T uses the data (R43).
+/// device of the data is current during the call (R42), and the producer gets the stream on which T uses the data
+/// (R43).
 ///
 /// \tparam T    consumer
 /// \param x     object
@@ -183,7 +186,8 @@ template <class T, class BackEnd>
         got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
         return got;
     } catch (error_is_set const&) {
-        bool const copy_is_requested = req.copy == copy_policy::always || (req.device && req.copy != copy_policy::never);
+        bool const copy_is_requested =
+            req.copy == copy_policy::always || (req.device && req.copy != copy_policy::never);
         if (!copied_here || !copy_is_requested || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
     }
     return copy_by_producer(x, type, req, *at, b);
@@ -287,8 +291,8 @@ template <class T, class BackEnd>
 /// Imports a Python object as a C++ array (R42, R43, R56–R58): forwards the request to the producer, makes the copies
 /// that the producer did not, validates, and calls `array_traits<T>::adopt`.
 ///
-/// Requires the GIL, and releases it during waits and long copies. After a failure everything that was imported has been
-/// released exactly once. A capsule that was not consumed is unchanged.
+/// Requires the GIL, and releases it during waits and long copies. After a failure everything that was imported has
+/// been released exactly once. A capsule that was not consumed is unchanged.
 ///
 /// \tparam T  consumer
 /// \param x    object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule

@@ -79,8 +79,9 @@ struct published {
     return found;
 }
 
-/// Types of recent producers that publish `__dlpack__` only, so that an import from them searches no dictionary. CPython
-/// assigns a new version tag to a type when it or one of its bases changes, and no tag to two types. Requires the GIL.
+/// Types of recent producers that publish `__dlpack__` only, so that an import from them searches no dictionary.
+/// CPython assigns a new version tag to a type when it or one of its bases changes, and no tag to two types. Requires
+/// the GIL.
 class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }

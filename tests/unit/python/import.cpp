@@ -58,7 +58,7 @@ TEST_CASE("R44, R45: a producer on a GPU gets the default stream where the reque
     CHECK(calls_of({.device = ferry::cpu}, gpu, false) == "[{'dl_device': (1, 0)}, {}]");  // R48
 }
 
-TEST_CASE("R44, R58: a producer on a GPU without the keyword stream is called without it, unless a stream was requested") {
+TEST_CASE("R44, R58: a producer on a GPU without the keyword stream is called without it, unless one was requested") {
     support::start_python();
     reference const producer{
         support::eval("(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, **how:"
@@ -161,10 +161,12 @@ TEST_CASE("R56: a copy that only its producer makes is waited for, on its curren
             auto const got = ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), req, back_end);
             CHECK(has_table);
             CHECK(got.ready_on == ferry::already_ready);
-            CHECK(waited == std::vector{stream_token::from_cuda_handle(current_stream), stream_token::from_cuda_handle(64)});
+            CHECK(waited ==
+                  std::vector{stream_token::from_cuda_handle(current_stream), stream_token::from_cuda_handle(64)});
         } catch (ferry::python::error_is_set const&) {
             CHECK_FALSE(has_table);
-            CHECK(support::taken_error(PyExc_BufferError).find("the stream on which it would copy is unknown") != std::string::npos);
+            auto const text = support::taken_error(PyExc_BufferError);
+            CHECK(text.find("the stream on which it would copy is unknown") != std::string::npos);
             CHECK(waited.empty());
         }
         reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
@@ -281,7 +283,7 @@ struct selecting_back_end : ferry::host_back_end {
 
 }  // namespace
 
-TEST_CASE("R42: a back end that allocates from a space selects devices and imports by other protocols as its own does") {
+TEST_CASE("R42: allocating_from selects devices and imports by other protocols as the back end underneath does") {
     support::start_python();
     std::vector<device> selected;
     selecting_back_end const underneath{{}, &selected};
@@ -297,7 +299,19 @@ TEST_CASE("R42: a back end that allocates from a space selects devices and impor
           ferry::already_ready);
 }
 
-TEST_CASE("R81: what was asked for with copy=False is not asked for otherwise") {
+TEST_CASE("R58: a producer on the host that asserts to get no stream is called again for a shared tensor") {
+    support::start_python();
+    reference const producer{support::eval(
+        "(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, **how:"
+        " (calls.append(sorted(how)), exec('assert 0') if 'stream' in how else 7)[1]})())([])")};
+    ferry::request const to_gpu{.device = gpu, .stream = stream_token::cuda_legacy_default()};
+    reference const got = ferry::python::detail::request_capsule(producer.get(), to_gpu, ferry::cpu, false);
+    CHECK(PyLong_AsLong(got.get()) == 7);
+    reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
+    CHECK(std::string{PyUnicode_AsUTF8(text.get())} == "[['dl_device', 'max_version', 'stream'], ['max_version']]");
+}
+
+TEST_CASE("R81: a request with copy=False is not repeated without it") {
     CHECK(calls_of({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream_token::cuda_legacy_default()},
                ferry::cpu) == "[{'copy': False, 'dl_device': (2, 0), 'stream': 1}]");
 }
@@ -330,5 +344,6 @@ TEST_CASE("R46: a producer on the host gets no stream, not even -1") {
 TEST_CASE("R57: the producer gets the version of the request, and none for the legacy one") {
     CHECK(calls_on_host({.max_version = {1, 0}}) == "[{'max_version': (1, 0)}]");
     CHECK(calls_on_host({.max_version = ferry::version::legacy}) == "[{}]");
-    CHECK(calls_on_host({.copy = ferry::copy_policy::always, .max_version = ferry::version::legacy}) == "[{'copy': True}]");
+    CHECK(calls_on_host({.copy = ferry::copy_policy::always, .max_version = ferry::version::legacy}) ==
+          "[{'copy': True}]");
 }

@@ -58,10 +58,10 @@ namespace ferry::inline v0::python::detail {
     return reference{call_python([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
-/// Returns whether ferry makes the copies of a device's memory, on the consumer's stream: for GPU memory, unless the CPU
-/// is requested and the back end does not support the device. A producer that copies may make the consumer's stream wait
-/// before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU is complete
-/// when the producer returns (R48).
+/// Returns whether ferry makes the copies of a device's memory, on the consumer's stream: for GPU memory, unless the
+/// CPU is requested and the back end does not support the device. A producer that copies may make the consumer's stream
+/// wait before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU is
+/// complete when the producer returns (R48).
 ///
 /// \param at  device of the data
 /// \param to  requested device
@@ -73,15 +73,16 @@ template <class BackEnd>
            (to.type != device_type::cpu || b.reaches(at));
 }
 
-/// Requests a capsule by `__dlpack__`. The first call has the whole request (R56). After a TypeError (an older signature),
-/// or a BufferError or ValueError for a copy or another device, a call without `copy` and `dl_device` follows, and the
-/// caller makes the copy (R58); then one without `max_version`. Other errors, and any after copy=False, are those of the
-/// producer (R81).
+/// Requests a capsule by `__dlpack__`. The first call has the whole request (R56). After a TypeError (an older
+/// signature), or a BufferError or ValueError for a copy or another device (from PyTorch an AssertionError, for the
+/// stream of another device), a call without `copy` and `dl_device` follows, and the
+/// caller makes the copy (R58); then one without `max_version`. Other errors, and any after copy=False, are those of
+/// the producer (R81).
 ///
-/// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if it orders memory of `at`.
-/// No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a stream in
-/// the request, the default stream of R44 and R45 is passed, because PyTorch takes an omitted stream for -1; producers
-/// without the keyword are called without it. A legacy request has no `max_version` (R57).
+/// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if it orders memory of
+/// `at`. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a
+/// stream in the request, the default stream of R44 and R45 is passed, because PyTorch takes an omitted stream for -1;
+/// producers without the keyword are called without it. A legacy request has no `max_version` (R57).
 ///
 /// \param x            producer
 /// \param req          request
@@ -116,13 +117,16 @@ template <class BackEnd>
         older_version = reference{Py_BuildValue("(II)", req.max_version.major, req.max_version.minor)};
         if (!older_version) throw error_is_set{};
     }
-    PyObject* const version = req.max_version.is_legacy() ? nullptr : older_version ? older_version.get() : names().version;
+    PyObject* const version = req.max_version.is_legacy() ? nullptr
+                              : older_version             ? older_version.get()
+                                                          : names().version;
     reference result = call_dlpack(x, version, copied_here ? plain_stream : stream.get(), dl_device.get(), copy);
     if (result) return result;
     bool const is_too_old = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
     bool const is_demanding = copy == Py_True || (dl_device && copy != Py_False);
     bool const is_refused =
-        PyErr_ExceptionMatches(PyExc_BufferError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0;
+        PyErr_ExceptionMatches(PyExc_BufferError) != 0 || PyErr_ExceptionMatches(PyExc_ValueError) != 0 ||
+        (dl_device && PyErr_ExceptionMatches(PyExc_AssertionError) != 0);
     if (!is_too_old && !(is_refused && is_demanding)) throw error_is_set{};
     if (copy != nullptr || dl_device) {
         PyErr_Clear();

@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Returns the truth of a new reference, or throws error_is_set for null.
+/// Returns the truth value of a new reference; throws error_is_set for null.
 [[nodiscard]] inline bool is_true(reference answer) {
     if (answer.get() == Py_False) return false;
     int const truth = answer ? call_python([&] { return PyObject_IsTrue(answer.get()); }) : -1;
@@ -29,8 +29,8 @@ namespace ferry::inline v0::python::detail {
     return is_true(reference{call_python([&] { return PyObject_CallMethodNoArgs(x, method); })});
 }
 
-/// Rejects a tensor that requires a gradient, or whose memory holds the values with the opposite sign. The exchange table
-/// exports both, and `Tensor.__dlpack__` exports the latter. A subclass that overrides `__dlpack__` may detach.
+/// Rejects a tensor that requires a gradient, or whose memory holds the values with the opposite sign. The exchange
+/// table exports both, and `Tensor.__dlpack__` exports the latter. A subclass that overrides `__dlpack__` may detach.
 ///
 /// \param x     tensor
 /// \param type  what its type publishes
@@ -49,8 +49,8 @@ inline constexpr char const* conjugated =
     "x.resolve_conj()";
 
 inline constexpr char const* without_memory =
-    "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a functional "
-    "tensor or a zero tensor: import a tensor with memory";
+    "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a "
+    "functional tensor or a zero tensor: import a tensor with memory";
 
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
 ///
@@ -61,9 +61,9 @@ inline void require_unconjugated(PyObject* x) {
 }
 
 /// Rejects a tensor with elements and without memory: its storage was resized to 0, or it is a FakeTensor, a functional
-/// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot detect.
-/// PyTorch is asked for the offset only below 2^46: on 64-bit systems with addresses of 47 bits or more, a host address
-/// of a position-independent program is above. CUDA addresses may be below.
+/// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot
+/// detect. PyTorch is asked for the offset only below 2^46: on 64-bit systems with addresses of 47 bits or more, a host
+/// address of a position-independent program is above. CUDA addresses may be below.
 ///
 /// \param x  tensor
 /// \param v  its export
