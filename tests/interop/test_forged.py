@@ -341,7 +341,7 @@ def test_R25_more_dimensions_than_minitensor_supports_are_refused(ndim):
     if ndim <= 128:
         assert mt.from_dlpack(tensor.capsule()).ndim == ndim
     else:
-        with pytest.raises((BufferError, ValueError), match="dimensions"):
+        with pytest.raises(ValueError, match="dimensions"):
             mt.from_dlpack(tensor.capsule())
     assert tensor.deletions == 1
 

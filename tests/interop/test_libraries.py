@@ -517,7 +517,51 @@ def test_complex_numbers_of_torch_come_in(dtype, how):
     assert mt.from_dlpack(torch.view_as_real(x).T, **how).tolist() == torch.view_as_real(x).T.tolist()
 
 
-def test_R41_a_subclass_of_a_torch_tensor_with_its_own_dlpack_speaks_for_itself():
+def without_storage(torch, first):
+    x = torch.arange(32.0)[first:]
+    x.untyped_storage().resize_(0)
+    return x
+
+
+def fake(torch, first):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.empty(2**40)[first:]
+
+
+NO_MEMORY = {
+    "resized storage": lambda torch: without_storage(torch, 16),
+    "resized storage, no offset": lambda torch: without_storage(torch, 0),
+    "fake": lambda torch: fake(torch, 16),
+    "fake, far": lambda torch: fake(torch, 2**39),
+    "functional": lambda torch: torch._to_functional_tensor(torch.arange(32.0)[16:]),
+    "zero tensor": lambda torch: torch._efficientzerotensor(32)[16:],
+}
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+@pytest.mark.parametrize("what", NO_MEMORY)
+def test_R23_R26_a_torch_tensor_with_elements_and_without_memory_is_refused(what, how):
+    """PyTorch exports NULL plus the storage offset as the address, which is not NULL, and reads it when it copies."""
+    torch = LIBRARIES["torch"].module
+    x = NO_MEMORY[what](torch)
+    if what == "zero tensor" and how == {"copy": True}:
+        assert mt.from_dlpack(x, **how).tolist() == [0] * 16  # PyTorch allocates the copy
+        return
+    with pytest.raises(BufferError, match="no memory|data is NULL"):
+        mt.from_dlpack(x, **how)
+
+
+def test_R26_a_torch_tensor_without_elements_needs_no_memory():
+    torch = LIBRARIES["torch"].module
+    for x in (torch.zeros(0), torch.arange(8)[4:4], without_storage(torch, 32)):
+        for how in EVERY_WAY:
+            assert mt.from_dlpack(x, **how).tolist() == []
+
+
+def test_R41_the_dlpack_of_a_subclass_of_a_torch_tensor_may_detach():
     torch = LIBRARIES["torch"].module
 
     class Detaches(torch.Tensor):
@@ -531,6 +575,38 @@ def test_R41_a_subclass_of_a_torch_tensor_with_its_own_dlpack_speaks_for_itself(
         assert mt.from_dlpack(torch.zeros(3).as_subclass(Detaches).requires_grad_(), **how).tolist() == [0, 0, 0]
         with pytest.raises(BufferError, match="detach"):
             mt.from_dlpack(torch.zeros(3).as_subclass(Plain).requires_grad_(), **how)
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+def test_R41_the_dlpack_of_a_subclass_of_a_torch_tensor_does_not_export_the_bits_of_lazy_views(how):
+    torch = LIBRARIES["torch"].module
+
+    class Own(torch.Tensor):
+        def __dlpack__(self, **_):
+            return torch.utils.dlpack.to_dlpack(self.detach())
+
+    for make, cure in ((UNEXPORTABLE["negated"][0], "x.resolve_neg()"), (UNEXPORTABLE["conjugated"][0], "x.resolve_conj()")):
+        x = make(torch).as_subclass(Own)
+        with pytest.raises(BufferError) as caught:
+            mt.from_dlpack(x, **how)
+        assert cure in str(caught.value)
+    if how != {"copy": False}:
+        assert mt.from_dlpack(torch.tensor([1 + 2j]).as_subclass(Own), **how).tolist() == [1 + 2j]
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+def test_R41_a_class_with_attribute_names_of_torch_is_not_a_torch_tensor(how):
+    class Variable:
+        requires_grad = True
+        is_neg = is_conj = lambda self: True
+
+        def __dlpack__(self, **how):
+            return np.arange(3.0).__dlpack__(**how)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    assert mt.from_dlpack(Variable(), **how).tolist() == [0, 1, 2]
 
 
 def test_R41_torch_without_a_table_is_held_to_the_same(monkeypatch):

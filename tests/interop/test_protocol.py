@@ -408,7 +408,7 @@ def test_R56_a_producer_on_a_gpu_is_asked_to_share_and_copies_nothing(device, ho
 
 
 @pytest.mark.parametrize("how, expected", [
-    ({"device": "cpu"}, {"dl_device": (1, 0)}), ({"device": "cpu", "copy": True}, {"dl_device": (1, 0), "copy": True}), ({"copy": True}, {}),
+    ({"device": "cpu"}, {"dl_device": (1, 0)}), ({"device": "cpu", "copy": True}, {"dl_device": (1, 0), "copy": True}), ({"copy": True}, {"stream": 0}),
 ], ids=str)  # fmt: skip
 def test_R56_a_producer_on_a_gpu_that_no_back_end_reaches_is_asked_for_copies_to_the_cpu_only(how, expected):
     """It finishes those before it returns (R48). Of others it orders the streams before it queues the copy."""
@@ -427,7 +427,7 @@ def test_R56_a_copy_on_a_stream_that_is_not_known_is_refused(how):
         raise BufferError("not shared")
 
     producer = Producer(answer, (2, 0))
-    with pytest.raises(BufferError, match="does not tell the stream on which it would copy") as caught:
+    with pytest.raises(BufferError, match="the stream on which it would copy is unknown") as caught:
         mt.from_dlpack(producer, **how)
     assert str(caught.value.__cause__) == "not shared" and len(producer.asked) == 1
 
@@ -514,6 +514,41 @@ def test_R38_the_capsule_is_right_when_dlpack_device_disagrees(device):
     assert t.device == (1, 0) and t.data_ptr == DATA
     pinned = mt.from_dlpack(Producer(forged(device=(3, 0))[0], device=(1, 0)))
     assert pinned.device == (3, 0)
+
+
+@pytest.mark.parametrize("error", [Mine, ValueError, BufferError, TypeError, NotImplementedError, KeyboardInterrupt])
+@pytest.mark.parametrize("how", [{}, {"copy": True}, {"copy": False}, {"device": "cpu"}], ids=str)
+def test_R37_R81_an_error_of_dlpack_device_comes_through(error, how):
+    class Raises(Producer):
+        def __dlpack_device__(self):
+            raise error("mine")
+
+    producer = Raises(forged()[0])
+    with pytest.raises(error, match="mine"):
+        mt.from_dlpack(producer, **how)
+    assert producer.asked == []
+
+
+@pytest.mark.parametrize("announced", [(1, 0), (2, 1), (10, 0), "nonsense"], ids=str)
+@pytest.mark.parametrize("how, first", [({}, {}), ({"copy": True}, {"copy": True}), ({"device": "cpu"}, {"dl_device": (1, 0)})], ids=str)
+def test_R38_R44_a_tensor_on_another_gpu_than_announced_is_requested_again_and_shared(announced, how, first):
+    """The first call had no stream of that GPU. Without CUDA, minitensor then has no back end for the tensor."""
+    answer, made = forged(device=(2, 0))
+    producer = Producer(answer, announced)
+    if not mt.cuda_available():
+        with pytest.raises(BufferError):
+            mt.from_dlpack(producer, **how)
+        assert len(producer.asked) == 2 and producer.asked[1] == {"max_version": OURS, "stream": 1}
+        assert announced != (1, 0) or producer.asked[0] == {"max_version": OURS, **first}
+        assert [f.deletions for f in made] == [1, 1]
+
+
+def test_R38_a_tensor_that_changes_its_device_is_refused():
+    made = [Forged(device=(2, 0)), Forged(device=(2, 1))]
+    capsules = [f.capsule() for f in made]
+    with pytest.raises(BufferError, match="cuda:1.*cuda:0"):
+        mt.from_dlpack(Producer(lambda **_: capsules.pop(0)))
+    assert [f.deletions for f in made] == [1, 1]
 
 
 def test_R37_R58_a_producer_without_dlpack_device_will_do():
@@ -604,7 +639,7 @@ def test_R64_the_method_may_be_the_objects_own(how):
     for x in (own, Forwards(t), Forwards(Forwards(t))):
         got = mt.from_dlpack(x, **how)
         assert got.tolist() == VALUES and (got.data_ptr == t.data_ptr) == (how != {"copy": True})
-    with pytest.raises(TypeError, match="Forwards has none"):
+    with pytest.raises(TypeError, match="got Forwards"):
         mt.from_dlpack(Forwards(3))
 
 
@@ -619,7 +654,7 @@ def test_R81_an_error_of_getattr_comes_through():
 
 def test_a_class_is_not_one_of_its_objects():
     for x in (mt.Tensor, type(Producer(None))):
-        with pytest.raises(TypeError, match="has none"):
+        with pytest.raises(TypeError, match="expects an object with __dlpack__"):
             mt.from_dlpack(x)
 
 

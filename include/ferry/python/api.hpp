@@ -1,5 +1,5 @@
-// ferry: the one includer of CPython's headers. Include it, or any header of this folder, before the standard
-// library's.
+// ferry: includes the headers of CPython, which no other header does. Include it, or any header of this folder, before
+// the headers of the standard library.
 #pragma once
 
 #ifndef PY_SSIZE_T_CLEAN
@@ -17,14 +17,14 @@
 #if PY_VERSION_HEX < 0x03090000
 #error "ferry needs CPython 3.9 or later"
 #endif
-// Free-threaded builds are refused: nothing here has been proven there.
+// Free-threaded builds are not supported: ferry has not been tested with them.
 #if defined(Py_GIL_DISABLED)
 #error "ferry does not support free-threaded builds of CPython: build against the default build of the interpreter"
 #endif
 
 namespace ferry::inline v0::python {
 
-/// Whether the interpreter is gone, or going: then no object may be touched any more (R66).
+/// \return  whether the interpreter is not initialised, or is being finalised: no Python object may be used then (R66)
 [[nodiscard]] inline bool is_finalizing() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
@@ -35,9 +35,12 @@ namespace ferry::inline v0::python {
 
 namespace detail {
 
-/// Calls what may give the GIL away. CPython up to 3.13 ends threads that want it back while the interpreter goes by
-/// unwinding their stacks, through code that then holds no GIL and must not throw: such a thread waits for the end here
-/// instead (R66).
+/// Calls a function that may release the GIL. When a thread acquires the GIL during finalisation, CPython up to 3.13
+/// unwinds its stack, through code that does not hold the GIL and must not throw: such a thread blocks here until the
+/// process ends (R66).
+///
+/// \param call  function without arguments
+/// \return      its result
 template <class F>
 decltype(auto) call_python(F&& call) {
 #if defined(__GLIBCXX__)

@@ -1,4 +1,4 @@
-// ferry: the arguments of `__dlpack__` and from_dlpack: the only place where streams are integers.
+// ferry: conversion of the Python arguments of `__dlpack__` and from_dlpack. Streams are integers here only.
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -17,7 +17,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Names that are looked up at every call, interned once. Immortal; made with the GIL held.
+/// Names for attribute look-ups, interned once and never released. The constructor requires the GIL.
 struct interned_names {
     PyObject* stream = PyUnicode_InternFromString("stream");
     PyObject* max_version = PyUnicode_InternFromString("max_version");
@@ -31,6 +31,10 @@ struct interned_names {
     PyObject* is_conj = PyUnicode_InternFromString("is_conj");
     PyObject* is_meta = PyUnicode_InternFromString("is_meta");
     PyObject* is_quantized = PyUnicode_InternFromString("is_quantized");
+    PyObject* numel = PyUnicode_InternFromString("numel");
+    PyObject* storage_offset = PyUnicode_InternFromString("storage_offset");
+    PyObject* untyped_storage = PyUnicode_InternFromString("untyped_storage");
+    PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
     PyObject* exchange_api = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     PyObject* exchange_api_1_2 = PyUnicode_InternFromString("__c_dlpack_exchange_api__");
     PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);
@@ -53,8 +57,12 @@ struct interned_names {
     return name == interned || (PyUnicode_Check(name) != 0 && PyUnicode_Compare(name, interned) == 0);
 }
 
-/// An int, or anything with `__index__`, clamped to 64 bits. False when it is none; errors of an `__index__` go
-/// through.
+/// Converts an int, or an object with `__index__`, to 64 bits; clamps larger values.
+///
+/// \param object  object
+/// \param out     value
+/// \return        false, without a Python error, when it is not an integer
+/// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] inline bool to_integer(PyObject* object, long long& out) {
     reference index;
     if (PyLong_Check(object) == 0) {
@@ -72,7 +80,13 @@ struct interned_names {
     return true;
 }
 
-/// A pair of integers, as a tuple or a list. Holds both: what runs to make an integer of one may empty the list.
+/// Converts a tuple or list of two integers. Holds a reference to both, because `__index__` of one may clear the list.
+///
+/// \param object  object
+/// \param first   first integer
+/// \param second  second integer
+/// \return        false, without a Python error, when it is not such a pair
+/// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
     if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2)
         return false;
@@ -83,14 +97,22 @@ struct interned_names {
     return to_integer(one, first) && to_integer(two, second);
 }
 
-[[nodiscard]] inline device device_from_pair(PyObject* pair, char const* complaint) {
+/// \param pair  tuple or list
+/// \param text  message for anything else
+/// \return      device, unchecked
+/// \throws error_is_set  ValueError; an exception of `__index__`
+[[nodiscard]] inline device device_from_pair(PyObject* pair, char const* text) {
     long long type = 0, id = 0;
     if (!to_pair(pair, type, id) || type != static_cast<std::int32_t>(type) || id != static_cast<std::int32_t>(id))
-        raise(PyExc_ValueError, complaint);
+        raise(PyExc_ValueError, text);
     return {static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
-/// R57: None and a major below 1 mean legacy; what is above ours gets ours.
+/// Converts `max_version` (R57).
+///
+/// \param object  None or a pair of integers
+/// \return        version::legacy for None and for a major version below 1
+/// \throws error_is_set  TypeError, ValueError; an exception of `__index__`
 [[nodiscard]] inline version version_from(PyObject* object) {
     if (object == Py_None) return version::legacy;
     long long major = 0, minor = 0;
@@ -102,6 +124,9 @@ struct interned_names {
     return {clamp(major), clamp(minor)};
 }
 
+/// \param object  None, True or False
+/// \return        policy
+/// \throws error_is_set  ValueError
 [[nodiscard]] inline copy_policy copy_from(PyObject* object) {
     if (object == Py_None) return copy_policy::if_needed;
     if (object == Py_True) return copy_policy::always;
@@ -109,7 +134,9 @@ struct interned_names {
     raise(PyExc_ValueError, "copy must be None, True or False");
 }
 
-/// A stream as Python names it: a number, or nothing for None.
+/// \param object  None or an integer
+/// \return        the number of the stream; nothing for None
+/// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] inline std::optional<long long> stream_number(PyObject* object) {
     if (object == Py_None) return {};
     long long number = 0;
@@ -118,32 +145,39 @@ struct interned_names {
     return number;
 }
 
-/// The token that a stream number means for memory of type `type` (R44–R46).
+/// Converts the number of a stream (R44–R46).
+///
+/// \param given  number, or nothing
+/// \param type   device type of the memory
+/// \return       token
+/// \throws error_is_set  ValueError
 [[nodiscard]] inline stream_token stream_from(std::optional<long long> given, device_type type) {
     if (!given) return {};
     long long const number = *given;
     if (number == -1) return stream_token::no_sync();
-    if (number < -1) raise(PyExc_ValueError, "stream must not be below -1 (R44)");
-    // Clamped, or as good as that.
-    if (number == INT64_MAX) raise(PyExc_ValueError, "stream is larger than any address");
+    if (number < -1)
+        raise(PyExc_ValueError, "stream must not be below -1 (R44): pass None, -1 or the number of a stream");
+    if (number == INT64_MAX)  // clamped, or the largest value
+        raise(PyExc_ValueError, "stream is larger than an address: pass a cudaStream_t as an integer");
     auto const handle = static_cast<std::uintptr_t>(number);
     if (uses_cuda_streams(type)) {
         if (number == 0)
             raise(PyExc_ValueError,
-                  "stream 0 is ambiguous (R44): say 1 for the legacy or 2 for the per-thread default stream");
+                  "stream 0 is ambiguous (R44): pass 1 for the legacy or 2 for the per-thread default stream");
         return stream_token::from_cuda_handle(handle);
     }
     if (uses_rocm_streams(type)) {
         if (number == 1 || number == 2)
-            raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): say 0 for the default stream");
+            raise(PyExc_ValueError, "ROCm has no streams 1 and 2 (R45): pass 0 for the default stream");
         return number == 0 ? stream_token::rocm_default() : stream_token::rocm_handle(handle);
     }
     if (type == device_type::cpu)
-        raise(PyExc_ValueError, "memory of the CPU has no streams: stream must be None or -1 (R46, R48)");
+        raise(PyExc_ValueError, "CPU memory has no streams: stream must be None or -1 (R46, R48)");
     return stream_token::native(type, handle);
 }
 
-/// The number that a token has in Python; null when it means None.
+/// \param token  token
+/// \return       its number in Python, as a new reference; null for None
 [[nodiscard]] inline reference to_number(stream_token token) {
     if (token.is_none()) return {};
     return reference{token.is_no_sync() ? PyLong_FromLong(-1) : PyLong_FromUnsignedLongLong(token.native_handle())};
@@ -151,18 +185,20 @@ struct interned_names {
 
 }  // namespace detail
 
-/// A device as people write it: "cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …, a pair (type, id), or
-/// an object with `__dlpack_device__`. Nothing, with a Python ValueError set, for anything else, or with the error that
-/// `__dlpack_device__` raised. Needs the GIL.
+/// Converts a Python object to a device. Requires the GIL.
+///
+/// \param object  a name ("cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …), a pair (type, id), or an
+///                object with `__dlpack_device__`
+/// \return        device; nothing with a Python error set: a ValueError, or the exception of `__dlpack_device__`
 [[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
-    constexpr char const* complaint =
+    constexpr char const* error_text =
         "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";
     try {
         if (PyUnicode_Check(object) != 0) {
             Py_ssize_t size = 0;
             char const* text = PyUnicode_AsUTF8AndSize(object, &size);
             if (text == nullptr) return {};
-            if (std::strlen(text) != static_cast<std::size_t>(size)) raise(PyExc_ValueError, complaint);
+            if (std::strlen(text) != static_cast<std::size_t>(size)) raise(PyExc_ValueError, error_text);
             for (std::int32_t n = abi::device::cpu; n <= abi::device::ascend; ++n) {
                 auto const type = static_cast<device_type>(n);
                 auto const length = std::strlen(name(type));
@@ -175,16 +211,17 @@ struct interned_names {
                 for (; *digit >= '0' && *digit <= '9' && digits < 9; ++digit, ++digits) id = 10 * id + (*digit - '0');
                 if (digits > 0 && *digit == '\0') return device{type, id};
             }
-            raise(PyExc_ValueError, complaint);
+            raise(PyExc_ValueError, error_text);
         }
-        if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0) return detail::device_from_pair(object, complaint);
-        if (PyType_Check(object) != 0) raise(PyExc_ValueError, complaint);  // a type in place of an object
+        if (PyTuple_Check(object) != 0 || PyList_Check(object) != 0)
+            return detail::device_from_pair(object, error_text);
+        if (PyType_Check(object) != 0) raise(PyExc_ValueError, error_text);  // a type instead of an object
         reference const method{
             detail::call_python([&] { return PyObject_GetAttr(object, detail::names().dlpack_device); })};
         if (!method) {
             if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return {};
             PyErr_Clear();
-            raise(PyExc_ValueError, complaint);
+            raise(PyExc_ValueError, error_text);
         }
         reference const pair{detail::call_python([&] { return PyObject_CallNoArgs(method.get()); })};
         if (!pair) return {};

@@ -1,4 +1,4 @@
-// ferry: a back end that lets other Python threads run while it works.
+// ferry: a back end that releases the GIL during waits and long copies.
 #pragma once
 
 #include <ferry/python/gil.hpp>
@@ -9,8 +9,10 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Waits always, and copies of some size, happen without the GIL: the thread that a stream waits for may need it.
-/// Borrows the back end underneath.
+/// Releases the GIL for every wait and for copies of 64 KiB or more: the thread that queues the awaited work may need
+/// the GIL. Stores a pointer to the other back end. The calling thread must hold the GIL.
+///
+/// \tparam BackEnd  other back end
 template <back_end BackEnd>
 class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     using base = ferry::detail::forwarding<BackEnd>;
@@ -20,19 +22,19 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
 
     decltype(auto) copy(copy_plan const& plan, void* dst, device to, void const* src, device from,
                         stream_token on) const {
-        if (from.type == device_type::cpu && to.type == device_type::cpu && plan.total_bytes < worth_yielding)
+        if (from.type == device_type::cpu && to.type == device_type::cpu && plan.total_bytes < release_threshold)
             return base::copy(plan, dst, to, src, from, on);
-        without_gil const others_run;
+        without_gil const released;
         return base::copy(plan, dst, to, src, from, on);
     }
     void wait(stream_token on) const {
-        without_gil const others_run;
+        without_gil const released;
         base::wait(on);
     }
 
    private:
-    /// Below this a copy is over before another thread could have taken the GIL.
-    static constexpr std::int64_t worth_yielding = 64 * 1024;
+    /// A smaller copy ends before another thread could acquire the GIL.
+    static constexpr std::int64_t release_threshold = 64 * 1024;
 };
 template <class BackEnd>
 gil_releasing_back_end(BackEnd&) -> gil_releasing_back_end<BackEnd>;

@@ -1,4 +1,4 @@
-// ferry: capsules: how a struct crosses Python (R60–R63).
+// ferry: capsules with the structs of DLPack (R60–R63).
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -11,7 +11,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// The names of R60; CPython keeps the pointers, so they are static.
+/// The names of R60, of static storage: CPython stores the pointers.
 template <ferry::detail::managed_struct Raw>
 inline constexpr char const* capsule_name = "dltensor_versioned";
 template <>
@@ -21,11 +21,11 @@ inline constexpr char const* used_capsule_name = "used_dltensor_versioned";
 template <>
 inline constexpr char const* used_capsule_name<DLManagedTensor> = "used_dltensor";
 
-/// Runs the deleter of a capsule that nobody consumed. A Python error in flight survives (R61), whatever the deleter
-/// does.
+/// Destructor of a capsule: calls the deleter unless the capsule has been consumed. Keeps a Python error that is set
+/// (R61).
 template <ferry::detail::managed_struct Raw>
 void destroy_capsule(PyObject* capsule) noexcept {
-    if (PyCapsule_IsValid(capsule, capsule_name<Raw>) == 0) return;  // used: its consumer owes the deleter (R62)
+    if (PyCapsule_IsValid(capsule, capsule_name<Raw>) == 0) return;  // consumed: the consumer calls the deleter (R62)
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
     auto* raw = static_cast<Raw*>(PyCapsule_GetPointer(capsule, capsule_name<Raw>));
@@ -33,7 +33,11 @@ void destroy_capsule(PyObject* capsule) noexcept {
     PyErr_Restore(type, value, trace);
 }
 
-/// A new capsule that owns `raw`; on failure the deleter has run and a Python error is set.
+/// Creates a capsule.
+///
+/// \param raw  struct; owned by the capsule on success
+/// \return     new reference
+/// \throws error_is_set  MemoryError; the deleter has run
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] PyObject* make_capsule(Raw* raw) {
     PyObject* capsule = PyCapsule_New(raw, capsule_name<Raw>, &destroy_capsule<Raw>);
@@ -44,22 +48,27 @@ template <ferry::detail::managed_struct Raw>
     return capsule;
 }
 
-/// The struct in a capsule of this kind; null, without an error, when it is of another.
+/// Returns the struct in a capsule, without consuming it.
+///
+/// \tparam Raw     type of the struct
+/// \param capsule  capsule
+/// \return         the struct, owned by the capsule; null, without a Python error, when the name is another one
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
-    // Asked first: an exception that PyCapsule_GetPointer sets is an object, whose allocation may run finalisers.
+    // Checked first: PyCapsule_GetPointer would allocate an exception, which may run finalisers.
     if (PyCapsule_IsValid(capsule, capsule_name<Raw>) == 0) return nullptr;
     return static_cast<Raw*>(PyCapsule_GetPointer(capsule, capsule_name<Raw>));
 }
 
-/// Takes the struct out of a capsule of this kind by renaming the capsule (R62): from then on one deleter call is owed.
-/// Null, without an error, when the capsule is of another kind or has been consumed.
+/// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and the GIL is not released
+/// between reading and renaming, so that one of two threads gets the struct. PyCapsule_SetName does not test and set:
+/// without a GIL, this function would need a critical section on the capsule.
 ///
-/// Reading and renaming are one step: nothing between them runs Python code, allocates an object or releases the GIL,
-/// so that only one of two threads that take a capsule gets the struct. PyCapsule_SetName alone does not test and set:
-/// without a GIL, this body would need a critical section on the capsule.
-///
-/// \throws error_is_set  the capsule could not be renamed, and is as it was
+/// \tparam Raw     type of the struct
+/// \param capsule  capsule
+/// \return         the struct, whose deleter the caller must call; null, without a Python error, when the name is
+///                 another one or the capsule has been consumed
+/// \throws error_is_set  the capsule could not be renamed, and is unchanged
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* take(PyObject* capsule) {
     Raw* const raw = struct_in<Raw>(capsule);
@@ -69,10 +78,13 @@ template <ferry::detail::managed_struct Raw>
 
 }  // namespace detail
 
-/// The tensor in a capsule, versioned or legacy, whatever was asked for (R58); legacy ones arrive read-only (R15). The
-/// capsule is used up (R63); when it is not a capsule of DLPack, or used already, it is left alone.
+/// Imports the tensor of a versioned or legacy capsule, whichever version was requested (R58). A legacy tensor is
+/// read-only (R15). The capsule is consumed (R63). Requires the GIL.
 ///
-/// \throws error_is_set  TypeError, ValueError;  what from_dlpack throws, after the deleter has run
+/// \param capsule  capsule; unchanged when it is not one of DLPack or has been consumed
+/// \return         tensor
+/// \throws error_is_set  TypeError for another object; ValueError for another capsule, or one that has been consumed
+/// \throws error  as ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");
     if (auto* const raw = detail::take<DLManagedTensorVersioned>(capsule)) return ferry::from_dlpack(raw);
@@ -80,9 +92,9 @@ template <ferry::detail::managed_struct Raw>
     if (PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensorVersioned>) != 0 ||
         PyCapsule_IsValid(capsule, detail::used_capsule_name<DLManagedTensor>) != 0)
         raise(PyExc_ValueError,
-              "the capsule has been consumed already; each is good for one import (R63): call __dlpack__ again");
+              "the capsule has been consumed already; a capsule can be imported once (R63): call __dlpack__ again");
     raise(PyExc_ValueError,
-          "the capsule is not one of DLPack: its name is neither 'dltensor_versioned' nor 'dltensor' (R60)");
+          "not a DLPack capsule: expected the name 'dltensor_versioned' or 'dltensor' (R60): call __dlpack__");
 }
 
 }  // namespace ferry::inline v0::python

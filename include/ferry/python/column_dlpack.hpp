@@ -40,7 +40,7 @@ template <class BackEnd>
 [[nodiscard]] PyObject* export_column_capsule(column const& c, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
-    auto req = to_request(read(given), c.device());
+    auto req = to_request(convert(given), c.device());
     gil_releasing_back_end releasing{b};
     column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, releasing))};
     tensor_view const v = view_of(numbers);

@@ -1,4 +1,4 @@
-// ferry: a CUDA back end with what only imports from Python need.
+// ferry: a CUDA back end with the additional operations of imports from Python.
 #pragma once
 
 #include <ferry/python/cuda_array_interface.hpp>
@@ -8,36 +8,43 @@
 #include <ferry/cuda/system.hpp>
 #include <ferry/space/back_end.hpp>
 
-#include <cstdint>
 #include <optional>
 
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Makes a device current for a scope; does nothing where there is no such device.
-class current_if_there {
+/// Makes a CUDA device current for a scope; does nothing for other devices, and where there is no such device.
+class optional_device_guard {
    public:
-    explicit current_if_there(std::int32_t id) noexcept {
+    explicit optional_device_guard(device dev) noexcept {
+        if (dev.type != device_type::cuda) return;
         try {
-            on_.emplace(id);
-        } catch (error const&) {  // whoever touches the device will say so
+            guard_.emplace(dev.id);
+        } catch (error const&) {  // reported by the first operation on the device
         }
     }
 
    private:
-    std::optional<cuda::device_guard> on_;
+    std::optional<cuda::device_guard> guard_;
 };
 
 }  // namespace detail
 
-/// The back end to install the protocol with: copies, orders and waits as `BackEnd` does, asks producers on their own
-/// device (R42), and takes objects that have only `__cuda_array_interface__`.
+/// A back end for installing the protocol: copies, orders and waits as `BackEnd` does, calls producers with their
+/// device current (R42), and imports objects that have `__cuda_array_interface__` only.
+///
+/// \tparam BackEnd  CUDA back end
 template <back_end BackEnd = cuda::system_back_end>
 struct cuda_back_end : BackEnd {
-    [[nodiscard]] detail::current_if_there make_current(device where) const noexcept {
-        return detail::current_if_there{where.id};
+    /// \param dev  device of a producer
+    /// \return     guard that makes the device current until it is destroyed; without effect for other device types
+    [[nodiscard]] detail::optional_device_guard make_current(device dev) const noexcept {
+        return detail::optional_device_guard{dev};
     }
-    [[nodiscard]] std::optional<detail::imported> fetch_otherwise(PyObject* x) const {
+    /// \param x  object without `__dlpack__`
+    /// \return   the tensor; nothing without `__cuda_array_interface__`
+    /// \throws error_is_set, error  as from_cuda_array_interface
+    [[nodiscard]] std::optional<detail::imported> import_other_protocol(PyObject* x) const {
         return from_cuda_array_interface(x);
     }
 };

@@ -1,4 +1,4 @@
-// ferry: C++ errors become Python errors, of the classes that consumers probe for (R81).
+// ferry: translates C++ exceptions into Python errors of the classes that consumers expect (R81).
 #pragma once
 
 #include <ferry/python/object.hpp>
@@ -12,16 +12,20 @@
 
 namespace ferry::inline v0::python {
 
-/// Thrown where a Python error is set already; carries nothing.
+/// Thrown when a Python error is set.
 struct error_is_set {};
 
-/// Sets a Python error and leaves by exception.
+/// Sets a Python error. Requires the GIL.
+///
+/// \param type  exception class
+/// \param text  message
+/// \throws error_is_set  always
 [[noreturn]] FERRY_COLD inline void raise(PyObject* type, char const* text) {
     PyErr_SetString(type, text);
     throw error_is_set{};
 }
 
-/// Sets the Python error aside for a scope; an error that is set in between is lost.
+/// Saves the Python error for a scope; an error that is set in the scope is discarded. Requires the GIL.
 class kept_error {
    public:
     kept_error() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }
@@ -33,7 +37,9 @@ class kept_error {
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
-/// Replaces the Python error that is set by a BufferError, of which it is the cause.
+/// Replaces the Python error that is set by a BufferError, whose `__cause__` it becomes. Requires the GIL.
+///
+/// \param text  message
 inline void replace_error(char const* text) noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
@@ -47,36 +53,40 @@ inline void replace_error(char const* text) noexcept {
     PyErr_SetObject(PyExc_BufferError, made.get());
 }
 
-/// The class of `copy=False` that would need a copy: a BufferError for those who follow `__dlpack__`, a ValueError for
-/// those who follow from_dlpack (R54). A new reference, or null with an error set.
+/// Returns the exception class for copy=False when a copy is needed, a subclass of BufferError (`__dlpack__`) and
+/// ValueError (from_dlpack) (R54). Requires the GIL.
+///
+/// \return  new reference; null with a Python error set
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
-    static PyObject* cached = nullptr;  // written with the GIL held; immortal, as exception classes of extensions are
+    static PyObject* cached = nullptr;  // never released, as exception classes of extensions are
     if (cached == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;
         cached = PyErr_NewExceptionWithDoc("ferry.CopyNeededError",
-                                           "copy=False was asked for, and only a copy would do.", bases.get(), nullptr);
+                                           "copy=False was requested, and a copy is needed.", bases.get(), nullptr);
     }
     Py_XINCREF(cached);
     return cached;
 }
 
-/// Sets a Python error whose text comes from anywhere, and may be cut within a character: what is no UTF-8 is shown as
-/// U+FFFD.
+/// Sets a Python error with a text that may not be valid UTF-8; U+FFFD replaces invalid bytes. Requires the GIL.
+///
+/// \param type  exception class
+/// \param text  message
 inline void set_error(PyObject* type, char const* text) noexcept {
     reference const message{PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::strlen(text)), "replace")};
     if (message) PyErr_SetObject(type, message.get());
 }
 
-/// Sets the Python error for what is being thrown: by code for ferry's errors, by class for those of an adapter, where
-/// std::runtime_error means that the data cannot travel and std::logic_error a bad argument. Call it in a catch block,
-/// with the GIL held; never throws.
+/// Sets the Python error for the current exception: by code for ferry::error, by class for exceptions of an adapter,
+/// whose std::runtime_error means that the data cannot be exported and std::logic_error an invalid argument. Must be
+/// called in a catch block. Requires the GIL.
 inline void translate_exception() noexcept {
     try {
         throw;
     } catch (error_is_set const&) {
         if (PyErr_Occurred() == nullptr)
-            PyErr_SetString(PyExc_SystemError, "ferry: an error was announced and none is set");
+            PyErr_SetString(PyExc_SystemError, "ferry: error_is_set was thrown without a Python error");
     } catch (error const& e) {
         switch (e.code()) {
             case errc::no_backend:
@@ -103,7 +113,7 @@ inline void translate_exception() noexcept {
             case errc::permission: set_error(PyExc_PermissionError, e.what()); return;
             case errc::driver:
             case errc::context_lost: set_error(PyExc_RuntimeError, e.what()); return;
-            default: set_error(PyExc_BufferError, e.what()); return;  // the data cannot travel
+            default: set_error(PyExc_BufferError, e.what()); return;  // the data cannot be exported or imported
         }
     } catch (std::bad_alloc const&) {
         PyErr_NoMemory();
@@ -112,7 +122,7 @@ inline void translate_exception() noexcept {
     } catch (std::logic_error const& e) {
         set_error(PyExc_ValueError, e.what());
     } catch (std::runtime_error const& e) {
-        set_error(PyExc_BufferError, e.what());  // how an adapter says that the data cannot travel
+        set_error(PyExc_BufferError, e.what());  // an adapter cannot export the data
     } catch (std::exception const& e) {
         set_error(PyExc_RuntimeError, e.what());
     } catch (...) {

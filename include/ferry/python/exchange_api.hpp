@@ -14,25 +14,31 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// The table of one array type: functions that translate every exception, so that none crosses (R77).
+/// The table of one array type. No exception leaves its functions (R77).
+///
+/// \tparam T        array type
+/// \tparam Unwrap   see install_dlpack
+/// \tparam Wrap     see install_dlpack
+/// \tparam BackEnd  stateless back end
 template <class T, class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN exchange_table {
-    /// Fresh memory like the prototype, of which only dtype, rank, shape and device are looked at. Needs neither the
-    /// GIL nor any Python API (R72).
+    /// Allocates a tensor with the data type, rank, shape and device of the prototype, of which no other member is
+    /// read. Calls no Python function, and does not require the GIL (R72).
     static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                         void (*set_error)(void*, char const*, char const*)) noexcept {
         constexpr auto api = "managed_tensor_allocator";
         try {
             auto const where = std::source_location::current();
             if (prototype == nullptr || out == nullptr)
-                ferry::detail::fail(errc::null_struct, api, message{"the prototype or the output is NULL"}, where);
-            DLTensor wanted = *prototype;
+                ferry::detail::fail(errc::null_struct, api, message{"the prototype or the output is NULL: pass both"},
+                                    where);
+            DLTensor described = *prototype;
             int probe = 0;
-            wanted.data = &probe;  // whatever the prototype has there does not count
-            wanted.strides = nullptr;
-            wanted.byte_offset = 0;
-            ferry::validate(wanted, flags::none, api, where);
-            tensor_view const v{wanted, flags::none};
+            described.data = &probe;  // the prototype's is not read
+            described.strides = nullptr;
+            described.byte_offset = 0;
+            ferry::validate(described, flags::none, api, where);
+            tensor_view const v{described, flags::none};
             BackEnd b{};
             if constexpr (allocates<T>) {
                 if (!accepts_vectors<T> && v.dtype().lanes != 1)
@@ -70,13 +76,13 @@ struct FERRY_HIDDEN exchange_table {
         return -1;
     }
 
-    /// Owning, shared, unsynchronised (R73).
+    /// Exports an owning tensor that shares the memory, without synchronisation (R73).
     static int from_object(void* object, DLManagedTensorVersioned** out) noexcept {
         try {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
             tensor_view const v = view_of(array);
-            catch_up(array, v.device());
+            order_current_stream(array, v.device());
             auto const d = negotiate(ferry::detail::properties_of(v, already_ready, shareable<T>),
                                      request{.stream = stream_token::no_sync()});
             BackEnd b{};
@@ -89,8 +95,8 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    /// Takes the tensor over, whatever happens: on failure its deleter has run (R74). Padded elements are packed, in a
-    /// copy, unless the array type knows them (R13). It is ready on the current stream of this thread (R76).
+    /// Imports a tensor; after a failure its deleter has run (R74). Padded elements are packed in a copy, unless the
+    /// array type supports them (R13). The tensor is ready on the current stream of this thread (R76).
     static int to_object(DLManagedTensorVersioned* tensor, void** out) noexcept {
         try {
             auto const where = std::source_location::current();
@@ -99,8 +105,8 @@ struct FERRY_HIDDEN exchange_table {
             if constexpr (!accepts_padded<T>)  // R13
                 if (got.view().is_padded()) {
                     BackEnd b{};
-                    gil_releasing_back_end patient{b};
-                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, patient, where);
+                    gil_releasing_back_end releasing{b};
+                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, releasing, where);
                 }
             auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
             *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready, where));
@@ -111,8 +117,8 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    /// Borrowed until control returns, without an allocation: extents and strides are the array's own. A DLTensor
-    /// cannot say that it is read-only, so read-only arrays are refused here and go by from_object (R75).
+    /// Exports a tensor that is valid until control returns to Python, without an allocation: shape and strides are
+    /// those of the array. A DLTensor has no flags, so read-only and padded arrays are an error (R75).
     static int borrow_object(void* object, DLTensor* out) noexcept {
         constexpr auto api = "dltensor_from_py_object_no_sync";
         try {
@@ -123,13 +129,13 @@ struct FERRY_HIDDEN exchange_table {
             if (v.is_read_only() || v.is_padded())
                 ferry::detail::fail(
                     errc::read_only, api,
-                    message{"a borrowed DLTensor has no flags and cannot say read-only or padded: use __dlpack__"},
+                    message{"a borrowed DLTensor has no flags for read-only or padded elements: use __dlpack__"},
                     where);
             if (v.strides().is_implicit() && v.rank() != 0)
                 ferry::detail::fail(errc::strides, api,
-                                    message{"the array keeps no strides that could be borrowed: use __dlpack__"},
+                                    message{"the array stores no strides that can be borrowed: use __dlpack__"},
                                     where);
-            catch_up(array, v.device());
+            order_current_stream(array, v.device());
             bool const empty = v.is_empty();
             *out = DLTensor{empty ? nullptr : v.data(),
                             v.device().to_abi(),
@@ -146,15 +152,15 @@ struct FERRY_HIDDEN exchange_table {
         }
     }
 
-    /// The stream that this thread works on; NULL on the host (R76).
+    /// Returns the current stream of this thread; NULL on the host (R76).
     static int current_stream([[maybe_unused]] DLDeviceType type, [[maybe_unused]] std::int32_t id,
                               void** out) noexcept {
         try {
             *out = nullptr;
             if constexpr (has_current_stream<T>) {
-                device const where{static_cast<device_type>(type), id};
-                if (where.type != device_type::cpu)
-                    *out = reinterpret_cast<void*>(array_traits<T>::current_stream(where).native_handle());
+                device const dev{static_cast<device_type>(type), id};
+                if (dev.type != device_type::cpu)
+                    *out = reinterpret_cast<void*>(array_traits<T>::current_stream(dev).native_handle());
             }
             return 0;
         } catch (...) {
@@ -178,14 +184,14 @@ struct FERRY_HIDDEN exchange_table {
         return *array;
     }
 
-    /// Who takes a tensor by the table uses it on the current stream of this thread (R76), which therefore waits for
-    /// the one on which the array is ready. The host does not.
-    static void catch_up([[maybe_unused]] T& array, [[maybe_unused]] device where) {
+    /// Makes the current stream of this thread, on which the consumer uses the tensor (R76), wait for the stream on
+    /// which the array is ready. Does not block the host.
+    static void order_current_stream([[maybe_unused]] T& array, [[maybe_unused]] device dev) {
         if constexpr (has_ready_on<T> && has_current_stream<T>) {
-            if (where.type == device_type::cpu) return;
+            if (dev.type == device_type::cpu) return;
             BackEnd b{};
-            ferry::order(array_traits<T>::ready_on(array).on_device(where),
-                         array_traits<T>::current_stream(where).on_device(where), b);
+            ferry::order(array_traits<T>::ready_on(array).on_device(dev),
+                         array_traits<T>::current_stream(dev).on_device(dev), b);
         }
     }
 };

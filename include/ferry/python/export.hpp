@@ -14,14 +14,14 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// The arguments of one call of `__dlpack__`, as they came.
+/// The arguments of one call of `__dlpack__`, unconverted.
 struct export_arguments {
     PyObject* stream = Py_None;
     PyObject* max_version = Py_None;
     PyObject* dl_device = Py_None;
     PyObject* copy = Py_None;
 
-    /// The argument of a name that is not interned; null when there is none.
+    /// Returns the argument for a name that is not interned; null for an unknown name.
     [[nodiscard]] PyObject** find(PyObject* name, interned_names const& known) noexcept {
         if (is_named(name, known.max_version)) return &max_version;
         if (is_named(name, known.dl_device)) return &dl_device;
@@ -30,7 +30,13 @@ struct export_arguments {
     }
 };
 
-/// Keyword-only, as R52 has it; an unknown keyword or a positional argument is a TypeError.
+/// Assigns the keyword arguments (R52).
+///
+/// \param args        arguments of the vectorcall protocol
+/// \param positional  number of positional arguments
+/// \param keywords    tuple of the names, or null
+/// \return            arguments, borrowed
+/// \throws error_is_set  TypeError for an unknown keyword or a positional argument
 [[nodiscard]] inline export_arguments parse_export_arguments(PyObject* const* args, Py_ssize_t positional,
                                                              PyObject* keywords) {
     if (positional != 0)
@@ -54,15 +60,19 @@ struct export_arguments {
     return given;
 }
 
-/// What the arguments ask for: all but the stream, whose number means what the device of the tensor makes of it (R48).
-struct read_arguments {
+/// The converted arguments. The stream remains a number, because its meaning depends on the device of the tensor (R48).
+struct converted_arguments {
     request req;
     std::optional<long long> stream;
 };
 
-/// Reads the arguments, which may run any Python code.
-[[nodiscard]] inline read_arguments read(export_arguments const& given) {
-    read_arguments asked;
+/// Converts the arguments, which may run any Python code.
+///
+/// \param given  arguments
+/// \return       converted arguments
+/// \throws error_is_set  ValueError, TypeError; an exception of `__index__`
+[[nodiscard]] inline converted_arguments convert(export_arguments const& given) {
+    converted_arguments asked;
     asked.req.max_version = version_from(given.max_version);
     asked.req.copy = copy_from(given.copy);
     if (given.dl_device != Py_None)
@@ -72,32 +82,40 @@ struct read_arguments {
     return asked;
 }
 
-/// The request that was read, for a tensor on `where`.
-[[nodiscard]] inline request to_request(read_arguments const& asked, device where) {
+/// \param asked  converted arguments
+/// \param dev    device of the tensor
+/// \return       request
+/// \throws error_is_set  ValueError for a stream that the device does not have
+[[nodiscard]] inline request to_request(converted_arguments const& asked, device dev) {
     request req = asked.req;
-    req.stream = stream_from(asked.stream, req.device.value_or(where).type);
+    req.stream = stream_from(asked.stream, req.device.value_or(dev).type);
     return req;
 }
 
-/// Exports `array` under a request as a new capsule. Arguments first: to read them may run any Python code, after which
-/// only the array is looked at. A copy is made from another handle to it, which stays as it is when the GIL is given
-/// away.
+/// Exports an array as a new capsule. The arguments are converted first, because that may run Python code which changes
+/// the array. A copy is made from a second handle, so that the array is not read while the GIL is released.
+///
+/// \param array  array
+/// \param given  arguments
+/// \param b      back end
+/// \return       new reference
+/// \throws error_is_set, error  as convert and make_capsule; as ferry::to_dlpack
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
-    auto const asked = read(given);
+    auto const asked = convert(given);
     tensor_view const v = view_of(array);
     auto const req = to_request(asked, v.device());
     auto const ready = ferry::detail::ready_on(array);
     auto const d = negotiate(ferry::detail::properties_of(v, ready, true), req);
-    gil_releasing_back_end patient{b};
+    gil_releasing_back_end releasing{b};
     auto const as = [&]<class Raw>(std::type_identity<Raw>) {
         if (d.act != action::copy || ferry::detail::reads_after_return(d, v.device()))
-            return ferry::detail::export_array<Raw>(array, d, v, ready, patient, api, where);
+            return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, api, where);
         auto handle = array_traits<T>::share(array);
         auto const never_shares = []() -> Raw* { return nullptr; };
-        return ferry::detail::execute<Raw, T>(d, view_of(handle), ready, patient, never_shares, api, where);
+        return ferry::detail::execute<Raw, T>(d, view_of(handle), ready, releasing, never_shares, api, where);
     };
     if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
     return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));

@@ -1,12 +1,12 @@
-// ferry: the GIL, given away for a scope.
+// ferry: releases the GIL for a scope.
 #pragma once
 
 #include <ferry/python/api.hpp>
 
 namespace ferry::inline v0::python {
 
-/// Lets other Python threads run until the end of the scope, which must hold the GIL at its start and touch no object.
-/// When the interpreter goes meanwhile, the thread waits for its end (R66).
+/// Releases the GIL until the end of the scope. The thread must hold the GIL at the start, and must not use a Python
+/// object inside. When the interpreter is finalised meanwhile, the thread waits for the end of the process (R66).
 class without_gil {
    public:
     without_gil() noexcept : state_{PyEval_SaveThread()} {}

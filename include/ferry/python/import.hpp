@@ -1,10 +1,11 @@
-// ferry: imports from Python: whatever a library of any age offers, asked for in the order that costs least.
+// ferry: imports from Python objects and capsules.
+// length: each way of importing, from the table, by __dlpack__ and by another protocol, and the order of them.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
 #include <ferry/python/back_end.hpp>
 #include <ferry/python/capsule.hpp>
-#include <ferry/python/detail/ask.hpp>
+#include <ferry/python/detail/call_dlpack.hpp>
 #include <ferry/python/detail/torch_tensor.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/published.hpp>
@@ -19,198 +20,304 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// A tensor as it came, and the stream on which it is ready: none when the handshake has ordered it already.
+/// An imported tensor, and the stream on which it is ready; already_ready when no work is pending.
 struct imported {
     managed_tensor tensor;
-    std::optional<stream_token> ready_on;
+    stream_token ready_on;
 };
 
-/// The producer's current stream on a device, as its table tells it.
-[[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device where) {
+/// Returns the current stream of a producer, from its exchange table (R76).
+///
+/// \param api  table
+/// \param dev  device
+/// \return     NULL is the legacy default stream of CUDA and the default stream of ROCm; on other devices it means that
+///             no work is pending
+/// \throws error_is_set  an exception of the producer
+[[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device dev) {
     void* stream = nullptr;
-    if (api.current_work_stream(where.to_abi().device_type, where.id, &stream) != 0) throw error_is_set{};
+    if (api.current_work_stream(dev.to_abi().device_type, dev.id, &stream) != 0) throw error_is_set{};
     auto const handle = reinterpret_cast<std::uintptr_t>(stream);
-    // NULL is the legacy default stream of CUDA here, ROCm's default stream, and only here; on any other device it says
-    // that nothing is pending (R76).
-    if (uses_cuda_streams(where.type))
+    if (uses_cuda_streams(dev.type))
         return handle != 0 ? stream_token::from_cuda_handle(handle) : stream_token::cuda_legacy_default();
-    if (uses_rocm_streams(where.type))
+    if (uses_rocm_streams(dev.type))
         return handle != 0 ? stream_token::rocm_handle(handle) : stream_token::rocm_default();
-    return handle != 0 ? stream_token::native(where.type, handle) : already_ready;
+    return handle != 0 ? stream_token::native(dev.type, handle) : already_ready;
 }
 
-/// The tensor of an object whose type has a table; nothing for objects without one. R73, R76: no synchronisation
-/// happens in there; the tensor is ready on the producer's current stream.
-[[nodiscard]] inline std::optional<imported> import_by_table(PyObject* object) {
-    auto const* const table = find_exchange_api(object);
+/// Imports an object by its exchange table, without synchronisation: the tensor is ready on the current stream of the
+/// producer (R73, R76).
+///
+/// \param x     object
+/// \param type  what its type publishes
+/// \return      nothing when there is no table
+/// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack
+[[nodiscard]] inline std::optional<imported> import_by_table(PyObject* x, published const& type) {
+    auto const* const table = find_exchange_api(x, type);
     if (table == nullptr) return {};
     auto const& api = *table;
     DLManagedTensorVersioned* raw = nullptr;
-    if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(object, &raw); }) != 0) throw error_is_set{};
+    if (call_python([&] { return api.managed_tensor_from_py_object_no_sync(x, &raw); }) != 0) throw error_is_set{};
     imported got{ferry::from_dlpack(raw), already_ready};
-    device const where = got.tensor.device();
-    if (where.type != device_type::cpu) got.ready_on = current_stream_of(api, where);
+    device const dev = got.tensor.device();
+    if (dev.type != device_type::cpu) got.ready_on = current_stream_of(api, dev);
     return got;
 }
 
-/// The back end makes a device current for a scope, as some producers want it before they are asked (R42). It does what
-/// it can: whether the device is there shows when the tensor has come.
+/// The back end makes a device current for a scope, as some producers require (R42): `make_current(device)` returns the
+/// object whose destructor restores the previous one. It does nothing for other devices than its own, and does not
+/// fail.
 template <class BackEnd>
-concept selects_device = requires(BackEnd& b, device where) { b.make_current(where); };
+concept selects_device = requires(BackEnd& b, device dev) { b.make_current(dev); };
 
-/// The back end knows one more protocol, for objects without `__dlpack__`: `fetch_otherwise(PyObject*)` gives an
-/// imported, or nothing for objects that do not have it either.
+struct no_selection {};
 template <class BackEnd>
-concept knows_other_protocol = requires(BackEnd& b, PyObject* x) {
-    { b.fetch_otherwise(x) } -> std::same_as<std::optional<imported>>;
-};
-
-/// Fetches a tensor from an object with `__dlpack__`, or from a raw capsule (R64). Types with a table and nothing else
-/// are asked by it, and leave what it cannot say to us. `at`: where the producer says its data is, if it was asked.
-template <class BackEnd>
-[[nodiscard]] imported fetch(PyObject* x, request const& req, [[maybe_unused]] BackEnd& b,
-                            std::optional<device> at = {}) {
-    if (PyCapsule_CheckExact(x) != 0) {  // made without a stream: ready on the default stream (R44)
-        imported got{from_capsule(x), std::nullopt};
-        got.ready_on = ferry::detail::ready_after({}, got.tensor.device());
-        return got;
-    }
-    if (!has_dlpack(x)) {
-        if (auto got = import_by_table(x)) return std::move(*got);
-        if constexpr (knows_other_protocol<BackEnd>)
-            if (PyType_Check(x) == 0)
-                if (auto got = b.fetch_otherwise(x)) return std::move(*got);
-        PyErr_Format(PyExc_TypeError,
-                     "from_dlpack() wants an object with __dlpack__, or a capsule of one; %.200s has none",
-                     Py_TYPE(x)->tp_name);
-        throw error_is_set{};
-    }
-    reference const capsule = ask(x, req, at, at && is_copied_here(*at, req.device.value_or(*at), b));
-    return {from_capsule(capsule.get()), std::nullopt};
+[[nodiscard]] auto select_device([[maybe_unused]] BackEnd& b, [[maybe_unused]] device dev) {
+    if constexpr (selects_device<BackEnd>) return b.make_current(dev);
+    else return no_selection{};
 }
 
-/// Where an object says its data is (R37): a hint, since the capsule is right when they disagree (R38). Nothing when it
-/// says nothing that can be understood.
+/// The back end imports objects without `__dlpack__` by another protocol: `import_other_protocol(x)` returns nothing
+/// for objects without that protocol.
+template <class BackEnd>
+concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
+    { b.import_other_protocol(x) } -> std::same_as<std::optional<imported>>;
+};
+
+/// Imports an object without `__dlpack__`, by its exchange table or by the other protocol of the back end.
+///
+/// \param x     object
+/// \param type  what its type publishes
+/// \param b     back end
+/// \return      the tensor; the caller makes requested copies
+/// \throws error_is_set, error  TypeError for other objects; an exception of the producer; as ferry::from_dlpack
+template <class BackEnd>
+[[nodiscard]] imported import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b) {
+    if (auto got = import_by_table(x, type)) return std::move(*got);
+    if constexpr (imports_other_protocol<BackEnd>)
+        if (PyType_Check(x) == 0)
+            if (auto got = b.import_other_protocol(x)) return std::move(*got);
+    PyErr_Format(PyExc_TypeError, "from_dlpack() expects an object with __dlpack__ or a DLPack capsule, got %.200s",
+                 Py_TYPE(x)->tp_name);
+    throw error_is_set{};
+}
+
+/// Returns the answer of `__dlpack_device__` (R37).
+///
+/// \param x  object
+/// \return   nothing when there is no such method, or the answer is not a device
+/// \throws error_is_set  an exception of the producer other than AttributeError
 [[nodiscard]] inline std::optional<device> dlpack_device_of(PyObject* x) {
-    reference pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
+    reference const pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
+    if (!pair) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw error_is_set{};
+        PyErr_Clear();
+        return {};
+    }
     long long type = 0, id = 0;
-    if (!pair && PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
-    PyErr_Clear();
-    if (!pair || !to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX)
+    if (!to_pair(pair.get(), type, id) || type < 0 || type > abi::device::ascend || id < 0 || id > INT32_MAX)
         return {};
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
-/// The copy that a producer makes of memory on a GPU, when it shares none of it: after its refusal, whose error is set.
-/// Such a copy is queued on the producer's current stream, or on the one that it was told; the result is ready, since
-/// both have been waited for. Where the producer tells no current stream the copy is refused.
+/// Lets the producer copy GPU memory that it does not share. The copy is queued on its current stream or on the stream
+/// passed; both are waited for. The producer's refusal to share is the Python error that is set.
+///
+/// \param x     object
+/// \param type  what its type publishes
+/// \param req   request, with the stream that was passed to the producer
+/// \param at    device of the data
+/// \param b     back end
+/// \return      the copy, which is ready
+/// \throws error_is_set, error  BufferError when no table provides the current stream; an exception of the producer; as
+///                             ferry::from_dlpack; errors of the back end
 template <class BackEnd>
-[[nodiscard]] imported copy_by_producer(PyObject* x, request const& told, device at, BackEnd& b) {
-    std::optional<stream_token> theirs;
+[[nodiscard]] imported copy_by_producer(PyObject* x, published const& type, request const& req, device at,
+                                        BackEnd& b) {
+    std::optional<stream_token> current;
     {
         kept_error const refusal;
-        if (b.reaches(at) && has_dlpack(x))
-            if (auto const* const table = find_exchange_api(x)) theirs = current_stream_of(*table, at);
+        if (b.reaches(at))
+            if (auto const* const table = find_exchange_api(x, type)) current = current_stream_of(*table, at);
     }
-    if (!theirs) {
-        replace_error("from_dlpack: the producer does not share this memory, and does not tell the stream on which it "
-                      "would copy it: copy it with the producer's library, synchronise, and import the copy");
+    if (!current) {
+        replace_error("from_dlpack: the producer does not share this memory, and the stream on which it would copy is "
+                      "unknown: copy it with the producer's library, synchronise, and import the copy");
         throw error_is_set{};
     }
     PyErr_Clear();
-    stream_token const ours = ferry::detail::ready_after(told, at);
+    stream_token const passed = ferry::detail::ready_after(req, at);
     reference const stream =
-        told.stream.names_stream() && !orders(told.stream.family(), at.type) ? reference{} : to_number(told.stream);
+        req.stream.names_stream() && !orders(req.stream.family(), at.type) ? reference{} : to_number(req.stream);
     reference const capsule = call_dlpack(x, names().version, stream.get(), nullptr, Py_True);
     if (!capsule) throw error_is_set{};
     imported got{from_capsule(capsule.get()), already_ready};
-    gil_releasing_back_end const patient{b};
-    patient.wait(*theirs);
-    if (ours.names_stream() && ours != *theirs) patient.wait(ours);
+    gil_releasing_back_end const releasing{b};
+    releasing.wait(*current);
+    if (passed.names_stream() && passed != *current) releasing.wait(passed);
     return got;
 }
 
-/// Asks the producer on its own device (R42), with the stream on which T will use the data (R43); `told` is the request
-/// as the producer heard it. No stream goes to pinned memory, which PyTorch calls memory of the CPU: its producer then
-/// waits (R49).
+/// Imports an object by `__dlpack__`, or by its exchange table when ferry makes the copies of the device's memory. The
+/// device of the data is current during the call (R42), and the producer gets the stream on which T uses the data
+/// (R43).
+///
+/// \tparam T    consumer
+/// \param x     object
+/// \param type  what its type publishes
+/// \param req   request
+/// \param at    device of the data, when known
+/// \param b     back end
+/// \return      the tensor; the caller makes the copies that the producer did not
+/// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack and copy_by_producer
 template <class T, class BackEnd>
-[[nodiscard]] imported ask_for(PyObject* x, request& told, BackEnd& b) {
-    bool const wants_copy = told.device || told.copy == copy_policy::always, is_capsule = PyCapsule_CheckExact(x) != 0;
-    if (!told.device && told.copy == copy_policy::if_needed && !is_capsule)
-        if (auto got = import_by_table(x)) return std::move(*got);
-    bool const asks_where = has_current_stream<T> || selects_device<BackEnd> || wants_copy || !told.stream.is_none();
-    auto const where = asks_where && !is_capsule ? dlpack_device_of(x) : std::nullopt;
-    if (!where) return fetch(x, told, b);
-    device const target = told.device.value_or(*where);
-    bool const copied_here = is_copied_here(*where, target, b);
-    auto const go = [&]() -> imported {
-        // A table is asked for copies, too: ferry makes them.
+[[nodiscard]] imported import_by_dlpack(PyObject* x, published const& type, request req, std::optional<device> at,
+                                        BackEnd& b) {
+    device const target = req.device.value_or(at.value_or(cpu));
+    bool const copied_here = at && is_copied_here(*at, target, b);
+    // No stream is passed for pinned memory, which PyTorch exports as CPU memory: the producer then waits (R49).
+    if (at && is_known(target.type) && (copied_here || target.type != device_type::cuda_host))
+        req = ferry::detail::with_stream<T>(req, target);
+    [[maybe_unused]] auto const current = select_device(b, at.value_or(cpu));
+    try {
         if (copied_here)
-            if (auto got = import_by_table(x)) return std::move(*got);
-        if (is_known(target.type) && (copied_here || target.type != device_type::cuda_host))
-            told = ferry::detail::with_stream<T>(told, target);
-        return fetch(x, told, b, where);
-    };
-    auto const go_there = [&]() -> imported {
-        try {
-            return go();
-        } catch (error_is_set const&) {
-            bool const wants_one = copied_here && wants_copy && told.copy != copy_policy::never;
-            if (!wants_one || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
-        }
-        return copy_by_producer(x, told, *where, b);
-    };
-    if constexpr (selects_device<BackEnd>) {
-        if (where->type == device_type::cuda) {
-            [[maybe_unused]] auto const current = b.make_current(*where);
-            return go_there();
-        }
+            if (auto got = import_by_table(x, type)) return std::move(*got);
+        reference const capsule = request_capsule(x, req, at, copied_here);
+        imported got{from_capsule(capsule.get()), already_ready};
+        got.ready_on = ferry::detail::ready_after(req, got.tensor.device());
+        return got;
+    } catch (error_is_set const&) {
+        bool const copy_is_requested =
+            req.copy == copy_policy::always || (req.device && req.copy != copy_policy::never);
+        if (!copied_here || !copy_is_requested || PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
     }
-    return go_there();
+    return copy_by_producer(x, type, req, *at, b);
 }
 
-/// The same, with what PyTorch cannot export refused in ferry's words.
+/// Returns whether the handshake ordered the data: on the host always; on a GPU if the stream passed was one of it.
+///
+/// \param actual     device of the tensor
+/// \param announced  device that the stream was chosen for, when known
+/// \param requested  requested device
+/// \return           whether the tensor is ready on the stream passed
+[[nodiscard]] inline bool is_ordered(device actual, std::optional<device> announced, std::optional<device> requested) {
+    if (actual.type != device_type::cuda && actual.type != device_type::rocm) return true;
+    return announced && (is_same_device(actual, *announced) ||
+                         (announced->type == device_type::cpu && requested && is_same_device(actual, *requested)));
+}
+
+/// Imports an object that is not a capsule. If the tensor is on another GPU than `__dlpack_device__` announced, the
+/// producer had no stream of that GPU and may have queued a copy: the import is repeated for the actual device (R38).
+///
+/// \tparam T    consumer
+/// \param x     object
+/// \param type  what its type publishes
+/// \param req   request
+/// \param b     back end
+/// \return      the tensor; the caller makes the copies that the producer did not
+/// \throws error_is_set, error  as import_by_dlpack and import_without_dlpack; errc::device when the device changes
 template <class T, class BackEnd>
-[[nodiscard]] imported fetch_for(PyObject* x, request& told, BackEnd& b) {
-    if (producer_cache::known().knows(Py_TYPE(x)) || !is_torch_tensor(Py_TYPE(x))) return ask_for<T>(x, told, b);
-    require_plain(x);
+[[nodiscard]] imported import_producer(PyObject* x, published const& type, request const& req, BackEnd& b) {
+    bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
+    if (is_plain)
+        if (auto got = import_by_table(x, type)) return std::move(*got);
+    if (!has_dlpack(x, type)) return import_without_dlpack(x, type, b);
+    bool const needs_device = has_current_stream<T> || selects_device<BackEnd> || !is_plain || !req.stream.is_none();
+    auto const announced = needs_device ? dlpack_device_of(x) : std::nullopt;
+    device actual;
+    {
+        imported got = import_by_dlpack<T>(x, type, req, announced, b);
+        actual = got.tensor.device();
+        if (is_ordered(actual, announced, req.device)) return got;
+    }
+    imported got = import_by_dlpack<T>(x, type, req, actual, b);
+    if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {}))
+        ferry::detail::fail(errc::device, "from_dlpack",
+                            message{"the tensor is on "}
+                                << name(dev.type) << ":" << dev.id << ", expected " << name(actual.type) << ":"
+                                << actual.id << ", where the previous call of __dlpack__ exported it: __dlpack__ must "
+                                                "export on the device of __dlpack_device__ (R37)");
+    return got;
+}
+
+/// Imports a PyTorch tensor, after it has been checked for properties that DLPack cannot represent.
+///
+/// \tparam T    consumer
+/// \param x     tensor
+/// \param type  what its type publishes
+/// \param req   request
+/// \param b     back end
+/// \return      the tensor; the caller makes the copies that the producer did not
+/// \throws error_is_set, error  BufferError with the fix; as import_producer
+template <class T, class BackEnd>
+[[nodiscard]] imported import_torch(PyObject* x, published const& type, request const& req, BackEnd& b) {
+    require_plain(x, type);
+    if (!type.overrides_torch && (req.device || req.copy != copy_policy::if_needed)) require_storage(x);
     std::optional<imported> got;
     try {
-        got.emplace(ask_for<T>(x, told, b));
+        got.emplace(import_producer<T>(x, type, req, b));
     } catch (error_is_set const&) {
         explain_refusal(x);
         throw;
     }
+    require_memory(x, got->tensor.view());
     auto const code = got->tensor.dtype().code;
     if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x);
     return std::move(*got);
 }
 
+/// Imports an object with `__dlpack__`, or a capsule (R64), which was made without a stream: its tensor is ready on the
+/// default stream (R44).
+///
+/// \tparam T  consumer
+/// \param x   object or capsule
+/// \param req request
+/// \param b   back end
+/// \return    the tensor; the caller makes the copies that the producer did not
+/// \throws error_is_set, error  as import_producer, import_torch and from_capsule
+template <class T, class BackEnd>
+[[nodiscard]] imported import_object(PyObject* x, request const& req, BackEnd& b) {
+    if (PyCapsule_CheckExact(x) != 0) {
+        imported got{from_capsule(x), already_ready};
+        got.ready_on = ferry::detail::ready_after({}, got.tensor.device());
+        return got;
+    }
+    published const type = published_by(Py_TYPE(x));
+    if (type.is_torch) return import_torch<T>(x, type, req, b);
+    return import_producer<T>(x, type, req, b);
+}
+
 }  // namespace detail
 
-/// Imports a Python object as a C++ array: asks the producer for what the request says, copies itself what the producer
-/// cannot, validates, and gives the tensor to array_traits<T>::adopt (R42, R43, R56–R58).
+/// Imports a Python object as a C++ array (R42, R43, R56–R58): forwards the request to the producer, makes the copies
+/// that the producer did not, validates, and calls `array_traits<T>::adopt`.
 ///
-/// The GIL must be held; waits and long copies give it away. Whatever is taken is released exactly once on failure;
-/// what is not taken is left as it was.
+/// Requires the GIL, and releases it during waits and long copies. After a failure everything that was imported has
+/// been released exactly once. A capsule that was not consumed is unchanged.
 ///
-/// \throws error_is_set  the producer's own errors, TypeError, ValueError;  error  as ferry::from_dlpack
+/// \tparam T  consumer
+/// \param x    object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule
+/// \param req  request
+/// \param b    back end that copies, orders and waits
+/// \return     array
+/// \throws error_is_set  an exception of the producer; TypeError for an object without a protocol; ValueError for a
+///                       capsule that cannot be used
+/// \throws error  as ferry::from_dlpack; errc::copy_needed when the producer copied despite copy=False (R54)
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();
-    detail::imported got = detail::fetch_for<T>(x, req, b);
+    detail::imported got = detail::import_object<T>(x, req, b);
     if (req.copy == copy_policy::never && got.tensor.is_copied() && PyCapsule_CheckExact(x) == 0)
         ferry::detail::fail(errc::copy_needed, "from_dlpack",
-                            message{"copy=False was asked for, and the producer copied (R54)"}, where);
-    auto const place = got.tensor.device();
+                            message{"copy=False was requested, and the producer copied (R54): request copy=None"},
+                            where);
+    auto const dev = got.tensor.device();
     if constexpr (std::same_as<T, managed_tensor>) {
-        bool const as_it_comes = !req.device && req.copy == copy_policy::if_needed && req.stream.is_none();
-        if (as_it_comes && place.type == device_type::cpu) return std::move(got.tensor);  // nothing is owed
+        bool const is_default = !req.device && req.copy == copy_policy::if_needed && req.stream.is_none();
+        if (is_default && dev.type == device_type::cpu) return std::move(got.tensor);  // no copy and no wait is left
     }
-    stream_token const ready = got.ready_on ? *got.ready_on : ferry::detail::ready_after(req, place);
-    req = ferry::detail::with_stream<T>(req, place);
-    detail::gil_releasing_back_end patient{b};
-    return ferry::detail::finish_import<T>(std::move(got.tensor), req, ready, patient, where);
+    req = ferry::detail::with_stream<T>(req, dev);
+    detail::gil_releasing_back_end releasing{b};
+    return ferry::detail::finish_import<T>(std::move(got.tensor), req, got.ready_on, releasing, where);
 }
 
 }  // namespace ferry::inline v0::python

@@ -1,4 +1,4 @@
-// ferry: gives a Python type the whole protocol in one call.
+// ferry: adds the complete protocol to a Python type.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -12,13 +12,13 @@
 
 namespace ferry::inline v0::python {
 
-/// A function without state, a lambda without captures: it is made anew wherever a C callback needs it.
+/// A function object without state, such as a lambda without captures, which C callbacks default-construct.
 template <class F>
 concept stateless = std::is_empty_v<F> && std::default_initializable<F>;
 
 namespace detail {
 
-/// The methods of one array type, as CPython calls them.
+/// The methods of one array type, in the signatures of CPython.
 template <class T, class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
@@ -33,9 +33,9 @@ struct FERRY_HIDDEN methods {
 
     static PyObject* dlpack_device(PyObject* self, PyObject*) noexcept {
         try {
-            device where = view_of(unwrap(self)).device();
-            if (ignores_id(where.type)) where.id = 0;  // R35
-            return Py_BuildValue("(ii)", static_cast<int>(where.type), static_cast<int>(where.id));
+            device dev = view_of(unwrap(self)).device();
+            if (ignores_id(dev.type)) dev.id = 0;  // R35
+            return Py_BuildValue("(ii)", static_cast<int>(dev.type), static_cast<int>(dev.id));
         } catch (...) {
             translate_exception();
             return nullptr;
@@ -92,7 +92,11 @@ struct FERRY_HIDDEN methods {
     }
 };
 
-/// Whether methods can be given to the type, here and now; a Python error is set when not.
+/// Returns whether methods can be added to a type in the current interpreter.
+///
+/// \param type  type
+/// \param what  protocol, for the message
+/// \return      false with a Python error set
 [[nodiscard]] inline bool can_install(PyTypeObject* type, char const* what) noexcept {
     if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
         PyErr_SetString(PyExc_ImportError,
@@ -126,18 +130,23 @@ struct FERRY_HIDDEN methods {
 
 }  // namespace detail
 
-/// Gives `type` the protocol: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a static method
+/// Adds the protocol to a type: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a static method
 /// `from_dlpack(x, /, *, device=None, copy=None)`.
 ///
-/// `unwrap(PyObject*)` gives the T inside an object as a T*, or null for an object of another type, without a Python
-/// error; `wrap(T&&)` makes a new object, or gives null with a Python error set. Both are captureless lambdas. `T`
-/// needs array_traits with view, share and adopt. The back end must be stateless; the default serves the host.
+/// Requires the GIL, and the main interpreter: the exchange table and its objects exist until the process ends. Call it
+/// during the initialisation of the module.
 ///
-/// Call it with the GIL held, in the main interpreter, when the module is set up: sub-interpreters are refused, because
-/// the exchange table and its objects live as long as the process. The type must be mutable: a heap type without
-/// Py_TPFLAGS_IMMUTABLETYPE. Returns false with a Python error set otherwise; never throws.
+/// \tparam T        array type, whose array_traits have view, share and adopt
+/// \tparam BackEnd  stateless back end; the default supports the host only
+/// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
+/// \param unwrap    lambda without captures; `unwrap(PyObject*)` returns a pointer to the T in an object, or null
+///                  without a Python error for an object of another type
+/// \param wrap      lambda without captures; `wrap(T&&)` returns a new object, or null with a Python error set
+/// \param b         back end
+/// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type
 template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>
-[[nodiscard]] bool install_dlpack(PyTypeObject* type, Unwrap, Wrap, BackEnd = {}) noexcept {
+[[nodiscard]] bool install_dlpack(PyTypeObject* type, [[maybe_unused]] Unwrap unwrap,
+                                  [[maybe_unused]] Wrap wrap, [[maybe_unused]] BackEnd b = {}) noexcept {
     static_assert(ferry::detail::is_adapted<T>());
     static_assert(shareable<T>, "ferry: Python keeps the array, so exports need array_traits<T>::share");
     static_assert(consumer<T>, "ferry: imports need array_traits<T>::adopt");

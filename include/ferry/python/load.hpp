@@ -54,7 +54,7 @@ struct tensor_for_stream {
 template <class Options, class Import>
 [[nodiscard]] bool try_import(PyObject* argument, Import import) {
     try {
-        if (knows_other_protocol<typename Options::back_end> || supports_dlpack(argument)) return import();
+        if (imports_other_protocol<typename Options::back_end> || supports_dlpack(argument)) return import();
         record(argument, [&] {
             return message{"expected a tensor, got "} << Py_TYPE(argument)->tp_name
                                                       << ", which has no __dlpack__: convert it to an array";

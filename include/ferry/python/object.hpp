@@ -7,11 +7,11 @@
 
 namespace ferry::inline v0::python {
 
-/// A strong reference for code that holds the GIL. Move-only.
+/// A strong reference to a Python object. Move-only. Every operation requires the GIL.
 class reference {
    public:
     reference() = default;
-    /// Takes over a new reference, which may be null with a Python error set.
+    /// \param stolen  new reference, owned by this object; may be null
     explicit reference(PyObject* stolen) noexcept : object_{stolen} {}
     reference(reference&& other) noexcept : object_{std::exchange(other.object_, nullptr)} {}
     reference& operator=(reference&& other) noexcept {
@@ -28,12 +28,15 @@ class reference {
     PyObject* object_ = nullptr;
 };
 
-/// A strong reference that may die on any thread, with or without the GIL, during and after the interpreter's end (R65,
-/// R66): the owner to put into make_managed when a Python object keeps the memory alive. Once the interpreter is going
-/// the object is leaked rather than touched. A Python error in flight survives the release (R67).
+/// A strong reference that may be released on any thread, with or without the GIL, also during and after finalisation
+/// of the interpreter, when the object is leaked (R65, R66). Use it as the owner for make_managed when a Python object
+/// keeps the memory alive. The release keeps a Python error that is set (R67).
 class owned_object {
    public:
-    /// Adds a reference; the GIL must be held.
+    /// Adds a reference. Requires the GIL.
+    ///
+    /// \param borrowed  object
+    /// \return          owner of the new reference
     [[nodiscard]] static owned_object share(PyObject* borrowed) noexcept {
         Py_INCREF(borrowed);
         return owned_object{borrowed};

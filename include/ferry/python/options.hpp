@@ -1,4 +1,4 @@
-// ferry: what the signature of a bound C++ function may say of an argument and of a result.
+// ferry: options for the arguments and results in the signature of a bound C++ function.
 #pragma once
 
 #include <ferry/python/api.hpp>
@@ -14,29 +14,41 @@
 
 namespace ferry::inline v0::python {
 
-/// Options of an argument and of a result. How a tensor may be copied: copy_policy::never shares or
-/// refuses, copy_policy::always gives the function memory of its own; without the option a copy is
-/// made where only a copy fits, unless the framework forbids implicit conversions.
+/// Option: when to copy a tensor. copy_policy::never shares or raises, copy_policy::always copies.
+/// Without the option a copy is made when the tensor cannot be used otherwise, unless the framework
+/// forbids implicit conversions.
+///
+/// \tparam Policy  policy
 template <copy_policy Policy>
 struct copies {};
-/// The device where the function wants the data. It is brought there where implicit conversions are
-/// allowed.
+/// Option: the device of the data. A tensor on another device is copied, unless the framework forbids
+/// implicit conversions.
+///
+/// \tparam Type  device type
+/// \tparam Id    device id
 template <device_type Type, std::int32_t Id = 0>
 struct on {};
-/// The stream on which the function uses data off the host: `Stream(device)` gives a stream_token.
+/// Option: the stream on which the function uses data that is not on the host.
+///
+/// \tparam Stream  function that takes a device and returns a stream_token
 template <auto Stream>
 struct on_stream {};
-/// The back end that copies, orders and waits: a stateless one, `ferry::python::cuda_back_end<>`
-/// for instance.
+/// Option: the back end that copies, orders and waits.
+///
+/// \tparam BackEnd  stateless back end, for example `ferry::python::cuda_back_end<>`
 template <class BackEnd>
 struct through {};
 
 /// An argument with options, for the signature of a bound function: `argument<typed_view<float
-/// const, 2>, copies<copy_policy::never>>`. Reads like a pointer to the T. What it says of lifetime
-/// is what T says: see the casters.
+/// const, 2>, copies<copy_policy::never>>`. Gives access to the T as a pointer does. The lifetime of
+/// the data is that of a parameter of type T: see the casters.
+///
+/// \tparam T        type of the argument
+/// \tparam Options  options, each at most once
 template <class T, class... Options>
 class argument {
    public:
+    /// \param value  argument
     explicit argument(T value) : value_(std::move(value)) {}
     [[nodiscard]] T& operator*() noexcept { return value_; }
     [[nodiscard]] T const& operator*() const noexcept { return value_; }
@@ -47,9 +59,10 @@ class argument {
     T value_;
 };
 
-/// Whether arrays of type T, which array_traits adapts, are imported and exported where a bound
-/// function takes and returns them. Set it to false for a type that the framework knows as a class
-/// of its own, or has another caster for.
+/// Whether the casters of ferry convert arguments and results of type T, for which array_traits is
+/// specialised. Specialise it as false for a type that is bound as a class or has another caster.
+///
+/// \tparam T  array type
 template <class T>
 inline constexpr bool casts_array = true;
 

@@ -1,4 +1,4 @@
-// ferry: which protocols the type of a Python object publishes.
+// ferry: the import protocols that the type of a Python object publishes.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -10,18 +10,42 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace ferry::inline v0::python::detail {
 
-/// Where among the bases of a type, itself first, a name is defined; their number when nowhere. To compare a key may
-/// run Python code that gives the type other bases: those that it had are looked at.
-/// \throws error_is_set  what the comparison of a key raised
-[[nodiscard]] inline Py_ssize_t base_that_defines(PyTypeObject* type, PyObject* name) {
+/// The attributes for imports that a type and its bases define.
+struct published {
+    bool dlpack = false;           ///< a class defines `__dlpack__`
+    bool table = false;            ///< a class defines an exchange table, and no class before it defines `__dlpack__`
+    bool is_torch = false;         ///< the instances are PyTorch tensors
+    bool overrides_torch = false;  ///< a subclass of `torch.Tensor` defines `__dlpack__`
+};
+
+/// Returns whether a class is the base class of `torch.Tensor`, whose name had an underscore in older releases.
+[[nodiscard]] inline bool is_torch_base(PyTypeObject const* type) noexcept {
+    return std::strcmp(type->tp_name, "torch._C.TensorBase") == 0 ||
+           std::strcmp(type->tp_name, "torch._C._TensorBase") == 0;
+}
+
+/// Searches the method resolution order of a type once. Comparing a key may run Python code that changes the bases; the
+/// search continues on the previous ones.
+///
+/// \param type  type
+/// \return      the attributes found
+/// \throws error_is_set  an exception of the comparison of a key
+[[nodiscard]] inline published find_published(PyTypeObject* type) {
     Py_XINCREF(type->tp_mro);
     reference const bases{type->tp_mro};
     Py_ssize_t const count = bases ? PyTuple_GET_SIZE(bases.get()) : 0;
-    for (Py_ssize_t i = 0; i < count; ++i) {
+    auto const& known = names();
+    published found;
+    Py_ssize_t dlpack_at = count;
+    for (Py_ssize_t i = 0; i < count && !(found.dlpack && found.is_torch); ++i) {
         auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases.get(), i));
+        found.is_torch = found.is_torch || is_torch_base(base);
+        found.overrides_torch = found.is_torch && dlpack_at + 1 < i;  // torch.Tensor itself is at i - 1
+        if (found.dlpack) continue;
 #if PY_VERSION_HEX >= 0x030C0000
         reference const own{PyType_GetDict(base)};
         PyObject* const dictionary = own.get();
@@ -29,14 +53,24 @@ namespace ferry::inline v0::python::detail {
         PyObject* const dictionary = base->tp_dict;
 #endif
         if (dictionary == nullptr) continue;
-        int const has_it = call_python([&] { return PyDict_Contains(dictionary, name); });
-        if (has_it < 0) throw error_is_set{};
-        if (has_it == 1) return i;
+        auto const defines = [&](PyObject* name) {
+            int const has_it = call_python([&] { return PyDict_Contains(dictionary, name); });
+            if (has_it < 0) throw error_is_set{};
+            return has_it == 1;
+        };
+        found.table = found.table || defines(known.exchange_api) || defines(known.exchange_api_1_2);
+        found.dlpack = defines(known.dlpack);
+        if (found.dlpack) dlpack_at = i;
     }
-    return count;
+    return found;
 }
 
-/// An attribute of an object; nothing when it has none. Other errors go through.
+/// Returns an attribute of an object.
+///
+/// \param object  object
+/// \param name    name
+/// \return        the attribute; null, without a Python error, after an AttributeError
+/// \throws error_is_set  any other exception of the look-up
 [[nodiscard]] inline reference find_attribute(PyObject* object, PyObject* name) {
     reference found{call_python([&] { return PyObject_GetAttr(object, name); })};
     if (found) return found;
@@ -45,20 +79,22 @@ namespace ferry::inline v0::python::detail {
     return found;
 }
 
-/// The types that were last found without a table and with a `__dlpack__`, so that the common
-/// import asks no dictionary. CPython gives a type another tag whenever it or one of its bases
-/// changes, and no tag to two types. Used with the GIL held.
+/// Types of recent producers that publish `__dlpack__` only, so that an import from them searches no dictionary.
+/// CPython assigns a new version tag to a type when it or one of its bases changes, and no tag to two types. Requires
+/// the GIL.
 class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
-    /// The method of the type, borrowed, when no instance can have another; null else.
+    /// Returns the method of the type, borrowed, when no instance can have another; otherwise null.
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
     }
-    /// `dlpack` is what the type has under the name.
+    /// \param type    type
+    /// \param dlpack  its attribute `__dlpack__`
     void add(PyTypeObject* type, PyObject* dlpack) noexcept {
         if (!has_tag(type)) return;
-        // Only what is in a dictionary of the type lives that long: a descriptor may return a new function each time.
+        // Only a method in the dictionary of a type is kept alive by it: a descriptor may return a new function each
+        // time.
         bool const is_fixed = _PyType_Lookup(type, names().dlpack) == dlpack &&
                               PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
                               type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
@@ -72,7 +108,7 @@ class producer_cache {
    private:
     struct entry {
         PyTypeObject* type = nullptr;
-        PyObject* method = nullptr;  // lives as long as the type has this tag
+        PyObject* method = nullptr;  // valid while the type has this tag
         unsigned tag = 0;
         [[nodiscard]] bool is_of(PyTypeObject* other) const noexcept {
             return type == other && tag == other->tp_version_tag && has_tag(other);
@@ -88,54 +124,66 @@ class producer_cache {
     entry entries_[8];
 };
 
-/// The exchange table of an object's type, a capsule in either spelling (R69), in the newest version that we
-/// can read (R70), with all that an import needs (R71); null when there is none. A table that a
-/// base published does not speak for a type with a
-/// `__dlpack__` of its own.
-[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
-    auto* const type = Py_TYPE(object);
-    if (producer_cache::known().knows(type)) return nullptr;
-    // Most types have no table, and an attribute error costs more than the import: their
-    // dictionaries are asked first.
-    auto const newer = base_that_defines(type, names().exchange_api),
-               older = base_that_defines(type, names().exchange_api_1_2);
-    if (PyTuple_GET_SIZE(type->tp_mro) == newer && newer == older) return nullptr;
-    if (base_that_defines(type, names().dlpack) < (newer < older ? newer : older)) return nullptr;
-    // A capsule says what it holds. The int of DLPack 1.2 could be any number, and would be used as an address.
-    reference published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api);
-    if (!published) published = find_attribute(reinterpret_cast<PyObject*>(type), names().exchange_api_1_2);
-    if (!published || PyCapsule_IsValid(published.get(), abi::exchange_api_capsule) == 0) return nullptr;
-    void* const table = PyCapsule_GetPointer(published.get(), abi::exchange_api_capsule);
+/// Returns what a type publishes, from the cache if it is there.
+///
+/// \param type  type
+/// \return      the attributes found
+/// \throws error_is_set  an exception of the comparison of a key
+[[nodiscard]] inline published published_by(PyTypeObject* type) {
+    return producer_cache::known().knows(type) ? published{.dlpack = true} : find_published(type);
+}
+
+/// Returns the exchange table of the type of an object: a capsule under either name (R69), of the newest version that
+/// ferry reads (R70), with the functions that an import calls (R71).
+///
+/// \param object  object
+/// \param type    what its type publishes
+/// \return        the table, of static storage; null when there is none that can be used
+/// \throws error_is_set  an exception of the look-up
+[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object, published const& type) {
+    if (!type.table) return nullptr;
+    // A capsule identifies its contents. The int of DLPack 1.2 could be any number, and would be used as an address.
+    auto* const type_object = reinterpret_cast<PyObject*>(Py_TYPE(object));
+    reference capsule = find_attribute(type_object, names().exchange_api);
+    if (!capsule) capsule = find_attribute(type_object, names().exchange_api_1_2);
+    if (!capsule || PyCapsule_IsValid(capsule.get(), abi::exchange_api_capsule) == 0) return nullptr;
+    void* const table = PyCapsule_GetPointer(capsule.get(), abi::exchange_api_capsule);
     auto const* header = static_cast<abi::exchange_api_header const*>(table);
     while (header != nullptr && header->version.major > version::current.major) {
         auto const* const next = header->prev_api;
         auto const& is = header->version;
         bool const is_older = next != nullptr && (next->version.major < is.major ||
                                                   (next->version.major == is.major && next->version.minor < is.minor));
-        header = is_older ? next : nullptr;  // versions that do not descend may form a ring
+        header = is_older ? next : nullptr;  // versions that do not decrease may form a cycle
     }
     if (header == nullptr || header->version.major != version::current.major) return nullptr;
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
     return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
 }
+/// The same for an object whose type has not been searched yet.
+[[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
+    return find_exchange_api(object, published_by(Py_TYPE(object)));
+}
 
-/// Whether an object has `__dlpack__`: of its type, else of its own, as what forwards its
-/// attributes to another object has. A class has none in the sense of this question: its methods
-/// are for its instances.
-[[nodiscard]] inline bool has_dlpack(PyObject* x) {
-    auto* const type = Py_TYPE(x);
-    if (producer_cache::known().knows(type)) return true;
-    auto const at = base_that_defines(type, names().dlpack);
-    bool const is_plain = at < base_that_defines(type, names().exchange_api) &&
-                          at < base_that_defines(type, names().exchange_api_1_2) &&
-                          // The others are asked more: torch_tensor.hpp.
-                          base_that_defines(type, names().requires_grad) == PyTuple_GET_SIZE(type->tp_mro);
-    // Last: what was found must be what the type has when it is remembered.
-    if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type), names().dlpack)) {
-        if (is_plain) producer_cache::known().add(type, found.get());
+/// Returns whether an object has `__dlpack__`: a method of its type, else an attribute of the object, as a proxy has
+/// it. False for a class, whose methods are for its instances. Adds the type to the cache when a method of the type is
+/// all that it publishes.
+///
+/// \param x     object
+/// \param type  what its type publishes, searched just before this call
+/// \return      whether it has `__dlpack__`
+/// \throws error_is_set  an exception of the look-up other than AttributeError
+[[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
+    auto* const type_object = Py_TYPE(x);
+    if (producer_cache::known().knows(type_object)) return true;
+    // Last: the cache needs the attribute that the type has at the time of `add`.
+    if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
+        if (type.dlpack && !type.table && !type.is_torch) producer_cache::known().add(type_object, found.get());
         return true;
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
 }
+/// The same for an object whose type has not been searched yet.
+[[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }
 
 }  // namespace ferry::inline v0::python::detail

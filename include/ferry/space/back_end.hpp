@@ -125,6 +125,17 @@ class forwarding {
     {
         return underneath_->record_event(d, on);
     }
+    /// The operations of imports from Python.
+    [[nodiscard]] auto make_current(device d) const
+        requires requires(BackEnd& b) { b.make_current(d); }
+    {
+        return underneath_->make_current(d);
+    }
+    template <class Object>
+        requires requires(BackEnd& b, Object* x) { b.import_other_protocol(x); }
+    [[nodiscard]] auto import_other_protocol(Object* x) const {
+        return underneath_->import_other_protocol(x);
+    }
 
    protected:
     [[nodiscard]] constexpr BackEnd& underneath() const noexcept { return *underneath_; }

@@ -4,8 +4,12 @@
 
 #include <ferry/exchange/from_dlpack.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 using ferry::device;
@@ -15,15 +19,15 @@ using ferry::python::reference;
 
 namespace {
 
-/// What a producer was told, one call after the other, that takes no stream, and moves nothing.
-std::string told(ferry::request const& req, std::optional<device> at, bool is_reached = true) {
+/// The keywords of each call of a producer that takes no stream and moves no data.
+std::string calls_of(ferry::request const& req, std::optional<device> at, bool is_reached = true) {
     support::start_python();
     reference const producer{
         support::eval("(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, max_version, **how:"
                       " (calls.append(dict(sorted(how.items()))), int('what is this?') if how else 7)[1]}))([])()")};
     try {
-        reference const got = ferry::python::detail::ask(producer.get(), req, at,
-                                                         is_reached && at && at->type != device_type::cpu);
+        bool const copied_here = is_reached && at && at->type != device_type::cpu;
+        reference const got = ferry::python::detail::request_capsule(producer.get(), req, at, copied_here);
         CHECK(PyLong_AsLong(got.get()) == 7);
     } catch (ferry::python::error_is_set const&) {
         static_cast<void>(support::taken_error(PyExc_ValueError));
@@ -38,35 +42,61 @@ constexpr device gpu{device_type::cuda, 0};
 
 TEST_CASE("R48, R58: the plain request to a producer on the host carries no stream of the wanted device") {
     ferry::request const to_gpu{.device = gpu, .stream = stream_token::cuda_legacy_default()};
-    CHECK(told(to_gpu, ferry::cpu) == "[{'dl_device': (2, 0), 'stream': 1}, {}]");
-    CHECK(told(to_gpu, std::nullopt) == "[{'dl_device': (2, 0), 'stream': 1}, {'stream': 1}]");
-    CHECK(told({.device = gpu, .stream = stream_token::no_sync()}, ferry::cpu) ==
+    CHECK(calls_of(to_gpu, ferry::cpu) == "[{'dl_device': (2, 0), 'stream': 1}, {}]");
+    CHECK(calls_of(to_gpu, std::nullopt) == "[{'dl_device': (2, 0), 'stream': 1}, {'stream': 1}]");
+    CHECK(calls_of({.device = gpu, .stream = stream_token::no_sync()}, ferry::cpu) ==
           "[{'dl_device': (2, 0), 'stream': -1}, {}]");
+}
+
+TEST_CASE("R44, R45: a producer on a GPU gets the default stream where the request has none") {
+    CHECK(calls_of({}, gpu) == "[{'stream': 1}]");
+    CHECK(calls_of({.device = ferry::cpu}, gpu) == "[{'stream': 1}]");
+    CHECK(calls_of({.copy = ferry::copy_policy::never}, gpu) == "[{'copy': False, 'stream': 1}]");
+    CHECK(calls_of({}, device{device_type::rocm, 0}) == "[{'stream': 0}]");
+    CHECK(calls_of({.stream = stream_token::no_sync()}, gpu) == "[{'stream': -1}]");
+    CHECK(calls_of({}, device{device_type::cuda_managed, 0}) == "[{}]");  // R49: its producer waits
+    CHECK(calls_of({.device = ferry::cpu}, gpu, false) == "[{'dl_device': (1, 0)}, {}]");  // R48
+}
+
+TEST_CASE("R44, R58: a producer on a GPU without the keyword stream is called without it, unless one was requested") {
+    support::start_python();
+    reference const producer{
+        support::eval("(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, **how:"
+                      " (calls.append(sorted(how)), len(how and '' + 1) if how else 7)[1]})())([])")};
+    reference const got = ferry::python::detail::request_capsule(producer.get(), {}, gpu, true);
+    CHECK(PyLong_AsLong(got.get()) == 7);
+    ferry::request const with_stream{.stream = stream_token::from_cuda_handle(64)};
+    CHECK_THROWS_AS(static_cast<void>(ferry::python::detail::request_capsule(producer.get(), with_stream, gpu, true)),
+                    ferry::python::error_is_set);
+    static_cast<void>(support::taken_error(PyExc_TypeError));
+    reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
+    CHECK(std::string{PyUnicode_AsUTF8(text.get())} ==
+          "[['max_version', 'stream'], ['stream'], [], ['max_version', 'stream'], ['stream']]");
 }
 
 TEST_CASE("R56: a producer on a GPU is asked to share, and for no copy and no device") {
     auto const stream = stream_token::from_cuda_handle(64);
     for (auto const type : {device_type::cuda, device_type::cuda_managed}) {
         device const at{type, 1};
-        CHECK(told({.device = gpu, .stream = stream}, at) == "[{'stream': 64}]");
-        CHECK(told({.device = device{device_type::cuda_host, 0}, .stream = stream}, at) == "[{'stream': 64}]");
-        CHECK(told({.copy = ferry::copy_policy::always, .stream = stream}, at) == "[{'stream': 64}]");
-        CHECK(told({.device = ferry::cpu}, at) == "[{}]");
+        CHECK(calls_of({.device = gpu, .stream = stream}, at) == "[{'stream': 64}]");
+        CHECK(calls_of({.device = device{device_type::cuda_host, 0}, .stream = stream}, at) == "[{'stream': 64}]");
+        CHECK(calls_of({.copy = ferry::copy_policy::always, .stream = stream}, at) == "[{'stream': 64}]");
         // Without a back end for its device, the producer makes the copy.
-        CHECK(told({.device = ferry::cpu}, at, false) == "[{'dl_device': (1, 0)}, {}]");
-        CHECK(told({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream}, at) ==
+        CHECK(calls_of({.device = ferry::cpu, .stream = stream_token::no_sync()}, at) == "[{'stream': -1}]");
+        CHECK(calls_of({.device = ferry::cpu}, at, false) == "[{'dl_device': (1, 0)}, {}]");
+        CHECK(calls_of({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream}, at) ==
               "[{'copy': False, 'stream': 64}]");
     }
     device const rocm{device_type::rocm, 0};
-    CHECK(told({.copy = ferry::copy_policy::always, .stream = stream_token::rocm_handle(64)}, rocm) ==
+    CHECK(calls_of({.copy = ferry::copy_policy::always, .stream = stream_token::rocm_handle(64)}, rocm) ==
           "[{'stream': 64}]");
-    CHECK(told({.device = gpu, .stream = stream}, rocm) == "[{}]");  // R48: a stream of another family
+    CHECK(calls_of({.device = gpu, .stream = stream}, rocm) == "[{}]");  // R48: a stream of another family
 }
 
 namespace {
 
-/// Reaches all and copies nothing; keeps the streams that the host or another stream waited for.
-struct noting {
+/// Supports every device and copies nothing; records the streams that the host or another stream waited for.
+struct recording_back_end {
     std::vector<stream_token>* waited;
     [[nodiscard]] bool reaches(device) const { return true; }
     [[nodiscard]] ferry::buffer<ferry::host_space> allocate(device, std::size_t bytes, stream_token) const {
@@ -77,20 +107,20 @@ struct noting {
     void wait(stream_token on) const { waited->push_back(on); }
 };
 
-constexpr int theirs = 128;
+constexpr int current_stream = 128;
 
 int refuse(void*, DLManagedTensorVersioned**) {
     PyErr_SetString(PyExc_BufferError, "not shared");
     return -1;
 }
-int say_stream(DLDeviceType, std::int32_t, void** out) {
-    *out = reinterpret_cast<void*>(static_cast<std::uintptr_t>(theirs));
+int return_stream(DLDeviceType, std::int32_t, void** out) {
+    *out = reinterpret_cast<void*>(static_cast<std::uintptr_t>(current_stream));
     return 0;
 }
-ferry::abi::exchange_api table{{{1, 3}, nullptr}, nullptr, &refuse, nullptr, nullptr, &say_stream};
+ferry::abi::exchange_api table{{{1, 3}, nullptr}, nullptr, &refuse, nullptr, nullptr, &return_stream};
 
-/// An object on a GPU that shares nothing, and copies when it is asked to; `calls` keeps what it was asked.
-reference unsharing(PyObject* capsule, bool has_table) {
+/// An object on a GPU that does not share, and copies on request; `calls` has the keywords of each call.
+reference copying_producer(PyObject* capsule, bool has_table) {
     reference const globals{PyDict_New()};
     reference const ran{PyRun_String("class P:\n"
                                      "    def __init__(self, capsule):\n"
@@ -116,25 +146,27 @@ reference unsharing(PyObject* capsule, bool has_table) {
 TEST_CASE("R56: a copy that only its producer makes is waited for, on its current stream and on the stream passed") {
     support::start_python();
     std::vector<stream_token> waited;
-    noting back_end{&waited};
+    recording_back_end back_end{&waited};
     float elements[6] = {};
     for (bool const has_table : {true, false}) {
         CAPTURE(has_table);
         support::counting_producer p{elements, support::float32, {2, 3}};
         p.raw.dl_tensor.device = gpu.to_abi();
         reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
-        reference const producer = unsharing(capsule.get(), has_table);
+        reference const producer = copying_producer(capsule.get(), has_table);
         REQUIRE(producer);
-        ferry::request req{.copy = ferry::copy_policy::always, .stream = stream_token::from_cuda_handle(64)};
+        ferry::request const req{.copy = ferry::copy_policy::always, .stream = stream_token::from_cuda_handle(64)};
         waited.clear();
         try {
-            auto const got = ferry::python::detail::fetch_for<ferry::managed_tensor>(producer.get(), req, back_end);
+            auto const got = ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), req, back_end);
             CHECK(has_table);
             CHECK(got.ready_on == ferry::already_ready);
-            CHECK(waited == std::vector{stream_token::from_cuda_handle(theirs), stream_token::from_cuda_handle(64)});
+            CHECK(waited ==
+                  std::vector{stream_token::from_cuda_handle(current_stream), stream_token::from_cuda_handle(64)});
         } catch (ferry::python::error_is_set const&) {
             CHECK_FALSE(has_table);
-            CHECK(support::taken_error(PyExc_BufferError).find("on which it would copy it") != std::string::npos);
+            auto const text = support::taken_error(PyExc_BufferError);
+            CHECK(text.find("the stream on which it would copy is unknown") != std::string::npos);
             CHECK(waited.empty());
         }
         reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
@@ -146,7 +178,7 @@ TEST_CASE("R56: a copy that only its producer makes is waited for, on its curren
 TEST_CASE("R44: the tensor of a raw capsule is ready on the default stream, whatever stream the consumer names") {
     support::start_python();
     std::vector<stream_token> waited;
-    noting back_end{&waited};
+    recording_back_end back_end{&waited};
     float elements[6] = {};
     for (auto const copy : {ferry::copy_policy::if_needed, ferry::copy_policy::always}) {
         support::counting_producer p{elements, support::float32, {2, 3}};
@@ -159,15 +191,135 @@ TEST_CASE("R44: the tensor of a raw capsule is ready on the default stream, what
     }
 }
 
-TEST_CASE("R81: what was asked for with copy=False is not asked for otherwise") {
-    CHECK(told({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream_token::cuda_legacy_default()},
+namespace {
+
+/// Exports the capsules of a list in turn; `calls` has the keywords of each call.
+reference producer_of(PyObject* capsules, char const* announced) {
+    reference const globals{PyDict_New()};
+    std::string const code = std::string{"class P:\n"
+                                         "    def __init__(self, capsules):\n"
+                                         "        self.capsules, self.calls = capsules, []\n"
+                                         "    def __dlpack_device__(self):\n"
+                                         "        return "} +
+                             announced +
+                             "\n"
+                             "    def __dlpack__(self, max_version, **how):\n"
+                             "        self.calls.append(dict(sorted(how.items())))\n"
+                             "        return self.capsules.pop(0)\n";
+    reference const ran{PyRun_String(code.c_str(), Py_file_input, globals.get(), globals.get())};
+    REQUIRE(ran);
+    return reference{PyObject_CallOneArg(PyDict_GetItemString(globals.get(), "P"), capsules)};
+}
+
+/// The keywords of the calls of an import from a producer whose tensors are on `actual`, and the stream on which the
+/// result is ready.
+template <class BackEnd>
+std::pair<std::string, stream_token> imported_from(char const* announced, device actual, ferry::request const& req,
+                                                   BackEnd& b, std::size_t count = 2) {
+    support::start_python();
+    float elements[6] = {};
+    std::vector<std::unique_ptr<support::counting_producer>> tensors;
+    reference const capsules{PyList_New(0)};
+    for (std::size_t i = 0; i < count; ++i) {
+        tensors.emplace_back(new support::counting_producer{elements, support::float32, {2, 3}});
+        auto& p = *tensors.back();
+        p.raw.dl_tensor.device = actual.to_abi();
+        reference const capsule{ferry::python::detail::make_capsule(&p.raw)};
+        REQUIRE(PyList_Append(capsules.get(), capsule.get()) == 0);
+    }
+    reference const producer = producer_of(capsules.get(), announced);
+    REQUIRE(producer);
+    stream_token ready;
+    {
+        auto const got = ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), req, b);
+        CHECK(got.tensor.device() == actual);
+        ready = got.ready_on;
+    }
+    reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
+    return {PyUnicode_AsUTF8(text.get()), ready};
+}
+
+}  // namespace
+
+TEST_CASE("R38, R44: a GPU tensor that was not announced is requested again, on a stream of its device") {
+    std::vector<stream_token> waited;
+    recording_back_end back_end{&waited};
+    device const second{device_type::cuda, 1};
+    auto const ready = stream_token::cuda_legacy_default(second.id);
+    for (char const* announced : {"(1, 0)", "(2, 0)", "(10, 1)", "None"}) {
+        CAPTURE(announced);
+        auto const [calls, on] =
+            imported_from(announced, second, {.copy = ferry::copy_policy::always}, back_end);
+        CHECK(calls.ends_with(", {'stream': 1}]"));
+        CHECK(on == ready);
+    }
+    CHECK(imported_from("(1, 0)", second, {.copy = ferry::copy_policy::always}, back_end).first ==
+          "[{'copy': True}, {'stream': 1}]");
+    CHECK(imported_from("(1, 0)", second, {.device = gpu}, back_end).first == "[{'dl_device': (2, 0)}, {'stream': 1}]");
+    // Without a reason to ask for the device, the capsule tells it.
+    CHECK(imported_from("1 / 0", second, {}, ferry::host_only) == std::pair{std::string{"[{}, {'stream': 1}]"}, ready});
+    CHECK(waited.empty());
+}
+
+TEST_CASE("R38: a tensor where it was announced or requested is not requested again") {
+    std::vector<stream_token> waited;
+    recording_back_end back_end{&waited};
+    CHECK(imported_from("(2, 0)", gpu, {.copy = ferry::copy_policy::always}, back_end).first == "[{'stream': 1}]");
+    CHECK(imported_from("(1, 0)", gpu, {.device = gpu}, back_end).first == "[{'dl_device': (2, 0)}]");
+    CHECK(imported_from("(2, 0)", ferry::cpu, {.device = ferry::cpu}, back_end).first == "[{'stream': 1}]");
+    CHECK(imported_from("(1, 0)", ferry::cpu, {}, back_end).first == "[{}]");
+}
+
+namespace {
+
+/// Records the devices that were made current, and imports any object.
+struct selecting_back_end : ferry::host_back_end {
+    std::vector<device>* selected = nullptr;
+    int make_current(device dev) const { return selected->push_back(dev), 0; }
+    [[nodiscard]] std::optional<ferry::python::detail::imported> import_other_protocol(PyObject*) const {
+        return ferry::python::detail::imported{ferry::managed_tensor{}, ferry::already_ready};
+    }
+};
+
+}  // namespace
+
+TEST_CASE("R42: allocating_from selects devices and imports by other protocols as the back end underneath does") {
+    support::start_python();
+    std::vector<device> selected;
+    selecting_back_end const underneath{{}, &selected};
+    ferry::allocating_from const b{ferry::host_space{}, underneath};
+    static_assert(ferry::python::detail::selects_device<decltype(b)>);
+    static_assert(ferry::python::detail::imports_other_protocol<decltype(b)>);
+    static_assert(!ferry::python::detail::selects_device<ferry::allocating_from<ferry::host_space>>);
+    static_assert(!ferry::python::detail::imports_other_protocol<ferry::allocating_from<ferry::host_space>>);
+    static_cast<void>(imported_from("(2, 1)", device{device_type::cuda, 1}, {}, b));
+    CHECK(selected == std::vector{device{device_type::cuda, 1}});
+    reference const object{support::eval("object()")};
+    CHECK(ferry::python::detail::import_object<ferry::managed_tensor>(object.get(), {}, b).ready_on ==
+          ferry::already_ready);
+}
+
+TEST_CASE("R58: a producer on the host that asserts to get no stream is called again for a shared tensor") {
+    support::start_python();
+    reference const producer{support::eval(
+        "(lambda calls: type('P', (), {'calls': calls, '__dlpack__': lambda self, **how:"
+        " (calls.append(sorted(how)), exec('assert 0') if 'stream' in how else 7)[1]})())([])")};
+    ferry::request const to_gpu{.device = gpu, .stream = stream_token::cuda_legacy_default()};
+    reference const got = ferry::python::detail::request_capsule(producer.get(), to_gpu, ferry::cpu, false);
+    CHECK(PyLong_AsLong(got.get()) == 7);
+    reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
+    CHECK(std::string{PyUnicode_AsUTF8(text.get())} == "[['dl_device', 'max_version', 'stream'], ['max_version']]");
+}
+
+TEST_CASE("R81: a request with copy=False is not repeated without it") {
+    CHECK(calls_of({.device = gpu, .copy = ferry::copy_policy::never, .stream = stream_token::cuda_legacy_default()},
                ferry::cpu) == "[{'copy': False, 'dl_device': (2, 0), 'stream': 1}]");
 }
 
 namespace {
 
-/// The keywords of each call of a producer on the host, which refuses every stream, as NumPy does.
-std::string heard(ferry::request const& req) {
+/// The keywords of each call of a producer on the host, which rejects every stream, as NumPy does.
+std::string calls_on_host(ferry::request const& req) {
     support::start_python();
     reference const producer{support::eval(
         "(lambda calls: type('P', (), {'calls': calls, '__dlpack_device__': lambda self: (1, 0),"
@@ -175,22 +327,23 @@ std::string heard(ferry::request const& req) {
         " how else __import__('array').array('f', [1]))[1]}))([])()")};
     CHECK_THROWS_AS(static_cast<void>(ferry::python::from_python<ferry::managed_tensor>(producer.get(), req)),
                     ferry::python::error_is_set);
-    PyErr_Clear();  // what it gave is no capsule
+    PyErr_Clear();  // its result is not a capsule
     reference const calls{PyObject_GetAttrString(producer.get(), "calls")}, text{PyObject_Str(calls.get())};
     return PyUnicode_AsUTF8(text.get());
 }
 
 }  // namespace
 
-TEST_CASE("R46: a producer on the host hears no stream, not even -1") {
+TEST_CASE("R46: a producer on the host gets no stream, not even -1") {
     auto const version = std::string{"[{'max_version': ("} + std::to_string(ferry::version::current.major) + ", " +
                          std::to_string(ferry::version::current.minor) + ")}]";
-    CHECK(heard({}) == version);
-    CHECK(heard({.stream = ferry::already_ready}) == version);
+    CHECK(calls_on_host({}) == version);
+    CHECK(calls_on_host({.stream = ferry::already_ready}) == version);
 }
 
-TEST_CASE("R57: the producer hears the version that the request names, and none for the legacy one") {
-    CHECK(heard({.max_version = {1, 0}}) == "[{'max_version': (1, 0)}]");
-    CHECK(heard({.max_version = ferry::version::legacy}) == "[{}]");
-    CHECK(heard({.copy = ferry::copy_policy::always, .max_version = ferry::version::legacy}) == "[{'copy': True}]");
+TEST_CASE("R57: the producer gets the version of the request, and none for the legacy one") {
+    CHECK(calls_on_host({.max_version = {1, 0}}) == "[{'max_version': (1, 0)}]");
+    CHECK(calls_on_host({.max_version = ferry::version::legacy}) == "[{}]");
+    CHECK(calls_on_host({.copy = ferry::copy_policy::always, .max_version = ferry::version::legacy}) ==
+          "[{'copy': True}]");
 }

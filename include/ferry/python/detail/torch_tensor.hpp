@@ -1,48 +1,45 @@
-// ferry: what PyTorch's tensors have and DLPack has no word for: refused with a cure before anything is handed out.
+// ferry: properties of PyTorch tensors that DLPack cannot represent: rejected with an error that states the fix.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
 #include <ferry/python/error.hpp>
 #include <ferry/python/published.hpp>
 
+#include <ferry/base/device.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <cstdint>
+
 namespace ferry::inline v0::python::detail {
 
-/// Whether the instances of a type are PyTorch's tensors, and `__dlpack__` is PyTorch's own: a subclass that defines
-/// another speaks for itself. Keeps the last such type: see producer_cache.
-[[nodiscard]] FERRY_HIDDEN inline bool is_torch_tensor(PyTypeObject* type) {
-    static constinit PyTypeObject* last = nullptr;
-    static constinit unsigned last_tag = 0;
-    bool const has_tag = type->tp_version_tag != 0 && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) != 0;
-    if (type == last && has_tag && type->tp_version_tag == last_tag) return true;
-    auto const at = base_that_defines(type, names().requires_grad);  // a base of the class that defines `__dlpack__`
-    if (at == PyTuple_GET_SIZE(type->tp_mro) || base_that_defines(type, names().dlpack) + 1 < at ||
-        base_that_defines(type, names().is_neg) == PyTuple_GET_SIZE(type->tp_mro))
-        return false;
-    if (has_tag) last = type, last_tag = type->tp_version_tag;
-    return true;
-}
-
+/// Returns the truth value of a new reference; throws error_is_set for null.
 [[nodiscard]] inline bool is_true(reference answer) {
     if (answer.get() == Py_False) return false;
     int const truth = answer ? call_python([&] { return PyObject_IsTrue(answer.get()); }) : -1;
     if (truth < 0) throw error_is_set{};
     return truth != 0;
 }
-/// The answer of an attribute, or of a method without arguments.
-[[nodiscard]] inline bool says(PyObject* x, PyObject* attribute) {
+/// Returns the truth of an attribute.
+[[nodiscard]] inline bool attribute_is_true(PyObject* x, PyObject* attribute) {
     return is_true(reference{call_python([&] { return PyObject_GetAttr(x, attribute); })});
 }
-[[nodiscard]] inline bool answers(PyObject* x, PyObject* method) {
+/// Returns the truth of the result of a method without arguments.
+[[nodiscard]] inline bool method_is_true(PyObject* x, PyObject* method) {
     return is_true(reference{call_python([&] { return PyObject_CallMethodNoArgs(x, method); })});
 }
 
-/// Refuses a tensor of PyTorch whose meaning is more than its elements: its exchange table passes on these, and its
-/// `__dlpack__` the negative bit.
-inline void require_plain(PyObject* x) {
-    if (says(x, names().requires_grad))
+/// Rejects a tensor that requires a gradient, or whose memory holds the values with the opposite sign. The exchange
+/// table exports both, and `Tensor.__dlpack__` exports the latter. A subclass that overrides `__dlpack__` may detach.
+///
+/// \param x     tensor
+/// \param type  what its type publishes
+/// \throws error_is_set  BufferError; an exception of the tensor
+inline void require_plain(PyObject* x, published const& type) {
+    if (!type.overrides_torch && attribute_is_true(x, names().requires_grad))
         raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot carry: import "
                                  "x.detach()");
-    if (answers(x, names().is_neg))
+    if (method_is_true(x, names().is_neg))
         raise(PyExc_BufferError, "from_dlpack: the tensor has its negative bit set, and its memory holds the opposite "
                                  "sign: import x.resolve_neg()");
 }
@@ -51,13 +48,64 @@ inline constexpr char const* conjugated =
     "from_dlpack: the tensor has its conjugate bit set, and its memory holds the conjugated numbers: import "
     "x.resolve_conj()";
 
-/// The same for the complex numbers that came, before they are given to anything.
+inline constexpr char const* without_memory =
+    "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a "
+    "functional tensor or a zero tensor: import a tensor with memory";
+
+/// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
+///
+/// \param x  tensor
+/// \throws error_is_set  BufferError; an exception of the tensor
 inline void require_unconjugated(PyObject* x) {
-    if (answers(x, names().is_conj)) raise(PyExc_BufferError, conjugated);
+    if (method_is_true(x, names().is_conj)) raise(PyExc_BufferError, conjugated);
 }
 
-/// After PyTorch has refused a tensor, with its error set: replaces the error of a conjugated tensor, and of one
-/// without strided memory, whose text and class depend on the way that was taken. Others stay.
+/// Rejects a tensor with elements and without memory: its storage was resized to 0, or it is a FakeTensor, a functional
+/// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot
+/// detect. PyTorch is asked for the offset only below 2^46: on 64-bit systems with addresses of 47 bits or more, a host
+/// address of a position-independent program is above. CUDA addresses may be below.
+///
+/// \param x  tensor
+/// \param v  its export
+/// \throws error_is_set  BufferError; an exception of the tensor
+inline void require_memory(PyObject* x, tensor_view const& v) {
+    constexpr auto lowest_usual = std::uint64_t{1} << 46;
+    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(v.data()));
+    if (address >= lowest_usual || !is_addressable(v.device().type) || v.is_empty()) [[likely]]
+        return;
+    reference const result{call_python([&] { return PyObject_CallMethodNoArgs(x, names().storage_offset); })};
+    long long offset = 0;
+    if (!result) throw error_is_set{};
+    bool const is_integer = to_integer(result.get(), offset);
+    auto const size = static_cast<std::uint64_t>((bits_per_element(v.dtype()) + 7) / 8);
+    if (!is_integer || address == static_cast<std::uint64_t>(offset) * size)
+        raise(PyExc_BufferError, without_memory);
+}
+
+/// Rejects a tensor whose storage has no memory before PyTorch copies it, which would read from NULL. Passes tensors
+/// whose storage cannot be read, for which PyTorch allocates or raises.
+///
+/// \param x  tensor
+/// \throws error_is_set  BufferError; an exception of the tensor
+inline void require_storage(PyObject* x) {
+    reference const storage{call_python([&] { return PyObject_CallMethodNoArgs(x, names().untyped_storage); })};
+    reference const address{
+        storage ? call_python([&] { return PyObject_CallMethodNoArgs(storage.get(), names().data_ptr); }) : nullptr};
+    if (!address) {
+        if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
+        PyErr_Clear();
+        return;
+    }
+    int const is_allocated = call_python([&] { return PyObject_IsTrue(address.get()); });
+    if (is_allocated < 0) throw error_is_set{};
+    if (is_allocated == 0 && !attribute_is_true(x, names().is_meta) && method_is_true(x, names().numel))
+        raise(PyExc_BufferError, without_memory);
+}
+
+/// Replaces the Python error that PyTorch set for a conjugated tensor or one without strided memory: its text and class
+/// depend on the function that was called. Keeps other errors.
+///
+/// \param x  tensor
 inline void explain_refusal(PyObject* x) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return;
     char const* why = nullptr;
@@ -68,12 +116,12 @@ inline void explain_refusal(PyObject* x) {
         if (!name) throw error_is_set{};
         if (PyUnicode_CompareWithASCIIString(name.get(), "torch.strided") != 0)
             why = "from_dlpack: the tensor is sparse or opaque, and has no strided memory: import x.to_dense()";
-        else if (answers(x, names().is_conj)) why = conjugated;
-        else if (says(x, names().is_meta))
+        else if (method_is_true(x, names().is_conj)) why = conjugated;
+        else if (attribute_is_true(x, names().is_meta))
             why = "from_dlpack: the tensor is on the meta device, and has no memory: import one that is on a device";
-        else if (says(x, names().is_quantized))
+        else if (attribute_is_true(x, names().is_quantized))
             why = "from_dlpack: the tensor is quantized, without a DLPack type: import x.dequantize() or x.int_repr()";
-    } catch (error_is_set const&) {  // what PyTorch said stays
+    } catch (error_is_set const&) {  // the error of PyTorch stays
     }
     if (why != nullptr) replace_error(why);
 }
