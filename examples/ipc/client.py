@@ -1,9 +1,9 @@
-"""Looks at the frames of examples/ipc/server.py where they lie, and checks every byte.
+"""Reads the frames of examples/ipc/server.py in place, and checks every byte.
 
 usage: python examples/ipc/client.py [--frames N] [--socket PATH] [--wait SECONDS] [--out FOLDER]
 
-Says that it has had enough after N frames; with 0, never. Kill it and start it again: the server goes on with the frame that comes
-next. Exits with 1 when a frame is not what it should be.
+Reports that it has enough after N frames; with 0, never. After the client is killed and started again, the server continues with the
+next frame. The exit status is 1 if a frame is wrong.
 """
 
 import argparse
@@ -37,9 +37,9 @@ def connect(path, patience):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=5000, help="that are enough; 0: go on until it is killed")
+    parser.add_argument("--frames", type=int, default=5000, help="the number of frames; 0: until it is killed")
     parser.add_argument("--socket", default=default_socket())
-    parser.add_argument("--wait", type=float, default=60.0, help="for a server, in seconds")
+    parser.add_argument("--wait", type=float, default=60.0, help="seconds to wait for a server")
     parser.add_argument("--out", type=pathlib.Path, help="write the last frame of each photograph here")
     options = parser.parse_args()
     connection = connect(options.socket, options.wait)
@@ -57,7 +57,7 @@ def main():
             stamps = STAMP.unpack(memory[: STAMP.size]) + STAMP.unpack(memory[-STAMP.size :])
             if stamps != (frame, frame) or zlib.crc32(pixels) != message["checksum"] or frame != (expected or frame):
                 bad += 1
-                print(f"client: frame {frame} is not what was sent: its stamps are {stamps}", flush=True)
+                print(f"client: frame {frame} differs from the sent frame: its stamps are {stamps}", flush=True)
             expected = frame + 1
             if options.out is not None:
                 kept[message["name"]] = pixels.copy()
@@ -66,7 +66,7 @@ def main():
                 print(f"client: 100 frames checked, {bad} bad; the last is frame {frame}", flush=True)
             send(connection, {"frame": frame, "seen": seen, "enough": report.frames == options.frames})
     except (EOFError, ConnectionError):
-        print("client: the server is gone", flush=True)
+        print("client: the server has ended", flush=True)
         bad += 1
     if options.out is not None:
         from pictures import save

@@ -1,8 +1,8 @@
-"""What server and client agree on: photographs as frames in shared slots, and lines of JSON over a Unix socket.
+"""The protocol of server and client: photographs as frames in shared slots, and lines of JSON over a Unix socket.
 
-A slot is one shared tensor of bytes, which the server fills and the client only reads. Its descriptor travels once; after that a
-frame is a line of a hundred bytes that says where it lies. The client answers with a line when it is done with the slot, and only
-then the server writes there again.
+A slot is one shared tensor of bytes, which the server fills and the client only reads. Its descriptor is sent once. For each frame the
+server sends a line of about a hundred bytes that names the slot. The client replies with a line when it no longer uses the slot; the
+server writes to the slot again only after that.
 """
 
 import json
@@ -37,7 +37,7 @@ def room_for(pictures):
 
 
 def is_ours(connection):
-    """Whether the other side of a Unix socket runs as this user: the folder of the socket may be everybody's."""
+    """Whether the other side of a Unix socket runs as this user: other users may have access to the folder of the socket."""
     return struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == os.getuid()
 
 
@@ -46,7 +46,7 @@ def send(socket, message):
 
 
 class Lines:
-    """Messages from a socket; EOFError when the other side is gone, or silent for longer than the socket's timeout."""
+    """Reads messages from a socket. Raises EOFError if the other side has ended, or sends nothing within the timeout of the socket."""
 
     def __init__(self, socket):
         self.socket, self.pending = socket, b""
@@ -65,10 +65,10 @@ class Lines:
 
 
 class Report:
-    """Counts frames, and says once a second how fast they come and how long each takes: what that time is, `time` says."""
+    """Counts frames, and prints the rate and the latencies once a second. `time` describes what is timed."""
 
-    def __init__(self, who, clock, time):
-        self.who, self.clock, self.time = who, clock, time
+    def __init__(self, name, clock, time):
+        self.name, self.clock, self.time = name, clock, time
         self.frames = self.bytes = 0
         self.latencies = []
         self.begin = self.said = clock()
@@ -87,7 +87,7 @@ class Report:
         rate = (self.bytes - self.said_bytes) / seconds / 1e9
         recent = sorted(self.latencies[-(self.frames - self.said_frames) :] or [0])
         print(
-            f"{self.who}: {what}: {(self.frames - self.said_frames) / seconds:7.0f} frames/s {rate:6.2f} GB/s,"
+            f"{self.name}: {what}: {(self.frames - self.said_frames) / seconds:7.0f} frames/s {rate:6.2f} GB/s,"
             f" {self.time} {1e6 * recent[len(recent) // 2]:5.0f} µs median, {1e6 * recent[-1]:6.0f} µs at most",
             flush=True,
         )

@@ -1,9 +1,9 @@
-"""Streams the photographs of scikit-image as frames to a client in another process; no pixel goes through the socket.
+"""Streams the photographs of scikit-image as frames to a client in another process; no pixels are sent through the socket.
 
 usage: python examples/ipc/server.py [--slots N] [--socket PATH]
 
-Serves one client after the other, until one says that it has had enough. A client that is killed, or silent for long, is replaced by the
-next, which goes on where the last one stopped, in slots that nobody else has.
+Serves one client after the other, until a client reports that it has enough frames. After a client is killed, or sends nothing for a long time,
+the next client continues with the next frame, in new slots.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from frames import STAMP, Lines, Report, default_socket, is_ours, photographs, r
 import minitensor as mt
 
 
-PATIENCE = 60.0  # seconds; who says nothing for so long may be stopped, and go on reading one day
+PATIENCE = 60.0  # seconds; a client that sends nothing for this long may be stopped, and may continue to read later
 
 
 def listen_at(path):
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
-            sys.exit(f"server: there is one already at {path}: name another with --socket")
+            sys.exit(f"server: another server listens at {path}: choose another path with --socket")
         except FileNotFoundError:
             pass
-        except ConnectionRefusedError:  # left behind by one that was killed
+        except ConnectionRefusedError:  # left by a server that was killed
             os.remove(path)
     listener = socket.socket(socket.AF_UNIX)
-    old = os.umask(0o177)  # for this user alone
+    old = os.umask(0o177)  # accessible to this user only
     listener.bind(path)
     os.umask(old)
     listener.listen()
@@ -58,7 +58,7 @@ class Slots:
 
 
 def stream(connection, slots, pictures, frame, report):
-    """Sends frames from this one on, until the client has had enough. The frame that comes next, and whether it has had enough."""
+    """Sends frames, beginning with `frame`, until the client has enough. Returns the next frame, and whether the client has enough."""
     lines = Lines(connection)
     count, done, enough, sent = len(slots.shares), frame, False, {}
     try:
@@ -103,7 +103,7 @@ def main():
             frame, enough = stream(connection, slots, pictures, frame, report)
         if not enough:
             print(f"server: client {clients} is gone after frame {frame - 1}; waiting for the next", flush=True)
-            slots.close()  # what it has mapped stays its own
+            slots.close()  # the client keeps its mappings
             slots = Slots(options.slots, room_for(pictures))
     slots.close()
     os.remove(options.socket)

@@ -61,12 +61,14 @@ void for_each_element(tensor const& to, tensor const& from, F&& f) {
 }
 
 [[noreturn]] void no_strided_copy(tensor const&, tensor const&, std::uintptr_t) {
-    throw buffer_error{"minitensor copies contiguous tensors to and from GPUs; see use_strided_copy"};
+    throw buffer_error{
+        "minitensor copies only contiguous tensors to and from GPUs: call use_strided_copy, or make the tensor "
+        "contiguous"};
 }
 
 std::atomic<strided_copy> copy_strided{&no_strided_copy};
 
-/// The bits behind the last element of a packed type are nobody's, and are zero in copies on the host.
+/// Clears the unused bits after the last element of a packed type; they are zero in copies on the host.
 void clear_behind(tensor const& t) {
     if (auto const rest = t.size() * t.itemsize_bits() % 8; rest != 0) {
         static_cast<unsigned char*>(t.data())[t.nbytes() - 1] &= static_cast<unsigned char>((1 << rest) - 1);
@@ -114,7 +116,7 @@ tensor copy(tensor const& t, std::optional<device> where) {
     }
     if (t.line() != nullptr) t.line()->wait();
     if (t.dtype().packed()) {
-        // The bits behind the last element are nobody's, and are zero in every copy.
+        // The unused bits after the last element are zero in every copy.
         static_cast<unsigned char*>(fresh.data())[bytes - 1] = 0;
         for_each_element(fresh, t, [&](std::int64_t a, std::int64_t b) {
             store(t.dtype(), fresh.data(), a, load(t.dtype(), t.data(), b));

@@ -155,11 +155,11 @@ int device_count() noexcept {
 void require(device d) {
     int count = 0;
     if (auto const e = count_devices(count); count == 0) {
-        throw buffer_error{name(d) + " memory is not to be had: there is no CUDA driver or device here (" +
+        throw buffer_error{name(d) + " memory is not available: there is no CUDA driver or device (" +
                            cudaGetErrorName(e) + ")"};
     }
     if (d.type == device::cuda && (d.id < 0 || d.id >= count)) {
-        throw buffer_error{name(d) + " memory is not to be had: CUDA has " + std::to_string(count) + " device(s) here"};
+        throw buffer_error{name(d) + " memory is not available: CUDA has " + std::to_string(count) + " device(s)"};
     }
 }
 

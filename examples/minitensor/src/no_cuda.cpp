@@ -6,7 +6,7 @@ namespace mt::cuda {
 namespace {
 
 [[noreturn]] void fail(device where) {
-    throw buffer_error{name(where) + " memory is not to be had: minitensor was built without CUDA"};
+    throw buffer_error{name(where) + " memory is not available: minitensor was built without CUDA"};
 }
 
 constexpr device any{device::cuda, 0};

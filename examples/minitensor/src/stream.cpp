@@ -12,7 +12,7 @@ namespace {
 /// The streams that this thread has entered and not left, the innermost last.
 thread_local std::vector<stream> entered;
 
-/// What somebody else owns and minitensor's own work still uses.
+/// Owners of imported memory that queued work of minitensor still uses.
 struct waiting_list {
     struct entry {
         std::shared_ptr<void> mark;

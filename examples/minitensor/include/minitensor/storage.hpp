@@ -1,4 +1,4 @@
-// minitensor: memory of its own.
+// minitensor: memory that it allocates.
 #pragma once
 
 #include <minitensor/device.hpp>
@@ -10,19 +10,19 @@
 
 namespace mt {
 
-/// Own memory starts at a multiple of this, in bytes.
+/// The alignment of allocated memory, in bytes.
 inline constexpr std::size_t alignment = 256;
 
-/// Fresh, uninitialised memory on a device, which any stream may use at once; null for no bytes.
-/// Freed, on any thread, with its last owner, and once the work on `line` is done, which is null for
-/// memory of the host.
+/// Allocates uninitialised memory on a device, which any stream may use at once; returns null for 0 bytes.
+/// The memory is freed on any thread when the last owner is destroyed and the work on `line` is done;
+/// `line` is null for host memory.
 ///
-/// \throws std::bad_alloc  there is not enough
-/// \throws buffer_error    minitensor has no such device
+/// \throws std::bad_alloc  out of memory
+/// \throws buffer_error    no such device
 [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes, device,
                                              std::shared_ptr<timeline const> line = nullptr);
 
-/// The bytes that `allocate` handed out and that are still owned by somebody.
+/// Returns the number of bytes that `allocate` has returned and that still have an owner.
 [[nodiscard]] std::int64_t live_bytes() noexcept;
 
 }  // namespace mt

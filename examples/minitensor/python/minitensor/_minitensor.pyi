@@ -29,13 +29,13 @@ class Tensor:
         """The name of the element type: 'float32', 'bfloat16', …"""
     @property
     def device(self) -> tuple[int, int]:
-        """Where the elements are: (type, id); (1, 0) is the CPU."""
+        """The device of the elements: (type, id); (1, 0) is the CPU."""
     @property
     def data_ptr(self) -> int:
         """The address of element 0; 0 when there is none."""
     @property
     def readonly(self) -> bool:
-        """Whether the elements must not be written through it."""
+        """Whether the elements are read-only."""
     @property
     def copied(self) -> bool:
         """Whether the import that made this Tensor copied. False for everything else, views included."""
@@ -51,13 +51,13 @@ class Tensor:
     def broadcast_to(self, shape: _Shape) -> Tensor:
         """A read-only view, repeated to `shape` by zero strides."""
     def as_readonly(self) -> Tensor:
-        """The same view, not to be written through."""
+        """The same view, read-only."""
     def copy(self, device: _Device | None = None) -> Tensor:
         """A contiguous row-major copy, on the same device unless another is named."""
     def fill(self, value: complex) -> None:
         """Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if an integer type cannot hold it."""
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, whatever the dtype."""
+        """Nested lists of Python numbers, for every dtype."""
     def item(self) -> bool | int | float | complex:
         """The value of a Tensor of one element."""
     def __dlpack__(
@@ -70,7 +70,7 @@ class Tensor:
     ) -> Any:
         """A capsule that shares the elements, or holds a copy of them."""
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the elements are: (type, id)."""
+        """The device of the elements: (type, id)."""
     __dlpack_c_exchange_api__: Any
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -96,13 +96,13 @@ class Column:
         """Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's."""
     @property
     def dictionary(self) -> Column | None:
-        """The values that the indices stand for."""
+        """The values that the indices refer to."""
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """What the schema says of the column."""
+        """The metadata of the schema."""
     @property
     def name(self) -> str:
-        """The name in the schema; '' when it has none."""
+        """The name in the schema; '' without a name."""
     @property
     def nullable(self) -> bool:
         """Whether the schema allows nulls."""
@@ -111,7 +111,7 @@ class Column:
         """The number of items."""
     @property
     def null_count(self) -> int:
-        """The number of items that are null; counted when nobody has said it."""
+        """The number of items that are null; counted if the producer did not state it."""
     @property
     def offset(self) -> int:
         """The items before the first one, in every buffer."""
@@ -120,14 +120,14 @@ class Column:
         """The Columns inside, as they are stored: the offset of this one is not applied."""
     @property
     def device(self) -> tuple[int, int]:
-        """Where the buffers are: (type, id)."""
+        """The device of the buffers: (type, id)."""
     def __len__(self) -> int: ...
     def __getitem__(self, key: slice, /) -> Column:
         """A slice of step 1, on the same buffers."""
     def validate(self, full: bool = False) -> None:
-        """ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too."""
+        """Raises ValueError if the column is inconsistent. Checks the structure; with full=True also the values."""
     def to(self, device: _Device) -> Column:
-        """The same column on another device: compacted there; itself when it is there already."""
+        """The same column on another device, compacted; the column itself if it is on that device."""
     def __arrow_c_schema__(self) -> Any:
         """A capsule 'arrow_schema' of the type."""
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
@@ -144,7 +144,7 @@ class Column:
     ) -> Any:
         """A capsule: numbers and times without nulls share, read-only; booleans are copied; BufferError for everything else."""
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the data is: (type, id)."""
+        """The device of the data: (type, id)."""
 
 def asarray(obj: Any, dtype: str | None = None, device: _Device = "cpu") -> Tensor:
     """A new Tensor with the values of nested sequences, of a number, or of anything with the buffer protocol. Always copies.
@@ -163,26 +163,26 @@ def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
     """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
 
 class Shared:
-    """A Tensor or Column that other processes can attach. Made by ipc_share; dropping it closes it."""
+    """A Tensor or Column that other processes can attach. Made by ipc_share; destroying it closes it."""
 
     @property
     def descriptor(self) -> bytes:
-        """What ipc_attach needs, as bytes."""
+        """The descriptor for ipc_attach, as bytes."""
     def json(self) -> str:
-        """What ipc_attach needs, as a str."""
+        """The descriptor for ipc_attach, as a str."""
     @property
     def tensor(self) -> Tensor | Column:
-        """The shared memory as this process sees it: what was shared, or the copy of it."""
+        """The shared memory in this process: the shared object, or the copy of it."""
     @property
     def copied(self) -> bool:
-        """Whether the memory is a copy of what was shared, at that moment."""
+        """Whether the object was copied into the shared memory."""
     def close(self) -> None:
-        """End new attaches at once, in every process; who has it attached keeps it. Twice is fine."""
+        """Closes the share: new attaches fail in every process, existing ones stay valid. Can be called twice."""
     def __enter__(self) -> Shared: ...
     def __exit__(self, *args: object) -> None: ...
 
 def ipc_share(x: Tensor | Column) -> Shared:
-    """Share a Tensor or Column with other processes of this user, until the result is closed or dropped.
+    """Share a Tensor or Column with other processes of this user, until the result is closed or destroyed.
 
     Host memory that is not shared yet is copied, once.
     """
@@ -197,7 +197,7 @@ class stream:
     """Makes a CUDA stream this thread's current one: `with stream(s): ...`"""
 
     def __init__(self, s: Any) -> None:
-        """An int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that outlives what is done on it), or an
+        """An int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that exists as long as work is queued on it), or an
         object with __cuda_stream__, cuda_stream or ptr, which is kept alive as long as it is needed."""
     def __enter__(self) -> stream: ...
     def __exit__(self, *args: object) -> None: ...
@@ -212,10 +212,10 @@ def cuda_available() -> bool:
     """Whether there is a GPU that minitensor can use."""
 
 def device_count() -> int:
-    """How many GPUs there are."""
+    """The number of GPUs."""
 
 def synchronize(device: _Device | int | None = None) -> None:
     """Waits for all work on a GPU: the current stream's, unless another is named."""
 
 def live_bytes() -> int:
-    """The bytes of minitensor's own memory that some Tensor still holds."""
+    """The number of bytes allocated by minitensor that a Tensor still uses."""

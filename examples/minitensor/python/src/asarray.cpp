@@ -107,7 +107,7 @@ class collector {
 
    private:
     [[noreturn]] static void ragged() {
-        throw std::invalid_argument{"the nested sequences are ragged: they have no one shape"};
+        throw std::invalid_argument{"the nested sequences are ragged: expected equal lengths in each dimension"};
     }
 
     [[nodiscard]] mt::dtype inferred() const {

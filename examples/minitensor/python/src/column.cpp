@@ -108,21 +108,21 @@ void define_columns(nb::module_& m) {
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
                      "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
-                     "The values that the indices stand for, or None.")
-        .def_prop_ro("metadata", &metadata, "What the schema says of the column: a dict of bytes, of keys that repeat the first.")
-        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
+                     "The values that the indices refer to, or None.")
+        .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; the first of repeated keys.")
+        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' without a name.")
         .def_prop_ro("nullable", [](column const& c) { return c.view().is_nullable(); }, "Whether the schema allows nulls.")
         .def_prop_ro("length", [](column const& c) { return c.length(); }, "The number of items.")
-        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted when nobody has said it.")
+        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted if the producer did not state it.")
         .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The items before the first one, in every buffer.")
         .def_prop_ro("children", &children,
                      "The Columns inside, a tuple, as they are stored: the offset of this one is not applied.")
         .def_prop_ro("device", [](column const& c) { return nb::make_tuple(static_cast<int>(c.device().type), c.device().id); },
-                     "Where the buffers are: a pair (type, id) of ints; (1, 0) is the CPU.")
+                     "The device of the buffers: a pair (type, id) of ints; (1, 0) is the CPU.")
         .def("__len__", [](column const& c) { return c.length(); }, "The number of items.")
         .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
         .def("validate", &validate, "full"_a = false,
-             "ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too.")
+             "Raises ValueError if the column is inconsistent. Checks the structure; with full=True also the values.")
         .def("to", &to, "device"_a.none(), "The same column on another device: compacted there; itself when it is there already.")
         .def("__repr__", [](column const& c) {
             return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());

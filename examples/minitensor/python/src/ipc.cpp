@@ -139,17 +139,17 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
 }  // namespace
 
 void define_ipc(nb::module_& m) {
-    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor or Column that other processes can attach. Made by ipc_share; dropping it closes it.")
-        .def_prop_ro("descriptor", &shared::descriptor, "What ipc_attach needs, as bytes.")
-        .def("json", &shared::json, "What ipc_attach needs, as a str.")
+    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor or Column that other processes can attach. Made by ipc_share; destroying it closes it.")
+        .def_prop_ro("descriptor", &shared::descriptor, "The descriptor for ipc_attach, as bytes.")
+        .def("json", &shared::json, "The descriptor for ipc_attach, as a str.")
         .def_prop_ro("tensor", &shared::tensor,
-                     "The shared memory as this process sees it: what was shared, or the copy of it.")
-        .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of what was shared, at that moment.")
-        .def("close", &shared::close, "End new attaches at once, in every process; who has it attached keeps it. Twice is fine.")
+                     "The shared memory in this process: the shared object, or the copy of it.")
+        .def_prop_ro("copied", &shared::copied, "Whether the object was copied into the shared memory.")
+        .def("close", &shared::close, "Closes the share: new attaches fail in every process, existing ones stay valid. Can be called twice.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](shared& self, nb::args) { self.close(); });
     m.def("ipc_share", &ipc_share, "x"_a,
-          "Share a Tensor or Column with other processes of this user, until the result is closed or dropped. Host memory that is not "
+          "Share a Tensor or Column with other processes of this user, until the result is closed or destroyed. Host memory that is not "
           "shared yet is copied, once.");
     m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(),
           "The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.\n\n"

@@ -7,18 +7,19 @@
 
 namespace mt {
 
-/// A contiguous row-major copy in fresh memory, on the tensor's own device unless another is named.
-/// To and from a GPU it is queued on the current stream; a copy to the host is finished.
+/// Returns a contiguous row-major copy in new memory, by default on the device of the tensor. Copies to
+/// and from a GPU are queued on the current stream; a copy to the host is finished on return.
 [[nodiscard]] tensor copy(tensor const&, std::optional<device> = {});
 
-/// A contiguous copy on the host whose elements are converted, as `encode` does.
+/// Returns a contiguous copy on the host with elements converted by `encode`.
 [[nodiscard]] tensor converted(tensor const&, dtype);
 
-/// The same elements, finished, where the host can read them: the tensor itself, or a copy. Blocks.
+/// Returns the tensor itself if the host can read it, or else a copy on the host. Blocks until the
+/// elements are ready.
 [[nodiscard]] tensor on_host(tensor const&);
 
-/// How strided elements are copied when one side is on a GPU: queued on a stream, or done on return.
-/// minitensor itself copies contiguous ones alone; whoever has better means says so once.
+/// Copies strided elements if one side is on a GPU: queues the copy on a stream, or finishes it on return.
+/// minitensor itself copies only contiguous elements; a program sets such a function once.
 using strided_copy = void (*)(tensor const& to, tensor const& from, std::uintptr_t stream);
 void use_strided_copy(strided_copy) noexcept;
 
@@ -29,8 +30,8 @@ namespace detail {
     return t.line() != nullptr && t.device().type != device::cuda_host;
 }
 
-/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU. `whole`: the last byte of
-/// `to` holds nobody else's bits.
+/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU.
+/// `whole`: the last byte of `to` contains only bits of `to`.
 void copy_queued(tensor const& to, tensor const& from, bool whole = true);
 
 }  // namespace detail
