@@ -1,4 +1,4 @@
-"""What the filters do with the arrays of NumPy, PyTorch and JAX. Prints, and fails when something is not as it says."""
+"""Calls the filters with arrays of NumPy, PyTorch and JAX; fails if a result is wrong."""
 
 import filters
 import jax.numpy as jnp

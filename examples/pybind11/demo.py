@@ -1,4 +1,4 @@
-"""What the functions on points do with the arrays of NumPy, PyTorch and JAX. Prints, and fails when something is not as it says."""
+"""Calls the functions on points with arrays of NumPy, PyTorch and JAX; fails if a result is wrong."""
 
 from concurrent.futures import ThreadPoolExecutor
 

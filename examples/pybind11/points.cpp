@@ -47,7 +47,7 @@ double squared(points all, std::int64_t i, point to) {
 }
 
 // [nearest]
-// The index of the row next to a point. Other threads of Python run meanwhile: see the call guard below.
+// Returns the index of the row nearest to a point, without the GIL: see the call guard below.
 std::int64_t nearest(points all, point to) {
     if (all.extent(1) != to.extent(0)) throw std::invalid_argument{"the point has another number of coordinates"};
     std::int64_t best = -1;
@@ -67,7 +67,7 @@ void centre(ferry::typed_view<double, 2> all) {
     }
 }
 
-// The mean length of the rows, weighted.
+// Returns the weighted mean length of the rows.
 double radius(points all, std::optional<point> weights) {
     double sum = 0, total = 0;
     for (std::int64_t i = 0; i < all.extent(0); ++i) {

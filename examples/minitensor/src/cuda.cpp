@@ -43,7 +43,7 @@ class on_device {
 
 cudaStream_t handle_of(stream const& s) { return reinterpret_cast<cudaStream_t>(s.handle); }
 
-/// How many devices there are, or why there are none; the driver is asked until it answers.
+/// Counts the devices, or returns the reason why there are none; queries the driver until it answers.
 cudaError_t count_devices(int& count) noexcept {
     static std::mutex mutex;
     static int known = 0;
@@ -60,8 +60,8 @@ cudaError_t count_devices(int& count) noexcept {
     return e;
 }
 
-/// The memory of one device, and a stream on which nothing but allocations happen. Allocations wait for no
-/// work: what was freed on a stream is used again once that stream got there.
+/// The memory pool of one device, and a stream for allocations only. Allocations do not wait for work:
+/// memory that was freed on a stream is reused when the stream has reached that point.
 struct heap {
     cudaMemPool_t pool = nullptr;
     cudaStream_t allocations = nullptr;
@@ -86,7 +86,7 @@ struct heap {
     }
 };
 
-/// Never destroyed: at the end of the program CUDA may be gone first.
+/// Never destroyed: CUDA may end before it at the end of the program.
 heap& heap_of(int id) {
     static std::mutex mutex;
     static auto& heaps = *new std::map<int, heap>;
@@ -94,7 +94,7 @@ heap& heap_of(int id) {
     return heaps.try_emplace(id, id).first->second;
 }
 
-/// Pieces of pinned memory through which `upload` goes; a piece is free again once its copy has run.
+/// Pieces of pinned memory that `upload` uses; a piece is reusable when its copy has run.
 class stage {
    public:
     static constexpr std::size_t piece = 256 * 1024;
@@ -190,7 +190,7 @@ void deallocate(void* p, device d, stream const& last) noexcept {
         try {
             on_device const current{last.handle == 0 ? d.id : last.device};
             e = cudaFreeAsync(p, last.handle == 0 ? cudaStreamLegacy : handle_of(last));
-        } catch (...) {  // CUDA is gone, and the memory with it
+        } catch (...) {  // CUDA has ended, which freed the memory
         }
     }
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
@@ -205,7 +205,7 @@ std::int32_t device_of(std::uintptr_t stream_handle) {
     auto const s = reinterpret_cast<cudaStream_t>(stream_handle);
     auto capture = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(s, &capture), "cudaStreamIsCapturing");
-    // The question for its device would spoil the capture.
+    // Querying its device would invalidate the capture.
     if (capture != cudaStreamCaptureStatusNone) throw buffer_error{"the stream is being captured into a graph"};
     check(cudaStreamGetDevice(s, &id), "cudaStreamGetDevice");
     return id;
@@ -243,7 +243,7 @@ bool passed(void* mark) noexcept {
     cudaError_t const e = cudaEventQuery(static_cast<cudaEvent_t>(mark));
     if (e == cudaErrorNotReady) return false;
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
-    return true;  // or nothing runs any more
+    return true;  // also after CUDA has ended
 }
 
 void copy(void* to, void const* from, std::size_t bytes, stream const& s) {

@@ -1,4 +1,4 @@
-// What minitensor asks of CUDA. Built without it, nothing is available and everything else throws.
+// The CUDA functions that minitensor uses. In a build without CUDA there is no device, and the other functions throw.
 #pragma once
 
 #include <minitensor/device.hpp>
@@ -15,24 +15,24 @@ namespace mt::cuda {
 /// \throws buffer_error  there is no driver, or no such device
 void require(device);
 
-/// Memory of a CUDA kind, which any stream may use at once. \throws std::bad_alloc, buffer_error
+/// Allocates CUDA memory, which any stream may use at once. \throws std::bad_alloc, buffer_error
 [[nodiscard]] void* allocate(std::size_t bytes, device);
-/// Gives it back: that of a device after what is queued on `last`.
+/// Frees the memory; device memory after the work that is queued on `last`.
 void deallocate(void*, device, stream const& last) noexcept;
 
-/// The device of a stream's handle.
+/// Returns the device of a stream.
 [[nodiscard]] std::int32_t device_of(std::uintptr_t stream_handle);
 
-/// What is queued on `later` from now on waits for what is queued on `earlier`.
+/// Makes work that is queued on `later` from now on wait for the work that is queued on `earlier`.
 void order(stream const& earlier, stream const& later);
 void wait(stream const&);
 void synchronize(std::int32_t device_id);
 
-/// A point in a stream; whether the stream got there.
+/// Marks a point in a stream, and queries whether the stream has reached it.
 [[nodiscard]] std::shared_ptr<void> mark(stream const&);
 [[nodiscard]] bool passed(void* mark) noexcept;
 
-/// Queued on the stream; neither blocks, but copies from or to memory of the host that is not pinned.
+/// Queue work on the stream. Only copies from or to pageable host memory block.
 void copy(void* to, void const* from, std::size_t bytes, stream const&);
 void set(void* to, unsigned char value, std::size_t bytes, stream const&);
 
@@ -43,10 +43,10 @@ struct box {
     std::size_t pitch, slice;
 };
 inline constexpr std::size_t most_pitch = 0x7fffffff;
-/// Queues a copy within memory of GPUs. `pitch` is between `width` and `most_pitch`, `slice` no less than `rows`.
+/// Queues a copy within GPU memory. `pitch` is between `width` and `most_pitch`, `slice` no less than `rows`.
 void spread(void* to, void const* from, box const&, stream const&);
 
-/// Queues a copy of host memory, which may be reused at once. Blocks only when much is on its way already.
+/// Queues a copy of host memory, which may be reused at once. Blocks only if many copies are pending.
 void upload(void* to, void const* from, std::size_t bytes, stream const&);
 
 }  // namespace mt::cuda

@@ -22,7 +22,7 @@ struct waiting_list {
     std::vector<entry> entries;
 };
 
-/// Never destroyed: owners must not be dropped at the end of the program.
+/// Never destroyed: owners must not be released at the end of the program.
 waiting_list& waiting() {
     static auto& list = *new waiting_list;
     return list;
@@ -69,7 +69,7 @@ bool timeline::used() const {
 }
 
 void timeline::continue_on(stream const& next) {
-    stream before;  // dropped outside of the lock: its owner may be a Python object, which wants the GIL
+    stream before;  // destroyed outside of the lock: its owner may be a Python object, which needs the GIL
     std::lock_guard const lock{mutex_};
     if (!(last_ == next)) cuda::order(last_, next);
     before = std::exchange(last_, next);
@@ -87,14 +87,14 @@ void release_when_done(timeline const& line, std::shared_ptr<void const> owner) 
         auto& list = waiting();
         std::lock_guard const lock{list.mutex};
         list.entries.push_back({std::move(mark), owner});
-    } catch (...) {  // CUDA is gone, or memory is short: nothing better than to release it now
+    } catch (...) {  // CUDA has ended, or out of memory: release the owner now
     }
 }
 
 void release_what_is_done() noexcept {
     auto& list = waiting();
     for (;;) {
-        std::shared_ptr<void const> owner;  // dropped outside of the lock
+        std::shared_ptr<void const> owner;  // destroyed outside of the lock
         std::lock_guard const lock{list.mutex};
         for (auto& e : list.entries) {
             if (!cuda::passed(e.mark.get())) continue;

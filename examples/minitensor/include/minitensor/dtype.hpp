@@ -9,7 +9,7 @@
 
 namespace mt {
 
-/// What the bits of an element mean, numbered as the field numbers them.
+/// The kind of an element type. The values are those of DLPack.
 enum class kind : std::uint8_t {
     int_ = 0,
     uint = 1,
@@ -30,36 +30,38 @@ enum class kind : std::uint8_t {
     float4_e2m1fn = 17,
 };
 
-/// An element type: what the bits mean and how many there are (a complex number counts whole, bool
-/// has 8).
+/// An element type: a kind and the number of bits of the whole element (bool has 8).
 struct dtype {
     mt::kind kind = mt::kind::float_;
     std::uint8_t bits = 32;
 
     constexpr dtype() noexcept = default;
     constexpr dtype(mt::kind k, std::uint8_t b) noexcept : kind{k}, bits{b} {}
-    /// An element type as another library writes it. \throws buffer_error  vectors, of more than one lane
+    /// Converts a type of another library that has members `code`, `bits` and `lanes`.
+    ///
+    /// \throws buffer_error  more than one lane
     template <class Other>
         requires requires(Other o) { o.code, o.bits, o.lanes; }
     constexpr dtype(Other o) : kind{static_cast<mt::kind>(o.code)}, bits{o.bits} {
-        if (o.lanes != 1) throw buffer_error("elements of several lanes: view them as one more dimension");
+        if (o.lanes != 1) throw buffer_error("elements have several lanes: view the lanes as an additional dimension");
     }
 
-    /// Whether elements are smaller than a byte. They then follow each other bit by bit, from the
-    /// low bits of each byte up.
+    /// Whether elements are smaller than a byte. Packed elements begin at the low bits of each byte.
     [[nodiscard]] constexpr bool packed() const noexcept { return bits < 8; }
 
     friend constexpr bool operator==(dtype const&, dtype const&) = default;
 };
 
-/// Whether minitensor can hold and decode the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits,
-/// float of 16, 32 and 64, complex of 32, 64 and 128, and the other kinds in their one width.
+/// Whether minitensor supports the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits,
+/// float of 16, 32 and 64, complex of 32, 64 and 128, and the other kinds in their only width.
 [[nodiscard]] bool supported(dtype) noexcept;
 
-/// "int64", "bfloat16", "float8_e4m3fn", …
+/// Returns the name of a type: "int64", "bfloat16", "float8_e4m3fn", …
 [[nodiscard]] std::string name(dtype);
 
-/// The type of that name. \throws std::invalid_argument for any other name
+/// Returns the type with a name.
+///
+/// \throws std::invalid_argument  unknown name
 [[nodiscard]] dtype dtype_from_name(std::string_view);
 
 inline constexpr dtype bool_{kind::bool_, 8};

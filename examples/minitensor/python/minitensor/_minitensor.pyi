@@ -83,7 +83,7 @@ class Tensor:
         """
 
 class Column:
-    """A column of Arrow's, of any type, nested or not. Immutable; each slice, child and export keeps the memory alive alone."""
+    """An Arrow column of any type, also nested. Immutable; each slice, child and export keeps the memory alive."""
 
     @staticmethod
     def from_arrow(x: Any, /) -> Column:

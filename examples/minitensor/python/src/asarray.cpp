@@ -1,4 +1,4 @@
-// asarray: nested sequences, scalars, Tensors, and whatever has the buffer protocol.
+// asarray: nested sequences, scalars, Tensors, and objects with the buffer protocol.
 #include "convert.hpp"
 
 #include <ferry/python/gil.hpp>
@@ -132,7 +132,7 @@ class collector {
     }
 
     void add(nb::handle o) {
-        // Without a dtype, an int that does not fit 64 bits may still turn out to stand beside
+        // Without a dtype, an int that does not fit in 64 bits is accepted if later elements are
         // floats.
         auto const value = to_number(o, wanted_.value_or(mt::float64));
         if (PyLong_Check(o.ptr()) && std::holds_alternative<double>(value)) {
@@ -163,7 +163,7 @@ class collector {
             ragged();
         }
         if (n == 0) complete_ = true;
-        // Asked anew each time: reading an item may run code that changes the list.
+        // Read again in each iteration, because reading an item may run code that changes the list.
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
             walk(nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i)), depth + 1);
         }

@@ -1,4 +1,4 @@
-// Columns: arrays of Arrow's, as ferry holds them. minitensor adds the Python face and nothing else.
+// Columns: the Python type around ferry::column.
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
@@ -27,13 +27,13 @@ using back_end = ferry::python::cuda_back_end<ferry::cuda::arrow_back_end>;
 using back_end = ferry::host_back_end;
 #endif
 
-/// A new reference, or the error that is set instead.
+/// Returns a new reference, or throws the Python error that is set.
 nb::object checked(PyObject* made) {
     if (made == nullptr) throw nb::python_error{};
     return nb::steal(made);
 }
 
-/// Names come from anywhere; what is no UTF-8 survives as surrogates.
+/// Converts an untrusted name; bytes that are not UTF-8 become surrogates.
 nb::object text(std::string_view bytes) {
     return checked(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
 }
@@ -57,7 +57,7 @@ nb::tuple children(column const& c) {
 nb::dict metadata(column const& c) {
     auto const all = checked(PyDict_New());
     for (auto const& [key, value] : ferry::metadata_view{c.view().metadata()}) {
-        // The first of several with one key, as metadata_view::find and pyarrow have it.
+        // The first of several values with one key, like metadata_view::find and pyarrow.
         if (PyDict_SetDefault(all.ptr(), bytes(key).ptr(), bytes(value).ptr()) == nullptr) throw nb::python_error{};
     }
     return nb::borrow<nb::dict>(all);
@@ -79,7 +79,7 @@ void validate(column const& c, bool full) {
     ferry::validate(c, full ? ferry::validation::full : ferry::validation::structure);
 }
 
-/// What came in, as an object. \throws buffer_error if it is on a device that is not there
+/// Returns an imported column as an object. \throws buffer_error if its device does not exist
 PyObject* new_column(column&& c) {
     static_cast<void>(normalised(c.device()));
     return new_object(std::move(c));
@@ -103,8 +103,8 @@ column const* column_in(nb::handle o) {
 void define_columns(nb::module_& m) {
     auto type = nb::class_<column>(
         m, "Column", nb::is_weak_referenceable(),
-        "A column of Arrow's, of any type, nested or not. Immutable; shares its memory with slices, children and exports, each of which keeps "
-        "it alive alone. Made by from_arrow.");
+        "An Arrow column of any type, also nested. Immutable. Slices, children and exports share its memory, and each of them keeps "
+        "the memory alive. Created by from_arrow.");
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
                      "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },

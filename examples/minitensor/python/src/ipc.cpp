@@ -28,8 +28,8 @@ namespace {
 using namespace nb::literals;
 using adapter = ferry::array_traits<tensor>;
 
-/// What this process has shared and attached. Never destroyed: tensors may outlive the interpreter's end; `close_all` runs
-/// there.
+/// The session of this process. Never destroyed, because tensors may outlive the interpreter; `close_all` runs when it is
+/// finalised.
 ferry::ipc::session& session() {
     static auto& one = *new ferry::ipc::session;
     return one;
@@ -44,7 +44,7 @@ auto& back_end() {
 #endif
 }
 
-/// A share, as Python holds it.
+/// The state of the Python type Shared.
 class shared {
    public:
     shared(nb::object x, ferry::ipc::shared s) : share_{std::move(s)}, tensor_{std::move(x)} {}
@@ -60,7 +60,7 @@ class shared {
 
    private:
     ferry::ipc::shared share_;
-    nb::object tensor_;  // the exporter's own view: what was shared, or the copy
+    nb::object tensor_;  // the shared object, or the copy of it
 };
 
 shared ipc_share(nb::object x) {
@@ -98,7 +98,7 @@ ferry::wire::descriptor descriptor_from(nb::handle source) {
     return ferry::wire::from_bytes({static_cast<std::byte const*>(view.buf), static_cast<std::size_t>(view.len)});
 }
 
-/// Where to open it; nothing: where it is.
+/// The device to attach on; empty: the device of the memory.
 std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle wanted) {
     if (wanted.is_none()) return {};
     auto const asked = to_device(wanted);
@@ -119,7 +119,7 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
     ferry::ipc::attach_options options{.session = &session(), .device = place(d, device)};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
 #ifdef MINITENSOR_HAS_CUDA
-    // A Column's data is ready, on any stream: without one the host waits.
+    // Without a stream the host waits: the data of a Column is always ready.
     if (!is_column && !d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
         ferry::device const on = options.device ? *options.device : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
         options.stream = adapter::current_stream(on);
