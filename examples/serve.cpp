@@ -1,4 +1,4 @@
-// Publishes frames to several readers. Each reads the newest frame in place; a slot is reused when it has no readers.
+// Publishes frames under a name: readers map the newest frame, and a slot is written again when no reader uses it.
 #include <ferry/ipc.hpp>
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>
@@ -21,20 +21,20 @@ namespace {
 constexpr std::uint64_t frames = 200;
 constexpr std::size_t pixels = 100'000;
 
-int reader(std::string const& path) {
+int reader(std::string const& where) {
     std::uint64_t seen = 0, read = 0, torn = 0;
     // [client]
-    ferry::ipc::client client{path};
+    ferry::ipc::client client{where};
     ferry::ipc::session session;  // keeps the mapping of each slot
     while (seen < frames) {
         auto const frame = client.attach("camera", {.after = seen, .patience = std::chrono::seconds{5}});
-        if (!frame) break;  // timed out: no newer frame
+        if (!frame) break;  // nothing newer came
         {
             ferry::managed_tensor const t = ferry::ipc::attach(ferry::wire::from_bytes(frame->descriptor), {.session = &session});
             auto const view = t.as<float const, 1>();
             for (std::int64_t i = 0; i < view.extent(0); ++i) torn += view(i) != static_cast<float>(frame->generation);
         }
-        client.acknowledge(frame->lease);  // from here on the slot may be reused
+        client.acknowledge(frame->lease);  // from here on the slot may be written again
         seen = frame->generation;
         ++read;
     }
@@ -43,7 +43,7 @@ int reader(std::string const& path) {
     return seen == frames && torn == 0 ? 0 : 1;
 }
 
-/// An array that describes itself to ferry by a member function.
+/// An array that ferry knows by its members.
 struct slot {
     std::vector<float> values = std::vector<float>(pixels);
     std::array<std::int64_t, 1> extents{static_cast<std::int64_t>(pixels)};
@@ -55,19 +55,19 @@ struct slot {
 }  // namespace
 
 int main() {
-    auto const path = "example-" + std::to_string(getpid());
+    auto const where = "example-" + std::to_string(getpid());
     int ready[2];
     if (pipe(ready) != 0) return 1;
     for (int i = 0; i < 2; ++i)
         if (fork() == 0) {
             char go = 0;
             if (read(ready[0], &go, 1) != 1) return 1;
-            return reader(path);
+            return reader(where);
         }
 
     // [server]
-    ferry::ipc::server server{path};  // a Unix socket with mode 0600
-    server.start();                   // serves requests on a separate thread
+    ferry::ipc::server server{where};  // a socket of this user's, mode 0600
+    server.start();                    // serves from a thread of its own
     ferry::ipc::session session;
     std::array<ferry::ipc::shared, 3> slots;
     for (auto& s : slots) s = ferry::ipc::share(slot{}, {.session = &session});
@@ -75,10 +75,10 @@ int main() {
     if (write(ready[1], "go", 2) != 2) return 1;
     // [publish]
     for (std::uint64_t n = 1; n <= frames; ++n) {
-        std::uint64_t number = 1;  // identifies a slot to the server: 1, 2, 3
+        std::uint64_t number = 1;  // a slot's name for the server: from 1 on
         while (!server.is_reusable(number)) {
             number = number % slots.size() + 1;
-            if (number == 1) server.poll(std::chrono::milliseconds{10});  // until a reader has finished
+            if (number == 1) server.poll(std::chrono::milliseconds{10});  // until a reader is done
         }
         auto const& chosen = slots[number - 1];
         ferry::managed_tensor const t = chosen.tensor();
@@ -88,6 +88,6 @@ int main() {
     // [/publish]
     int failed = 0, status = 1;
     for (int i = 0; i < 2; ++i) failed |= wait(&status) < 0 || status != 0;
-    bool const is_idle = server.close();  // requests the release of all buffers, for at most 2 s; tensors stay valid
+    bool const is_idle = server.close();  // asks for what is held, for at most 2 s; the tensors stay until each is dropped
     return failed == 0 && is_idle ? 0 : 1;
 }

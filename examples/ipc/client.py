@@ -2,8 +2,8 @@
 
 usage: python examples/ipc/client.py [--frames N] [--socket PATH] [--wait SECONDS] [--out FOLDER]
 
-Reports that it has enough after N frames; with 0, never. After the client is killed and started again, the server continues with the
-next frame. The exit status is 1 if a frame is wrong.
+Reports that it has enough after N frames; with 0, never. When it is killed and started again, the server continues with the next
+frame. Exits with 1 when a frame is wrong.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def connect(path, patience):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frames", type=int, default=5000, help="the number of frames; 0: until it is killed")
+    parser.add_argument("--frames", type=int, default=5000, help="number of frames; 0: until it is killed")
     parser.add_argument("--socket", default=default_socket())
     parser.add_argument("--wait", type=float, default=60.0, help="seconds to wait for a server")
     parser.add_argument("--out", type=pathlib.Path, help="write the last frame of each photograph here")
@@ -57,7 +57,7 @@ def main():
             stamps = STAMP.unpack(memory[: STAMP.size]) + STAMP.unpack(memory[-STAMP.size :])
             if stamps != (frame, frame) or zlib.crc32(pixels) != message["checksum"] or frame != (expected or frame):
                 bad += 1
-                print(f"client: frame {frame} differs from the sent frame: its stamps are {stamps}", flush=True)
+                print(f"client: frame {frame} is not what was sent: its stamps are {stamps}", flush=True)
             expected = frame + 1
             if options.out is not None:
                 kept[message["name"]] = pixels.copy()
@@ -66,7 +66,7 @@ def main():
                 print(f"client: 100 frames checked, {bad} bad; the last is frame {frame}", flush=True)
             send(connection, {"frame": frame, "seen": seen, "enough": report.frames == options.frames})
     except (EOFError, ConnectionError):
-        print("client: the server has ended", flush=True)
+        print("client: the server is gone", flush=True)
         bad += 1
     if options.out is not None:
         from pictures import save

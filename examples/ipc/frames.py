@@ -1,8 +1,8 @@
 """The protocol of server and client: photographs as frames in shared slots, and lines of JSON over a Unix socket.
 
-A slot is one shared tensor of bytes, which the server fills and the client only reads. Its descriptor is sent once. For each frame the
-server sends a line of about a hundred bytes that names the slot. The client replies with a line when it no longer uses the slot; the
-server writes to the slot again only after that.
+A slot is a shared tensor of bytes, which the server writes and the client only reads. Its descriptor is sent once; after that, a line
+of a hundred bytes names the slot of each frame. The client replies with a line when it has read the slot, and only then does the server
+write to it again.
 """
 
 import json
@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "main_job"))
 from pictures import load  # noqa: E402
 
-STAMP = struct.Struct("<q")  # the number of the frame, before and after its pixels: a torn frame has two
+STAMP = struct.Struct("<q")  # number of the frame, before and after its pixels: two numbers in a torn frame
 
 
 def default_socket():
@@ -37,7 +37,7 @@ def room_for(pictures):
 
 
 def is_ours(connection):
-    """Whether the other side of a Unix socket runs as this user: other users may have access to the folder of the socket."""
+    """Whether the peer runs as this user: the folder of the socket may be writable by all users."""
     return struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == os.getuid()
 
 
@@ -46,7 +46,7 @@ def send(socket, message):
 
 
 class Lines:
-    """Reads messages from a socket. Raises EOFError if the other side has ended, or sends nothing within the timeout of the socket."""
+    """Messages from a socket; EOFError when the peer has closed it, or sent nothing during the timeout of the socket."""
 
     def __init__(self, socket):
         self.socket, self.pending = socket, b""
@@ -65,7 +65,7 @@ class Lines:
 
 
 class Report:
-    """Counts frames, and prints the rate and the latencies once a second. `time` describes what is timed."""
+    """Counts frames, and prints rate and latency once a second; `time` names the latency."""
 
     def __init__(self, name, clock, time):
         self.name, self.clock, self.time = name, clock, time

@@ -1,9 +1,9 @@
-"""Streams the photographs of scikit-image as frames to a client in another process; no pixels are sent through the socket.
+"""Streams the photographs of scikit-image as frames to a client in another process, through shared memory.
 
 usage: python examples/ipc/server.py [--slots N] [--socket PATH]
 
-Serves one client after the other, until a client reports that it has enough frames. After a client is killed, or sends nothing for a long time,
-the next client continues with the next frame, in new slots.
+Serves one client after the other, until one reports that it has received enough frames. After a client was killed, or sent nothing for a
+long time, the next one continues with the next frame, in new slots.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from frames import STAMP, Lines, Report, default_socket, is_ours, photographs, r
 import minitensor as mt
 
 
-PATIENCE = 60.0  # seconds; a client that sends nothing for this long may be stopped, and may continue to read later
+PATIENCE = 60.0  # seconds without a reply; a stopped client may continue to read, so its slots are not written again
 
 
 def listen_at(path):
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)
-            sys.exit(f"server: another server listens at {path}: choose another path with --socket")
+            sys.exit(f"server: there is one already at {path}: name another with --socket")
         except FileNotFoundError:
             pass
         except ConnectionRefusedError:  # left by a server that was killed
@@ -58,13 +58,13 @@ class Slots:
 
 
 def stream(connection, slots, pictures, frame, report):
-    """Sends frames, beginning with `frame`, until the client has enough. Returns the next frame, and whether the client has enough."""
+    """Sends frames until the client has enough. Returns the number of the next frame, and whether the client has enough."""
     lines = Lines(connection)
     count, done, enough, sent = len(slots.shares), frame, False, {}
     try:
         send(connection, {"slots": [s.json() for s in slots.shares]})
         while not enough or done < frame:
-            if enough or frame == done + count:  # the next slot is that of an older frame, which the client must be done with
+            if enough or frame == done + count:  # the next slot has an older frame, which the client may still read
                 answer = lines.receive()
                 begin, size = sent.pop(answer["frame"])
                 done, enough = answer["frame"] + 1, enough or answer["enough"]

@@ -1,4 +1,4 @@
-// ferry-ipc: lists, prints and removes names that exporters of this user publish with ferry::ipc::server.
+// ferry-ipc: lists and withdraws what the exporters of this user publish through ferry::ipc::server.
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>
 
@@ -13,14 +13,14 @@
 
 namespace {
 
-constexpr auto usage = R"(usage: ferry-ipc ls [SOCKET]          lists the published names of all exporters of this user, or of one
-       ferry-ipc cat SOCKET NAME      prints the bytes of the descriptor
-       ferry-ipc drop SOCKET NAME     withdraws a name; current readers are not affected
-       ferry-ipc demo SOCKET SECONDS  serves one small descriptor, to try the other commands
-SOCKET is a path, or a name in the socket directory of this user.
+constexpr auto usage = R"(usage: ferry-ipc ls [SOCKET]          lists publications of one exporter, or of all of this user
+       ferry-ipc cat SOCKET NAME      prints the bytes of a descriptor
+       ferry-ipc drop SOCKET NAME     withdraws a name; importers may continue to read
+       ferry-ipc demo SOCKET SECONDS  publishes a small descriptor, to try the other commands
+SOCKET is a path, or a name in the directory of this user's sockets.
 )";
 
-/// Returns an untrusted name without control characters, for a terminal.
+/// Replaces the control characters of a received name, so that a terminal can show it.
 std::string shown(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -53,7 +53,7 @@ int list_all() {
         if (!file.is_socket()) continue;
         try {
             list(file.path().string());
-        } catch (ferry::error const& e) {  // an exporter that has ended or is stopped does not hide the others
+        } catch (ferry::error const& e) {  // continues with the other exporters
             std::fprintf(stderr, "%s: %s\n", shown(file.path().string()).c_str(), e.what());
             failed = 1;
         }
@@ -78,7 +78,7 @@ int demo(std::string const& socket, std::string const& seconds) {
     int length = 0;
     auto const* const end = seconds.data() + seconds.size();
     if (auto const [at, failed] = std::from_chars(seconds.data(), end, length); failed != std::errc{} || at != end || length < 0)
-        return std::fprintf(stderr, "%s is not a number of seconds\n", shown(seconds).c_str()), 2;
+        return std::fprintf(stderr, "%s is no number of seconds\n", shown(seconds).c_str()), 2;
     ferry::ipc::server server{socket};
     std::string_view const text = "a descriptor\n";
     server.publish("demo", 1, std::as_bytes(std::span{text}));

@@ -1,4 +1,4 @@
-// The structs of Arrow's C interfaces, as their specification lays them out on LP64, and the names that go with them.
+// The layout of the structs of Arrow's C interfaces on LP64, and the macros of their specification.
 #include <ferry/abi/arrow.hpp>
 
 #include <cstddef>
@@ -45,7 +45,7 @@ static_assert(sizeof(ArrowDeviceArrayStream) == 48);
 static_assert(offsetof(ArrowDeviceArrayStream, device_type) == 0);
 static_assert(offsetof(ArrowDeviceArrayStream, get_schema) == 8);
 
-// Headers of others that come later find the structs declared, and rely on what their specification puts beside them.
+// Headers that are included later find the structs declared, and rely on the macros of the specification.
 static_assert(ARROW_FLAG_DICTIONARY_ORDERED == 1 && ARROW_FLAG_NULLABLE == 2 && ARROW_FLAG_MAP_KEYS_SORTED == 4);
 static_assert(ARROW_DEVICE_CPU == 1 && ARROW_DEVICE_CUDA == 2 && ARROW_DEVICE_CUDA_HOST == 3 &&
               ARROW_DEVICE_CUDA_MANAGED == 13);

@@ -1,4 +1,4 @@
-// R1: the layout of the structs that travel, frozen; the numbers of ferry against those of the header in use.
+// R1: the layout of the exchanged structs, and the values of ferry compared with those of the header.
 #include <ferry/abi/dlpack.hpp>
 #include <ferry/base/version.hpp>
 
@@ -79,7 +79,7 @@ static_assert(flag::subbyte_padded == DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 #endif
 static_assert(flag::read_only == 1 && flag::is_copied == 2 && flag::subbyte_padded == 4);
 
-TEST_CASE("R1: the header in use has the ABI that ferry speaks") {
+TEST_CASE("R1: the header in use has the ABI that ferry supports") {
     CHECK(DLPACK_MAJOR_VERSION == static_cast<int>(ferry::version::current.major));
     CHECK(sizeof(DLManagedTensorVersioned) == 80);
 }

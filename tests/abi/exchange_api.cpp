@@ -1,4 +1,4 @@
-// R70, R71: the table that ferry declares for itself, frozen, and against the header's where it has one.
+// R70, R71: the layout of ferry's declaration of the table, compared with that of the header where it has one.
 #include <ferry/abi/exchange_api.hpp>
 
 #include <doctest/doctest.h>

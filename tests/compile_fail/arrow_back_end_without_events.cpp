@@ -1,5 +1,5 @@
 // expect: this back end has no events of Arrow's: pass ferry::cuda::arrow
-// A back end that copies, where one with events is needed.
+// A back end without events, where one with events is required.
 #include <ferry/arrow.hpp>
 #include <support/sim_arrow.hpp>
 

@@ -1,5 +1,5 @@
 // expect: specialise ferry::dtype_traits<T>
-// An enum says nothing of what its bits mean.
+// The kind of an enum is unknown.
 #include <ferry/base/dtype.hpp>
 
 #include <type_traits>

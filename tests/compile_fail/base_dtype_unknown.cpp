@@ -1,5 +1,5 @@
 // expect: specialise ferry::dtype_traits<T>
-// ferry knows only the types that it is told of.
+// Only types with a data type can be used.
 #include <ferry/base/dtype.hpp>
 
 struct my_half {

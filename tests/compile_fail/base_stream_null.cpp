@@ -1,5 +1,5 @@
 // expect: a null stream is ambiguous
-// A null stream is either default stream (R44).
+// A null stream may mean either default stream (R44).
 #include <ferry/base/stream_token.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

@@ -1,5 +1,5 @@
 // expect: a null stream is ambiguous: use rocm_default\(\)
-// ROCm's default stream has a name (R45).
+// ROCm's default stream is requested by name (R45).
 #include <ferry/base/stream_token.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

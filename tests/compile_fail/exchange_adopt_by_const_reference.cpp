@@ -1,5 +1,5 @@
-// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\): it takes the tensor by value
-// or as an rvalue What is not taken over dies after the call.
+// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\): it takes the tensor by value or as an rvalue
+// A tensor that adopt does not take ownership of is destroyed after the call.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

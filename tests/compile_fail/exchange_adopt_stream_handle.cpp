@@ -1,5 +1,5 @@
 // expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\).*not a handle
-// The second parameter is a stream_token, which says the family of its stream.
+// The second parameter is a stream_token, which contains the device type of its stream.
 #include <ferry/exchange/from_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::allocate must be .*and return T by value
-// A copy is an array like its source.
+// A copy has the type of its source.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

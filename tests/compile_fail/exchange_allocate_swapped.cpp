@@ -1,5 +1,5 @@
-// expect: array_traits<T>::allocate must be public, static T allocate\(ferry::data_type, ferry::shape_view,
-// ferry::device\), with its arguments in this order Copies would silently go elsewhere.
+// expect: array_traits<T>::allocate must be public, static T allocate\(ferry::data_type, ferry::shape_view, ferry::device\), with its arguments in this order
+// With other arguments, copies would be made on another device.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::allocate must be .*ferry::device\), with its arguments in this order
-// Fresh memory is on some device, which the request names.
+// The request names the device of the new memory.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::allocate needs array_traits<T>::view
-// The view says where the fresh memory is.
+// The view has the device of the new memory.
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <utility>

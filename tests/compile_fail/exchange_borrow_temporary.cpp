@@ -1,5 +1,5 @@
 // expect: the temporary dies before the callee is done
-// Compilers print the deleted declaration, and with it the line of the cure.
+// Compilers print the deleted declaration with the line that states the cure.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: the adapter only views mutable arrays: add view\(T const&\)
-// Constness is READ_ONLY: a view of a mutable array cannot say it.
+// Constness means READ_ONLY, which the view of a mutable array does not have.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: a const array cannot be moved from, and its elements would be copied in silence: move a non-const array
-// What is copied is said: a const array that is "moved" would be copied even under copy_policy::never.
+// A "moved" const array would be copied silently, even with copy_policy::never.
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 

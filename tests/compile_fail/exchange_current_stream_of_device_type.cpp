@@ -1,5 +1,5 @@
 // expect: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream\(ferry::device\)
-// Each device has a current stream of its own.
+// Each device has its own current stream.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

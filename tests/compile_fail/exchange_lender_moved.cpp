@@ -1,5 +1,5 @@
 // expect: the elements of this array belong to another object.*copy_policy::always
-// The tensor would outlive the vector, and a span keeps nothing alive (D13).
+// The tensor would outlive the vector, and a span owns nothing (D13).
 #include <ferry/adapters/std.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 

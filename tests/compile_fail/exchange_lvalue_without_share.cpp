@@ -1,5 +1,5 @@
 // expect: needs an owner: move it, or borrow\(\) it, or add array_traits<T>::share
-// A tensor outlives the call: an lvalue's memory has to be owned by something.
+// A tensor outlives the call, so that the memory of an lvalue needs an owner.
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

@@ -1,5 +1,5 @@
 // expect: this is no back end: see ferry::back_end
-// A space, where a back end over it is meant.
+// A memory space is not a back end.
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

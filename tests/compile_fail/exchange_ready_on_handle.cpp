@@ -1,5 +1,5 @@
 // expect: array_traits<T>::ready_on must be .*returns a stream_token, not a handle
-// A bare handle does not say of which device it is (D5).
+// A bare handle does not contain its device (D5).
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

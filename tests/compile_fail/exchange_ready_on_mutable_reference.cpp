@@ -1,5 +1,5 @@
 // expect: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on\(T const&\)
-// Asked of arrays that are const as well.
+// Called with const arrays as well.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: the view would outlive its extents
-// The extents are in the temporary, even where the elements are not.
+// The extents are in the temporary, also if the elements are not.
 #include <ferry/adapters/std.hpp>
 
 #include <span>

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::share must be public, static Owner share\(T const&\): .* and returns by value an owner
-// A reference is no handle of its own: the array behind it would be copied, elements and all.
+// A reference is not a handle: the array would be copied, including its elements.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::share must be .*returns by value an owner that ferry can view
-// The handle is asked for its view, as the array is.
+// The handle needs a view, like the array.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

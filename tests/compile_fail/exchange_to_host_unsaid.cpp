@@ -1,5 +1,5 @@
 // expect: say where the tensor is ready
-// Nobody can be asked on which stream a bare tensor is ready (D7).
+// A tensor without a producer does not state the stream on which it is ready (D7).
 #include <ferry/exchange/to_host.hpp>
 
 #include <utility>

@@ -1,5 +1,5 @@
 // expect: array_traits<T> must not be final: ferry derives from it to see which names it declares
-// Its other members would be passed over in silence when their signatures are wrong.
+// Other members with wrong signatures would be ignored silently.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,5 +1,5 @@
 // expect: unknown array type: specialise ferry::array_traits<T>
-// The first thing that the author of an adapter meets.
+// The error for a type without an adapter.
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <utility>

@@ -1,5 +1,5 @@
 // expect: array_traits<T>::view takes the array by value, and its view outlives that copy: take it by reference
-// Extents and small elements die with the copy.
+// Extents and small elements are destroyed with the copy.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

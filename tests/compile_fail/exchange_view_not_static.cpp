@@ -1,5 +1,5 @@
 // expect: array_traits<T>::view is called without an object: make it static
-// Traits have no objects.
+// Traits are never instantiated.
 #include <ferry/exchange/to_dlpack.hpp>
 
 struct array {

@@ -1,8 +1,8 @@
-"""Compiles one file twice: with FERRY_COMPILE_FAIL it must fail and say what the file expects; without it must compile.
+"""Compiles one file twice: with FERRY_COMPILE_FAIL it must fail with the messages that the file expects; without, it must compile.
 
 usage: run.py FILE COMPILER [FLAG...]
-The file's first lines are `// expect: REGEX`; every one of them must match what the compiler says. A line `// with: FLAG...`
-after them gives flags to the first of the two; then the first error must be what the first line expects.
+The file's first lines are `// expect: REGEX`; each must match the output of the compiler. A line `// with: FLAG...`
+after them has flags for the first compilation; then the first error must match the first line.
 """
 
 import re
@@ -11,7 +11,7 @@ import sys
 
 
 def compile_file(source, command):
-    # nvcc checks what host code may call while it splits the source.
+    # nvcc checks the calls of host code when it splits the source.
     front_end = ["-cuda", "-o", "/dev/null"] if source.endswith(".cu") else ["-fsyntax-only"]
     result = subprocess.run(
         [*command, *front_end, source], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -1,5 +1,5 @@
 // expect: streams are not integers
-// A literal 0 is either default stream (R44).
+// A literal 0 may mean either default stream (R44).
 #include <ferry/base/stream_token.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

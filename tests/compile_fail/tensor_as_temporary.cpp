@@ -1,5 +1,5 @@
 // expect: the view would outlive the tensor: keep the managed_tensor in a variable
-// The data dies with its owner (R7).
+// The data is destroyed with its owner (R7).
 #include <ferry/tensor/managed.hpp>
 
 float first(DLManagedTensorVersioned* raw) {

@@ -1,5 +1,5 @@
 // expect: ferry::dtype_traits<T>::value must have as many bits as T
-// Strides count elements, so a type must be as large as it says.
+// Strides count elements, so a type must have the size of its data type.
 #include <ferry/tensor/typed_view.hpp>
 
 struct my_half {

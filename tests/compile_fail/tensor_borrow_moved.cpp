@@ -1,5 +1,5 @@
 // expect: (use of deleted function|call to deleted constructor).*borrowed_tensor
-// A loan stays where it was made.
+// A loan cannot be moved.
 #include <ferry/tensor/borrow.hpp>
 
 #include <utility>

@@ -1,5 +1,5 @@
 // expect: the loan ends with the expression: keep it in a variable
-// The struct lives in the loan.
+// The struct is a member of the loan.
 #include <ferry/tensor/borrow.hpp>
 
 int rank(ferry::tensor_view const& v) {

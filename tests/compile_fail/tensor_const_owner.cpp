@@ -1,5 +1,5 @@
 // expect: the tensor takes its owner over: std::move it in, or move a copy
-// A const owner cannot be moved from: a copy of it would own other elements than those that the view names.
+// A const owner cannot be moved: a copy of it would not own the elements of the view.
 #include <ferry/tensor/make_managed.hpp>
 
 #include <utility>

@@ -1,5 +1,5 @@
 // expect: (use of deleted function|call to implicitly-deleted copy constructor).*managed_tensor
-// One owner (R68).
+// A tensor has one owner (R68).
 #include <ferry/tensor/managed.hpp>
 
 #include <utility>

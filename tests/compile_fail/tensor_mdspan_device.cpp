@@ -1,5 +1,5 @@
 // expect: the host must not dereference these elements: pass a family with device_contiguous and device_strided
-// An mdspan of device memory needs an accessor that says so.
+// An mdspan of device memory needs an accessor for device memory.
 #include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

@@ -1,5 +1,5 @@
 // expect: no mdspan here: pass a family that has `contiguous` and `strided`
-// What is no family meets a sentence.
+// The error for a type that is not a family of mdspans.
 #include <support/tiny_mdspan.hpp>
 
 struct nothing {};

@@ -1,5 +1,5 @@
 // expect: packed elements have no address: index the typed_view
-// An mdspan gives references (R19).
+// Packed elements have no references, which an mdspan returns (R19).
 #include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

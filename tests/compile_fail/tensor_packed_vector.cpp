@@ -1,5 +1,5 @@
 // expect: short vectors of packed elements are not read as one value: make the lanes a dimension
-// A packed element is read by value, one lane of it.
+// Packed elements are read by value, one lane at a time.
 #include <ferry/tensor/typed_view.hpp>
 
 #include <cstdint>

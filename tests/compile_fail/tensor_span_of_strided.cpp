@@ -1,5 +1,5 @@
 // expect: Layout == layout::contiguous
-// Only contiguous elements make a span.
+// Only contiguous elements have a span.
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

@@ -1,5 +1,5 @@
 // expect: ferry::as<T, Rank>\(view\)
-// Only `as`, which checks the view, makes a typed view of it.
+// Typed views are made by `as` only, which checks the view.
 #include <ferry/tensor/typed_view.hpp>
 
 double last(ferry::tensor_view const& v) {

@@ -1,5 +1,5 @@
 // expect: a temporary list of extents is destroyed before the view: store it in a variable
-// {0, 3} would even be a null pointer and a rank.
+// {0, 3} would be a null pointer and a rank.
 #include <ferry/tensor/view.hpp>
 
 ferry::tensor_view view(float* data, std::int64_t const (&extents)[2]) {

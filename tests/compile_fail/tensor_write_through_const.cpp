@@ -1,5 +1,5 @@
 // expect: (assignment of read-only location|cannot assign to return value because function .* returns a const value)
-// T const reads (R11).
+// T const is read-only (R11).
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

@@ -1,6 +1,6 @@
 // expect: (no match for call|no matching function for call to object of type)
 // expect: sizeof...\(Index\) == Rank
-// As many indices as dimensions.
+// The number of indices must be the number of dimensions.
 #include <ferry/tensor/typed_view.hpp>
 
 float first(ferry::typed_view<float const, 3> v) {

@@ -13,7 +13,7 @@
 int main(int argc, char** argv) {
     if (argc == 3 && std::strcmp(argv[1], "--importer") == 0) return support::serve_as_importer(std::atoi(argv[2]));
     if (argc >= 5 && std::strcmp(argv[1], "--look") == 0)
-        return support::look_at(argv[2], argv[3], argv[4], argc > 5 ? argv[5] : nullptr);
+        return support::inspect_memory(argv[2], argv[3], argv[4], argc > 5 ? argv[5] : nullptr);
     doctest::Context context{argc, argv};
     fake::begin();
     int const result = context.run();

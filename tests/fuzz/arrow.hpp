@@ -1,5 +1,5 @@
-// What the targets of Arrow's interfaces have in common: hostile structs whose memory is exactly as large as they may
-// claim.
+// Common parts of the targets of Arrow's interfaces: hostile structs whose memory has exactly the size that they may
+// state.
 #pragma once
 
 #include "bytes.hpp"
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-// Most inputs end in an exception, at which the sanitizer would sweep its copies of the stack: half of the time.
+// Most inputs end in an exception, for which the sanitizer would clear its fake stack, in half of the time.
 extern "C" char const* __asan_default_options();
 extern "C" char const* __asan_default_options() { return "detect_stack_use_after_return=0"; }
 
@@ -25,7 +25,7 @@ inline constexpr std::string_view formats[] = {
     "g",   "z",   "Z",   "U",       "vz",  "w:3", "w:0",     "d:9,2,32", "d:38,2", "d:76,-1,256", "tdD",
     "tdm", "tts", "ttn", "tsu:UTC", "tDn", "tiM", "tiD",     "tin",      "+L",     "+vL",         "+w:0"};
 
-/// Exactly so many bytes, for AddressSanitizer to guard. Freed with its pool.
+/// An allocation of exactly this size, which AddressSanitizer guards. Freed with its pool.
 class pool {
    public:
     [[nodiscard]] unsigned char* take(std::size_t size) {
@@ -45,7 +45,7 @@ class pool {
     std::vector<std::unique_ptr<unsigned char[]>> blocks_;
 };
 
-/// Up to `most` bytes of the input's own.
+/// Up to `most` bytes of the input.
 inline std::string_view take_text(bytes& in, pool& memory, unsigned most) {
     auto const size = in.below(most + 1);
     auto* const p = reinterpret_cast<char*>(memory.take(size));
@@ -53,7 +53,7 @@ inline std::string_view take_text(bytes& in, pool& memory, unsigned most) {
     return {p, size};
 }
 
-/// Metadata that ends where it says, or holds a negative number before; an ArrowSchema does not tell its size.
+/// Metadata of a consistent size, or with a negative number; an ArrowSchema has no size of it.
 inline char const* take_metadata(bytes& in, pool& memory) {
     auto const pairs = static_cast<std::int32_t>(in.below(4)) - 1;
     std::vector<char> all;
@@ -73,7 +73,7 @@ inline char const* take_metadata(bytes& in, pool& memory) {
     return reinterpret_cast<char const*>(to);
 }
 
-/// Released once at most, and by its own callback.
+/// Released at most once, and by its own callback.
 template <class Struct>
 void own(Struct& s, int& released) {
     s.private_data = &released;
@@ -85,14 +85,14 @@ void own(Struct& s, int& released) {
     };
 }
 
-/// Released by somebody: nothing else that is left may be read.
+/// Already released: no other member may be read.
 template <class Struct>
 void let_go(Struct& s) {
     std::memset(static_cast<void*>(&s), 8, sizeof s);
     s.release = nullptr;
 }
 
-/// What is not there at all.
+/// A missing struct.
 template <class F>
 void refuses_null(F f) {
     try {
@@ -114,7 +114,7 @@ inline bool same_type(ferry::column_view a, ferry::column_view b) {
     return !a.has_dictionary() || same_type(a.dictionary(), b.dictionary());
 }
 
-/// What ferry exports, it imports.
+/// Imports what ferry has exported.
 inline void goes_round(ferry::column const& c) {
     ArrowSchema schema{};
     ArrowArray array{};

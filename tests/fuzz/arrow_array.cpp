@@ -1,6 +1,7 @@
-// Hostile arrays: what the structs say is arbitrary, and each buffer is exactly as large as type, offset, length and
-// last offset make it. An error that leaves them the caller's, or a column that is counted, sliced, validated,
-// exported, read, compacted, joined and written with slices of itself without a read out of range.
+// Hostile arrays: the contents of the structs are arbitrary, and each buffer has exactly the size that type, offset,
+// length and last offset require. Either an error, after which the caller owns the structs, or a column that is
+// counted, sliced, validated, exported, read, compacted, joined and written with slices of itself without a read out of
+// range.
 #include "../support/column_parts.hpp"
 #include "arrow.hpp"
 
@@ -42,7 +43,7 @@ class tree_maker {
     }
     int arrays_released = 0, schemas_released = 0;
     bool is_bad = false;    ///< must be refused
-    bool is_lying = false;  ///< buffers are smaller than an import can know: nothing is read
+    bool is_lying = false;  ///< buffers are smaller than an import can detect: nothing is read
 
    private:
     std::int64_t number() {
@@ -71,7 +72,7 @@ class tree_maker {
             }
             if (kind == ferry::buffer_kind::bytes) bytes = last_offset(a, layout.buffers[1].bits, end);
             if (bytes > most_bytes || bytes < 0) is_lying = is_lying || bytes > 0, bytes = 0;
-            if (a.length == 0 && in_.flip()) bytes = 0;  // then even the one offset may be missing
+            if (a.length == 0 && in_.flip()) bytes = 0;  // then the single offset may be missing as well
             if (bytes == 0 && in_.flip()) continue;
             auto* const p = memory_.take(static_cast<std::size_t>(bytes));
             for (std::int64_t k = 0; k < bytes && !in_.is_empty(); ++k) p[k] = in_.take<std::uint8_t>();
@@ -80,7 +81,7 @@ class tree_maker {
         if (layout.is_variadic) take_variadic(a, variadic);
         if (has_nulls && !layout.has_validity() && type.id != ferry::type_id::run_end_encoded) put_validity(a, type.id);
     }
-    /// As old producers have it.
+    /// As old producers export it.
     void put_validity(ArrowArray& a, ferry::type_id id) {
         auto** const more = memory_.take_of<void const*>(static_cast<std::size_t>(a.n_buffers) + 1);
         std::copy_n(a.buffers, a.n_buffers, more + 1);
@@ -174,7 +175,7 @@ void read(ferry::column_view c) {
     if (c.has_dictionary()) read(c.dictionary());
 }
 
-/// Calls `f`, which may find that the column contradicts itself. What it says, and ok when it does not.
+/// Calls `f`, which may find the column inconsistent. Returns the error code, or ok.
 template <class F>
 ferry::errc outcome(F f) {
     try {
@@ -198,7 +199,7 @@ void read_items(ferry::column_view c) {
     });
 }
 
-/// What an item says is never followed out of its buffers, and a column that is valid can be read and copied.
+/// No value of an item leads to an access outside of its buffers, and a valid column can be read and copied.
 void use(ferry::column const& c, bool is_whole) {
     auto const v = c.view();
     read_items<double>(v);
@@ -209,7 +210,7 @@ void use(ferry::column const& c, bool is_whole) {
     for (auto const& part : {c, c.slice(c.length() / 3, c.length() / 2)}) {
         ferry::column copy;
         auto const said = outcome([&] { copy = ferry::compact(part); });
-        // Views that overlap are more items than their child's.
+        // Overlapping views have more items than their child.
         HOLDS(said == ferry::errc::ok || !is_whole || said == ferry::errc::overflow);
         if (said == ferry::errc::ok && is_whole)
             HOLDS(is_valid(copy) && copy.length() == part.length() && copy.null_count() == part.null_count());
@@ -219,7 +220,7 @@ void use(ferry::column const& c, bool is_whole) {
     }
 }
 
-/// What overlapping slices of a column have in common is written once, and each says what it did.
+/// The common part of overlapping slices of a column is written once, and each has the same values as before.
 void share(ferry::column const& c) {
     using ferry::detail::slices;
     auto const half = c.length() / 2 + 1, rest = c.length() - half;
@@ -238,7 +239,7 @@ void share(ferry::column const& c) {
     HOLDS(apart != ferry::errc::ok || values{once.view().node()} == values{copy.view().node()});
 }
 
-/// Long columns have no memory to speak of: what cannot be counted together is refused.
+/// Long columns without memory: a total length that overflows is refused.
 void join(ferry::column const& c) {
     ferry::column const twice[] = {c, c};
     ferry::column copy;
@@ -281,7 +282,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
         if (c->length() > 2 && is_whole) HOLDS(is_valid(c->slice(1, c->length() - 2)));
         if (c->length() >= 4096) join(*c);
         else use(*c, is_whole);
-        // Its slices claim as much memory as it has only when it holds together.
+        // Slices stay within the memory of the column only if it is consistent.
         if (is_whole && c->length() > 0 && c->length() < 4096) share(*c);
         read(*c);
     }

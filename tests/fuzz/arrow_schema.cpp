@@ -1,5 +1,5 @@
-// Schemas out of arbitrary bytes: formats, names and metadata, and trees that contradict themselves. An error, or a
-// type that goes round unchanged; the schema stays the caller's.
+// Schemas from arbitrary bytes: formats, names and metadata, and inconsistent trees. Either an error, or a type that is
+// exported and imported unchanged; the caller owns the schema.
 #include "arrow.hpp"
 
 #include <ferry/base/error.hpp>
@@ -30,7 +30,7 @@ class schema_maker {
         if ((more & 16) != 0 && depth < 70) make(*(s.dictionary = memory_.take_of<ArrowSchema>(1)), depth + 1);
         fuzz::own(s, released);
         if ((more & 0xe0) != 0xe0) return;
-        is_bad = true;  // what no schema may be
+        is_bad = true;  // an invalid schema
         switch (in_.below(5)) {
             case 0: s.format = nullptr; break;
             case 1: fuzz::let_go(s); break;
@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t coun
     fuzz::bytes in{data, count};
     fuzz::pool memory;
     if (in.below(4) == 0) {
-        auto const text = fuzz::take_text(in, memory, 60);  // without an end of its own
+        auto const text = fuzz::take_text(in, memory, 60);  // not null-terminated
         static_cast<void>(ferry::parse_format(text));
         read(text);
         return 0;

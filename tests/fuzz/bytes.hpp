@@ -1,5 +1,5 @@
-// Turns a fuzzer's bytes into values, from the front, so that a seed can be read and written by hand. Zeros when they
-// run out.
+// Converts the bytes of a fuzzer to values, from the front, so that a seed can be read and written by hand. Zeros after
+// the end.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -36,7 +36,7 @@ class bytes {
     std::uint8_t const* end_;
 };
 
-/// Small numbers mostly, the ends of the range often, anything sometimes.
+/// Mostly small numbers, often the limits of the range, sometimes any number.
 [[nodiscard]] inline std::int64_t number(bytes& in) noexcept {
     std::int64_t const n = in.take<std::int8_t>();
     switch (n) {
@@ -49,15 +49,14 @@ class bytes {
     }
 }
 
-/// What must hold whatever the bytes are. Aborts, which the fuzzer reports with its input.
+/// A property that must hold for all inputs. Otherwise aborts, which the fuzzer reports with its input.
 inline void check(bool holds, char const* what) noexcept {
     if (holds) return;
     std::fprintf(stderr, "does not hold: %s\n", what);
     std::abort();
 }
 
-/// Remembers a code that ferry came to. Where FERRY_FUZZ_ERRORS is set the process says at its end which ones there
-/// were.
+/// Records an error code of ferry. With FERRY_FUZZ_ERRORS the process lists the codes at its end.
 inline void saw(ferry::errc code) noexcept {
     static std::uint64_t seen = 0;
     static bool const at_end = std::getenv("FERRY_FUZZ_ERRORS") != nullptr &&

@@ -1,5 +1,6 @@
-// Copies of random layouts against a loop over single bits (R13, R19, R26–R29): every byte of the destination is
-// compared, and both sides are heap blocks of their exact size, so that AddressSanitizer sees every access too far.
+// Copies of random layouts compared with a loop over single bits (R13, R19, R26–R29): every byte of the destination is
+// compared, and both sides are allocations of their exact size, so that AddressSanitizer detects accesses out of
+// bounds.
 #include "bytes.hpp"
 
 #include <ferry/space/copy_plan.hpp>
@@ -47,7 +48,7 @@ struct side {
     [[nodiscard]] std::uint8_t* data() const { return memory.get() + skew - first_byte; }
 };
 
-/// A source may step in any way: repeated, backwards, overlapping.
+/// A source may have any strides: repeated, negative, overlapping.
 void read_source(fuzz::bytes& in, side& s, list const& shape) {
     s.strides.resize(shape.size());
     bool const compact = in.flip();
@@ -60,7 +61,7 @@ void read_source(fuzz::bytes& in, side& s, list const& shape) {
         std::swap(s.strides[0], s.strides[in.below(static_cast<unsigned>(shape.size()))]);
 }
 
-/// A destination's elements lie apart: dimensions in any order and direction, with gaps.
+/// The elements of a destination are distinct: dimensions in any order and direction, with gaps.
 void read_destination(fuzz::bytes& in, side& d, list const& shape) {
     d.strides.assign(shape.size(), 0);
     std::vector<std::size_t> order(shape.size());
@@ -83,8 +84,7 @@ void set_bit(std::uint8_t* base, std::int64_t at, bool value) {
     base[at >> 3] = static_cast<std::uint8_t>(value ? base[at >> 3] | mask : base[at >> 3] & ~mask);
 }
 
-/// One element after the other, one bit after the other; unpacking clears the padding (R13), padded elements move with
-/// theirs.
+/// Copies bit by bit; unpacking clears the padding (R13), padded elements are copied with their padding.
 void copy_by_bits(std::uint8_t* to, side const& d, std::uint8_t const* from, side const& s, list const& shape,
                   std::int64_t bits) {
     list index(shape.size());
@@ -103,7 +103,7 @@ void copy_by_bits(std::uint8_t* to, side const& d, std::uint8_t const* from, sid
     }
 }
 
-/// What makes two views impossible to copy is refused by its name, whatever else they are; nothing reads through them.
+/// Two views that cannot be copied are refused with the reason; their data is not read.
 void refuse(fuzz::bytes& in, ferry::tensor_view dst, ferry::tensor_view src, list const& shape) {
     auto wanted = ferry::errc::ok;
     list other = shape, strides(shape.size(), 0);

@@ -1,4 +1,4 @@
-"""Whether a target's seeds come to the codes that errors.toml says.
+"""Checks that the seeds of a target produce the error codes of errors.toml.
 
     errors.py TARGET LOG            LOG: what the target wrote with FERRY_FUZZ_ERRORS set
     errors.py TARGET --add BINARY FOLDER    adds to the seeds the smallest input of FOLDER that comes to each code which no seed reaches

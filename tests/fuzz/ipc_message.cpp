@@ -1,5 +1,5 @@
-// Hostile messages of the lifetime protocol: refused with errc::bad_descriptor, or the same bytes when encoded again.
-// What is accepted goes through both state machines, with time passing, and neither loses count of who reads.
+// Hostile messages of the lifetime protocol: refused with errc::bad_descriptor, or unchanged when they are encoded
+// again. Accepted messages are passed to both state machines, with time passing, and both count readers correctly.
 #include "bytes.hpp"
 
 #include <ferry/ipc/protocol.hpp>
@@ -15,7 +15,7 @@ using namespace ferry::ipc;
 namespace {
 
 std::optional<protocol::message> decode(std::span<std::byte const> bytes) {
-    auto const exact = std::make_unique<std::byte[]>(bytes.size());  // AddressSanitizer sees every read too far
+    auto const exact = std::make_unique<std::byte[]>(bytes.size());  // AddressSanitizer detects reads out of bounds
     std::copy(bytes.begin(), bytes.end(), exact.get());
     try {
         auto m = protocol::from_bytes({exact.get(), bytes.size()});
@@ -29,7 +29,7 @@ std::optional<protocol::message> decode(std::span<std::byte const> bytes) {
     }
 }
 
-/// The same bytes with the right frame around them, so that the fields are reached.
+/// The same bytes with a valid header, so that the fields are decoded.
 std::vector<std::byte> framed(std::span<std::byte const> body, unsigned type) {
     std::vector<std::byte> out{std::byte{'F'}, std::byte{'I'}, std::byte{protocol::version},
                                static_cast<std::byte>(type)};

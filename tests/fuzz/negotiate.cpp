@@ -1,5 +1,5 @@
-// The policy of an exchange under arbitrary facts and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): what the
-// rules forbid never comes out, and related questions get related answers.
+// The policy of an exchange with arbitrary facts and requests (R4, R11–R13, R15, R21, R39, R43–R49, R53–R57): results
+// that the rules forbid do not occur, and related requests have related results.
 #include "bytes.hpp"
 
 #include <ferry/exchange/negotiate.hpp>
@@ -16,7 +16,7 @@ using ferry::flags;
 using ferry::stream_token;
 using ferry::wait;
 
-/// Known devices mostly, those with streams of their own above all.
+/// Mostly known devices, in particular those with streams.
 ferry::device read_device(fuzz::bytes& in) {
     constexpr std::int32_t often[] = {1, 2, 3, 10, 11, 12, 13};
     auto const which = in.take<std::uint8_t>();
@@ -61,7 +61,7 @@ ferry::request read_request(fuzz::bytes& in) {
     return req;
 }
 
-// The words of the rules, said again without ferry's helpers.
+// The definitions of the rules, without functions of ferry.
 
 bool host_reads(device_type t) {  // R39
     auto const n = static_cast<int>(t);
@@ -86,8 +86,8 @@ bool usable_as(ferry::device from, ferry::device to) {  // R35, R39, R53
     return from.type == device_type::cuda_managed && to.type == device_type::cuda;
 }
 
-/// The stream that the consumer will use: what it says, or what saying nothing means (R44, R45). Each device has
-/// default streams of its own.
+/// The stream that the consumer will use: the requested one, or the default (R44, R45). Each device has its own default
+/// streams.
 stream_token meant(ferry::request const& req, ferry::device to) {
     if (!req.stream.is_none()) return req.stream.on_device(to);
     if (to.type == device_type::cuda) return stream_token::cuda_legacy_default(to.id);
@@ -100,7 +100,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     HOLDS(d == negotiate(facts, req));
     fuzz::saw(d.reason);
 
-    // A refusal says why and what would do; nothing else does.
+    // Only a refusal has a reason and a cure.
     bool const refused = d.act == action::refuse;
     HOLDS(refused == (d.reason != ferry::errc::ok));
     HOLDS(refused == (d.text != nullptr));
@@ -109,13 +109,13 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
         return;
     }
 
-    // Where it ends up.
+    // The device of the result.
     auto const target = req.device.value_or(facts.where);
     HOLDS(d.to.type == target.type && d.to.id == (host_reads(target.type) ? 0 : target.id));
     auto const n = static_cast<std::int32_t>(d.to.type);
     HOLDS(n >= 1 && n <= 21 && n != 5 && n != 6);
 
-    // Streams that do not fit never get this far.
+    // Streams of other devices are refused before.
     HOLDS(belongs(req.stream, d.to.type));
 
     // R53, R54: share or copy.
@@ -139,7 +139,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
     HOLDS((static_cast<std::uint64_t>(d.bits) & ~std::uint64_t{7}) == 0);  // R14
 
-    // R4, R57: no more than asked for, unless the type or a flag needs it.
+    // R4, R57: no later version than requested, unless the type or a flag needs it.
     if (legacy) {
         HOLDS(d.stamp == ferry::version::legacy);
     } else {
@@ -150,7 +150,7 @@ void check(ferry::tensor_properties const& facts, ferry::request const& req) {
         HOLDS(d.stamp.minor == (asked > needed ? asked : needed));
     }
 
-    // R43, R48, R49: who waits for whom.
+    // R43, R48, R49: which side waits.
     bool const pending = facts.where.type != device_type::cpu && !facts.ready_on.is_no_sync();
     auto const ready = facts.ready_on.on_device(facts.where), consumer = meant(req, d.to);
     if (d.to.type == device_type::cpu) {
@@ -190,7 +190,7 @@ void relate(ferry::tensor_properties const& facts, ferry::request const& req) {
     HOLDS(always.act != action::share && never.act != action::copy);
     HOLDS(always.reason != ferry::errc::copy_needed && always.reason != ferry::errc::not_shareable);
 
-    // What cannot matter does not: flags of an exchange past, bits from the future, a stream of the host.
+    // Irrelevant facts have no effect: flags of an earlier exchange, unknown bits, a stream of the host.
     auto same = facts;
     same.bits = flags{static_cast<std::uint64_t>(facts.bits) ^ (2 | 8 | 128)};
     HOLDS(negotiate(same, req) == negotiate(facts, req));
@@ -198,7 +198,7 @@ void relate(ferry::tensor_properties const& facts, ferry::request const& req) {
     same.ready_on = stream_token::cuda_legacy_default();
     if (facts.where.type == device_type::cpu) HOLDS(negotiate(same, req) == negotiate(facts, req));
 
-    // To name the device where it is, is to say nothing.
+    // A request for the current device has no effect.
     auto here = req;
     here.device = facts.where;
     auto there = req;

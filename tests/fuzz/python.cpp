@@ -1,6 +1,6 @@
-// The Python border in an embedded interpreter: capsules of any name, used in any order (R60–R63, R68), and arguments
-// of any kind (R44–R46, R52, R57, R81). What is refused leaves a Python error behind and the capsule alone; what is
-// taken leaves neither.
+// The Python interface in an embedded interpreter: capsules of any name, used in any order (R60–R63, R68), and
+// arguments of any kind (R44–R46, R52, R57, R81). A refusal sets a Python error and leaves the capsule unchanged; an
+// import does neither.
 #include "bytes.hpp"
 
 #include <ferry/python.hpp>
@@ -17,7 +17,7 @@ using py::reference;
 
 constexpr int slots = 3;
 
-/// A producer's struct of either kind that counts its deleter; it lies in the producer, not in the heap.
+/// A struct of a producer, of either kind, that counts the calls of its deleter; a member of the producer.
 struct producer {
     DLManagedTensorVersioned versioned{};
     DLManagedTensor legacy{};
@@ -38,7 +38,7 @@ struct producer {
 
 enum class content : std::uint8_t { versioned, legacy, used, foreign };
 
-/// One capsule and what must be true of it.
+/// A capsule and its properties.
 struct slot {
     std::optional<producer> from;
     reference capsule;
@@ -46,7 +46,7 @@ struct slot {
     content holds = content::foreign;
     bool is_sound = false;
 
-    /// Lets go of everything: then the deleter has run once, unless the capsule was never ferry's to judge.
+    /// Releases everything: the deleter has run once, unless the capsule is of another library.
     void clear() {
         if (!from) return;
         tensor.reset();
@@ -66,7 +66,7 @@ struct slot {
         } else if (what < 6) {
             holds = content::legacy;
             capsule = reference{py::detail::make_capsule(&from->legacy)};
-        } else {  // somebody else's: a used one of theirs, or of another name, or of none
+        } else {  // of another library: already used, with another name, or without one
             constexpr char const* names[] = {"used_dltensor", "used_dltensor_versioned", "dltensor2", "", nullptr};
             holds = content::foreign;
             capsule = reference{PyCapsule_New(&from->legacy, names[in.below(5)], nullptr)};
@@ -89,13 +89,13 @@ struct slot {
         } catch (ferry::error const& e) {
             fuzz::saw(e.code());
             HOLDS(fresh && !is_sound && PyErr_Occurred() == nullptr);
-            HOLDS(from->deleted == 1);  // R62: taken, so released
+            HOLDS(from->deleted == 1);  // R62: imported, so released
             holds = content::used;
         }
     }
 };
 
-/// Objects as callers pass them, right and wrong.
+/// Valid and invalid arguments.
 reference object(fuzz::bytes& in, int depth = 0) {
     switch (in.below(12)) {
         case 0: return reference{Py_NewRef(Py_None)};
@@ -128,7 +128,7 @@ reference object(fuzz::bytes& in, int depth = 0) {
     }
 }
 
-/// R81: a Python error of a class that consumers probe for, or a request that means something.
+/// R81: a Python error of a class that consumers catch, or a valid request.
 void parse(fuzz::bytes& in) {
     reference const stream = object(in), max_version = object(in), dl_device = object(in), copy = object(in);
     auto const type = static_cast<ferry::device_type>(in.below(22));

@@ -1,6 +1,6 @@
-// Hostile structs at the border (R2, R3, R5, R16–R32, R68): accepted exactly when an oracle in wide integers accepts
-// them, described as it describes them, released once. Lists of extents and strides are heap blocks of their exact
-// length, and so is a struct of another major version, so that AddressSanitizer sees every read too far.
+// Hostile structs (R2, R3, R5, R16–R32, R68): accepted exactly when an oracle in wide integers accepts them, with the
+// same description, and released once. Lists of extents and strides are allocations of their exact length, and so is a
+// struct of another major version, so that AddressSanitizer detects reads out of bounds.
 #include "bytes.hpp"
 
 #include <ferry/ferry.hpp>
@@ -19,7 +19,7 @@ constexpr wide most = INT64_MAX, least = INT64_MIN;
 
 int deleted = 0;
 
-/// What a producer hands over, before it is a struct.
+/// The fields of a producer's struct.
 struct tensor_spec {
     bool legacy, padded;
     std::uint32_t major, minor;
@@ -39,7 +39,7 @@ tensor_spec read(fuzz::bytes& in) {
     s.flag_bits = (mode & 8) == 0 ? in.below(8) : in.take<std::uint64_t>();
     s.padded = !s.legacy && (s.flag_bits & 4) != 0;
     auto const type = (mode & 16) == 0 ? in.below(24) : in.take<std::uint32_t>();
-    std::memcpy(&s.t.device.device_type, &type, sizeof type);  // may be no enumerator at all
+    std::memcpy(&s.t.device.device_type, &type, sizeof type);  // may not be an enumerator
     s.t.device.device_id = in.take<std::int8_t>();
     s.t.dtype = {in.take<std::uint8_t>(), in.take<std::uint8_t>(), in.take<std::uint8_t>()};
     if ((mode & 32) == 0)
@@ -65,7 +65,7 @@ tensor_spec read(fuzz::bytes& in) {
     return s;
 }
 
-/// What the rules say of a tensor, worked out in 128 bits and in an order of its own.
+/// The rules for a tensor, computed in 128 bits and in another sequence.
 struct truth {
     bool accepted = false;
     wide count = 1, bytes = 0, lowest = 0, highest = 0;  // lowest and highest: elements from the first one
@@ -134,7 +134,7 @@ void delete_legacy(DLManagedTensor* raw) {
 }
 
 DLManagedTensorVersioned* make_versioned(tensor_spec const& s) {
-    // R2: of another major version there may be no more than version, context and deleter.
+    // R2: another major version may have only version, context and deleter.
     auto const size = s.major == 1 ? sizeof(DLManagedTensorVersioned) : offsetof(DLManagedTensorVersioned, flags);
     auto* raw = static_cast<DLManagedTensorVersioned*>(std::malloc(size));
     raw->version = {s.major, s.minor};
@@ -153,7 +153,7 @@ DLManagedTensor* make_legacy(tensor_spec const& s) {
     return raw;
 }
 
-/// Reads every element through a typed view, if the type is one that C++ has.
+/// Reads every element through a typed view, if C++ has the type.
 template <class T>
 void read_all(ferry::managed_tensor const& tensor) {
     if (tensor.dtype() != ferry::dtype_of<T>) return;
@@ -169,7 +169,7 @@ void read_all(ferry::managed_tensor const& tensor) {
     }
 }
 
-/// Whether a view says what the truth says of the struct that it came from.
+/// Whether a view has the properties that the oracle computed for its struct.
 void compare(ferry::tensor_view const& v, tensor_spec const& s, truth const& is) {
     HOLDS(v.rank() == s.t.ndim);
     HOLDS(v.size() == is.count);
@@ -187,7 +187,7 @@ void compare(ferry::tensor_view const& v, tensor_spec const& s, truth const& is)
     HOLDS(v.is_contiguous() == (compact || is.count == 0));
 }
 
-/// Whether what a view for writing refuses is so, and what it lets through is not.
+/// Whether a writable view is refused exactly when it must be.
 template <class T, ferry::layout Layout>
 void write_all(ferry::managed_tensor const& tensor, tensor_spec const& s) {
     auto const v = tensor.view();
@@ -223,7 +223,7 @@ struct nothing {
     std::unique_ptr<int> moved = std::make_unique<int>(0);
 };
 
-/// What was accepted goes on: exported again and lent, it is the same tensor.
+/// An accepted tensor that is exported again or lent has the same description.
 void pass_on(ferry::managed_tensor const& tensor, tensor_spec const& s, truth const& is) {
     auto const again = ferry::make_managed(nothing{}, tensor.view());
     HOLDS(again.view().size() == is.count && again.view().nbytes() == is.bytes);
@@ -257,10 +257,10 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
     }
     write_all<float, ferry::layout::strided>(tensor, s);
     write_all<std::int16_t, ferry::layout::contiguous>(tensor, s);
-    // Strides are counted in bits: beyond that, who had none may have too many once they are written out.
+    // Strides are computed in bits: explicit strides may overflow where implicit ones do not.
     wide const bits = wide{s.t.dtype.bits} * s.t.dtype.lanes;
     if (is.count * (s.padded ? (bits + 7) / 8 * 8 : bits) <= most) pass_on(tensor, s, is);
-    switch (end) {  // however it ends, one call
+    switch (end) {  // one call of the deleter in each case
         case 0: break;
         case 1:
             tensor = {};
@@ -297,7 +297,7 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     fuzz::bytes in{data, size};
-    if (size < 2) {  // no struct at all
+    if (size < 2) {  // a null struct
         try {
             if (size == 0) static_cast<void>(ferry::from_dlpack(static_cast<DLManagedTensor*>(nullptr)));
             else static_cast<void>(ferry::from_dlpack(static_cast<DLManagedTensorVersioned*>(nullptr)));
@@ -312,7 +312,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     auto const end = in.below(5);
     auto is = truth_of(s);
 
-    // Memory of the exact size, when it can be had: then every element is read.
+    // Memory of the exact size, if it can be allocated: then every element is read.
     std::unique_ptr<std::byte[]> memory;
     wide const unpadded = wide{s.t.dtype.bits} * s.t.dtype.lanes, bits = s.padded ? (unpadded + 7) / 8 * 8 : unpadded;
     bool const readable = is.accepted && s.t.device.device_type == kDLCPU && s.t.data == &deleted && is.count != 0 &&

@@ -1,4 +1,4 @@
-// What the targets of descriptors have in common: an oracle in wide integers, a budget of memory, and blocks of exact
+// Common parts of the targets of descriptors: an oracle in wide integers, a limit of memory, and allocations of exact
 // size.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace fuzz {
 
 using wide = __int128;
 
-/// Bytes that this thread allocated; a hook of the sanitizer counts them, so that its checks stay.
+/// Bytes that this thread allocated, counted by a hook of the sanitizer, which keeps its checks.
 inline thread_local std::size_t allocated = 0;
 inline bool const counting = [] {
     __sanitizer_install_malloc_and_free_hooks([](void const volatile*, std::size_t size) { allocated += size; },
@@ -31,7 +31,7 @@ inline bool const counting = [] {
     return true;
 }();
 
-/// Whether the elements and buffers of a descriptor lie where they must, element by element where they are few.
+/// Whether the elements and buffers of a descriptor are within their memory, checked by element where they are few.
 inline bool lies_within(ferry::wire::descriptor const& d);
 
 namespace detail {
@@ -85,7 +85,7 @@ inline bool lies_within(ferry::wire::descriptor const& d) {
     return all && detail::lies_within(std::get<ferry::wire::node>(d.root), d.memories, 1);
 }
 
-/// What holds for everything that a decoder gave out.
+/// Checks of each descriptor that a decoder returned.
 inline void sound(ferry::wire::descriptor d) {
     using namespace ferry::wire;
     check(d);
@@ -103,8 +103,8 @@ inline void sound(ferry::wire::descriptor d) {
     HOLDS(to_json(from_bytes(bytes)) == text && to_bytes(from_json(text)) == bytes);
 }
 
-/// Decodes some bytes out of a block of exactly their size; what comes out is sound, what throws is a bad descriptor,
-/// and the memory that it took is no more than `times` the input.
+/// Decodes bytes from an allocation of exactly their size. A result is valid, an exception is bad_descriptor, and the
+/// memory allocated is at most `times` the size of the input.
 template <class F>
 void decode(std::span<std::byte const> bytes, std::size_t times, F decoder) {
     std::unique_ptr<std::byte[]> const exact{new std::byte[bytes.size()]};

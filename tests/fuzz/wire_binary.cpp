@@ -1,5 +1,5 @@
-// Descriptors as bytes from a stranger. The checksum is no hurdle for one: unless the first byte is 0 the right one is
-// appended, and before it, where the first byte is even, the head that every document begins with.
+// Untrusted descriptors as bytes. To pass the checksum, the correct one is appended unless the first byte is 0, and the
+// header of documents is prepended where the first byte is even.
 #include "wire.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {

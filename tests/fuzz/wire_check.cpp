@@ -1,5 +1,5 @@
-// Descriptors out of arbitrary numbers: a tensor passes the check exactly when an oracle in wide integers says that all
-// of it lies in its memory; what passes goes through both forms unchanged, and what does not is not written.
+// Descriptors with arbitrary numbers: a tensor passes the check exactly when an oracle in wide integers finds all of it
+// in its memory; a valid one is converted to both formats unchanged, and an invalid one is not written.
 #include "wire.hpp"
 
 namespace {
@@ -8,7 +8,7 @@ using namespace ferry::wire;
 
 std::uint64_t size(fuzz::bytes& in) { return static_cast<std::uint64_t>(number(in)); }
 
-bool fits_63_bits(tensor const& t) {  // what the oracle leaves to the check: bits, which it counts in 63
+bool fits_63_bits(tensor const& t) {  // not in the oracle: the check counts bits in 63 bits
     fuzz::wide count = 1, lowest = 0, highest = 0;
     fuzz::wide const bits = bits_per_element(t.dtype, has(t.flags, ferry::flags::subbyte_padded));
     auto const small = [](fuzz::wide n) { return n <= INT64_MAX && n >= INT64_MIN; };

@@ -1,5 +1,5 @@
-// Descriptors as JSON from a stranger. The checksum is no hurdle for one: a document that parses is read once more with
-// the right one. Nor is the syntax: half of the changes are made to a document's values, so that it stays JSON.
+// Untrusted descriptors as JSON. To pass the checksum, a document that parses is read again with the correct one. To
+// keep the syntax valid, half of the mutations change values of a document.
 #include "wire.hpp"
 
 #include <array>
@@ -19,7 +19,7 @@ void read(std::string_view text) {
     });
 }
 
-/// Null where the text is no JSON, or deeper than ferry reads.
+/// Null if the text is not JSON, or nested deeper than ferry reads.
 json parsed(std::string_view text) {
     int deepest = 0;
     auto document = json::parse(
@@ -34,7 +34,7 @@ json parsed(std::string_view text) {
 
 std::string written(json const& document) { return document.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// Changes a document in one place, or a few.
+/// Changes a document in one or several places.
 class mutator {
    public:
     explicit mutator(unsigned seed) : random_{seed} {}

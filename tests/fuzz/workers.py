@@ -1,4 +1,4 @@
-"""Runs built fuzz targets with several workers each, and says what came of it.
+"""Runs built fuzz targets with several workers each, and reports the results.
 
     workers.py BINARIES CORPUS OUT [--seconds N] [--jobs N] [--quiet MINUTES] [--workers-leaks 0|1] [TARGET...]
 
@@ -114,10 +114,10 @@ class Target:
         return result
 
     def merge(self, kind, *arguments):
-        """The fewest of the found inputs that reach what all do, beside the seeds; all of them where time runs out."""
+        """A minimal set of the found inputs with the edges of all, in addition to the seeds; all of them when time runs out."""
         into = self.options.out / kind / self.name
         shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(self.seeds, into)  # what is in the first folder stays, and only what adds to it comes
+        shutil.copytree(self.seeds, into)  # inputs of the first folder stay, and only those that add edges are added
         if self.call("-merge=1", *arguments, str(into), str(self.found), timeout=self.options.merge_seconds) is None:
             print(f"{self.name}: {kind} are not merged", flush=True)
             shutil.copytree(self.found, into, dirs_exist_ok=True)
@@ -146,7 +146,7 @@ def main():
     shares = {n: SHARES.get(n, 3) for n in names}
     workers = {n: max(1, o.jobs * share // sum(shares.values())) for n, share in shares.items()}
     for n in sorted(names, key=shares.get, reverse=True)[: max(0, o.jobs - sum(workers.values()))]:
-        workers[n] += 1  # what the division left
+        workers[n] += 1  # the remainder of the division
     at_once = max(1, min(len(names), o.jobs))
     with concurrent.futures.ThreadPoolExecutor(at_once) as all_of_them:
         running = {n: all_of_them.submit(Target(n, o).run, workers[n]) for n in names}

@@ -30,7 +30,7 @@ enum class of : std::uint8_t {
     share,  ///< handles for other processes, and what was opened by one
     close,
     graph,   ///< what a capture holds
-    advice,  ///< what ferry does without where it cannot be had: access of peers, capture modes, a pointer's facts
+    advice,  ///< optional: ferry continues without peer access, capture modes or pointer attributes
     count
 };
 

@@ -1,4 +1,4 @@
-"""What every test here must leave as it was, and the line that says so when there is no device."""
+"""Checks after each test, and the message when there is no device."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""Gates: kernels that hold a stream closed until the host opens them, and the streams to hold."""
+"""Gates: kernels that block a stream until the host opens them, and streams to block."""
 
 import threading
 import time

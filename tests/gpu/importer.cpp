@@ -475,7 +475,7 @@ int serve_as_importer(int socket) {
     return 0;
 }
 
-int look_at(char const* handle, char const* offset, char const* count, char const* pool) {
+int inspect_memory(char const* handle, char const* offset, char const* count, char const* pool) {
     ferry::cuda::ipc_handle bytes{};
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         unsigned byte = 0;

@@ -102,6 +102,6 @@ int serve_as_importer(int socket);
 
 /// Prints floats that another program shares by a handle, given in hexadecimal: of cudaMalloc memory, or, with the
 /// number of an open file, of that pool. Returns the exit status.
-int look_at(char const* handle, char const* offset, char const* count, char const* pool);
+int inspect_memory(char const* handle, char const* offset, char const* count, char const* pool);
 
 }  // namespace support

@@ -1,4 +1,4 @@
-"""The libraries that exchange arrays with minitensor on the GPU, each behind the same few calls, so that one test is held to all of them.
+"""The libraries that exchange arrays with minitensor on the GPU, with a common interface, so that one test covers all of them.
 
 What differs is said here and nowhere else: whether a library's exports order streams, which layouts it takes, what it does with READ_ONLY.
 """

@@ -1,4 +1,4 @@
-"""`__cuda_array_interface__`, both ways."""
+"""`__cuda_array_interface__`, imported and exported."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""Columns on a GPU: there and back, Arrow's device interface, DLPack, and other processes."""
+"""Columns on a GPU: copies, Arrow's device interface, DLPack, and other processes."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""CUDA tensors between processes: minitensor's two calls, readers that know nothing of ferry, and handles of other libraries."""
+"""CUDA tensors between processes: minitensor's functions, readers without ferry, and handles of other libraries."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""Real libraries on the GPU, both ways: values, layouts, copies, devices, and streams held closed by gates."""
+"""Real libraries on the GPU, as producers and consumers: values, layouts, copies, devices, and streams blocked by gates."""
 
 import gc
 import time

@@ -160,7 +160,7 @@ def test_memory_is_released_after_its_last_use():
     assert mt.live_bytes() == before
 
 
-def test_the_tour_does_what_the_page_says():
+def test_the_results_of_the_tour_are_those_of_the_page():
     """examples/minitensor/tour.py, with its part of a GPU."""
     tour = pathlib.Path(__file__).resolve().parents[2] / "examples" / "minitensor" / "tour.py"
     done = subprocess.run([sys.executable, str(tour)], capture_output=True, text=True, timeout=100)

@@ -1,4 +1,4 @@
-"""Arrow's C structs through ctypes: arrays and schemas that no library makes, and a count of how often each is released."""
+"""Arrow's C structs through ctypes: invalid arrays and schemas, and the number of releases of each."""
 
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_void_p
@@ -55,8 +55,8 @@ def struct(*children, length=3, **fields):
 
 
 class Tree:
-    """Structs of a tree of nodes, and how often each of the two roots was released. Never dies: who holds a struct may release
-    it at any time, and the callback is in here."""
+    """Structs of a tree of nodes, and how often each of the two roots was released. Never destroyed: a consumer may release a
+    struct at any time, and the callback is a member."""
 
     all = []
 
@@ -142,7 +142,7 @@ class Tree:
 
 
 def capsule(struct_, name):
-    """A capsule without a destructor: who holds the struct sees what was done to it."""
+    """A capsule without a destructor: a test that keeps the struct sees how it was changed."""
     return new_capsule(ctypes.addressof(struct_), static(name), None)
 
 

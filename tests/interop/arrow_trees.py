@@ -1,4 +1,4 @@
-"""Arrow arrays of every type and shape: values for each type, null patterns, nesting, and random trees of all of it."""
+"""Arrow arrays of every type and shape: values for each type, null patterns, nesting, and random trees of them."""
 
 import datetime
 import decimal

@@ -1,4 +1,4 @@
-"""What every test here must leave as it was: minitensor's memory, and Python's error indicator."""
+"""Checks after each test: no memory of minitensor is left, and no Python error is set."""
 
 import gc
 import pathlib

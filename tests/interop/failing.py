@@ -1,4 +1,4 @@
-"""Runs one path with its n-th allocation failing, for n = 1, 2, 3, … until it gets by. In a child of test_failures.py.
+"""Runs one path with its n-th allocation failing, for n = 1, 2, 3, … until it succeeds. In a child of test_failures.py.
 
 usage: failing.py PATH KINDS     (1: C++, 2: Python)     prints the number of failures
 """

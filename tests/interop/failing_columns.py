@@ -1,4 +1,4 @@
-"""Runs one path of a Column with its n-th allocation failing, for n = 1, 2, 3, … until it gets by. In a child of test_failures.py.
+"""Runs one path of a Column with its n-th allocation failing, for n = 1, 2, 3, … until it succeeds. In a child of test_failures.py.
 
 usage: failing_columns.py PATH KINDS     (1: C++, 2: Python)     prints the number of failures
 """
@@ -135,7 +135,7 @@ def main():
         assert failed or outcome is not MemoryError, (n, outcome)
         assert not forge.error_is_set(), n
         del result, work
-        # Who was taken was released once; the others are as they were.
+        # An imported tree was released once; the others are unchanged.
         assert probe.probe_deletions() - before == released(trees) - missing, (n, outcome)
         if not failed:
             print(failures)

@@ -1,4 +1,4 @@
-"""DLPack through ctypes: the structs of the header, tensors that no library makes, a look into those that one does."""
+"""DLPack through ctypes: the structs of the header, invalid tensors, and access to the structs of libraries."""
 
 import ctypes
 import itertools
@@ -172,7 +172,7 @@ class Forged:
         return isinstance(self.raw, Versioned)
 
     def capsule(self, name=...):
-        """A capsule without destructor: what nobody consumes stays as it is."""
+        """A capsule without destructor: a capsule that is not consumed stays unchanged."""
         if name is ...:
             name = VERSIONED if self.is_versioned else LEGACY
         return new_capsule(self.address, static(name), None)

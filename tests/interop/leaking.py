@@ -1,4 +1,4 @@
-"""Repeats one call, and says what every call leaves behind. In a child of test_protocol.py, where nobody else allocates.
+"""Repeats one call, and reports what every call leaks. In a child of test_protocol.py, where no other code allocates.
 
 usage: leaking.py CALL     prints, for each call: bytes of minitensor's, of malloc's, blocks of Python's, references to what it was given
 """

@@ -1,4 +1,4 @@
-"""What minitensor's README.md shows."""
+"""The examples of minitensor's README.md."""
 
 import pathlib
 import subprocess
@@ -7,7 +7,7 @@ import sys
 TOUR = pathlib.Path(__file__).resolve().parents[2] / "examples" / "minitensor" / "tour.py"
 
 
-def test_the_tour_does_what_the_page_says():
+def test_the_results_of_the_tour_are_those_of_the_page():
     """examples/minitensor/tour.py: part by part."""
     done = subprocess.run([sys.executable, str(TOUR)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The C exchange API (R69–R77): our own table called through ctypes, and foreign tables that types publish."""
+"""The C exchange API (R69–R77): minitensor's table, called through ctypes, and tables of other types."""
 
 import ctypes
 import sys
@@ -56,7 +56,7 @@ def test_R69_the_type_publishes_a_capsule_for_the_life_of_the_process():
     assert type(tensor()).__dlpack_c_exchange_api__ is capsule
 
 
-def test_R70_R71_the_header_is_ours_and_no_member_is_null():
+def test_R70_R71_the_header_has_our_version_and_no_member_is_null():
     assert (OURS.major, OURS.minor, OURS.prev_api) == (1, 3, None)
     members = [getattr(OURS, name) for name, _ in Table._fields_[3:]]
     assert all(members) and len(set(members)) == 5
@@ -80,7 +80,7 @@ def allocated(shape, dtype=(2, 32, 1), device=(1, 0), **garbage):
 
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0, 3), (1,) * 64])
 @pytest.mark.parametrize("dtype, bits", [((2, 32, 1), 32), ((0, 8, 1), 8), ((10, 8, 1), 8), ((17, 4, 1), 4), ((5, 128, 1), 128)])
-def test_R72_the_allocator_gives_fresh_writable_memory_without_the_gil(shape, dtype, bits):
+def test_R72_the_allocator_returns_new_writable_memory_without_the_gil(shape, dtype, bits):
     before = mt.live_bytes()
     status, address, errors = allocated(shape, dtype)
     assert (status, errors) == (0, [])
@@ -98,7 +98,7 @@ def test_R72_the_allocator_gives_fresh_writable_memory_without_the_gil(shape, dt
     assert mt.live_bytes() == before
 
 
-def test_R72_the_prototype_tells_dtype_rank_shape_and_device_and_nothing_else():
+def test_R72_only_dtype_rank_shape_and_device_of_the_prototype_are_used():
     junk = (ctypes.c_int64 * 2)(2**62, -(2**62))
     status, address, _ = allocated((2, 3), data=0x10, strides=junk, byte_offset=2**64 - 1)
     assert status == 0
@@ -121,7 +121,7 @@ def test_R72_the_prototype_tells_dtype_rank_shape_and_device_and_nothing_else():
     (dict(shape=(1,), device=(99, 0)), {"BufferError"}),
     (dict(shape=(), ndim=-1), {"BufferError"}),
 ])  # fmt: skip
-def test_R72_a_failed_allocation_is_told_through_set_error(prototype, kinds):
+def test_R72_a_failed_allocation_is_reported_through_set_error(prototype, kinds):
     before = mt.live_bytes()
     status, address, errors = allocated(**prototype)
     assert status != 0 and address is None and len(errors) == 1
@@ -183,7 +183,7 @@ def given(address, to_object=to_object):
     return made
 
 
-def test_R74_to_py_object_takes_the_tensor_over():
+def test_R74_to_py_object_takes_ownership_of_the_tensor():
     tensor_ = Forged(flags=IS_COPIED)
     t = given(tensor_.address)
     assert sys.getrefcount(t) == 2
@@ -192,7 +192,7 @@ def test_R74_to_py_object_takes_the_tensor_over():
     assert tensor_.deletions == 1
 
 
-def test_R73_R74_a_tensor_goes_through_the_table_and_back():
+def test_R73_R74_a_tensor_is_exported_and_imported_through_the_table():
     t = tensor()
     out = c_void_p()
     from_object(t[:, ::-1], byref(out))
@@ -207,7 +207,7 @@ def test_R73_R74_a_tensor_goes_through_the_table_and_back():
     {"version": (2, 0)}, {"shape": (2**40, 2**40)}, {"dtype": (2, 24, 1)},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("has_deleter", [True, False])
-def test_R74_what_to_py_object_refuses_has_been_deleted_once(fields, has_deleter):
+def test_R74_a_tensor_that_to_py_object_refuses_is_deleted_once(fields, has_deleter):
     tensor_ = Forged(**fields, has_deleter=has_deleter)
     out = py_object()
     with pytest.raises(BufferError):
@@ -215,7 +215,7 @@ def test_R74_what_to_py_object_refuses_has_been_deleted_once(fields, has_deleter
     assert tensor_.deletions == int(has_deleter)
 
 
-def test_R13_padded_elements_are_packed_on_their_way_through_our_table():
+def test_R13_padded_elements_are_packed_by_our_table():
     ctypes.memset(DATA + 1024, 0, 64)
     (ctypes.c_uint8 * 6).from_address(DATA + 1024)[:] = range(0xA0, 0xA6)  # what is in the padding does not count
     tensor_ = Forged(data=DATA + 1024, dtype=(1, 4, 1), flags=PADDED)
@@ -249,7 +249,7 @@ def borrowed_again(t):
 
 
 @pytest.mark.parametrize("make", [lambda t: t.as_readonly(), lambda t: t.broadcast_to((4, 2, 3)), lambda t: mt.from_dlpack(t.__dlpack__())])
-def test_R75_what_is_read_only_is_not_lent(make):
+def test_R75_read_only_tensors_are_not_lent(make):
     t = make(tensor())
     assert t.readonly
     with pytest.raises(BufferError, match="read-only"):
@@ -313,7 +313,7 @@ def publish(address, spelling=SPELLING):
 
 
 @pytest.mark.parametrize("spelling", [SPELLING, SPELLING_1_2])
-def test_R69_a_table_is_read_in_both_spellings(spelling):
+def test_R69_a_table_is_found_under_both_attribute_names(spelling):
     made = Forged()
     x = publish(table(lambda _: made.address), spelling)
     t = mt.from_dlpack(x)
@@ -322,7 +322,7 @@ def test_R69_a_table_is_read_in_both_spellings(spelling):
     assert made.deletions == 1
 
 
-def test_R69_the_new_spelling_comes_first():
+def test_R69_the_newer_attribute_name_has_priority():
     new, old = Forged(), Forged()
     x = publish(table(lambda _: new.address))
     setattr(type(x), SPELLING_1_2, new_capsule(table(lambda _: old.address), static(NAME), None))
@@ -330,13 +330,13 @@ def test_R69_the_new_spelling_comes_first():
     assert (new.deletions, old.deletions) == (1, 0)
 
 
-def test_R69_the_table_is_the_types_not_the_objects():
+def test_R69_the_table_is_an_attribute_of_the_type():
     x = Publisher()
     x.__dlpack_c_exchange_api__ = new_capsule(table(lambda _: 1 / 0), static(NAME), None)
     assert mt.from_dlpack(x).tolist() == VALUES and len(x.asked) == 1
 
 
-def test_R73_the_function_gets_the_object_itself():
+def test_R73_the_function_receives_the_object_unchanged():
     seen = []
     made = Forged()
     x = publish(table(lambda o: seen.append(o) or made.address))
@@ -345,14 +345,14 @@ def test_R73_the_function_gets_the_object_itself():
 
 
 @pytest.mark.parametrize("how", [{"copy": True}, {"copy": False}, {"device": "cpu"}], ids=str)
-def test_R56_a_request_that_the_table_cannot_say_goes_by_dlpack(how):
+def test_R56_a_request_that_the_table_does_not_support_uses_dlpack(how):
     x = publish(table(lambda _: 1 / 0))
     assert mt.from_dlpack(x, **how).tolist() == VALUES and len(x.asked) == 1
 
 
 @pytest.mark.parametrize("how, copied", [({}, False), ({"copy": True}, True), ({"copy": False}, False), ({"device": "cpu"}, False)], ids=str)
 @pytest.mark.parametrize("spelling", [SPELLING, SPELLING_1_2])
-def test_R56_R69_of_an_object_with_a_table_and_nothing_else_the_rest_is_done_here(how, copied, spelling):
+def test_R56_R69_for_an_object_with_only_a_table_the_importer_does_the_rest(how, copied, spelling):
     made = Forged()
     value = new_capsule(table(lambda _: made.address), static(NAME), None)
     t = mt.from_dlpack(type("OnlyTable", (), {spelling: value})(), **how)
@@ -361,7 +361,7 @@ def test_R56_R69_of_an_object_with_a_table_and_nothing_else_the_rest_is_done_her
     assert made.deletions == 1
 
 
-def test_R69_complex_numbers_of_an_object_with_a_table_and_nothing_else_are_taken_at_its_word():
+def test_R69_complex_numbers_of_an_object_with_only_a_table_are_accepted():
     value = new_capsule(table(lambda _: Forged(dtype=(5, 64, 1), shape=(2,)).address), static(NAME), None)
     assert mt.from_dlpack(type("OnlyTable", (), {SPELLING: value})()).dtype == "complex64"
 
@@ -373,7 +373,7 @@ def test_R70_any_minor_version_of_the_table_is_read(minor):
     assert made.deletions == 1
 
 
-def test_R70_a_table_that_is_too_new_leads_to_an_older_one():
+def test_R70_an_older_table_is_used_instead_of_one_that_is_too_new():
     made = Forged()
     oldest = table(lambda _: made.address)
     middle = table(lambda _: 1 / 0, version=(2, 0), prev=oldest)
@@ -393,7 +393,7 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("what", UNUSABLE)
 @pytest.mark.parametrize("spelling", [SPELLING, SPELLING_1_2])
-def test_R70_R71_a_table_that_cannot_be_used_is_passed_over(what, spelling):
+def test_R70_R71_an_unusable_table_is_ignored(what, spelling):
     x = publish(UNUSABLE[what](), spelling)
     assert mt.from_dlpack(x).tolist() == VALUES and len(x.asked) == 1
 
@@ -403,7 +403,7 @@ def test_R70_R71_a_table_that_cannot_be_used_is_passed_over(what, spelling):
     {SPELLING_1_2: True}, {SPELLING_1_2: new_capsule(DATA, static(b"other"), None)},
     {SPELLING: new_capsule(DATA, static(b"other"), None)}, {SPELLING: new_capsule(DATA, None, None)},
 ], ids=str)  # fmt: skip
-def test_R69_what_is_no_table_is_passed_over(attributes):
+def test_R69_attributes_that_are_not_a_table_are_ignored(attributes):
     x = type("Published", (Publisher,), attributes)()
     assert mt.from_dlpack(x).tolist() == VALUES and len(x.asked) == 1
 
@@ -430,7 +430,7 @@ def test_R69_an_int_is_never_used_as_the_address_of_a_table():
     """)
 
 
-def test_R70_a_chain_of_tables_that_never_gets_older_ends():
+def test_R70_the_search_of_a_cyclic_chain_of_tables_ends():
     """In a process of its own: it never ended."""
     child("""
         import ctypes
@@ -452,7 +452,7 @@ class Mine(Exception):
     pass
 
 
-def test_R73_the_error_of_a_table_comes_through():
+def test_R73_the_error_of_a_table_is_raised():
     """PyObject_Size has the signature, and fails with whatever __len__ raises."""
     failing = ctypes.cast(pythonapi.PyObject_Size, c_void_p).value
     x = publish(table(failing))
@@ -474,20 +474,20 @@ def test_R77_a_table_that_fails_without_an_error_is_a_system_error():
         mt.from_dlpack(publish(table(ctypes.cast(fail, c_void_p).value)))
 
 
-def test_R73_a_table_that_gives_nothing_is_a_buffer_error():
+def test_R73_a_table_that_returns_no_tensor_is_a_buffer_error():
     with pytest.raises(BufferError):
         mt.from_dlpack(publish(table(lambda _: 0)))
 
 
 @pytest.mark.parametrize("fields", [{"ndim": -3}, {"data": None}, {"dtype": (0, 0, 1)}, {"version": (2, 0)}, {"device": (2, 0)}], ids=str)
-def test_R2_R32_what_a_table_gives_is_validated_and_deleted_once(fields):
+def test_R2_R32_the_tensor_of_a_table_is_validated_and_deleted_once(fields):
     made = Forged(**fields)
     with pytest.raises(BufferError):
         mt.from_dlpack(publish(table(lambda _: made.address)))
     assert made.deletions == 1
 
 
-def test_R76_the_stream_of_the_cpu_is_never_asked_for():
+def test_R76_the_stream_of_the_cpu_is_never_requested():
     asked = []
     fail = CURRENT_STREAM(lambda *_: asked.append(1) or -1)
     _tables.append(fail)
@@ -496,7 +496,7 @@ def test_R76_the_stream_of_the_cpu_is_never_asked_for():
     assert asked == [] and made.deletions == 1
 
 
-def test_R76_a_stream_that_cannot_be_had_is_an_error_and_the_tensor_is_released():
+def test_R76_a_failed_stream_query_is_an_error_and_the_tensor_is_released():
     fail = CURRENT_STREAM(lambda *_: -1)
     _tables.append(fail)
     made = Forged(device=(3, 0))
@@ -516,7 +516,7 @@ def only_the_table(monkeypatch):
     monkeypatch.setattr(mt.Tensor, "__dlpack__", used)
 
 
-def test_R73_tvm_ffi_functions_take_our_tensors_by_the_table(only_the_table):
+def test_R73_tvm_ffi_functions_import_our_tensors_by_the_table(only_the_table):
     import tvm_ffi
 
     got = []
@@ -524,7 +524,7 @@ def test_R73_tvm_ffi_functions_take_our_tensors_by_the_table(only_the_table):
     assert got == [((2, 3), "int32", t.data_ptr)]
 
 
-def test_R73_minitensor_takes_torch_by_the_table(monkeypatch):
+def test_R73_minitensor_imports_torch_tensors_by_the_table(monkeypatch):
     import torch
 
 
@@ -539,7 +539,7 @@ def test_R73_minitensor_takes_torch_by_the_table(monkeypatch):
         mt.from_dlpack(x, copy=True)
 
 
-def test_R73_R74_torchs_own_table_takes_our_tensors_and_gives_its_own():
+def test_R73_R74_the_table_of_torch_imports_our_tensors_and_exports_its_own():
     import torch
 
     theirs = Table.from_address(pointer_of(torch.Tensor.__dlpack_c_exchange_api__, NAME))
@@ -562,7 +562,7 @@ def test_R73_R74_torchs_own_table_takes_our_tensors_and_gives_its_own():
     assert t.data_ptr == address and t.tolist() == VALUES and not t.readonly
 
 
-def test_R69_a_type_that_changes_is_looked_at_again():
+def test_R69_a_changed_type_is_inspected_again():
     """What was seen of a type is remembered until the type, or one of its bases, is another."""
 
     class Base:

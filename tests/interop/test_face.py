@@ -1,4 +1,4 @@
-"""minitensor's Python face and what each call promises, sentence by sentence: every docstring is the promise."""
+"""The Python interface of minitensor: each docstring states the behaviour that the test checks."""
 
 import ctypes
 import inspect
@@ -79,7 +79,7 @@ def test_live_bytes_shows_leaks():
     assert mt.live_bytes() == before
 
 
-def test_the_attributes():
+def test_attributes_describe_the_tensor():
     """t.shape, t.strides (tuples; strides in elements), t.ndim, t.size, t.nbytes, t.dtype, t.device, t.data_ptr, …"""
     t = tensor("int16")[:, ::2]
     assert (t.shape, t.strides, t.ndim, t.size, t.nbytes, t.dtype, t.device) == ((2, 2), (3, 2), 2, 4, 8, "int16", (1, 0))
@@ -90,7 +90,7 @@ def test_the_attributes():
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_indexing_and_the_like_give_views_on_the_same_storage(view):
+def test_indexing_and_other_view_functions_return_views_of_the_same_storage(view):
     """ints, slices of any step, Ellipsis: views on the same storage … t.T, t.transpose(*axes), …: views"""
     live = mt.live_bytes()
     t = tensor()
@@ -137,7 +137,7 @@ def test_the_device_attribute_is_a_pair_of_plain_ints():
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "cuda_host", "cuda_managed", (2, 0), (13, 0)])
-def test_cuda_without_a_driver_is_a_buffer_error_that_says_so(device):
+def test_cuda_without_a_driver_is_a_buffer_error_with_the_reason(device):
     """asking for CUDA there is a BufferError that says so"""
     if getattr(mt, "cuda_available", bool)():
         pytest.skip("there is a driver")
@@ -167,7 +167,7 @@ def test_data_ptr_is_the_address_of_element_0():
     assert t[:0].data_ptr == mt.empty(0).data_ptr == mt.from_dlpack(t[:0]).data_ptr == 0
 
 
-def test_readonly_means_no_writing():
+def test_a_readonly_tensor_cannot_be_written():
     """no writing through it; fill raises ValueError"""
     t = tensor().as_readonly()
     assert t.readonly
@@ -177,7 +177,7 @@ def test_readonly_means_no_writing():
     assert t.tolist() == VALUES
 
 
-def test_copied_is_said_of_imports_that_copied_and_of_nothing_else():
+def test_copied_is_true_only_for_imports_that_copied():
     """the import that made this Tensor copied (IS_COPIED received, or copied by minitensor); False for everything else"""
     t = tensor()
     received = mt.from_dlpack(Forged(flags=IS_COPIED).capsule())
@@ -236,7 +236,7 @@ def test_R15_a_legacy_export_of_read_only_data_copies_or_fails():
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_R12_copy_true_always_gives_fresh_memory(view):
+def test_R12_copy_true_always_returns_new_memory(view):
     """copy=True always gives fresh memory, IS_COPIED, not read-only"""
     t = VIEWS[view](tensor())
     one, two = look(a := t.__dlpack__(max_version=OURS, copy=True)), look(b := t.__dlpack__(max_version=OURS, copy=True))
@@ -244,7 +244,7 @@ def test_R12_copy_true_always_gives_fresh_memory(view):
     assert mt.from_dlpack(a).tolist() == mt.from_dlpack(b).tolist() == t.tolist()
 
 
-def test_R12_an_export_that_shares_never_says_copied():
+def test_R12_an_export_that_shares_never_sets_is_copied():
     """an export that shares never says IS_COPIED, since the Tensor still owns the data too"""
     for t in (tensor(), mt.from_dlpack(tensor(), copy=True), mt.from_dlpack(Forged(flags=IS_COPIED).capsule())):
         assert look(t.__dlpack__(max_version=OURS)).flags == look(t.__dlpack__(max_version=OURS, copy=False)).flags == 0
@@ -260,13 +260,13 @@ def test_R28_negative_strides_are_shared_as_they_are():
 # Export errors
 
 
-def test_R81_what_cannot_travel_is_a_buffer_error():
+def test_R81_a_tensor_that_cannot_be_exported_is_a_buffer_error():
     """BufferError when the data cannot travel"""
     with pytest.raises(BufferError):
         tensor().__dlpack__(dl_device=(2, 0))
 
 
-def test_R54_copy_false_that_needs_a_copy_is_both():
+def test_R54_copy_false_that_needs_a_copy_is_a_buffer_error_and_a_value_error():
     """copy=False that would need a copy raises an error that is both BufferError and ValueError"""
     for call in (
         lambda: tensor().as_readonly().__dlpack__(copy=False), lambda: tensor().__dlpack__(copy=False, dl_device=(2, 0)),
@@ -284,7 +284,7 @@ def test_bad_values_are_value_errors(bad):
         tensor().__dlpack__(**bad)
 
 
-def test_R52_type_error_is_for_signatures_alone():
+def test_R52_type_error_is_raised_for_signatures_only():
     """TypeError for an unknown keyword, a positional argument or a max_version that is no pair of integers, and for nothing else"""
     for arguments, keywords in (((1,), {}), ((), {"unknown": 1})):
         with pytest.raises(TypeError):
@@ -309,7 +309,7 @@ def test_R46_streams_on_the_cpu():
 # Import
 
 
-def test_R56_the_producer_is_asked_first():
+def test_R56_the_request_is_passed_to_the_producer_first():
     """forwards device and copy and lets the producer try first"""
     t = tensor()
     producer = Producer(t.__dlpack__)
@@ -318,7 +318,7 @@ def test_R56_the_producer_is_asked_first():
 
 
 @pytest.mark.parametrize("error", [TypeError, BufferError])
-def test_R56_R58_what_the_producer_cannot_minitensor_does(error):
+def test_R56_R58_minitensor_copies_what_the_producer_does_not(error):
     """when the producer cannot …, minitensor imports plainly and copies itself"""
     t = tensor()
 
@@ -332,7 +332,7 @@ def test_R56_R58_what_the_producer_cannot_minitensor_does(error):
         assert got.copied == copied and (got.data_ptr != t.data_ptr) == copied and got.tolist() == VALUES
 
 
-def test_R53_only_copy_false_may_fail_for_want_of_a_copy():
+def test_R53_only_copy_false_fails_because_a_copy_is_needed():
     """Only copy=False may fail for want of a copy."""
     padded = dict(dtype=(1, 4, 1), flags=4)
     assert mt.from_dlpack(Forged(**padded).capsule()).copied and mt.from_dlpack(Forged(**padded).capsule(), copy=True).copied
@@ -341,7 +341,7 @@ def test_R53_only_copy_false_may_fail_for_want_of_a_copy():
     assert both(caught.value)
 
 
-def test_R62_what_fails_late_is_deleted_once_and_what_fails_early_is_left():
+def test_R62_a_late_failure_deletes_once_and_an_early_one_not_at_all():
     """What fails after ownership was taken calls the deleter once; what fails before leaves the capsule as it was."""
     late, early = Forged(ndim=-1), Forged()
     with pytest.raises(BufferError):
@@ -352,7 +352,7 @@ def test_R62_what_fails_late_is_deleted_once_and_what_fails_early_is_left():
     assert (late.deletions, early.deletions, name_of(capsule)) == (1, 0, VERSIONED)
 
 
-def test_R15_old_capsules_arrive_read_only_unless_copied():
+def test_R15_legacy_capsules_are_imported_read_only_unless_copied():
     """Old capsules (legacy) arrive read-only, unless copy=True"""
     assert mt.from_dlpack(tensor().__dlpack__()).readonly
     assert not mt.from_dlpack(tensor().__dlpack__(), copy=True).readonly
@@ -364,7 +364,7 @@ def test_R14_unknown_flag_bits_are_ignored():
     assert not t.readonly and not t.copied
 
 
-def test_R63_a_raw_capsule_works_once():
+def test_R63_a_raw_capsule_can_be_imported_once():
     """A raw capsule works once."""
     capsule = tensor().__dlpack__()
     mt.from_dlpack(capsule)

@@ -1,4 +1,4 @@
-"""Every allocation fails once: each time there is one error, one deleter call for what was taken, and no leak (R62, R67, R68)."""
+"""Every allocation fails once: each time there is one error, one deleter call for an imported tensor, and no leak (R62, R67, R68)."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Tensors that no library makes (R1–R3, R5, R9, R13, R14, R16–R35, R60–R68). Needs minitensor and ctypes alone, so that it runs under AddressSanitizer too."""
+"""Invalid and unusual tensors (R1–R3, R5, R9, R13, R14, R16–R35, R60–R68). Needs only minitensor and ctypes, so that it can run under AddressSanitizer."""
 
 import ctypes
 import faulthandler
@@ -61,7 +61,7 @@ if "FERRY_ASAN" in os.environ:
         assert hasattr(ctypes.CDLL(None), "__asan_init")
 
 
-def test_R1_the_structs_are_laid_out_as_the_header_says():
+def test_R1_the_structs_have_the_layout_of_the_header():
     assert ctypes.sizeof(Versioned) == 80 and ctypes.sizeof(Legacy) == 64
     assert (Versioned.flags.offset, Versioned.tensor.offset, Legacy.deleter.offset) == (24, 32, 56)
 
@@ -81,7 +81,7 @@ def test_R5_a_tensor_without_deleter_is_accepted_and_never_deleted(versioned):
 
 @BOTH
 @pytest.mark.parametrize("ctx", [0, 0xDEAD])
-def test_R5_manager_ctx_means_nothing_to_a_consumer(versioned, ctx):
+def test_R5_a_consumer_ignores_manager_ctx(versioned, ctx):
     accepted(Forged(versioned=versioned, ctx=ctx))
 
 
@@ -111,16 +111,16 @@ def test_R24_null_strides_are_read_as_compact_whatever_the_version(versioned, mi
     "strides, values",
     [((1, 2), [[0, 2, 4], [1, 3, 5]]), ((0, 0), [[0] * 3] * 2), ((0, 1), [[0, 1, 2]] * 2), ((20, 5), [[0, 5, 10], [20, 25, 30]])],
 )
-def test_R28_R29_any_strides_are_followed(versioned, strides, values):
+def test_R28_R29_any_strides_are_supported(versioned, strides, values):
     accepted(Forged(versioned=versioned, strides=strides), values)
 
 
 @BOTH
-def test_R28_negative_strides_are_followed(versioned):
+def test_R28_negative_strides_are_supported(versioned):
     accepted(Forged(versioned=versioned, data=DATA + 5 * 4, strides=(-3, -1)), [[5, 4, 3], [2, 1, 0]])
 
 
-def test_R29_a_broadcast_is_never_written_through():
+def test_R29_a_broadcast_tensor_is_never_written():
     t = mt.from_dlpack(Forged(strides=(0, 1)).capsule())
     assert t.readonly
     with pytest.raises(ValueError):
@@ -138,7 +138,7 @@ def test_R27_the_stride_of_one_element_is_arbitrary(versioned, stride):
 @pytest.mark.parametrize("data", [None, DATA, 0x10])
 @pytest.mark.parametrize("strides", [None, (I64, I64, I64), (-7, 0, 1)])
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (0, 0, 0)])
-def test_R26_an_empty_tensor_may_point_anywhere_and_step_anyhow(versioned, data, strides, shape):
+def test_R26_an_empty_tensor_may_have_any_data_pointer_and_strides(versioned, data, strides, shape):
     tensor = Forged(versioned=versioned, data=data, shape=shape, strides=strides)
     t = mt.from_dlpack(tensor.capsule())
     assert (t.shape, t.size, t.data_ptr) == (shape, 0, 0)
@@ -178,14 +178,14 @@ def test_R15_legacy_tensors_are_read_only_unless_copied(how, readonly):
 
 @BOTH
 @pytest.mark.parametrize("device", [(1, 0), (1, 7), (3, 0), (3, 2), (13, 0), (13, 5)])
-def test_R35_R39_what_the_host_reads_is_taken_with_any_id(versioned, device):
+def test_R35_R39_host_readable_memory_is_accepted_with_any_device_id(versioned, device):
     tensor = Forged(versioned=versioned, device=device)
     t = mt.from_dlpack(tensor.capsule())
     assert t.device == (device[0], 0) and t.data_ptr == DATA and t.tolist() == VALUES
     accepted(Forged(versioned=versioned, device=device), device="cpu", copy=False)
 
 
-def test_R17_any_byte_of_a_bool_but_0_is_true():
+def test_R17_every_bool_byte_except_0_is_true():
     """R17 fixes the size of a bool, and nothing its values: no code here reads one as a C++ bool."""
     bytes_ = (ctypes.c_uint8 * 4)(0, 1, 2, 255)
     expected = [False, True, True, True]
@@ -195,7 +195,7 @@ def test_R17_any_byte_of_a_bool_but_0_is_true():
         assert all(type(x) is bool for x in t.tolist())
 
 
-def test_R33_a_received_struct_is_never_written_into():
+def test_R33_a_received_struct_is_never_modified():
     tensor = Forged(strides=(3, 1), flags=1 << 40)
     before = bytes(tensor.raw), bytes(tensor.shape), bytes(tensor.strides)
     t = mt.from_dlpack(tensor.capsule())
@@ -204,7 +204,7 @@ def test_R33_a_received_struct_is_never_written_into():
     assert (bytes(tensor.raw), bytes(tensor.shape), bytes(tensor.strides)) == before
 
 
-def test_R33_later_changes_of_the_struct_by_others_do_no_harm():
+def test_R33_later_changes_of_the_struct_have_no_effect():
     tensor = Forged(strides=(3, 1))
     t = mt.from_dlpack(tensor.capsule())
     tensor.shape[:] = (1000, 1000)
@@ -224,16 +224,16 @@ def test_R13_padded_elements_are_packed_on_import(how):
     assert t.tolist() == VALUES and t.nbytes == 3 and t.copied and tensor.deletions == 1
 
 
-def test_R13_padded_elements_cannot_be_had_without_a_copy():
+def test_R13_padded_elements_cannot_be_imported_without_a_copy():
     error = refused(Forged(dtype=(1, 4, 1), flags=PADDED), copy=False)
     assert isinstance(error, ValueError)
 
 
-def test_R13_padding_means_nothing_for_whole_bytes():
+def test_R13_the_padded_flag_has_no_effect_on_whole_bytes():
     accepted(Forged(flags=PADDED), copy=False)
 
 
-def test_R19_packed_elements_follow_in_little_bit_order():
+def test_R19_packed_elements_are_read_from_the_low_bits_of_each_byte():
     ctypes.memmove(DATA + 2048, bytes([0x10, 0x32, 0x54]), 3)
     accepted(Forged(data=DATA + 2048, dtype=(1, 4, 1)))
 
@@ -307,7 +307,7 @@ MALFORMED = {
 @BOTH
 @pytest.mark.parametrize("how", [{}, {"copy": True}, {"copy": False}, {"device": "cpu"}], ids=str)
 @pytest.mark.parametrize("what", MALFORMED)
-def test_what_is_malformed_is_refused_and_deleted_once(what, how, versioned):
+def test_a_malformed_tensor_is_refused_and_deleted_once(what, how, versioned):
     fields, match = MALFORMED[what]
     if "R21" in what and how.get("copy"):
         match = None  # the copy refuses it before the lanes are looked at
@@ -316,7 +316,7 @@ def test_what_is_malformed_is_refused_and_deleted_once(what, how, versioned):
 
 @BOTH
 @pytest.mark.parametrize("what", MALFORMED)
-def test_R5_what_is_malformed_may_have_no_deleter(what, versioned):
+def test_R5_a_malformed_tensor_may_have_no_deleter(what, versioned):
     refused(Forged(versioned=versioned, has_deleter=False, **MALFORMED[what][0]))
 
 
@@ -336,7 +336,7 @@ def test_R40_a_device_that_minitensor_cannot_use_is_a_buffer_error(versioned, de
 
 
 @pytest.mark.parametrize("ndim", [127, 128, 129, 200, 1000])
-def test_R25_more_dimensions_than_minitensor_has_are_refused(ndim):
+def test_R25_more_dimensions_than_minitensor_supports_are_refused(ndim):
     tensor = Forged(shape=(1,) * ndim)
     if ndim <= 128:
         assert mt.from_dlpack(tensor.capsule()).ndim == ndim
@@ -352,7 +352,7 @@ def test_R25_more_dimensions_than_minitensor_has_are_refused(ndim):
 @pytest.mark.parametrize("has_deleter", [True, False])
 @pytest.mark.parametrize("major", [0, 2, 99, 2**32 - 1])
 @pytest.mark.parametrize("minor", [0, 3, 99])
-def test_R2_of_another_major_version_only_the_deleter_is_touched(major, minor, has_deleter):
+def test_R2_only_the_deleter_of_another_major_version_is_accessed(major, minor, has_deleter):
     tensor = Forged(version=(major, minor), at=before_a_closed_page(24), has_deleter=has_deleter)
     capsule = tensor.capsule()
     with pytest.raises(BufferError, match=rf"{major}\.{minor}"):
@@ -361,7 +361,7 @@ def test_R2_of_another_major_version_only_the_deleter_is_touched(major, minor, h
     assert name_of(capsule) == USED_VERSIONED
 
 
-def test_R2_the_closed_page_is_closed():
+def test_R2_the_protected_page_cannot_be_read():
     """The test above would notice a touch: a read behind the deleter ends a child process."""
     pid = os.fork()
     if pid == 0:
@@ -400,7 +400,7 @@ def test_R63_the_second_use_is_an_error_and_deletes_nothing(versioned):
 
 @BOTH
 @pytest.mark.parametrize("name", [None, b"", b"dltensor_", b"DLTENSOR", b"dltensor_versioned2", b"arrow_array", b"used_dltensor2"])
-def test_R62_a_capsule_of_another_name_is_left_alone(versioned, name):
+def test_R62_a_capsule_of_another_name_stays_unchanged(versioned, name):
     tensor = Forged(versioned=versioned)
     capsule = tensor.capsule(name)
     for x in (capsule, Producer(lambda **_: capsule)):
@@ -411,7 +411,7 @@ def test_R62_a_capsule_of_another_name_is_left_alone(versioned, name):
 
 @BOTH
 @pytest.mark.parametrize("how", [{"copy": 1}, {"copy": "no"}, {"device": "gpu"}, {"device": (1,)}, {"device": object()}])
-def test_R62_a_bad_argument_leaves_the_capsule_alone(versioned, how):
+def test_R62_an_invalid_argument_leaves_the_capsule_unchanged(versioned, how):
     tensor = Forged(versioned=versioned)
     capsule = tensor.capsule()
     with pytest.raises(ValueError):
@@ -421,13 +421,13 @@ def test_R62_a_bad_argument_leaves_the_capsule_alone(versioned, how):
 
 
 @pytest.mark.parametrize("x", [None, 1, "dltensor", object(), object, [1], type("T", (), {"__dlpack__": 3})()], ids=repr)
-def test_R64_what_has_no_protocol_is_a_type_error(x):
+def test_R64_an_object_without_the_protocol_is_a_type_error(x):
     with pytest.raises(TypeError):
         mt.from_dlpack(x)
 
 
 @pytest.mark.parametrize("answer", [None, 0, b"dltensor", (), NotImplemented], ids=repr)
-def test_R58_an_answer_that_is_no_capsule_is_a_type_error(answer):
+def test_R58_a_result_that_is_not_a_capsule_is_a_type_error(answer):
     with pytest.raises(TypeError, match="capsule"):
         mt.from_dlpack(Producer(lambda **_: answer))
 
@@ -449,13 +449,13 @@ def test_R56_a_raw_capsule_is_copied_when_asked(versioned, how):
     assert tensor.deletions == 1
 
 
-def test_R12_what_is_sole_owner_already_is_not_copied_again():
+def test_R12_a_tensor_with_a_sole_owner_is_not_copied_again():
     tensor = Forged(flags=IS_COPIED)
     t = mt.from_dlpack(Producer(lambda **_: tensor.capsule()), copy=True)
     assert t.copied and t.data_ptr == DATA and tensor.deletions == 0
 
 
-def test_R54_a_producer_that_copied_breaks_copy_false():
+def test_R54_copy_false_refuses_a_tensor_that_the_producer_copied():
     tensor = Forged(flags=IS_COPIED)
     with pytest.raises(BufferError) as caught:
         mt.from_dlpack(Producer(lambda **_: tensor.capsule()), copy=False)
@@ -473,7 +473,7 @@ def exported(versioned, tensor):
 
 
 @BOTH
-def test_R61_a_capsule_that_nobody_consumed_calls_the_deleter_once(versioned):
+def test_R61_a_capsule_that_was_not_consumed_calls_the_deleter_once(versioned):
     tensor = Forged()
     capsule = exported(versioned, tensor)
     assert tensor.deletions == 0
@@ -482,7 +482,7 @@ def test_R61_a_capsule_that_nobody_consumed_calls_the_deleter_once(versioned):
 
 
 @BOTH
-def test_R61_a_capsule_that_was_consumed_does_not(versioned):
+def test_R61_a_capsule_that_was_consumed_does_not_call_the_deleter(versioned):
     tensor = Forged()
     capsule = exported(versioned, tensor)
     raw = take(capsule)

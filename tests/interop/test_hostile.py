@@ -1,4 +1,4 @@
-"""Producers and arguments that do what no library should: nothing crashes, nothing wrong gets through."""
+"""Misbehaving producers and arguments: nothing crashes, and no invalid tensor is accepted."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import torch
 from test_threads import child
 
 
-def test_R41_a_conjugated_tensor_of_torch_is_refused_as_torch_refuses_it():
+def test_R41_a_conjugated_tensor_of_torch_is_refused_with_the_error_of_torch():
     """R41, R81: torch's exchange table passes the stored numbers on; its __dlpack__ says no."""
     stored = torch.tensor([1 + 2j, 3 - 4j])
     assert mt.from_dlpack(stored).tolist() == [1 + 2j, 3 - 4j]
@@ -20,7 +20,7 @@ def test_R41_a_conjugated_tensor_of_torch_is_refused_as_torch_refuses_it():
     assert mt.from_dlpack(stored.conj().resolve_conj()).tolist() == [1 - 2j, 3 + 4j]
 
 
-def test_R69_the_table_of_a_base_does_not_speak_for_a_type_with_its_own_dlpack():
+def test_R69_the_table_of_a_base_is_not_used_for_a_type_with_its_own_dlpack():
     class Own(torch.Tensor):
         def __dlpack__(self, **_):
             raise BufferError("not this one")
@@ -36,7 +36,7 @@ def test_R69_the_table_of_a_base_does_not_speak_for_a_type_with_its_own_dlpack()
 
 
 @pytest.mark.parametrize("argument", ["dl_device", "max_version"])
-def test_R52_a_list_that_empties_itself_while_it_is_read(argument):
+def test_R52_a_list_that_is_emptied_while_it_is_read(argument):
     class Clears:
         def __index__(self):
             pair.clear()
@@ -58,7 +58,7 @@ class Key(str):
         return self.compare()
 
 
-def test_a_class_that_changes_its_bases_while_it_is_looked_at():
+def test_a_class_that_changes_its_bases_while_it_is_inspected():
     """In a process of its own, with memory that is overwritten when it is freed: it crashed."""
     child("""
         from test_hostile import Key
@@ -88,7 +88,7 @@ def test_a_class_that_changes_its_bases_while_it_is_looked_at():
 
 
 @pytest.mark.parametrize("method", ["functools.partialmethod(export, 'plain')", "PerClass()"])
-def test_a_method_that_the_class_makes_anew_at_each_look_up(method):
+def test_a_method_that_is_created_at_each_look_up(method):
     """The cache of methods kept one that had died: it crashed, or called another class's function."""
     child(f"""
         import functools
@@ -118,7 +118,7 @@ def test_a_method_that_the_class_makes_anew_at_each_look_up(method):
     """)
 
 
-def test_an_error_of_a_comparison_of_keys_goes_through():
+def test_an_error_of_a_key_comparison_is_raised():
     key = Key("key")
     key.compare = lambda: False
     Raises = type("Raises", (), {key: 1, "__dlpack__": lambda self, **_: mt.zeros(3).__dlpack__()})
@@ -135,7 +135,7 @@ class Mine(Exception):
     pass
 
 
-def test_an_array_interface_that_empties_itself_while_it_is_read():
+def test_an_array_interface_that_is_emptied_while_it_is_read():
     """In a process of its own, with memory that is overwritten when it is freed: it crashed."""
     child("""
         import minitensor as mt
@@ -156,7 +156,7 @@ def test_an_array_interface_that_empties_itself_while_it_is_read():
     """, python_malloc="debug")
 
 
-def test_errors_of_an_index_go_through():
+def test_errors_of_an_index_are_raised():
     class Interrupts:
         def __index__(self):
             raise KeyboardInterrupt

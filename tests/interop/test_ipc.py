@@ -1,4 +1,4 @@
-"""minitensor's shared tensors, between processes that have nothing but the descriptor: every docstring is the promise."""
+"""Tensors of minitensor shared between processes that exchange only the descriptor: each docstring states the behaviour."""
 
 import gc
 import glob
@@ -70,7 +70,7 @@ def test_shared_has_descriptor_json_tensor_copied_close_and_is_a_context_manager
         mt.ipc_attach(descriptor)
 
 
-def test_what_is_no_tensor_is_a_type_error():
+def test_an_argument_that_is_not_a_tensor_is_a_type_error():
     """`mt.ipc_share(x) -> Shared` for a Tensor or a Column"""
     for x in (None, 1, [1, 2], b"123"):
         with pytest.raises(TypeError):
@@ -80,7 +80,7 @@ def test_what_is_no_tensor_is_a_type_error():
             mt.ipc_attach(x)
 
 
-def test_the_tensor_is_x_itself_or_a_copy_of_the_moment():
+def test_the_tensor_is_x_itself_or_a_copy_of_x():
     """`shared.tensor` is x itself when its storage is shared already (`copied` False), else a copy of this moment (True)."""
     x = mt.asarray(VALUES)
     s = mt.ipc_share(x)
@@ -99,7 +99,7 @@ def test_the_tensor_is_x_itself_or_a_copy_of_the_moment():
 # What each call promises
 
 
-def test_close_ends_new_attaches_at_once_in_every_process():
+def test_close_refuses_new_attaches_immediately_in_every_process():
     """`close()` ends new attaches at once, in every process ... importers keep valid data until they drop it. Twice is fine."""
     s = mt.ipc_share(mt.asarray(VALUES))
     reader = Process("""
@@ -127,7 +127,7 @@ except OSError:
 
 
 @pytest.mark.parametrize("what", ["stopped", "killed"])
-def test_close_returns_whatever_the_other_side_does(what):
+def test_close_returns_for_any_state_of_the_importer(what):
     """... and returns within 2 s whatever the other side does: it waits for nothing that a stopped process would have to do"""
     exporter = Process("s = mt.ipc_share(mt.arange(3))\nprint(s.descriptor.hex(), flush=True)\nsys.stdin.readline()\ns.close()\nprint('closed', flush=True)")
     reader = Process("t = mt.ipc_attach(read())\nprint(1, flush=True)\nsys.stdin.readline()")
@@ -144,7 +144,7 @@ def test_close_returns_whatever_the_other_side_does(what):
         reader.kill()
 
 
-def test_dropping_a_shared_closes_it():
+def test_deleting_a_shared_closes_it():
     """Dropping a Shared closes it."""
     s = mt.ipc_share(mt.asarray(VALUES))
     descriptor, t = s.descriptor, s.tensor
@@ -155,7 +155,7 @@ def test_dropping_a_shared_closes_it():
     assert t.tolist() == VALUES and not segments()
 
 
-def test_what_a_killed_exporter_left_behind_is_gone_when_the_next_starts():
+def test_the_next_exporter_removes_the_segments_of_a_killed_one():
     """What a killed exporter left behind is gone at the latest when the next exporter of that user starts."""
     exporter = Process("s = mt.ipc_share(mt.arange(3))\nprint(s.descriptor.hex(), flush=True)\nsys.stdin.readline()")
     descriptor = bytes.fromhex(exporter.hear())
@@ -170,7 +170,7 @@ def test_what_a_killed_exporter_left_behind_is_gone_when_the_next_starts():
     assert t.tolist() == [0, 1, 2]
 
 
-def test_a_process_that_ends_leaves_nothing_behind():
+def test_a_process_that_ends_leaves_no_segment():
     """Dropping a Shared closes it: so does the end of the process, whatever still refers to it."""
     exporter = Process("keep = [s := mt.ipc_share(mt.arange(3))]\nkeep.append(keep)\nprint(1, flush=True)\nsys.stdin.readline()")
     exporter.hear()
@@ -181,7 +181,7 @@ def test_a_process_that_ends_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("how", ["os._exit(0)", "sys.exit(0)", "s.close(); os._exit(0)", "del s; gc.collect(); os._exit(0)"])
-def test_the_child_of_a_fork_never_removes_its_parents_shares(how):
+def test_a_forked_child_never_removes_the_shares_of_its_parent(how):
     """The child of a fork never removes its parent's shares."""
     exporter = Process(f"""
 import gc
@@ -200,7 +200,7 @@ sys.stdin.readline()
     exporter.end()
 
 
-def test_the_child_of_a_fork_shares_and_attaches_for_itself():
+def test_a_forked_child_can_share_and_attach():
     """The child of a fork never removes its parent's shares."""
     heard = elsewhere("""
 s = mt.ipc_share(mt.arange(3))
@@ -242,7 +242,7 @@ sys.stdin.readline()
 
 
 @pytest.mark.parametrize("form", ["descriptor", "json"])
-def test_host_memory_attaches_from_either_form_alone(form):
+def test_host_memory_is_attached_by_either_form_of_the_descriptor(form):
     """Host memory attaches from `.descriptor` or `.json()` alone in an unrelated process of the same user (mode 0600)"""
     s = mt.ipc_share(mt.asarray(VALUES))
     if form == "descriptor":
@@ -259,7 +259,7 @@ def test_writes_are_seen_on_both_sides():
     assert s.tensor.tolist() == [[8, 8, 8], [3, 4, 5]]
 
 
-def test_read_only_is_mapped_so_that_writing_faults():
+def test_read_only_memory_is_mapped_without_write_access():
     """read-only is mapped PROT_READ there"""
     s = mt.ipc_share(mt.asarray(VALUES).as_readonly())
     assert s.tensor.readonly
@@ -298,7 +298,7 @@ def test_shape_values_and_read_only_are_kept(view, already):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint64", "float16", "bfloat16", "complex128", "float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn"])
-def test_every_dtype_travels(dtype):
+def test_every_dtype_can_be_shared(dtype):
     """Shape, values and read-only are kept"""
     t = mt.asarray([0, 1, 1, 0], dtype)
     s = mt.ipc_share(t)
@@ -356,7 +356,7 @@ def test_the_checksum_of_json_is_over_the_canonical_form():
             mt.ipc_attach(text)
 
 
-def test_every_bound_is_checked_behind_the_checksum():
+def test_every_bound_is_checked_after_the_checksum():
     """It is no security: every bound is checked behind it."""
     s = mt.ipc_share(mt.asarray(VALUES))
 
@@ -396,7 +396,7 @@ except (ValueError, OSError) as e:
             raise {"ValueError": ValueError, "OSError": OSError, "attached": AssertionError}[outcome]
 
 
-def test_errors_are_told_apart():
+def test_errors_have_different_types():
     """a bad descriptor is ValueError; an exporter that is gone OSError; an unknown device ValueError; CUDA without a driver
     BufferError"""
     s = mt.ipc_share(mt.asarray(VALUES))
@@ -418,7 +418,7 @@ def test_errors_are_told_apart():
 # Together
 
 
-def test_threads_share_attach_and_close_at_once():
+def test_threads_share_attach_and_close_concurrently():
     """Shares and attaches of many threads do not meet."""
     errors = []
 
@@ -450,7 +450,7 @@ def files_and_mappings():
     return made, open("/proc/self/maps").read().count("/dev/shm/ferry-")
 
 
-def test_rounds_leave_no_file_and_no_mapping_behind():
+def test_repeated_shares_leave_no_file_and_no_mapping():
     """No file descriptor and no mapping is leaked over rounds of share, attach and close."""
     exporter = Process("s = mt.ipc_share(mt.arange(3))\nprint(s.descriptor.hex(), flush=True)\nsys.stdin.readline()")
     descriptor = bytes.fromhex(exporter.hear())
@@ -469,7 +469,7 @@ def test_rounds_leave_no_file_and_no_mapping_behind():
 
 
 @pytest.mark.parametrize("after", [0, 1, 10, 100])
-def test_an_importer_that_is_killed_while_it_attaches_leaves_the_share_whole(after):
+def test_a_share_stays_usable_after_an_importer_is_killed_while_it_attaches(after):
     """The exporter goes on, whatever happens to an importer: one that never stops attaching is killed after so many times."""
     with mt.ipc_share(mt.asarray(VALUES)) as s:
         for _ in range(3):

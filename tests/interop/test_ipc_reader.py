@@ -1,4 +1,4 @@
-"""A reader of 60 lines that knows nothing of ferry attaches what ferry shares, from the JSON alone, and writes to it."""
+"""A reader of 60 lines without ferry attaches a share by its JSON, and writes to it."""
 
 import pathlib
 import subprocess
@@ -26,7 +26,7 @@ def test_the_reader_has_at_most_sixty_lines_and_no_ferry():
 
 @pytest.mark.parametrize("dtype", ["int32", "float64", "uint8"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_offset_and_strides_are_honoured_and_what_it_writes_is_seen(layout, dtype):
+def test_offset_and_strides_are_used_and_its_writes_are_visible(layout, dtype):
     whole = mt.asarray([[10 * y + x for x in range(6)] for y in range(4)], dtype=dtype)
     with mt.ipc_share(whole) as first, mt.ipc_share(LAYOUTS[layout](first.tensor)) as shared:
         assert not shared.copied
@@ -55,7 +55,7 @@ def test_a_tensor_without_elements_has_no_memory_to_map(shape):
         assert read(shared) == read(shared, "5") == mt.zeros(shape).tolist()
 
 
-def test_what_is_closed_is_there_for_nobody():
+def test_a_closed_share_cannot_be_attached():
     with mt.ipc_share(mt.zeros((4,), dtype="int64")) as shared:
         assert read(shared) == [0, 0, 0, 0]
         text = shared.json()

@@ -1,4 +1,4 @@
-"""Threads, the end of the interpreter, forks and sub-interpreters. What may crash runs in a child process."""
+"""Threads, the end of the interpreter, forks and sub-interpreters. Tests that may crash run in a child process."""
 
 import ctypes
 import os
@@ -64,7 +64,7 @@ def test_R65_one_tensor_is_exported_and_imported_by_many_threads():
     in_threads(work)
 
 
-def test_R65_large_copies_let_other_threads_run():
+def test_R65_large_copies_release_the_gil():
     t = mt.zeros((1024, 1024), "int32")
     t.fill(7)
 
@@ -75,7 +75,7 @@ def test_R65_large_copies_let_other_threads_run():
     in_threads(work, 4)
 
 
-def test_R65_what_one_thread_makes_another_releases():
+def test_R65_a_tensor_may_be_released_on_another_thread():
     made = [take(mt.arange(100).__dlpack__(max_version=(1, 3))) for _ in range(800)]
 
     def work(i):
@@ -85,7 +85,7 @@ def test_R65_what_one_thread_makes_another_releases():
     in_threads(work)
 
 
-def test_R65_releases_on_threads_that_python_does_not_know():
+def test_R65_releases_on_threads_without_a_python_state():
     raws = [take(mt.arange(100).__dlpack__()) for _ in range(50)]
     libc = ctypes.CDLL(None)
     libc.pthread_create.argtypes = (ctypes.c_void_p,) * 4
@@ -118,7 +118,7 @@ def test_R65_the_array_of_another_library_is_released_on_such_a_thread(library):
     assert dies() is None
 
 
-def test_R63_of_many_threads_one_gets_the_capsule():
+def test_R63_one_of_many_threads_imports_the_capsule():
     for _ in range(50):
         tensor = Forged()
         capsule = tensor.capsule()
@@ -137,7 +137,7 @@ def test_R63_of_many_threads_one_gets_the_capsule():
         assert tensor.deletions == 1
 
 
-def test_R68_the_last_of_many_threads_releases():
+def test_R68_the_last_of_many_threads_releases_the_tensor():
     tensor = Forged()
     shared = [mt.from_dlpack(tensor.capsule())]
     shared += [mt.from_dlpack(shared[0]) for _ in range(799)]
@@ -193,11 +193,11 @@ EXITS = {
 
 
 @pytest.mark.parametrize("what", EXITS)
-def test_R66_the_interpreter_ends_well_with(what):
+def test_R66_the_interpreter_ends_without_error_with(what):
     child(PROLOGUE + textwrap.dedent(EXITS[what]))
 
 
-def test_R66_the_interpreter_ends_well_with_tensors_in_torch():
+def test_R66_the_interpreter_ends_without_error_with_tensors_in_torch():
     child("""
         import torch, minitensor as mt
         t = mt.arange(10); x = torch.from_dlpack(t); u = mt.from_dlpack(torch.arange(5)); c = u.__dlpack__()
@@ -207,7 +207,7 @@ def test_R66_the_interpreter_ends_well_with_tensors_in_torch():
 
 @pytest.mark.parametrize("make", ["t", "mt.from_dlpack(np.arange(10))", "mt.from_dlpack(mt.from_dlpack(np.arange(10)).__dlpack__())"])
 @pytest.mark.parametrize("version", ["None", "(1, 3)"])
-def test_R66_a_deleter_runs_after_the_interpreter_is_gone(make, version):
+def test_R66_a_deleter_runs_after_the_interpreter_has_ended(make, version):
     """__cxa_atexit calls it when Python has finalized and the process ends."""
     out = child(PROLOGUE + f"""
 raw = forge.take(({make}).__dlpack__(max_version={version}))
@@ -227,7 +227,7 @@ atexit.register(lambda: print("Python ends", flush=True))
 # Forks
 
 
-def test_a_forked_child_uses_and_releases_what_it_has():
+def test_a_forked_child_uses_and_releases_its_tensors():
     child(PROLOGUE + """
 import os
 a = np.arange(10)
@@ -311,7 +311,7 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize("main_first", [False, True])
-def test_sub_interpreters_are_refused_and_the_main_one_works_on(main_first):
+def test_sub_interpreters_are_refused_and_the_main_one_continues(main_first):
     out = child(SUB_INTERPRETERS.format(main_first=main_first, imports=repr(IMPORTS)))
     lines = out.splitlines()
     assert len(lines) == 4 and all(line.startswith("refused:") and "main interpreter" in line for line in lines), out

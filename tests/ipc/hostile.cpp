@@ -1,5 +1,5 @@
-// The lifetime protocol against those who break it: strangers, garbage, who does not read, and no file descriptors
-// left.
+// The lifetime protocol with misbehaving peers: other users, malformed messages, clients that do not read, and
+// exhausted file descriptors.
 #include "lifetime.hpp"
 #include "support/skip.hpp"
 
@@ -16,12 +16,12 @@ namespace raw = ferry::ipc::socket;
 
 namespace {
 
-/// What the last poll(2) of a server in this thread was told to wait at most, in milliseconds, and how many have found something.
+/// Timeout of the last poll(2) of a server in this thread, in milliseconds, and number of calls that found an event.
 thread_local int poll_timeout = 0, polls_ready = 0;
 
 }  // namespace
 
-/// The system's own, which notes that: a server waits for its listener at least, and for what wakes it.
+/// Replaces poll(2) of the system and records these: a server polls at least its listener and its eventfd.
 extern "C" int poll(pollfd* fds, nfds_t count, int timeout) {
     timespec const limit{timeout / 1000, timeout % 1000 * 1'000'000L};
     int const ready = ::ppoll(fds, count, timeout < 0 ? nullptr : &limit, nullptr);
@@ -33,7 +33,7 @@ namespace {
 
 constexpr uid_t nobody = 65534;
 
-/// A socket that is connected and keeps to no rule.
+/// A connected socket that does not follow the protocol.
 ferry::ipc::unique_fd connect_raw(std::string const& path) {
     auto fd = raw::make("test");
     REQUIRE(raw::connect(fd.get(), raw::address(path, "test")) == 0);
@@ -43,7 +43,7 @@ void send_raw(ferry::ipc::unique_fd const& to, std::vector<std::byte> const& byt
               std::span<ferry::ipc::unique_fd const> fds = {}) {
     static_cast<void>(raw::send(to.get(), bytes, fds));
 }
-/// A socket that listens where a server would.
+/// A socket that listens at the path of a server.
 ferry::ipc::unique_fd listen_raw(std::string const& path) {
     auto fd = raw::make("test");
     auto const at = raw::address(path, "test");
@@ -56,7 +56,7 @@ ferry::ipc::unique_fd accept_raw(ferry::ipc::unique_fd const& from) {
     REQUIRE(::poll(&p, 1, static_cast<int>(milliseconds{support::patience}.count())) == 1);
     return ferry::ipc::unique_fd{::accept4(from.get(), nullptr, nullptr, SOCK_CLOEXEC)};
 }
-/// From here on this process gets no file descriptor.
+/// Limits this process to the file descriptors that it has.
 struct no_fds_left {
     rlimit usual{};
     no_fds_left() {
@@ -76,7 +76,7 @@ bool hung_up(ferry::ipc::unique_fd const& fd) {
 
 }  // namespace
 
-TEST_CASE("IPC: nothing of a server is open to the world, whatever the umask") {
+TEST_CASE("IPC: socket and directory of a server are accessible to its user only, whatever the umask") {
     place here;
     auto const before = ::umask(0);
     struct stat is{};
@@ -97,7 +97,7 @@ TEST_CASE("IPC: nothing of a server is open to the world, whatever the umask") {
                    {"0600 or 0660"});
 }
 
-TEST_CASE("IPC: a directory that others may write to, or own, is no place for a socket") {
+TEST_CASE("IPC: a directory that other users can write to is refused for a socket") {
     place here;
     for (mode_t const mode : {0777U, 0770U, 0702U}) {
         REQUIRE(::chmod(here.folder.c_str(), mode) == 0);
@@ -111,14 +111,15 @@ TEST_CASE("IPC: a directory that others may write to, or own, is no place for a 
     support::fails(errc::argument, [&] { server{here.folder + "/" + std::string(108, 'x')}; }, {"107"});
 }
 
-TEST_CASE("IPC: another user's directory is no place for a socket" * doctest::skip(support::lacks_root())) {
+TEST_CASE("IPC: a directory of another user is refused for a socket" * doctest::skip(support::lacks_root())) {
     place here;
     REQUIRE(::chown(here.folder.c_str(), nobody, nobody) == 0);
     support::fails(errc::permission, [&] { server{here.path()}; }, {"belongs to user 65534"});
     REQUIRE(::chown(here.folder.c_str(), 0, 0) == 0);
 }
 
-TEST_CASE("IPC: a directory without a place to be, or that somebody keeps locked, is told as such") {
+TEST_CASE(
+    "IPC: a missing parent directory, and a directory that another process keeps locked, are errors that say so") {
     place here;
     support::fails(errc::argument, [&] { server{here.folder + "/none/such/socket"}; }, {"make the directory above"});
     ferry::ipc::unique_fd lock{::open(here.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -128,7 +129,7 @@ TEST_CASE("IPC: a directory without a place to be, or that somebody keeps locked
     server{here.path()};
 }
 
-TEST_CASE_FIXTURE(a_running_server, "IPC: a name that no message carries costs an importer its question alone") {
+TEST_CASE_FIXTURE(a_running_server, "IPC: a name too long for a message fails only its own request") {
     {
         client c{here.path(), patient};
         REQUIRE(c.attach("frame"));
@@ -144,9 +145,9 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: a name that no message carries costs a
     CHECK(s.counts().violations == 0);
 }
 
-TEST_CASE("IPC: a server whose leases have no end waits no longer than it is told") {
+TEST_CASE("IPC: a server whose leases never lapse polls for at most its timeout") {
     place here;
-    // Of both, poll(2) took the lower half: for ever, or not at all.
+    // A conversion to int would take the lower half of both: for ever, or no wait.
     for (auto const lease : {~std::uint64_t{0}, std::uint64_t{1} << 33}) {
         server_options options;
         options.limits.lease = lease;
@@ -157,7 +158,7 @@ TEST_CASE("IPC: a server whose leases have no end waits no longer than it is tol
     }
 }
 
-TEST_CASE("IPC: who waits for an exporter for the longest of times waits") {
+TEST_CASE("IPC: a client with the maximum timeout waits for its exporter") {
     place here;
     server s{here.path()};
     std::thread later{[&] { s.start(); }};
@@ -172,7 +173,7 @@ TEST_CASE("IPC: who waits for an exporter for the longest of times waits") {
     publishing.join();
 }
 
-TEST_CASE("IPC: a place that is served is not taken, one that was left is, and nothing but a socket is removed") {
+TEST_CASE("IPC: a socket in use is not replaced, a stale one is, and no other file is removed") {
     place here;
     {
         server s{here.path()};
@@ -189,7 +190,7 @@ TEST_CASE("IPC: a place that is served is not taken, one that was left is, and n
         server s{here.path()};
         s.start();
         client{here.path(), patient}.ping();
-        // Somebody removed it and serves there: it is theirs.
+        // Another process has removed the socket and listens at its path.
         ::unlink(here.path().c_str());
         auto const other = listen_raw(here.path());
         s.close();
@@ -201,7 +202,7 @@ TEST_CASE("IPC: a place that is served is not taken, one that was left is, and n
     CHECK(::access(here.path().c_str(), F_OK) == 0);
 }
 
-TEST_CASE("IPC: a killed exporter's place is taken though its forked child still has the socket") {
+TEST_CASE("IPC: the socket of a killed exporter is replaced although its forked child has it open") {
     place here;
     process exporter{[&](talk with) {
         server s{here.path()};
@@ -216,7 +217,7 @@ TEST_CASE("IPC: a killed exporter's place is taken though its forked child still
         return 0;
     }};
     REQUIRE(exporter.hear() == 'l');
-    client c{here.path(), {.exporters = {}, .timeout = milliseconds::max()}};  // which its patience does not end
+    client c{here.path(), {.exporters = {}, .timeout = milliseconds::max()}};  // the patience does not end
     REQUIRE(exporter.hear() == 'f');
     c.ping();
     support::fails(errc::argument, [&] { server{here.path()}; }, {"served by another"});
@@ -229,7 +230,9 @@ TEST_CASE("IPC: a killed exporter's place is taken though its forked child still
     exporter.say('e');
 }
 
-TEST_CASE("IPC: another user is refused, by the directory or by the list" * doctest::skip(support::lacks_root())) {
+TEST_CASE(
+    "IPC: another user is refused by the mode of the directory or by the allow-list" *
+    doctest::skip(support::lacks_root())) {
     place here;
     auto const as_nobody = [&](auto body) {
         return process{[&, body](talk) {
@@ -240,12 +243,12 @@ TEST_CASE("IPC: another user is refused, by the directory or by the list" * doct
     };
     ferry::ipc::client_options const trusting{.exporters = {0}, .timeout = support::patience};
     auto const connects = [&] { return static_cast<int>(code_of([&] { client{here.path(), trusting}.ping(); })); };
-    SUBCASE("the directory keeps it out") {
+    SUBCASE("by the mode of the directory") {
         server s{here.path()};
         s.start();
         CHECK(as_nobody(connects) == static_cast<int>(errc::permission));
     }
-    SUBCASE("who gets to the socket is not let in without being named") {
+    SUBCASE("a user that reaches the socket is refused unless it is in the allow-list") {
         server s{here.path(), {.allow = {}, .mode = 0660, .limits = {}}};
         REQUIRE(::chmod(here.folder.c_str(), 0711) == 0);
         REQUIRE(::chown(here.path().c_str(), 0, nobody) == 0);
@@ -253,7 +256,7 @@ TEST_CASE("IPC: another user is refused, by the directory or by the list" * doct
         CHECK(as_nobody(connects) == static_cast<int>(errc::permission));
         CHECK(s.counts().clients == 0);
     }
-    SUBCASE("who is named is let in, may attach, and may not drop") {
+    SUBCASE("a user in the allow-list may attach, and may not drop names") {
         server s{here.path(), {.allow = {nobody}, .mode = 0660, .limits = {}}};
         REQUIRE(::chmod(here.folder.c_str(), 0711) == 0);
         REQUIRE(::chown(here.path().c_str(), 0, nobody) == 0);
@@ -264,15 +267,16 @@ TEST_CASE("IPC: another user is refused, by the directory or by the list" * doct
                   client c{here.path(), trusting};
                   if (!c.attach("frame")) return 1;
                   if (code_of([&] { c.drop("frame"); }) != errc::permission) return 2;
-                  // It serves who does not trust root.
+                  // The client does not trust a server of root.
                   return code_of([&] { client{here.path()}; }) == errc::permission ? 0 : 3;
               }) == 0);
-        // Root is not named.
+        // Root is not in the allow-list.
         support::fails(errc::permission, [&] { client{here.path(), patient}.ping(); }, {"does not let this user"});
     }
 }
 
-TEST_CASE_FIXTURE(a_running_server, "IPC: garbage, cut and endless messages end their connection and nobody else's") {
+TEST_CASE_FIXTURE(a_running_server,
+                  "IPC: malformed, truncated and oversized messages close only their own connection") {
     client good{here.path(), patient};
     good.ping();
     int const fds = support::count_of("fd");
@@ -298,7 +302,7 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: garbage, cut and endless messages end 
     CHECK(good.attach("frame").has_value());
 }
 
-TEST_CASE("IPC: file descriptors that come with a good message are closed") {
+TEST_CASE("IPC: file descriptors sent with a valid message are closed") {
     place here;
     server s{here.path()};
     s.start();
@@ -312,24 +316,24 @@ TEST_CASE("IPC: file descriptors that come with a good message are closed") {
         REQUIRE(soon([&] { return raw::receive(fd.get(), room, false).size != 0; }));
         ++answers;
     }
-    CHECK(support::count_of("fd") == fds + 1);  // the gift itself
+    CHECK(support::count_of("fd") == fds + 1);  // the file descriptor that was sent
 }
 
 TEST_CASE_FIXTURE(a_running_server,
-                  "IPC: who asks and does not read is not listened to, costs little, and holds up nobody") {
+                  "IPC: no request is read from a client while its replies are pending, and other clients are served") {
     auto const deaf = connect_raw(here.path());
     auto const question = protocol::to_bytes(protocol::list{1, ""});
     client good{here.path(), patient};
     std::size_t sent = 0;
-    // A server that has answered a ping has read what else there was, if it was going to.
+    // Before it replies to a ping, the server has read the other messages that it reads.
     for (int refused = 0; refused < 20 && sent < 5000;) {
         if (raw::send(deaf.get(), question) == 0) ++sent, refused = 0;
         else good.ping(), ++refused;
     }
-    CHECK(sent < 5000);  // what two socket buffers take: the server stopped reading
+    CHECK(sent < 5000);  // the capacity of two socket buffers: the server stopped reading
     std::vector<std::byte> room(protocol::max_message);
     std::size_t answers = 0, more = 0;
-    while (answers < 100) {  // for each answer that it takes, about one question is taken
+    while (answers < 100) {  // about one request is read for each reply received
         if (raw::receive(deaf.get(), room, false).size != 0) ++answers;
         good.ping();
         while (raw::send(deaf.get(), question) == 0) ++more;
@@ -338,17 +342,18 @@ TEST_CASE_FIXTURE(a_running_server,
     sent += more;
     CHECK(soon([&] {
         while (raw::receive(deaf.get(), room, false).size != 0) ++answers;
-        return answers == sent;  // every question is answered once it reads
+        return answers == sent;  // every request gets a reply when the client reads
     }));
 }
 
-TEST_CASE_FIXTURE(a_running_server, "IPC: of an importer that reads nothing a buffer is asked back once") {
+TEST_CASE_FIXTURE(a_running_server,
+                  "IPC: one request to release a buffer is queued for an importer that reads no messages") {
     auto const deaf = connect_raw(here.path());
     send_raw(deaf, protocol::to_bytes(protocol::attach{1, 0, 0, 0, "frame"}));
     REQUIRE(soon([&] { return s.counts().leases == 1; }));
     s.withdraw("frame");
     int const often = 20'000;
-    for (int i = 0; i < often; ++i) s.retire(1);  // its socket is full after some hundred
+    for (int i = 0; i < often; ++i) s.retire(1);  // the socket is full after some hundred
     send_raw(deaf, protocol::to_bytes(protocol::ping{2}));
     std::vector<std::byte> room(protocol::max_message);
     int asked = 0;
@@ -365,7 +370,7 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: of an importer that reads nothing a bu
     CHECK_FALSE(s.is_freeable(1));
 }
 
-TEST_CASE("IPC: a server without file descriptors turns importers away, does not spin, and recovers") {
+TEST_CASE("IPC: a server without file descriptors refuses importers, does not spin, and recovers") {
     place here;
     process exporter{[&](talk with) {
         memory frame;
@@ -379,7 +384,7 @@ TEST_CASE("IPC: a server without file descriptors turns importers away, does not
         hears.join();
         polls_ready = 0;
         for (int i = 0; i < 20; ++i) s.poll(milliseconds{5});
-        bool const spins = polls_ready != 0;  // nobody connects any more
+        bool const spins = polls_ready != 0;  // no client connects now
         limited.lift();
         with.say('u');
         if (!serve_until(s, [&] { return s.counts().grants == 1; })) return 1;
@@ -394,7 +399,7 @@ TEST_CASE("IPC: a server without file descriptors turns importers away, does not
     CHECK(exporter.wait() == 0);
 }
 
-TEST_CASE_FIXTURE(a_server, "IPC: an importer without file descriptors is told so, and gives the grant back") {
+TEST_CASE_FIXTURE(a_server, "IPC: an importer without file descriptors gets an error and releases the grant") {
     process importer{[&](talk with) {
         client c{here.path(), patient};
         c.ping();
@@ -413,7 +418,7 @@ TEST_CASE_FIXTURE(a_server, "IPC: an importer without file descriptors is told s
     CHECK(importer.wait() == 0);
 }
 
-TEST_CASE("IPC: a server that is none is noticed, and its file descriptors are closed") {
+TEST_CASE("IPC: messages of a process that is not a server are errors, and its file descriptors are closed") {
     place here;
     auto const fake = listen_raw(here.path());
     auto const answers = [&](std::vector<std::byte> const& bytes, std::size_t fds, errc expected) {
@@ -440,10 +445,10 @@ TEST_CASE("IPC: a server that is none is noticed, and its file descriptors are c
     answers(protocol::to_bytes(protocol::done{1}), 0, errc::bad_descriptor);
     answers(protocol::to_bytes(protocol::ping{1}), 1, errc::bad_descriptor);
     answers(protocol::to_bytes(protocol::refused{0, ferry::ipc::reason::closed}), 0, errc::exporter_gone);
-    answers(protocol::to_bytes(protocol::withdrawn{7}), 0, errc::exporter_gone);  // and then silence
+    answers(protocol::to_bytes(protocol::withdrawn{7}), 0, errc::exporter_gone);  // and then no message
 }
 
-TEST_CASE("IPC: more importers than the bound are turned away, and say why") {
+TEST_CASE("IPC: importers beyond the limit get an error with the reason") {
     place here;
     server_options options;
     options.limits.clients = 2;

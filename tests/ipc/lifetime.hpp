@@ -1,4 +1,5 @@
-// What the tests of the lifetime protocol between processes share: a place for sockets, and buffers of shared memory.
+// Common parts of the tests of the lifetime protocol between processes: a folder for sockets, and buffers of shared
+// memory.
 #pragma once
 
 #include <ferry/ipc/client.hpp>
@@ -32,12 +33,12 @@ using support::process;
 using support::soon;
 using support::talk;
 
-/// A client that gives up on an exporter only when the test hangs. The default of two seconds may pass on a loaded machine.
+/// A client with a timeout that only ends a test that hangs. The default of two seconds may pass on a loaded machine.
 inline ferry::ipc::client_options const patient{.exporters = {}, .timeout = support::patience};
 
 inline std::vector<std::byte> const some{std::byte{1}, std::byte{2}};
 
-/// A folder of its own, gone with its contents.
+/// A temporary folder, removed with its contents.
 struct place {
     std::string folder = "/tmp/ferry-test-XXXXXX";
     place() { REQUIRE(::mkdtemp(folder.data()) != nullptr); }
@@ -50,7 +51,7 @@ struct place {
     [[nodiscard]] std::string path() const { return folder + "/socket"; }
 };
 
-/// Shared memory without a name: the exporter's, or an importer's mapping of what it was given.
+/// Anonymous shared memory of the exporter, or its mapping in an importer.
 struct memory {
     static constexpr std::size_t count = 16384;  // numbers
     ferry::ipc::unique_fd fd;
@@ -86,7 +87,7 @@ struct a_server {
     server s{here.path()};
     a_server() { publish(s, 1, frame); }
 };
-/// The same, served by a thread of its own since before.
+/// The same, served by its own thread.
 struct a_running_server {
     place here;
     memory frame;
@@ -97,13 +98,13 @@ struct a_running_server {
     }
 };
 
-/// Serves until it is so; ends the program when it hangs.
+/// Serves until the condition holds; ends the program when it hangs.
 template <class F>
 [[nodiscard]] bool serve_until(server& s, F is_so) {
     support::until("what a server waits for", [&] { return is_so() || (s.poll(milliseconds{10}), is_so()); });
     return true;
 }
-/// Serves until something of this kind was told.
+/// Serves until an event of this kind.
 [[nodiscard]] inline bool serve_until_told(server& s, event::what kind, std::uint64_t buffer = 1) {
     support::until("an event of a server", [&] {
         bool is_told = false;
@@ -113,7 +114,7 @@ template <class F>
     return true;
 }
 
-/// What a call throws, for the other process, where no check counts.
+/// The error code of a call, for the other process, in which checks are not counted.
 template <class F>
 [[nodiscard]] errc code_of(F f) {
     try {

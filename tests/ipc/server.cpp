@@ -1,4 +1,4 @@
-// The lifetime protocol between real processes: frames, deaths and stops on either side, and how it ends.
+// The lifetime protocol between real processes: frames, killed and stopped processes on either side, and close.
 #include "lifetime.hpp"
 
 #include <ferry/wire/binary.hpp>
@@ -17,7 +17,7 @@ using namespace lifetime;
 
 namespace {
 
-/// An importer that stops at a step, for good: says so, and waits to be killed.
+/// An importer that stops at a step: reports it, and waits to be killed.
 int import_up_to(std::string const& path, talk with, char step) {
     auto const here = [&](char reached) {
         if (reached != step) return;
@@ -27,7 +27,7 @@ int import_up_to(std::string const& path, talk with, char step) {
     client c{path, patient};
     here('c');  // connected
     if (step == 'w') {
-        with.say('w');  // waits for what is not published
+        with.say('w');  // waits for a publication that does not exist
         static_cast<void>(c.attach("nothing", {.patience = milliseconds{60'000}}));
     }
     auto g = c.attach("frame", {.patience = support::patience});
@@ -42,7 +42,7 @@ int import_up_to(std::string const& path, talk with, char step) {
     c.release(g->buffer);
     here('x');  // released
     c.close();
-    here('e');  // hung up
+    here('e');  // disconnected
     return 0;
 }
 
@@ -68,7 +68,7 @@ int export_up_to(std::string const& path, talk with, char step) {
     if (!serve_until(s, [&] { return s.counts().leases == 1; })) return 1;
     s.withdraw("frame");
     s.retire(1);
-    here('r');  // asked for it back
+    here('r');  // asked for its release
     publish(s, 2, two);
     s.close(milliseconds{0});
     here('e');  // closed
@@ -77,10 +77,10 @@ int export_up_to(std::string const& path, talk with, char step) {
 
 }  // namespace
 
-TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it may") {
+TEST_CASE("IPC: frames are complete although the producer writes as soon as a buffer is reusable") {
     place here;
     auto const frames = static_cast<std::uint64_t>(environment("FERRY_IPC_FRAMES", 10'000));
-    memory buffers[2];  // as few as can do: whoever overtakes a reader writes under it
+    memory buffers[2];  // the minimum: a producer that does not wait overwrites a frame that is read
     server s{here.path()};
     process importers[2]{process{[&](talk) {
                              client c{here.path(), patient};
@@ -103,7 +103,7 @@ TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it m
                              for (std::uint64_t seen = 0; seen < frames;) {
                                  auto g = c.attach("frame", {.after = seen, .patience = support::patience});
                                  if (!g) return 1;
-                                 memory mapped{std::move(g->fds.at(0))};  // maps anew each time
+                                 memory mapped{std::move(g->fds.at(0))};  // a new mapping each time
                                  if (!mapped.is(g->generation) || !mapped.is(g->generation)) return 2;
                                  seen = g->generation;
                                  c.release(g->buffer);
@@ -128,7 +128,7 @@ TEST_CASE("IPC: frames arrive whole, though the producer writes as early as it m
     CHECK(s.counts().grants > frames / 20);
 }
 
-TEST_CASE("IPC: a tensor without a name comes with its file, and nothing is left of it when its exporter is killed") {
+TEST_CASE("IPC: an anonymous tensor is sent with its file descriptor, and is freed when its exporter is killed") {
     place here;
     process exporter{[&](talk with) {
         ferry::ipc::session own{{.segments = ferry::ipc::segment_kind::anonymous}};
@@ -156,7 +156,7 @@ TEST_CASE("IPC: a tensor without a name comes with its file, and nothing is left
     support::fails(errc::exporter_gone, [&] { static_cast<void>(ferry::ipc::attach(d, {.files = {&file, 1}})); });
 }
 
-TEST_CASE("IPC: an importer killed at any step gives everything back, and the next one is served") {
+TEST_CASE("IPC: the buffers of an importer killed at any step are free again, and the next importer is served") {
     for (char const step : std::string{"cwgmarxe"}) {
         INFO("killed when it was at step ", step);
         place here;
@@ -189,7 +189,7 @@ TEST_CASE("IPC: an importer killed at any step gives everything back, and the ne
             CHECK(serve_until(s, [&] { return s.counts().clients == 0; }));
             CHECK(s.is_freeable(1));
         }
-        CHECK(support::count_of("fd") == fds - 1);  // without the server's copy of the frame's
+        CHECK(support::count_of("fd") == fds - 1);  // without the server's duplicate of the frame's descriptor
         publish(s, 1, frame);
         auto const before = s.counts().grants;
         process next{[&](talk with) { return import_up_to(here.path(), with, '-'); }};
@@ -199,14 +199,14 @@ TEST_CASE("IPC: an importer killed at any step gives everything back, and the ne
     }
 }
 
-TEST_CASE("IPC: an exporter killed at any step is told as gone, what was mapped stays, and another takes its place") {
+TEST_CASE("IPC: importers notice an exporter killed at any step and keep their mappings, and another one can start") {
     for (char const step : std::string{"lpgre"}) {
         INFO("killed when it was at step ", step);
         place here;
         process exporter{[&](talk with) { return export_up_to(here.path(), with, step); }};
         char const first = exporter.hear();
         REQUIRE(first == (step == 'l' || step == 'p' || step == 'g' ? step : 's'));
-        client c{here.path(), {.exporters = {}, .timeout = milliseconds::max()}};  // which its patience does not end
+        client c{here.path(), {.exporters = {}, .timeout = milliseconds::max()}};  // the patience does not end
         std::vector<memory> mapped;
         if (step == 'g' || step == 'r' || step == 'e') {
             auto g = c.attach("frame", {.patience = support::patience});
@@ -231,7 +231,7 @@ TEST_CASE("IPC: an exporter killed at any step is told as gone, what was mapped 
     }
 }
 
-TEST_CASE("IPC: a stopped importer's buffer is condemned, and comes back by its acknowledgement or its exit only") {
+TEST_CASE("IPC: the buffer of a stopped importer is condemned until its acknowledgement or its exit") {
     for (bool const goes_on : {true, false}) {
         place here;
         memory frame;
@@ -278,7 +278,7 @@ TEST_CASE("IPC: a stopped importer's buffer is condemned, and comes back by its 
     }
 }
 
-TEST_CASE("IPC: a stopped exporter is told as silent, and finds a late answer given back") {
+TEST_CASE("IPC: a stopped exporter is reported as not replying, and its late grant is released") {
     place here;
     process exporter{[&](talk with) {
         memory frame;
@@ -295,11 +295,11 @@ TEST_CASE("IPC: a stopped exporter is told as silent, and finds a late answer gi
                    {"does not answer"});
     CHECK_FALSE(c.is_gone());
     exporter.kill(SIGCONT);
-    CHECK(soon([&] { return c.is_gone(); }));  // its end: all was given back
+    CHECK(soon([&] { return c.is_gone(); }));  // closed: all buffers are released
     CHECK(exporter.wait() == 0);
 }
 
-TEST_CASE("IPC: a client closes though a stopped exporter takes nothing more") {
+TEST_CASE("IPC: a client can close although a stopped exporter reads no messages") {
     place here;
     process exporter{[&](talk with) {
         memory frame;
@@ -317,7 +317,7 @@ TEST_CASE("IPC: a client closes though a stopped exporter takes nothing more") {
     c.close();
 }
 
-TEST_CASE_FIXTURE(a_server, "IPC: close waits for importers, no longer than it should, and goes on to learn of their end") {
+TEST_CASE_FIXTURE(a_server, "IPC: close waits for importers up to its limit, and poll then reports their end") {
     process importer{[&](talk with) {
         client c{here.path(), patient};
         auto g = c.attach("frame", {.patience = support::patience});
@@ -348,13 +348,13 @@ TEST_CASE_FIXTURE(a_server, "IPC: close returns as soon as importers have releas
         return code_of([&] { static_cast<void>(c.attach("frame")); }) == errc::exporter_gone ? 0 : 1;
     }};
     REQUIRE(serve_until(s, [&] { return s.counts().leases == 1; }));
-    static_cast<void>(s.close());  // true, unless the machine stands still for two seconds
+    static_cast<void>(s.close());  // true, unless the machine is suspended for two seconds
     CHECK(serve_until(s, [&] { return s.held().empty(); }));
     CHECK(s.close());
     CHECK(importer.wait() == 0);
 }
 
-TEST_CASE_FIXTURE(a_server, "IPC: an importer's forked child keeps the buffer until it is gone, too") {
+TEST_CASE_FIXTURE(a_server, "IPC: a forked child of an importer keeps the buffer until it has exited as well") {
     process importer{[&](talk with) {
         client c{here.path(), patient};
         auto g = c.attach("frame", {.patience = support::patience});
@@ -362,7 +362,7 @@ TEST_CASE_FIXTURE(a_server, "IPC: an importer's forked child keeps the buffer un
         if (::fork() == 0) {
             with.say(code_of([&] { c.ping(); }) == errc::argument ? 'c' : 'x');
             static_cast<void>(with.hear());  // it may read the memory that it inherited
-            ::_exit(0);                      // the client in it says nothing for its parent
+            ::_exit(0);                      // its client sends nothing for the parent
         }
         static_cast<void>(with.hear());
         ::_exit(0);
@@ -370,14 +370,14 @@ TEST_CASE_FIXTURE(a_server, "IPC: an importer's forked child keeps the buffer un
     REQUIRE(serve_until(s, [&] { return s.counts().leases == 1; }));
     REQUIRE(importer.hear() == 'c');
     s.withdraw("frame");
-    importer.say('e');  // either of the two ends
+    importer.say('e');  // either of the two exits
     for (int i = 0; i < 20; ++i) s.poll(milliseconds{10});
     CHECK_FALSE(s.is_reusable(1));
     importer.say('e');
     CHECK(serve_until_told(s, event::what::freeable));
 }
 
-TEST_CASE_FIXTURE(a_running_server, "IPC: a client that is dropped in a forked child gives nothing back") {
+TEST_CASE_FIXTURE(a_running_server, "IPC: a client destroyed in a forked child releases nothing") {
     client c{here.path(), patient};
     auto const g = c.attach("frame");
     REQUIRE(g);
@@ -394,11 +394,11 @@ TEST_CASE_FIXTURE(a_running_server, "IPC: a client that is dropped in a forked c
     CHECK(s.held().empty());
 }
 
-TEST_CASE("IPC: a server that is dropped in a forked child leaves its parent's alone") {
+TEST_CASE("IPC: a server destroyed in a forked child does not affect that of its parent") {
     place here;
     std::optional<server> s{here.path()};
     s->start();
-    std::thread waiting{[&] { s->poll(milliseconds{500}); }};  // somebody waits for it, in the parent
+    std::thread waiting{[&] { s->poll(milliseconds{500}); }};  // a thread of the parent waits for events
     client c{here.path(), patient};
     std::this_thread::sleep_for(milliseconds{50});
     auto const child = ::fork();
@@ -414,7 +414,7 @@ TEST_CASE("IPC: a server that is dropped in a forked child leaves its parent's a
     client{here.path(), patient}.ping();
 }
 
-TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
+TEST_CASE("IPC: a started server can be used from any thread") {
     place here;
     memory frames[2];
     server s{here.path()};
@@ -444,8 +444,7 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     }};
     bool goes_on = true;
     for (std::uint64_t i = 0; i < rounds && goes_on; ++i) {
-        // It has finished the frame before, and waits for this one: it reads all of them, however late a thread
-        // comes.
+        // It has finished the previous frame and waits for this one, so it reads all frames, also if a thread is late.
         goes_on = soon([&] { return s.counts().waiting == 1; }) && s.is_reusable(1 + i % 2);
         if (goes_on) publish(s, 1 + i % 2, frames[i % 2]);
     }
@@ -458,11 +457,11 @@ TEST_CASE("IPC: with a thread of its own a server is used from any thread") {
     CHECK(s.counts().grants == rounds);
     std::uint64_t acknowledged = 0;
     for (auto const& e : s.poll(milliseconds{0})) acknowledged += e.kind == event::what::acknowledged;
-    CHECK(acknowledged == rounds - 1);  // the last one ended with its reader
+    CHECK(acknowledged == rounds - 1);  // the last lease ended with its reader
     CHECK(s.close());
 }
 
-TEST_CASE_FIXTURE(a_server, "IPC: a publication that is refused keeps no file open, and leaves the buffer as it was") {
+TEST_CASE_FIXTURE(a_server, "IPC: a refused publication keeps no file open, and leaves the buffer unchanged") {
     auto const open = support::open_files();
     int const fd = frame.fd.get();
     std::byte const text[8] = {};
@@ -476,7 +475,7 @@ TEST_CASE_FIXTURE(a_server, "IPC: a publication that is refused keeps no file op
     CHECK(s.close());
 }
 
-TEST_CASE("IPC: a server ends its thread though there is no memory to say goodbye") {
+TEST_CASE("IPC: close ends the thread although memory for its messages cannot be allocated") {
     place here;
     bool failed = true;
     for (int n = 1; failed; ++n) {
@@ -495,7 +494,8 @@ TEST_CASE("IPC: a server ends its thread though there is no memory to say goodby
     }
 }
 
-TEST_CASE_FIXTURE(a_server, "IPC: a server that runs out of memory forgets nobody who leaves, and serves the next") {
+TEST_CASE_FIXTURE(a_server,
+                  "IPC: a server that runs out of memory still detects the exit of importers, and serves the next") {
     bool failed = true;
     for (int n = 1; failed; ++n) {
         INFO("allocation ", n, " fails");
@@ -514,8 +514,7 @@ TEST_CASE_FIXTURE(a_server, "IPC: a server that runs out of memory forgets nobod
     CHECK(s.close());
 }
 
-TEST_CASE_FIXTURE(a_running_server,
-                  "IPC: many rounds of attach and close leave no file descriptor and no mapping") {
+TEST_CASE_FIXTURE(a_running_server, "IPC: many rounds of attach and close leave no file descriptor and no mapping") {
     auto const frames_mapped = [] {
         std::ifstream maps{"/proc/self/maps"};
         int n = 0;

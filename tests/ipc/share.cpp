@@ -1,4 +1,4 @@
-// Shares between programs that know nothing of each other but a line of text, killed wherever they are.
+// Shares between unrelated programs, which exchange only a line of text and are killed at any point.
 #include <ferry/ipc.hpp>
 #include <ferry/wire/json.hpp>
 
@@ -35,7 +35,7 @@ std::string const program = FERRY_IPC_PEER;
 
 constexpr auto every_call = PTRACE_SYSCALL, every_instruction = PTRACE_SINGLESTEP;
 
-/// Kills a traced program at the `step`-th stop after its first signal. False when it raised its second one before.
+/// Kills a traced program at the `step`-th stop after its first signal. False when it raised its second signal before.
 bool kill_at(peer& p, std::size_t step, __ptrace_request how) {
     std::size_t stops = 0;
     bool begun = false;
@@ -50,9 +50,9 @@ bool kill_at(peer& p, std::size_t step, __ptrace_request how) {
     return false;
 }
 
-/// What must be true of this machine whatever an exporter was doing when it was killed.
+/// Checks that hold after an exporter was killed at any point.
 void check_after_exporter(pid_t killed) {
-    auto s = share(tensor({3}));  // sweeps
+    auto s = share(tensor({3}));  // removes stale segments
     CHECK(support::segments(killed).empty());
     CHECK(values(attach(s.descriptor())) == std::vector<float>{0, 1, 2});
 }
@@ -70,7 +70,7 @@ void check_after_importer(ferry::ipc::shared& s) {
 
 }  // namespace
 
-TEST_CASE("every kind of tensor travels to an unrelated program, and back") {
+TEST_CASE("every kind of tensor is attached by an unrelated program, and the reverse") {
     struct {
         char const* kind;
         std::vector<float> expected;
@@ -96,7 +96,7 @@ TEST_CASE("every kind of tensor travels to an unrelated program, and back") {
     }
 }
 
-TEST_CASE("an exporter killed at any system call of a share leaves nothing that the next one does not remove") {
+TEST_CASE("whatever an exporter killed at any system call of a share leaves is removed by the next one") {
     std::size_t step = 0;
     for (;; ++step) {
         peer exporter{{program, "share"}, true};
@@ -110,7 +110,7 @@ TEST_CASE("an exporter killed at any system call of a share leaves nothing that 
     MESSAGE(step, " steps");
 }
 
-TEST_CASE("an importer killed at any system call of an attach holds nothing") {
+TEST_CASE("an importer killed at any system call of an attach does not count as a reader") {
     auto s = share(tensor({1000}));
     std::size_t step = 0;
     for (;; ++step) {
@@ -125,7 +125,7 @@ TEST_CASE("an importer killed at any system call of an attach holds nothing") {
     MESSAGE(step, " steps");
 }
 
-TEST_CASE("and so between any two instructions") {
+TEST_CASE("an exporter or importer can be killed between any two instructions") {
     std::mt19937 random{11};
     auto s = share(tensor({1000}));
     int killed = 0, rounds = 16;
@@ -144,7 +144,7 @@ TEST_CASE("and so between any two instructions") {
     CHECK(killed > rounds / 2);
 }
 
-TEST_CASE("an importer that is stopped keeps nobody waiting, and is seen until it is killed") {
+TEST_CASE("a stopped importer blocks no other process, and counts as a reader until it is killed") {
     session own;
     auto s = share(tensor({3}), {.session = &own});
     peer importer{{program, "import"}};
@@ -159,7 +159,7 @@ TEST_CASE("an importer that is stopped keeps nobody waiting, and is seen until i
     CHECK(importer.finish() == 128 + SIGKILL);
 }
 
-TEST_CASE("what a killed exporter shared stays with those who have it, and cannot be attached any more") {
+TEST_CASE("importers keep the memory of a killed exporter, and it can no longer be attached") {
     session own;
     peer exporter{{program, "export", "whole"}};
     auto const d = support::from_hex(exporter.hear());
@@ -169,7 +169,7 @@ TEST_CASE("what a killed exporter shared stays with those who have it, and canno
     support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d)); });
     support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, {.session = &own})); });
     CHECK(values(kept) == std::vector<float>{0, 1, 2, 3, 4, 5});
-    auto onward = share(tensor({3}), {.session = &own});  // and life goes on
+    auto onward = share(tensor({3}), {.session = &own});  // sharing continues to work
     CHECK(values(attach(onward.descriptor())) == std::vector<float>{0, 1, 2});
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("a reader of a few lines of Python, without ferry, attaches by the JSO
         ferry::managed_tensor whole;
         std::int64_t shape[2] = {2, 2}, strides[2] = {-3, -1};
     };
-    // [[5, 4], [2, 1]] as the copy lies: strides and offset.
+    // [[5, 4], [2, 1]], through strides and offset of the copy.
     auto sliced = ferry::make_managed(part{first.tensor()}, [](part& p) {
         return ferry::tensor_view{static_cast<std::int32_t*>(p.whole.view().data()) + 5, {p.shape}, {p.strides}};
     });

@@ -1,4 +1,4 @@
-// Columns between programs that know nothing of each other but a line of text.
+// Columns between unrelated programs, which exchange only a line of text.
 #include <ferry/column.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/json.hpp>
@@ -23,7 +23,7 @@ std::string const program = FERRY_IPC_PEER;
 
 }  // namespace
 
-TEST_CASE("a column of any tree travels to an unrelated program, and back") {
+TEST_CASE("columns of any structure are attached by an unrelated program, and the reverse") {
     for (unsigned seed = 1; seed < 9; ++seed) {
         peer exporter{{program, "column", std::to_string(seed)}}, importer{{program, "rows"}};
         auto const d = support::from_hex(exporter.hear());
@@ -40,11 +40,11 @@ TEST_CASE("a column of any tree travels to an unrelated program, and back") {
         exporter.tell("");
         CHECK(exporter.finish() == 0);
         support::fails(errc::exporter_gone, [&] { static_cast<void>(ferry::ipc::attach_column(d)); });
-        CHECK(support::shown(c.view()) == expected);  // its memory lives
+        CHECK(support::shown(c.view()) == expected);  // its memory is valid
     }
 }
 
-TEST_CASE("the JSON of a column says what it is, and attaches") {
+TEST_CASE("the JSON of a column has its type, and can be attached") {
     std::int32_t const values[] = {1, 2, 3};
     ferry::column_buffer const none[] = {{}}, numbers[] = {{}, {values, sizeof values}};
     ferry::column_parts const price{.format = "i", .name = "price", .length = 3, .buffers = numbers};

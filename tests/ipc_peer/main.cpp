@@ -1,10 +1,11 @@
-// The other process of tests/ipc: an unrelated program, told by its argument what to do, that speaks lines of text.
-//   export KIND    shares a tensor, says its descriptor (hex), closes when it hears a line
-//   import         hears a descriptor, attaches, says the values, drops when it hears a line
+// The other process of tests/ipc: an unrelated program that performs the action of its argument, and reads and writes
+// lines of text.
+//   export KIND    shares a tensor, writes its descriptor (hex), closes after it reads a line
+//   import         reads a descriptor, attaches, writes the values, drops the tensor after it reads a line
 //   share          shares and closes once, between two raised signals
-//   column SEED    shares a column, says its descriptor (hex), closes when it hears a line
-//   rows           hears a descriptor of a column, attaches it, says its rows
-//   attach         hears a descriptor, then attaches, reads and drops twice, between two raised signals
+//   column SEED    shares a column, writes its descriptor (hex), closes after it reads a line
+//   rows           reads a descriptor of a column, attaches it, writes its rows
+//   attach         reads a descriptor, then attaches, reads and drops twice, between two raised signals
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
 

@@ -1,4 +1,4 @@
-"""Checks that the folders of include/ferry are layers, and that each header keeps to the rules that a script can see.
+"""Checks that the folders of include/ferry are layers, and that each header follows the rules that a script can check.
 
 usage: check.py [--self-test]
 """
@@ -37,11 +37,11 @@ FOREIGN = {
     r"pybind11/.*": "python/pybind11.hpp",
     r"cuda(_runtime|_runtime_api|_fp16|)?\.h": "cuda/api.hpp",
 }
-# What a foreign header wants defined before it.
+# Macros that a foreign header requires before it.
 ASKED_FOR = {("python/api.hpp", "PY_SSIZE_T_CLEAN")}
-# What a specification wants defined by whoever declares its structs: the first one wins.
+# Macros that guard the structs of a specification; the first declaration of the structs defines them.
 ASKED_FOR_ALL = {"abi/arrow.hpp": "ARROW_"}
-# The core is portable: but for foreign headers it includes those of C++ alone, whose names have no `.h`.
+# The core is portable: except for foreign headers it includes only those of C++, whose names have no `.h`.
 SYSTEM = {"ipc"}
 # Standard headers whose cost a core header must justify on the same line.
 COSTLY = {"memory", "functional", "iostream", "ranges", "stdexcept", "string", "vector", "atomic", "complex", "mutex"}

@@ -8,25 +8,25 @@ usage: run.py NAME --work FOLDER (--apply | [--without] --compiler COMPILER @FLA
 
 Mutants are tables of the *.toml beside this file, one file a folder of include/ferry. `// mutant: NAME` marks the line that one
 changes: the line that the comment ends, or the next one where it stands alone. A mutant's keys:
-  what     what it removes
-  why      what goes wrong for a user when this is gone
-  test     the sources below tests/ of which a test must fail (a list); linked with tests/support/*.cpp
-  swap     pairs of texts: the first, which is found once in the marked line, becomes the second
-  with     what the marked line becomes; without `swap` and `with` it goes
-  lines    how many lines are marked, from that one on (1)
-  gpu      true: only a real device shows it
-  gpus     how many devices its test needs (with gpu)
-  seconds  after which its test hangs for sure (with gpu)
+  what     the code that it removes
+  why      the failure that a user would observe without this code
+  test     sources below tests/, of which a test must fail (a list); linked with tests/support/*.cpp
+  swap     pairs of texts: the first, which occurs once in the marked line, is replaced by the second
+  with     replacement of the marked line; without `swap` and `with` the line is removed
+  lines    number of marked lines, beginning with that one (1)
+  gpu      true: only detected on a real device
+  gpus     number of devices that its test needs (with gpu)
+  seconds  time after which its test certainly hangs (with gpu)
   toolkit  true: needs the headers and libraries of the CUDA toolkit, and no device
 
-Exits with 1 when the mutant survives, with 2 when it shows nothing: it does not apply or build, or its program ends without
-running its tests. --without leaves the headers as they are, and the test must pass: else all its mutants would seem killed.
+Exits with 1 when the mutant survives, with 2 when the result is invalid: it does not apply or build, or its program ends without
+running its tests. --without does not change the headers, and the test must pass: otherwise all its mutants would seem killed.
 --apply only writes FOLDER/include. --list prints `NAME toolkit|- TEST...` for each that needs no device. --check: each mutant has
-its one marker, and each marker its mutant. --select prints the names of those without a device whose header, or one of whose
-tests, differs from a revision of git: at most N (40, about two minutes on two cores), spread evenly over their sorted names.
---gpu takes the mutants that need a CUDA device, on a machine that has one: all of them unless some are named; builds with the
-compiler, its flags and nvcc (from PATH or CUDA_HOME), on all cores, what a mutant touches. What has not run after N seconds
-counts as a failure. --fake runs those of them that a fake of CUDA's runtime can show, in some minutes, without a device.
+one marker, and each marker a mutant. --select prints the names of those without a device whose header, or one of whose tests,
+differs from a git revision: at most N (40, about two minutes on two cores), spread evenly over their sorted names.
+--gpu runs the mutants that need a CUDA device, on a machine with one: all of them unless some are named; builds the sources that a
+mutant changes with the compiler, its flags and nvcc (from PATH or CUDA_HOME), on all cores. A mutant that has not run after N
+seconds counts as a failure. --fake runs those of them that a fake CUDA runtime can detect, in some minutes, without a device.
 """
 
 import argparse
@@ -45,7 +45,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 INCLUDE = TESTS.parent / "include"
 MARKER = re.compile(r"[ \t]*// mutant: ([a-z0-9_]+(?:, [a-z0-9_]+)*)$")
 RUN_SECONDS = 60
-AT_ONCE = 6  # tests that share a device: each holds its streams closed for a while, and does little
+AT_ONCE = 6  # concurrent tests on one device: each mostly waits with closed streams
 SKIPPED = 77
 FAKE = ("driver", "kernels", "memory", "processes", "streams")
 NOT_ON_FAKE = {"gpu/facts.cpp", "gpu/endings.cpp", "gpu/soak.cpp", "gpu/pack.cu", "gpu/resources.cu", "gpu/thrust.cu"}
@@ -82,7 +82,7 @@ def unmarked(text):
 
 @functools.cache
 def places():
-    """Where the markers are: (header, line) by name."""
+    """The places of the markers: (header, line) by name."""
     found = {}
     for path in sorted(INCLUDE.rglob("*.*p*")) + sorted(INCLUDE.rglob("*.cuh")):
         for name, line in unmarked(path.read_text(encoding="utf-8"))[1]:
@@ -91,7 +91,7 @@ def places():
 
 
 def mutate(name, mutant):
-    """The header that a mutant changes, below include/, and its text then."""
+    """The header that a mutant changes, below include/, and its changed text."""
     at = places().get(name, [])
     if len(at) != 1:
         shows_nothing(f"{name}: marked {len(at)} times, not once: `// mutant: {name}` belongs to the line that it changes")
@@ -125,7 +125,7 @@ def check_markers(every):
 
 
 def select(every, revision, most):
-    """Those that a change since `revision` touches: by a line that the change has of their header, or by their tests."""
+    """Prints the mutants whose header or tests have changed since `revision`."""
     done = subprocess.run(["git", "diff", "--name-only", revision, "--"], cwd=TESTS, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         shows_nothing(done.stderr)
@@ -187,7 +187,7 @@ def cuda_home():
 
 
 def compile_on_gpu(source, target, include, compiler):
-    """One object, against the shared runtime that calls.cpp stands before."""
+    """Compiles one object for the shared CUDA runtime, whose functions calls.cpp wraps."""
     target.parent.mkdir(parents=True, exist_ok=True)
     system = [word for folder in (cuda_home() / "include", cuda_home() / "include" / "cccl") for word in ("-isystem", folder)]
     flags = [f"-I{include}", f"-I{TESTS}", *system, "-std=c++20", "-O0", "-w", *compiler[1:]]
@@ -215,7 +215,7 @@ def fake_runtime(folder, compiler):
 
 
 def run_test(program, seconds, fake):
-    """How a test ends, and the lines that say why: None for a hang."""
+    """The exit status of a test, and the lines with the reason; None for a hang."""
     short = {**os.environ, "FERRY_RANDOM_LAYOUTS": "150", "FERRY_GATE_SECONDS": "4"} | ({"FERRY_SHORT": "1"} if fake else {})
     try:
         result = subprocess.run([program], capture_output=True, text=True, errors="replace", timeout=seconds, env=short)

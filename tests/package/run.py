@@ -1,4 +1,4 @@
-"""Every way to get ferry, each by a consumer project of its own outside of the tree, and what is said when something is missing.
+"""Tests each way to get ferry by a separate consumer project outside of the tree, and the errors for missing dependencies.
 
 usage: run.py --compiler COMPILER --clang COMPILER --dlpack INCLUDE_DIR [--python PYTHON] [NAME...]
 
@@ -46,7 +46,7 @@ def expect(condition, text):
 
 
 class Package:
-    """What the tests share: where things are, and what the ways left."""
+    """State of the tests: paths, and the results of earlier checks."""
 
     def __init__(self, arguments, work):
         self.compiler, self.clang, self.dlpack, self.work = arguments.compiler, arguments.clang, arguments.dlpack, work
@@ -117,7 +117,7 @@ def quickstart(package):
 
 
 def python_wheel(package):
-    """A program that asks ferry-config, and an extension module that has the wheel among its build requirements."""
+    """A program that uses ferry-config, and an extension module with the wheel as a build requirement."""
     lines = package.build("python").splitlines()
     expect(f"ferry {package.version}" in lines and lines[-1] == "6.0", "\n".join(lines))
 
@@ -213,7 +213,7 @@ def headers_in_tree():
 
 
 def contents(package):
-    """Each package has the headers, the CMake files, the licence and nothing else, and names no folder of its making."""
+    """Each package has the headers, the CMake files and the licence only, and no path of its build."""
     sdist = package.folder("sdist")
     sdist.mkdir()
     package.run(package.python, "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", sdist, cwd=ROOT)
@@ -250,7 +250,7 @@ def contents(package):
         for file in found - {f"{include}/{header}" for header in headers_in_tree()}:
             for path in (str(ROOT), str(package.work)):
                 expect(path not in read(folder / file), f"{name}: {file} names {path}: it cannot be moved")
-    # What is in the sdist is enough for the wheel.
+    # The wheel can be built from the sdist.
     package.run(package.python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", sdist, archive)
     (again,) = sdist.glob("*.whl")
     with zipfile.ZipFile(again) as one, zipfile.ZipFile(package.result("python")) as other:
@@ -258,7 +258,7 @@ def contents(package):
 
 
 def versions(package):
-    """include/ferry/version.hpp says which version this is; whatever else says it says the same."""
+    """All files that state the version agree with include/ferry/version.hpp."""
     prefix = package.result("find_package")
     conan_home = {"CONAN_HOME": str(package.folder("conan-inspect"))}
     inspected = package.run("conan", "inspect", ROOT, "--format=json", env=conan_home, stderr=subprocess.DEVNULL)

@@ -1,12 +1,12 @@
-"""Prints which header obeys each rule of rules.txt and which test holds it; a `host` rule without both is a gap.
+"""Prints which header implements each rule of rules.txt and which test covers it; a `host` rule without both is a gap.
 
 usage: report.py [--markdown] [--self-test]
-A header names a rule as R24; ranges (R16-R21) are listed for every rule in them, and hold it when they are at most three long.
-A test holds a rule that it names by its own number, no range, where what is tested is said:
+A header names a rule as R24; ranges (R16-R21) are listed for each of their rules, and count as implementing it up to a length of three.
+A test covers a rule that it names by number, not by a range, in its description:
   - the name of a doctest TEST_CASE: "R24: a null shape is refused"
   - the name or the docstring of a Python test: test_R24_a_null_shape_is_refused
   - the comment at the top of a file in static/ or compile_fail/
-What needs a device is listed and holds no `host` rule.
+Tests that need a device are listed, and do not cover a `host` rule.
 """
 
 import ast
@@ -23,7 +23,7 @@ SHORT = 3
 
 
 def rules_in(text, longest=sys.maxsize):
-    """The rules in the ranges of at most so many; a number alone is a range of one."""
+    """The rules in ranges of at most `longest`; a single number is a range of one."""
     found = set()
     for match in NAMED.finditer(text):
         first, last = int(match[1]), int(match[2] or match[1])
@@ -45,7 +45,7 @@ def stated_in_python(text):
 
 
 def stated(path, text):
-    """What the tests of a file say that they test."""
+    """The descriptions of the tests of a file."""
     if path.suffix == ".py":
         return stated_in_python(text)
     if path.parts[0] in ("static", "compile_fail"):

@@ -1,4 +1,4 @@
-// A shared object that opens another one and catches what it throws, built with -fvisibility=hidden.
+// A shared object that opens another one and catches its exceptions, built with -fvisibility=hidden.
 #include <ferry/base/error.hpp>
 
 #include <dlfcn.h>

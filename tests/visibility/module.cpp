@@ -11,7 +11,7 @@ using back_end = ferry::python::cuda_back_end<>;
 using back_end = ferry::host_back_end;
 #endif
 
-// Others can name it: what is local to a file is hidden anyway.
+// In a named namespace, because names in an anonymous one are hidden anyway.
 struct shown {
     float value = 1;
     ferry::tensor_view ferry_view() const { return {&value, {}}; }

@@ -20,7 +20,7 @@ void copy_row(unsigned char* to, unsigned char const* from, std::int64_t step, s
     }
 }
 
-/// Elements of whole bytes into compact memory.
+/// Copies elements of whole bytes into compact memory.
 void copy_bytes(tensor const& to, tensor const& from) {
     auto const bytes = static_cast<std::int64_t>(from.dtype().bits) / 8;
     auto* out = static_cast<unsigned char*>(to.data());

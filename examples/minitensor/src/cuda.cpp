@@ -43,7 +43,7 @@ class on_device {
 
 cudaStream_t handle_of(stream const& s) { return reinterpret_cast<cudaStream_t>(s.handle); }
 
-/// Counts the devices, or returns the reason why there are none; queries the driver until it answers.
+/// The number of devices, or the error of the driver, which is called again after a failure.
 cudaError_t count_devices(int& count) noexcept {
     static std::mutex mutex;
     static int known = 0;
@@ -60,8 +60,8 @@ cudaError_t count_devices(int& count) noexcept {
     return e;
 }
 
-/// The memory pool of one device, and a stream for allocations only. Allocations do not wait for work:
-/// memory that was freed on a stream is reused when the stream has reached that point.
+/// The memory of one device, and a stream on which nothing but allocations happen. Allocations wait for no
+/// work: what was freed on a stream is used again once that stream got there.
 struct heap {
     cudaMemPool_t pool = nullptr;
     cudaStream_t allocations = nullptr;
@@ -86,7 +86,7 @@ struct heap {
     }
 };
 
-/// Never destroyed: CUDA may end before it at the end of the program.
+/// Never destroyed: at the end of the program CUDA may shut down first.
 heap& heap_of(int id) {
     static std::mutex mutex;
     static auto& heaps = *new std::map<int, heap>;
@@ -94,7 +94,7 @@ heap& heap_of(int id) {
     return heaps.try_emplace(id, id).first->second;
 }
 
-/// Pieces of pinned memory that `upload` uses; a piece is reusable when its copy has run.
+/// Pieces of pinned memory through which `upload` goes; a piece is free again once its copy has run.
 class stage {
    public:
     static constexpr std::size_t piece = 256 * 1024;
@@ -155,11 +155,11 @@ int device_count() noexcept {
 void require(device d) {
     int count = 0;
     if (auto const e = count_devices(count); count == 0) {
-        throw buffer_error{name(d) + " memory is not available: there is no CUDA driver or device (" +
+        throw buffer_error{name(d) + " memory is not available: there is no CUDA driver or device here (" +
                            cudaGetErrorName(e) + ")"};
     }
     if (d.type == device::cuda && (d.id < 0 || d.id >= count)) {
-        throw buffer_error{name(d) + " memory is not available: CUDA has " + std::to_string(count) + " device(s)"};
+        throw buffer_error{name(d) + " memory is not available: CUDA has " + std::to_string(count) + " device(s) here"};
     }
 }
 
@@ -190,7 +190,7 @@ void deallocate(void* p, device d, stream const& last) noexcept {
         try {
             on_device const current{last.handle == 0 ? d.id : last.device};
             e = cudaFreeAsync(p, last.handle == 0 ? cudaStreamLegacy : handle_of(last));
-        } catch (...) {  // CUDA has ended, which freed the memory
+        } catch (...) {  // CUDA has shut down, which has freed the memory
         }
     }
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
@@ -205,7 +205,7 @@ std::int32_t device_of(std::uintptr_t stream_handle) {
     auto const s = reinterpret_cast<cudaStream_t>(stream_handle);
     auto capture = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(s, &capture), "cudaStreamIsCapturing");
-    // Querying its device would invalidate the capture.
+    // A query of its device would invalidate the capture.
     if (capture != cudaStreamCaptureStatusNone) throw buffer_error{"the stream is being captured into a graph"};
     check(cudaStreamGetDevice(s, &id), "cudaStreamGetDevice");
     return id;
@@ -243,7 +243,7 @@ bool passed(void* mark) noexcept {
     cudaError_t const e = cudaEventQuery(static_cast<cudaEvent_t>(mark));
     if (e == cudaErrorNotReady) return false;
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
-    return true;  // also after CUDA has ended
+    return true;  // or the device has failed and runs no work
 }
 
 void copy(void* to, void const* from, std::size_t bytes, stream const& s) {

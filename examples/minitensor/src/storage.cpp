@@ -14,7 +14,7 @@ namespace {
 
 std::atomic<std::int64_t> live{0};
 
-/// Frees memory and updates the number of live bytes.
+/// Frees memory and subtracts it from the count.
 struct free_memory {
     std::size_t bytes;
     device where;
@@ -62,7 +62,7 @@ std::shared_ptr<void> allocate(std::size_t bytes, device where,
     live.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     std::shared_ptr<void> memory{p, free_memory{bytes, where, line}};  // frees p too if it throws
     if (host || where.type == device::cuda || line == nullptr) return memory;
-    // Freeing such memory waits for the whole device or not at all, so its streams must have finished before.
+    // Freeing such memory does not wait for its streams, or waits for the whole device: wait for them first.
     return {p, [memory, line](void*) mutable { release_when_done(*line, std::move(memory)); }};
 }
 

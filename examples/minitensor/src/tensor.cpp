@@ -16,7 +16,7 @@ struct counts {
     std::int64_t nbytes;
 };
 
-/// Counts elements and bytes; throws if a count overflows.
+/// Computes the number of elements and bytes, checked for overflow.
 counts count(dtype type, std::span<std::int64_t const> shape) {
     if (!supported(type)) throw buffer_error{"minitensor has no elements of " + name(type)};
     if (shape.size() > tensor::max_ndim) {
@@ -47,7 +47,7 @@ std::vector<std::int64_t> row_major(std::span<std::int64_t const> shape) {
     std::int64_t step = 1;
     for (auto i = shape.size(); i-- > 0;) {
         strides[i] = step;
-        // Overflows only with an empty dimension, for which strides are ignored.
+        // Overflows only if another dimension is empty, and strides have no meaning.
         if (shape[i] > 1 && __builtin_mul_overflow(step, shape[i], &step)) step = 1;
     }
     return strides;
@@ -60,7 +60,7 @@ bool overlaps(std::span<std::int64_t const> shape, std::span<std::int64_t const>
     return false;
 }
 
-/// Returns the timeline of new memory, which begins on the stream; 0 is the current stream.
+/// The timeline of new memory, which begins on that stream; 0: the current one.
 std::shared_ptr<timeline> begin(device where, std::uintptr_t handle = 0) {
     if (where.type == device::cpu || !cuda_available()) return nullptr;
     auto first = current_stream(where);
@@ -103,7 +103,7 @@ tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype typ
     where = normalised(where);
     auto line = begin(where, ready_on);
     if (line) {
-        // The owner must not be released before the work that minitensor queues on the memory is done.
+        // The owner must not be dropped before the work that minitensor queues on the memory is done.
         keep_alive = std::shared_ptr<void const>{data, [line, owner = std::move(keep_alive)](void const*) mutable {
                                                      release_when_done(*line, std::move(owner));
                                                  }};

@@ -1,4 +1,4 @@
-// ferry: a tensor of another process becomes one of this process.
+// ferry: attach, which maps a tensor that another process shares.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -17,38 +17,47 @@
 
 namespace ferry::inline v0::ipc {
 
-/// How to attach. An aggregate whose order of members is frozen.
+/// Options of `attach` and `attach_column`. An aggregate whose order of members is frozen.
 struct attach_options {
-    /// Who remembers the mapping; without one it is made for this tensor alone.
+    /// Session that caches the mapping; borrowed. Null: the mapping is made for this tensor alone.
     ipc::session* session = nullptr;
-    /// Where the data will be used: it waits for the exporter's work, and the exporter can wait for what is queued on
-    /// it when the tensor is dropped. Without one the host waits, and nothing may be pending when the tensor is
-    /// dropped. A tensor that is dropped while its stream is captured counts as read until this process ends: nobody
-    /// can be told when its work is done.
+    /// Stream on which the data will be used. It waits for the work that the exporter queued, and when the tensor is
+    /// dropped an event on it is passed to the exporter. Without a stream the host waits, and no work that uses the
+    /// tensor may be pending when it is dropped. A tensor dropped while its stream is captured counts as read until
+    /// this process ends, because the time at which a graph runs is unknown.
     stream_token stream{};
-    /// Where to open memory of a device; nothing: on the one that it is on. Memory of a CUDA pool stays where it is,
-    /// and the device named here can use it.
+    /// Device on which to open device memory; empty: the device of the exporter, found by its UUID. Memory of a CUDA
+    /// pool stays on its device, and this device gets access to it.
     std::optional<ferry::device> device{};
-    /// Open files that came beside the descriptor, one for each of its memories, -1 where none is needed: of a CUDA
-    /// pool its descriptor, of an anonymous segment `shared::file`. Borrowed.
+    /// File descriptors received with the descriptor, one for each of its memories, -1 where none is needed: the file
+    /// of a CUDA pool, or `shared::file` of an anonymous segment. Borrowed during the call.
     std::span<int const> files{};
 };
 
-/// Attaches a tensor that another process of this user shares, without a copy. A managed_tensor like any other:
-/// dropping it lets go of the memory, on any thread.
+/// Attaches a tensor that another process of this user shares, without a copy.
 ///
-/// Every bound of the descriptor is checked against the memory that is really there: it may come from anywhere. (What
-/// the driver does not tell an importer of memory of a CUDA pool, its size above all, is the exporter's word.) But its
-/// exporter is trusted to leave the memory as large as it is, unless that is an anonymous segment, whose size is
-/// sealed: only processes of this user can be one. Read-only tensors of the host are mapped so that writing faults.
-/// What this process shared by the same session is an alias that keeps the exporter's memory. Does not block, but for
-/// the wait of `attach_options::stream`, and to unmap memory of a device that nobody can attach any more, while work
-/// queued here still uses it. Dropping the last tensor of such memory waits likewise.
+/// The descriptor may come from an untrusted source: every bound is checked against the memory that exists, except what
+/// the driver does not report to importers of CUDA pool memory, such as its size. The exporter is trusted not to shrink
+/// the memory, and has the same user ID; an anonymous segment is sealed, and its size cannot change. Read-only tensors
+/// in host memory are mapped without write access. A descriptor of this process and session returns an alias that
+/// shares the exporter's owner.
 ///
-/// \throws error  errc::bad_descriptor; exporter_gone: closed, or its process has ended; permission: another user's, or
-///                a file that must come along did not; stale_handle; same_process: memory of a device, shared here by
-///                another session; no_backend; argument (a descriptor of a column); out_of_memory; what the back end
-///                reports;  std::bad_alloc
+/// Does not block, except for the wait that `attach_options::stream` describes, and to unmap cached device memory that
+/// is no longer shared while work queued here still uses it. The deleter of the last tensor of such memory waits
+/// likewise. Deleters may run on any thread.
+///
+/// \param from     descriptor of a tensor, from `shared::descriptor`
+/// \param options  session, stream, device and file descriptors
+/// \param b        back end; a `handle_back_end` for device memory
+/// \param where    source location for errors
+/// \return         tensor that keeps the mapping
+/// \throws error  errc::bad_descriptor: malformed, or its bounds exceed the memory;
+///                errc::exporter_gone: the share is closed, or the exporting process has exited;
+///                errc::permission: memory of another user, or a required file descriptor is missing;
+///                errc::stale_handle; errc::same_process: device memory of this process, shared by another session;
+///                errc::no_backend; errc::argument: the descriptor of a column; errc::out_of_memory;
+///                errors of the back end
+/// \throws std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor attach(wire::descriptor const& from, attach_options const& options = {},
@@ -58,7 +67,7 @@ template <class BackEnd = host_back_end const&>
                               {options.device, options.files.empty() ? -1 : options.files[0]}, b, where);
 }
 
-/// The same, with nothing to say but the back end.
+/// Overload with default options.
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor attach(wire::descriptor const& from, BackEnd&& b,

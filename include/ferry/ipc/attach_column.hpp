@@ -1,4 +1,4 @@
-// ferry: a column of another process becomes one of this process.
+// ferry: attach_column, which maps a column that another process shares.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -21,14 +21,20 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Attaches a column that another process of this user shares, without a copy: as `attach` does for tensors, with the
-/// same options. Columns, slices and children keep the memory; the last of them lets go of it, on any thread.
-/// Read-only: on the host writing faults.
+/// Attaches a column that another process of this user shares, without a copy.
 ///
-/// Every buffer is checked against the memory that is really there, and the structure of the column with its sizes,
-/// before anything is read. Values are not: `validate` them in full when the exporter is not trusted with them.
+/// The rules of `attach` apply. Columns, slices and children share the mapping, which the last of them removes, on any
+/// thread. The column is read-only; host memory is mapped without write access.
 ///
-/// \throws error  errc::bad_column (with the node's path), argument (a descriptor of a tensor); as attach
+/// Before any buffer is read, each is checked against the memory that exists, and the structure of the column against
+/// the sizes of its buffers. Values are not checked: call `validate` for a full check when the exporter is not trusted.
+///
+/// \param from     descriptor of a column
+/// \param options  as for `attach`
+/// \param b        back end; a `handle_back_end` for device memory
+/// \param where    source location for errors
+/// \return         column that keeps the mapping
+/// \throws error  errc::bad_column, with the path of the node; errc::argument: the descriptor of a tensor; as `attach`
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column attach_column(wire::descriptor const& from, attach_options const& options = {},
@@ -59,7 +65,7 @@ template <class BackEnd = host_back_end const&>
     return detail::column_of(*node, begin, static_cast<std::size_t>(bytes), std::move(held), place, api, where);
 }
 
-/// The same, with nothing to say but the back end.
+/// Overload with default options.
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] column attach_column(wire::descriptor const& from, BackEnd&& b,

@@ -1,4 +1,5 @@
-// ferry: an importer's end of the lifetime protocol over a Unix socket. The rules are in protocol.hpp; here is the I/O.
+// ferry: client, the importer's end of the lifetime protocol over a Unix socket. protocol.hpp has the rules.
+// length: one class, whose functions share the connection.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -22,40 +23,42 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Whom a client trusts, and how long it waits.
+/// Options of a client.
 struct client_options {
-    std::vector<uid_t> exporters{};           ///< users that are trusted to serve; empty: one's own
-    std::chrono::milliseconds timeout{2000};  ///< an exporter that does not answer so long is told as gone
+    std::vector<uid_t> exporters{};           ///< user IDs of trusted servers; empty: that of this process
+    std::chrono::milliseconds timeout{2000};  ///< time without a reply after which calls fail
 };
 
-/// A buffer that may be read until its lease is acknowledged.
+/// A lease on a published buffer, as `client::attach` returns it.
 struct grant {
     std::uint64_t lease = 0;
-    std::uint64_t buffer = 0;      ///< the key of a mapping that is kept
-    std::uint64_t generation = 0;  ///< the next attach asks for what comes after it
+    std::uint64_t buffer = 0;      ///< number of the buffer: the key for its mapping
+    std::uint64_t generation = 0;  ///< of the publication; `after` of the next request
     std::chrono::milliseconds lease_time{};
-    /// False: it is held already, and no file descriptors came along: use the mapping that was kept.
+    /// False: the importer already holds the buffer, no file descriptors are sent: use the existing mapping.
     bool fresh = true;
     std::vector<std::byte> descriptor;
     std::vector<unique_fd> fds;
 };
 
-/// How to ask for a publication.
+/// Parameters of an attach request.
 struct wish {
-    std::uint64_t after = 0;                ///< beyond this generation only
-    std::chrono::milliseconds patience{0};  ///< waits so long for one
-    std::uint64_t finished = 0;  ///< a lease that ends on the way: one message fewer for each frame of a stream
+    std::uint64_t after = 0;                ///< only publications with a higher generation
+    std::chrono::milliseconds patience{0};  ///< time to wait for a publication
+    std::uint64_t finished = 0;  ///< lease to acknowledge with the same message; 0: none
 };
 
-/// A connection to an exporter. One thread at a time; the process that made it speaks: a forked child only drops it.
-/// Not movable.
+/// A connection to a server. Used by one thread at a time. Only the process that made it sends messages; in a forked
+/// child it can only be destroyed. Not movable.
 class client {
    public:
     using milliseconds = std::chrono::milliseconds;
 
-    /// Connects to a path, or a bare name in `socket_directory()`.
-    /// \throws error  errc::exporter_gone: nobody serves there; errc::permission: we are not let in, or another user
-    ///                serves there
+    /// Connects to a server.
+    /// \param name     path of a socket, or a bare name in `socket_directory()`
+    /// \param options  trusted users, and the timeout
+    /// \throws error  errc::exporter_gone: no server listens there; errc::permission: the socket is not accessible, or
+    ///                its server runs as a user that is not trusted
     explicit client(std::string_view name, client_options options = {})
         : timeout_{std::clamp(options.timeout, milliseconds{0}, milliseconds{std::chrono::years{1}})},
           socket_{socket::make(api)},
@@ -74,13 +77,17 @@ class client {
     client& operator=(client const&) = delete;
     ~client() { close(); }
 
-    /// Asks for the newest publication of a name. Empty: none, or nothing newer before the patience ended.
+    /// Requests a lease on the newest publication of a name.
     ///
-    /// The buffer may be read until `acknowledge` or `release`. Blocks for up to patience + timeout.
-    /// \throws error  errc::exporter_gone: closed, dead or silent; errc::permission; errc::argument: too many leases,
-    ///                `finished` is none, or a name beyond 200 bytes; errc::out_of_memory: no room for its file
-    ///                descriptors;
-    ///                errc::bad_descriptor: no ferry server
+    /// The buffer may be read until `acknowledge` or `release`. Blocks for up to the patience and the timeout.
+    ///
+    /// \param name  name of the publication
+    /// \param w     generation, patience, and a lease to acknowledge
+    /// \return      the lease; empty when nothing, or nothing newer, was published in time
+    /// \throws error  errc::exporter_gone: the server is closed, has exited or does not reply; errc::permission;
+    ///                errc::argument: too many leases, `finished` is not held, or the name has more than 200 bytes;
+    ///                errc::out_of_memory: file descriptors of the reply could not be received;
+    ///                errc::bad_descriptor: the reply is not a message of this protocol
     [[nodiscard]] std::optional<grant> attach(std::string_view name, wish w = {}) {
         auto const patience =
             static_cast<std::uint32_t>(std::clamp<milliseconds::rep>(w.patience.count(), 0, 3600'000));
@@ -100,35 +107,40 @@ class client {
             refuse(std::get<protocol::refused>(answer).why);
         return {};
     }
-    /// The reading is over; the mapping stays. Does not block. `done`: at most 256 bytes for the exporter.
-    /// \throws error  errc::argument: a lease that is not held
+    /// Ends a lease after the buffer has been read. The mapping may be kept. Does not block.
+    /// \param lease  number of a held lease
+    /// \param done   at most 256 bytes for the exporter, such as the handle of an event
+    /// \throws error  errc::argument: the lease is not held
     void acknowledge(std::uint64_t lease, std::span<std::byte const> done = {}) {
         machine_.finish(lease, {done.begin(), done.end()});
         send();
     }
-    /// The buffer is unmapped here, and its leases end. Does not block.
+    /// Reports that the buffer is unmapped, and ends its leases. Does not block.
+    /// \param buffer  number of the buffer; no effect when it is not held
     void release(std::uint64_t buffer) {
         machine_.give_up(buffer);
         send();
     }
-    /// Buffers that the exporter wants released, as of the messages that have come.
+    /// Returns the held buffers that the exporter asked this client to release. Does not block.
     [[nodiscard]] std::vector<std::uint64_t> withdrawn() {
         listen();
         return machine_.withdrawn_buffers();
     }
-    /// The exporter closes: release everything.
+    /// Returns whether the exporter is closing; release all buffers then. Does not block.
     [[nodiscard]] bool is_closing() {
         listen();
         return machine_.is_closing();
     }
-    /// The exporter's process has exited, or it hung up. Does not block.
+    /// Returns whether the connection is closed or the exporter's process has exited. Does not block.
     [[nodiscard]] bool is_gone() {
         listen();
         return !socket_ || socket::has_exited(exporter_);
     }
-    /// A sign of life, answered: renews all leases.
+    /// Renews all leases. Blocks until the reply.
+    /// \throws error  as `attach`
     void ping() { expect<protocol::done>(machine_.ask(protocol::ping{})); }
-    /// Everything that is published, by name.
+    /// Returns all publications in the order of their names. Blocks until the reply.
+    /// \throws error  as `attach`
     [[nodiscard]] std::vector<entry> list() {
         std::vector<entry> all;
         for (bool more = true; more;) {
@@ -138,24 +150,28 @@ class client {
         }
         return all;
     }
-    /// Withdraws a name; the exporter's own user only. False if there is none.
-    /// \throws error  as attach
+    /// Withdraws a name. Only the user that runs the server may.
+    /// \param name  name of the publication
+    /// \return      false when nothing is published under it
+    /// \throws error  as `attach`
     bool drop(std::string_view name) {
         auto const answer = answered(machine_.ask(protocol::drop{0, checked(name)}), {});
         if (auto const* r = std::get_if<protocol::refused>(&answer); r != nullptr && r->why != reason::not_published)
             refuse(r->why);
         return std::holds_alternative<protocol::done>(answer);
     }
+    /// Returns the statistics of the server. Blocks until the reply.
+    /// \throws error  as `attach`
     [[nodiscard]] statistics counts() { return expect<protocol::counted>(machine_.ask(protocol::count{})).counts; }
-    /// Releases everything and hangs up: unmap first. Waits for an exporter that does not read up to 2 s. Twice is
-    /// fine.
+    /// Releases all buffers and closes the connection; unmap them first. Waits up to 2 s when the socket's buffer is
+    /// full. No effect on a closed client.
     void close() noexcept {
         if (!socket_) return;
         if (pid_ == ::getpid()) {  // mutant: ipc_fork_close
             try {
                 machine_.give_up_all();
                 send(std::chrono::steady_clock::now() + std::min(timeout_, milliseconds{2000}));
-            } catch (...) {  // the exit of this process tells the rest
+            } catch (...) {  // the exporter frees the rest when this process exits
             }
         }
         socket_ = unique_fd{};
@@ -165,8 +181,7 @@ class client {
     using time_point = std::chrono::steady_clock::time_point;
     static constexpr auto api = "ferry::ipc::client";
 
-    /// No message carries a longer one: the exporter would take it for damage, and hang up on who holds what it
-    /// granted.
+    /// Longer names do not fit in a message: the server would treat it as malformed and close the connection.
     static std::string checked(std::string_view name) {
         if (name.size() > protocol::max_name)
             ferry::detail::fail(errc::argument, api,
@@ -187,7 +202,7 @@ class client {
                     "beyond the exporter's limits: acknowledge leases, close clients, or raise exporter_limits");
             default:
                 ferry::detail::fail(errc::bad_descriptor, api,
-                                    "the exporter understood nothing: it speaks another version");
+                                    "the exporter refused the message: it uses another version of the protocol");
         }
     }
     [[noreturn]] void gone(char const* how) {
@@ -200,11 +215,11 @@ class client {
             int const failed = socket::connect(socket_.get(), to);
             if (failed != EAGAIN || std::chrono::steady_clock::now() >= until)
                 return failed == EAGAIN ? ECONNREFUSED : failed;
-            ::poll(nullptr, 0, 1);  // the exporter's backlog is full: nothing tells when it is not
+            ::poll(nullptr, 0, 1);  // the server's backlog is full, and no event signals room in it
         }
     }
 
-    /// Sends what is to be said. What does not fit is kept for the next time; `until`: waits so long.
+    /// Sends the queued messages. Waits until `until` for room in the socket; what is not sent stays queued.
     void send(time_point until = {}) {
         for (auto& m : machine_.take_orders()) outbox_.push_back(protocol::to_bytes(m));
         while (!outbox_.empty() && socket_ && pid_ == ::getpid()) {
@@ -213,12 +228,12 @@ class client {
                 if (!wait(POLLOUT, until)) return;
                 continue;
             }
-            if (failed == ENOBUFS || failed == ENOMEM) return;  // stays for the next time: the connection lives
-            if (failed != 0) outbox_.clear();  // the end, which reading finds behind the exporter's last words
+            if (failed == ENOBUFS || failed == ENOMEM) return;  // stays queued: the connection is intact
+            if (failed != 0) outbox_.clear();  // closed; `take` reads the messages that were sent before
             else outbox_.pop_front();
         }
     }
-    /// False once the time is over, or the exporter's process.
+    /// Waits for an event on the socket. False when the time is over or the exporter's process has exited.
     bool wait(short what, time_point until) {
         auto const left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now()).count();
         if (left <= 0) return false;
@@ -226,7 +241,7 @@ class client {
         ::poll(both, 2, static_cast<int>(std::min<milliseconds::rep>(left, 3600'000)));
         return both[0].revents != 0 || both[1].revents == 0;  // mutant: ipc_exporter_exit
     }
-    /// Takes one message, if there is one. `answer` is set when it answers a request. False: nothing there.
+    /// Receives one message and sets `answer` when it is the reply to a request. False when there is none.
     bool take(std::optional<protocol::message>& answer) {
         if (!socket_ || pid_ != ::getpid()) return false;
         auto r = socket::receive(socket_.get(), incoming_, true);
@@ -245,15 +260,15 @@ class client {
             answer = machine_.received(std::move(m));
             if (answer && g != nullptr) fds_ = std::move(r.fds);
         } catch (error const&) {
-            socket_ = unique_fd{};  // who sends such things is not listened to again
+            socket_ = unique_fd{};  // no further messages are read from such a peer
             throw;
         }
         send();
         return true;
     }
     void listen() {
-        std::optional<protocol::message> nobodys;
-        while (take(nobodys)) {
+        std::optional<protocol::message> unused;
+        while (take(unused)) {
         }
     }
     protocol::message answered(std::uint64_t request, milliseconds patience) {

@@ -1,5 +1,5 @@
-// ferry: the page that exporter and importers of a segment have in common. Lock-free: whoever is killed leaves nothing
-// locked.
+// ferry: the control page that the exporter and the importers of a segment share. Lock-free: a killed process leaves no
+// lock behind.
 #pragma once
 
 #include <ferry/ipc/handles.hpp>
@@ -13,9 +13,9 @@
 
 namespace ferry::inline v0::ipc {
 
-/// A process in one word, so that one exchange claims a place for good: 22 bits of number (the most that Linux has), 40
-/// of start time, and whether it lives in a pid namespace other than the exporter's, where nobody can tell whether it
-/// lives.
+/// Identity of a process in one word, so that a single compare-exchange claims a slot: 22 bits of process ID (the
+/// maximum of Linux), 40 bits of start time, and a flag for a process of another pid namespace than the exporter's,
+/// whose end cannot be detected.
 class holder {
    public:
     constexpr holder() = default;
@@ -28,7 +28,7 @@ class holder {
     [[nodiscard]] constexpr std::uint32_t pid() const noexcept { return static_cast<std::uint32_t>(word_ & pid_mask); }
     [[nodiscard]] constexpr std::uint64_t start_time() const noexcept { return word_ >> 22 & start_mask; }
     [[nodiscard]] constexpr bool is_foreign() const noexcept { return (word_ >> 62 & 1) != 0; }
-    /// Nobody, or somebody who has certainly ended.
+    /// Returns whether the word is empty, or its process has certainly ended.
     [[nodiscard]] bool is_gone() const noexcept {
         return word_ == 0 || (!is_foreign() && has_ended(pid(), start_time()));  // mutant: ipc_dead_holders
     }
@@ -40,16 +40,18 @@ class holder {
     std::uint64_t word_ = 0;
 };
 
-/// The begin of a segment. All zero but for the head when it is new.
+/// The first page of a segment. All zero except for its head when it is new.
 ///
-/// Nothing in it is believed: other processes of this user can write anything here, and then get what they deserve, but
-/// no size, offset or count is ever read from it, and every loop has a bound.
+/// No value in it is trusted. Other processes of this user can write to it, and can then make the exporter overwrite or
+/// keep memory that they read. No size, offset or number of iterations is read from it.
 class control_page {
    public:
     static constexpr std::uint64_t the_magic = 0x3147505952524546;  // "FERRYPG1", little-endian
     static constexpr int max_shares = 40, max_importers = 160;
 
-    /// By who made the segment, in the pid namespace `home`, once the rest is ready.
+    /// Initialises the page, after the rest of the segment is ready.
+    /// \param id    identifies the allocation
+    /// \param home  pid namespace of the process that makes the segment
     void begin(std::uint64_t id, std::uint64_t home) noexcept {
         home_.store(home);
         id_.store(id);
@@ -59,10 +61,13 @@ class control_page {
         return magic_.load() == the_magic && id_.load() == id;
     }
 
-    // ---- shares: the ids under which the segment can be attached ----
+    // ---- shares: the IDs under which the segment can be attached ----
 
-    /// Opens it for attaches under `id`, by a process of the pid namespace `home`. False when all places are taken: the
-    /// dead give theirs up, to processes of the maker's namespace, which alone can tell, and if they were of it.
+    /// Permits attaches under `id`. Slots of ended processes are reused, unless `process` is in another pid namespace
+    /// than the process that made the segment, and cannot tell whether they have ended.
+    /// \param id       identifies the share
+    /// \param process  the sharing process
+    /// \return         false when all slots are in use
     [[nodiscard]] bool publish(std::uint64_t id, wire::origin const& process) noexcept {
         holder const by{process, process.pid_namespace != home_.load()};
         for (bool const evict : {false, !by.is_foreign()})  // mutant: ipc_share_place
@@ -73,7 +78,7 @@ class control_page {
                 }
         return false;
     }
-    /// No attach under `id` succeeds that begins after this.
+    /// Ends attaches under `id`: those that begin after this call fail.
     void retract(std::uint64_t id) noexcept {
         for (auto& s : shares_)
             if (s.id.load() == id) {
@@ -88,19 +93,21 @@ class control_page {
     }
 
     // ---- importers ----
-    // An importer takes a place, then looks whether the share is still open; the exporter closes, then looks at the
-    // places. All of it sequentially consistent: one of the two sees the other.
+    // An importer claims a slot and then checks that the share is open; the exporter closes the share and then checks
+    // the slots. All accesses are sequentially consistent, so at least one of the two sees the other.
 
-    /// A place in no place: counted, and nobody knows by whom.
+    /// Returned in place of a slot when all are in use: the importer is counted, without an owner.
     static constexpr int crowd = -2;
 
-    /// A place for a mapping of this process, which lives in the pid namespace `home`; `crowd` when there are more
-    /// importers than places: whoever is killed there counts for good, and the exporter hears that somebody reads until
-    /// the last of them has left.
+    /// Claims a slot for a mapping of this process. Importers without a slot are only counted: until the last of them
+    /// leaves, `readers` is at least 1, and one that is killed is never subtracted.
+    /// \param by    this process
+    /// \param home  its pid namespace
+    /// \return      index of the slot, or `crowd`
     [[nodiscard]] int enter(holder by, std::uint64_t home) noexcept {
         for (bool const evict : {false, true})
             for (int i = 0; i < max_importers; ++i) {
-                if (used_.load() <= i) used_.store(i + 1);  // before the claim: what is claimed is looked at
+                if (used_.load() <= i) used_.store(i + 1);  // before the claim, so that scans include the slot
                 auto& p = places_[at(i)];
                 std::uint64_t found = p.by.load();
                 if (found != 0 && !(evict && is_gone(p))) continue;
@@ -120,7 +127,7 @@ class control_page {
         places_[at(place)].readers.store(0);
         places_[at(place)].by.store(0);
     }
-    /// One tensor more, or less, that somebody reads through the mapping.
+    /// Counts a tensor that uses the mapping.
     void add_reader(int place) noexcept {
         if (place >= 0) places_[at(place)].readers.fetch_add(1);
     }
@@ -128,19 +135,19 @@ class control_page {
         if (place >= 0) places_[at(place)].readers.fetch_sub(1);
     }
 
-    /// The places that were ever taken.
+    /// Returns the number of slots that have ever been in use.
     [[nodiscard]] int places() const noexcept {
         int const used = used_.load();
         return used < 0 ? 0 : used > max_importers ? max_importers : used;
     }
-    /// Whether any living importer has it mapped.
+    /// Returns whether any living importer has the segment mapped.
     [[nodiscard]] bool is_mapped() const noexcept {
         if (crowd_.load() != 0) return true;
         for (int i = 0; i < places(); ++i)
             if (!is_gone(places_[at(i)])) return true;
         return false;
     }
-    /// The tensors that living importers hold.
+    /// Returns the number of tensors that living importers hold.
     [[nodiscard]] std::uint64_t readers() const noexcept {
         std::uint64_t sum = crowd_.load() != 0;
         for (int i = 0; i < places(); ++i)
@@ -148,9 +155,9 @@ class control_page {
         return sum;
     }
 
-    // ---- events that importers leave behind ----
+    // ---- events recorded by importers ----
 
-    /// Says which event stands for the work that the importer has queued. By one thread of the importer at a time.
+    /// Stores the handle of the event that marks the work queued by the importer. Called by one thread at a time.
     void announce(int place, event_handle const& done) noexcept {
         if (place < 0) return;
         auto& p = places_[at(place)];
@@ -163,7 +170,7 @@ class control_page {
         p.turn.fetch_add(1);
     }
     enum class mark { none, event, unclear };
-    /// The last event announced in a place by somebody who lives. Unclear: being written, so ask again.
+    /// Reads the last event stored in a slot of a living importer. Unclear: it is being written; call again.
     [[nodiscard]] mark announced(int place, event_handle& out) const noexcept {
         auto const& p = places_[at(place)];
         auto const before = p.turn.load();
@@ -183,23 +190,23 @@ class control_page {
         std::atomic<std::uint64_t> by;
         std::atomic<std::uint32_t> readers, turn;
         std::array<std::atomic<std::uint64_t>, event_handle_bytes / 8> done;
-        std::atomic<std::uint64_t> home;  // the pid namespace of who is there; 0: not said
+        std::atomic<std::uint64_t> home;  // the pid namespace of that process; 0: unknown
         std::uint64_t reserved;
     };
 
-    /// Nobody, or somebody whom this process can see to have ended. The number of a process in another pid namespace
-    /// is here somebody else's, or nobody's: it counts as living. Not only the exporter looks, and not all came by its
-    /// name: an importer may share again, with processes that the exporter cannot see.
+    /// Whether the slot is empty, or this process can verify that its owner has ended. A process ID of another pid
+    /// namespace has no meaning here, so its process counts as living. Importers evaluate this as well, and since an
+    /// importer may share the segment again, a slot may belong to a process that is invisible to the exporter.
     [[nodiscard]] static bool is_gone(importer_place const& p) noexcept {
-        holder const who{p.by.load()};
-        if (who.word() == 0 || who.is_foreign()) return who.word() == 0;
-        if (!who.is_gone()) return false;
-        std::uint64_t const home = p.home.load();  // last: the system takes microseconds to say what is one's own
+        holder const owner{p.by.load()};
+        if (owner.word() == 0 || owner.is_foreign()) return owner.word() == 0;
+        if (!owner.is_gone()) return false;
+        std::uint64_t const home = p.home.load();  // last: finding the own namespace takes microseconds
         return home == 0 || home == own_pid_namespace();  // mutant: ipc_namespace_number
     }
 
     [[nodiscard]] static std::size_t at(int place) noexcept { return static_cast<std::size_t>(place); }
-    /// Claims a free place, or, with `evict`, one of the dead.
+    /// Claims a free slot or, with `evict`, that of an ended process.
     [[nodiscard]] static bool take(std::atomic<std::uint64_t>& place, holder by, bool evict) noexcept {
         std::uint64_t found = place.load();
         if (found != 0 && (!evict || !holder{found}.is_gone())) return false;
@@ -208,7 +215,7 @@ class control_page {
 
     std::atomic<std::uint64_t> magic_, id_;
     std::atomic<std::int32_t> used_, crowd_;
-    std::atomic<std::uint64_t> home_;  // the pid namespace of who made it
+    std::atomic<std::uint64_t> home_;  // the pid namespace of the process that made the segment
     [[maybe_unused]] std::uint64_t reserved_[12];
     share_place shares_[max_shares];
     importer_place places_[max_importers];

@@ -18,59 +18,66 @@
 
 namespace ferry::inline v0::ipc {
 
-/// What the owner of the buffers should know.
+/// An event for the owner of the buffers.
 struct event {
     enum class what : std::uint8_t {
-        acknowledged,  ///< an importer has read the buffer; `done` is what it sent along
-        reusable,      ///< nobody reads the buffer: write it again, do not free it, importers keep it mapped
-        freeable,      ///< nobody reads or maps it: write it or free it
-        condemned,     ///< a reader ran past its lease: the buffer comes back when it answers or exits, or never
-        removed,       ///< the name is gone: replaced, evicted, expired, dropped or withdrawn
+        acknowledged,  ///< an importer has read the buffer; `done` has the bytes that it sent
+        reusable,      ///< no importer reads the buffer: it may be written, not freed; importers keep it mapped
+        freeable,      ///< no importer reads or maps the buffer: it may be written or freed
+        condemned,     ///< a lease has lapsed: the buffer stays in use until its reader acknowledges or exits
+        removed,       ///< a name was replaced, evicted, expired, dropped or withdrawn
     };
     what kind{};
     std::uint64_t buffer = 0;
-    std::uint64_t client = 0;     ///< acknowledged, condemned: who
+    std::uint64_t client = 0;     ///< acknowledged, condemned: the importer
     std::string name;             ///< removed
     std::vector<std::byte> done;  ///< acknowledged
     bool operator==(event const&) const = default;
 };
 
-/// Bounds of an exporter. Times in milliseconds.
+/// Limits of an exporter. Times in milliseconds.
 struct exporter_limits {
-    std::size_t clients = 256;    ///< connections, and importers that hung up and still hold something
-    std::size_t leases = 64;      ///< of one importer, at a time
+    std::size_t clients = 256;    ///< connections, and disconnected importers that still hold buffers
+    std::size_t leases = 64;      ///< of one importer at a time
     std::size_t waiting = 16;     ///< attaches of one importer that wait for a publication
-    std::size_t names = 1024;     ///< published at a time; the least recently used goes
-    instant time_to_live = 0;     ///< of a publication; 0: no end
-    instant lease = 5000;         ///< without a sign of life for so long, what a reader reads is condemned
-    instant patience = 3600'000;  ///< an attach waits no longer
+    std::size_t names = 1024;     ///< published at a time; the least recently used is evicted
+    instant time_to_live = 0;     ///< of a publication; 0: unlimited
+    instant lease = 5000;         ///< time without a message after which a reader's buffers are condemned
+    instant patience = 3600'000;  ///< longest wait of an attach
     bool operator==(exporter_limits const&) const = default;
 };
 
 namespace protocol {
 
-/// Who reads and who maps which buffer, and what is answered.
+/// Records which importer reads and which maps each buffer, and decides the replies.
 ///
 /// A buffer is *read* from its grant to the acknowledgement, the release or the end of the importer; *held* (mapped)
 /// from its first grant to the release or that end. An importer has ended when its process has exited **and** its
-/// socket is closed: a socket alone may close while the mapping lives, and a process alone may leave a forked child
-/// with both. A lease only condemns.
+/// socket is closed: a socket can close while the mapping exists, and a forked child can keep both after the process
+/// has exited. A lapsed lease only condemns the buffer.
 class exporter {
    public:
-    /// What the I/O has to do, in this order: send a message, with the buffer's file descriptors or without; or hang
-    /// up.
+    /// An action for the I/O layer, to be performed in this order: send a message, with the file descriptors of the
+    /// buffer if the message is a fresh grant, or close the connection.
     struct order {
         std::uint64_t client;
-        std::optional<message> say;  ///< empty: hang up
+        std::optional<message> say;  ///< empty: close the connection
         bool operator==(order const&) const = default;
     };
 
     explicit exporter(exporter_limits l = {}) : limits_{l}, registry_{l.names, l.time_to_live} {}
 
-    // What the owner of the buffers does.
+    // Calls of the owner of the buffers.
 
-    /// Publishes a buffer, in place of what had the name, and answers who waits for it. Returns its generation.
-    /// \throws error  errc::argument: a buffer that is published or read, a bad name (see registry); exporter_gone:
+    /// Publishes a buffer under a name, replacing the previous publication, and replies to the attaches that wait for
+    /// it.
+    /// \param name        the name; see `registry`
+    /// \param buffer      number of the buffer, from 1
+    /// \param descriptor  bytes for importers
+    /// \param fds         number of file descriptors
+    /// \param now         current time
+    /// \return            generation of the publication
+    /// \throws error  errc::argument: the buffer is published or read, or the name is invalid; errc::exporter_gone:
     ///                closed
     std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
                           std::uint8_t fds, instant now) {
@@ -96,18 +103,21 @@ class exporter {
         }
         return registry_.generation();
     }
-    /// Removes a name; who reads the buffer goes on reading it. False if there is none.
+    /// Removes a name; importers may continue to read its buffer.
+    /// \param name  the name
+    /// \return      false when nothing is published under it
     bool withdraw(std::string_view name) {
         auto gone = registry_.withdraw(name);
         for (auto& p : gone) removed(std::move(p));
         return !gone.empty();
     }
-    /// Asks the importers that keep a buffer mapped to release it. Withdraw it first, or it is handed out again.
+    /// Asks the importers that map a buffer to release it. Withdraw it first; otherwise it can be granted again.
+    /// \param buffer  number of the buffer
     void retire(std::uint64_t buffer) {
         for (auto& [id, c] : clients_)
             if (c.holds(buffer) && !c.hung_up) say(id, withdrawn{buffer});
     }
-    /// Ends all attaches, now and later, and asks for everything back. Twice is fine.
+    /// Refuses all pending and later attaches, and asks the importers to release all buffers. No effect when closed.
     void close() {
         if (std::exchange(closed_, true)) return;
         while (!registry_.all().empty()) withdraw(std::string{registry_.all().begin()->first});
@@ -118,9 +128,13 @@ class exporter {
         }
     }
 
-    // What the I/O reports.
+    // Reports of the I/O layer.
 
-    /// A connection of a permitted user. `owner`: it may drop names. False if there are too many.
+    /// Adds an importer that has connected.
+    /// \param id     number of the connection
+    /// \param owner  whether it may drop names
+    /// \param now    current time
+    /// \return       false when there are too many, or the exporter is closed
     [[nodiscard]] bool joined(std::uint64_t id, bool owner, instant now) {
         if (closed_ || clients_.size() >= limits_.clients) return false;  // mutant: ipc_client_bound
         client c;
@@ -129,7 +143,10 @@ class exporter {
         clients_.emplace(id, std::move(c));
         return true;
     }
-    /// A message of an importer. Every request is answered, now or when its patience ends.
+    /// Processes a message of an importer. Every request gets a reply, immediately or when its patience ends.
+    /// \param id   number of the connection
+    /// \param m    the message
+    /// \param now  current time
     void received(std::uint64_t id, message const& m, instant now) {
         auto const found = clients_.find(id);
         if (found == clients_.end() || found->second.hung_up) return;
@@ -138,14 +155,16 @@ class exporter {
         if (std::visit([&](auto const& said) { return heard(id, found->second, said, now); }, m)) return;
         violated(id);
     }
-    /// A message that is none, or one that only an exporter sends: the importer is hung up on, and keeps what it reads.
+    /// Disconnects an importer that sent a malformed message, or one that only exporters send. It keeps its buffers.
+    /// \param id  number of the connection
     void violated(std::uint64_t id) {
         ++counts_.violations;
         refuse(id, 0, reason::bad_message);
         orders_.push_back({id, {}});
         hung_up(id);
     }
-    /// The socket of an importer is closed. It may still read: only its process's end frees that.
+    /// Reports that the socket of an importer is closed. Its buffers are freed only when its process exits as well.
+    /// \param id  number of the connection
     void hung_up(std::uint64_t id) {
         if (auto const found = clients_.find(id); found != clients_.end()) {
             found->second.hung_up = true;
@@ -153,14 +172,16 @@ class exporter {
             bury(found);
         }
     }
-    /// The process of an importer has exited. Its forked children may still read, as long as they have its socket.
+    /// Reports that the process of an importer has exited. Its buffers stay in use while a forked child has its socket.
+    /// \param id  number of the connection
     void exited(std::uint64_t id) {
         if (auto const found = clients_.find(id); found != clients_.end()) {
             found->second.exited = true;
             bury(found);
         }
     }
-    /// Time has passed: patience and publications end, leases lapse.
+    /// Ends the patience of attaches, the time to live of publications, and leases.
+    /// \param now  current time
     void tick(instant now) {
         for (auto& p : registry_.expire(now)) {
             ++counts_.expired;
@@ -181,12 +202,13 @@ class exporter {
         }
     }
 
-    // Questions.
+    // Queries.
 
-    /// Milliseconds until `tick` has something to do, if nothing else happens: never more than a lease.
+    /// Returns the milliseconds until the next `tick` has an effect, at most the length of a lease.
+    /// \param now  current time
     [[nodiscard]] instant rest(instant now) const noexcept {
         instant soonest = limits_.lease;
-        // No sums: a limit may be the largest number.
+        // No additions, which could overflow: a limit may be the largest number.
         auto const by = [&](instant from, instant limit) {
             soonest = std::min(soonest, limit - std::min(limit, now - std::min(now, from)));
         };
@@ -199,27 +221,29 @@ class exporter {
             for (auto const& [name, p] : registry_.all()) by(p.since, limits_.time_to_live);
         return soonest;
     }
-    /// Whether an importer may read the buffer now. Not if it may be handed out: see `is_published`.
+    /// Returns whether an importer may read the buffer now. One that `is_published` may be granted at any time.
     [[nodiscard]] bool is_read(std::uint64_t buffer) const noexcept {
         return std::ranges::any_of(clients_, [&](auto const& c) { return c.second.reads(buffer); });
     }
+    /// Returns whether an importer has the buffer mapped.
     [[nodiscard]] bool is_held(std::uint64_t buffer) const noexcept {
         return std::ranges::any_of(clients_, [&](auto const& c) { return c.second.holds(buffer); });
     }
+    /// Returns whether the buffer is published under a name.
     [[nodiscard]] bool is_published(std::uint64_t buffer) const noexcept { return registry_.holds(buffer); }
-    /// Nobody reads or holds anything.
+    /// Returns whether no importer reads or holds a buffer.
     [[nodiscard]] bool is_idle() const noexcept {
         return std::ranges::all_of(clients_,
                                    [](auto const& c) { return c.second.leases.empty() && c.second.held.empty(); });
     }
-    /// An importer, that is.
+    /// Returns whether one importer reads and holds no buffer.
     [[nodiscard]] bool is_idle(std::uint64_t id) const noexcept {
         auto const found = clients_.find(id);
         return found == clients_.end() || (found->second.leases.empty() && found->second.held.empty());
     }
     [[nodiscard]] bool is_closed() const noexcept { return closed_; }
     [[nodiscard]] bool knows(std::uint64_t id) const noexcept { return clients_.contains(id); }
-    /// The buffers that importers still hold.
+    /// Returns the buffers that importers hold, in ascending order.
     [[nodiscard]] std::vector<std::uint64_t> held() const {
         std::vector<std::uint64_t> all;
         for (auto const& [id, c] : clients_) all.insert(all.end(), c.held.begin(), c.held.end());
@@ -238,14 +262,14 @@ class exporter {
         }
         return s;
     }
-    /// What is to be done, and what is to be known, since the last call.
+    /// Returns and clears the actions, and the events, since the last call.
     [[nodiscard]] std::vector<order> take_orders() { return std::exchange(orders_, {}); }
     [[nodiscard]] std::vector<event> take_events() { return std::exchange(events_, {}); }
 
     bool operator==(exporter const&) const = default;
 
    private:
-    friend struct state_of;  // defined by tests that tell states apart
+    friend struct state_of;  // defined by tests that compare states
 
     struct lease {
         std::uint64_t id, buffer;
@@ -318,7 +342,7 @@ class exporter {
         }
         return say(id, std::move(out));
     }
-    bool heard(std::uint64_t, client&, auto const&, instant) { return false; }  // an exporter's words
+    bool heard(std::uint64_t, client&, auto const&, instant) { return false; }  // a message that only exporters send
 
     void answer(std::uint64_t id, client& c, waiter const& w, instant now) {
         auto const* p = registry_.use(w.name, now);
@@ -336,14 +360,14 @@ class exporter {
     }
     void finish(std::uint64_t id, client& c, std::uint64_t which, std::vector<std::byte> const& with) {
         auto const found = std::ranges::find(c.leases, which, &lease::id);
-        // Another importer's lease, or one that a release ended: nothing is given back.
+        // Another importer's lease, or one that a release has ended.
         if (found == c.leases.end()) return;
         auto const buffer = found->buffer;
         c.leases.erase(found);
         events_.push_back({event::what::acknowledged, buffer, id, {}, with});
         left(buffer, true);
     }
-    /// The name of a buffer is gone, or one who read or held it: says so when it was the last.
+    /// Called when a buffer loses its name, a reader or a holder: emits an event when it was the last.
     void left(std::uint64_t buffer, bool read) {
         if (registry_.holds(buffer) || is_read(buffer)) return;  // mutant: ipc_told_reusable
         // mutant: ipc_told_freeable

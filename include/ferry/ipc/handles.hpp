@@ -1,4 +1,4 @@
-// ferry: how a back end plugs memory that the host does not share by itself into shares.
+// ferry: the interface of back ends that share device memory by handles.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -15,31 +15,30 @@
 
 namespace ferry::inline v0::ipc {
 
-/// The bytes of an event's handle, in descriptors and in control pages.
+/// Size of the handle of an event, in descriptors and in control pages, in bytes.
 inline constexpr std::size_t event_handle_bytes = 64;
-/// A handle of an event, as its driver fills it.
+/// Handle of an event, as its driver writes it.
 using event_handle = std::array<std::byte, event_handle_bytes>;
 
-/// What is needed to open memory beside its description.
+/// Parameters for opening memory, in addition to its description.
 struct opening {
-    /// The device to open it on; nothing: the one with the description's UUID.
+    /// Device on which to open it; empty: the one with the UUID of the description.
     std::optional<ferry::device> where{};
-    /// An open file that came beside the descriptor: a pool's, an anonymous segment's, or -1. Borrowed for the call.
+    /// File descriptor received with the descriptor, of a pool or an anonymous segment, or -1. Borrowed for the call.
     int file = -1;
 };
 
-/// What a back end keeps on the exporter's side for as long as some importer may use the memory: the ready event, most
-/// often. The owner of the memory is not in here; it dies later.
+/// State that a back end keeps in the exporting process while an importer may use the memory, such as the ready event.
+/// It does not contain the owner of the memory, which is destroyed later.
 ///
-/// - `description()`: kind, type, device, id, allocation, offset, length, handle and ready of a wire::memory. The name
-/// is
-///   ipc's to fill in. The id is one that the allocation's address never gets again (CUDA: the buffer id).
-/// - `wait_ready(on)`: as opened_memory's, for tensors that the exporting process attaches itself.
-/// - `is_done(handle)`: whether the work that an importer recorded under this event handle when it dropped the memory
-/// has
-///   run. Never blocks. When the handle cannot be opened it is false: the caller waits for that process to end.
-/// - `order_after(handle, on)`: work queued on `on` later runs after it; with no stream the host waits. False: as
-/// above.
+/// - `description()`: kind, type, device, id, allocation, offset, length, handle and ready of a wire::memory; ferry
+///   writes the name. The id is one that the address of the allocation never gets again (CUDA: the buffer ID).
+/// - `wait_ready(on)`: as for opened_memory, for tensors that the exporting process attaches itself.
+/// - `is_done(handle)`: whether the work has completed that an importer recorded under this event handle when it
+///   dropped the memory. Never blocks. False when the handle cannot be opened: the caller waits for that process to
+///   exit.
+/// - `order_after(handle, on)`: work queued on `on` after this call runs after the event; with no stream the host
+///   waits. False when the handle cannot be opened.
 template <class E>
 concept exported_memory =
     std::move_constructible<E> && requires(E& e, E const& c, event_handle const& done, stream_token on) {
@@ -49,19 +48,18 @@ concept exported_memory =
         { e.order_after(done, on) } -> std::same_as<bool>;
     };
 
-/// Memory of another process, open here; its destructor first waits for all that `record_done` marked, then closes it,
-/// on any thread, and survives the end of the SDK: who finds it closed knows that the work is done.
+/// Memory of another process, opened in this one. The destructor first waits for all work that `record_done` marked,
+/// then closes the memory. It may run on any thread, and after the SDK has shut down. An observer that finds the memory
+/// closed may therefore assume that the work has completed.
 ///
 /// - `data()`: the first byte of the exported range (not of the allocation).
-/// - `device()`: where it is, as numbered in this process.
-/// - `wait_ready(memory, on)`: work queued on `on` later sees what was written before the share (`memory.ready`); with
-/// a token
-///   that names no stream the host waits, unless it is no_sync.
-/// - `record_done(on, out)`: marks all work queued on `on` by now, and writes the handle of an event to `out` that
-/// stands for
-///   it and for all that was marked before, on whatever streams: the exporter hears of the last handle alone. The event
-///   stays this memory's until the destructor has waited. False when there was nothing to mark, or the host has waited
-///   instead; the handles given out before stand. Called by one thread at a time.
+/// - `device()`: its device, as numbered in this process.
+/// - `wait_ready(memory, on)`: work queued on `on` after this call sees the data written before the share
+///   (`memory.ready`); with a token that names no stream the host waits, unless it is no_sync.
+/// - `record_done(on, out)`: marks all work queued on `on` before this call, and writes to `out` the handle of an event
+///   for it and for all work marked earlier on any stream: the exporter sees the last handle only. The memory owns
+///   the event until the destructor has waited. False when there was nothing to mark, or the host has waited instead;
+///   handles returned earlier remain valid. Called by one thread at a time.
 template <class O>
 concept opened_memory = std::move_constructible<O> &&
                         requires(O& o, O const& c, wire::memory const& m, stream_token on, event_handle& out) {
@@ -71,19 +69,17 @@ concept opened_memory = std::move_constructible<O> &&
                             { o.record_done(on, out) } -> std::same_as<bool>;
                         };
 
-/// A back end that can share its memory with other processes. Not required: that it keeps anything; all state is in
-/// what it returns, and in the session. What it returns may outlive it only if it says so.
+/// A back end that can share its memory with other processes. It need not keep any state: all state is in the objects
+/// that it returns, and in the session. Those may outlive the back end only if it documents so.
 ///
-/// - `exports(device)`: whether memory there is shared by handles of this back end. Host memory is not: segments carry
-/// it.
-/// - `refusal(range, device)`: null when a handle can be made for memory that lies there; else one sentence that says
-/// why
-///   not, such as `it comes from a stream-ordered pool`.
-/// - `allocate_exportable(device, bytes, on)`: fresh memory that `refusal` accepts, for copies.
-/// - `export_memory(range, device, ready_on)`: makes the handle, and an event after all that is queued on `ready_on`,
-/// which
-///   has been recorded when it returns. Does not block the host, unless it is out of events.
-/// - `opens(memory)`: whether such a description is its business.
+/// - `exports(device)`: whether this back end shares memory of the device by handles. False for host memory, which is
+///   shared in segments.
+/// - `refusal(range, device)`: null when a handle can be made for this memory; otherwise a sentence with the reason,
+///   such as `it comes from a stream-ordered pool`.
+/// - `allocate_exportable(device, bytes, on)`: allocates memory that `refusal` accepts, for copies.
+/// - `export_memory(range, device, ready_on)`: makes the handle, and records an event after all work queued on
+///   `ready_on`. Does not block the host, unless no event is free.
+/// - `opens(memory)`: whether this back end opens memory of such a description.
 /// - `open_memory(memory, opening)`: opens it. \throws error  errc::stale_handle, device_not_found, no_peer_access,
 ///   already_mapped, same_process, no_driver, out_of_range, permission
 template <class B>

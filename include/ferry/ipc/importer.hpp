@@ -15,20 +15,25 @@
 
 namespace ferry::inline v0::ipc::protocol {
 
-/// What an importer reads and holds, and what it has asked for.
+/// Records which buffers an importer reads and holds, and its pending requests.
 ///
-/// Calls make messages, which `take_orders` hands to the I/O in their order. An answer that nobody waits for any more
-/// is given back at once, so that a request may be forgotten at any time.
+/// Functions queue messages, which `take_orders` returns to the I/O layer in their order. A grant for a request that
+/// was forgotten is released immediately, so that a request can be forgotten at any time.
 class importer {
    public:
-    /// What an importer holds: by number, of which buffer, in which of its generations.
+    /// A lease: its number, the buffer, and the generation of the publication.
     struct lease {
         std::uint64_t id, buffer, generation;
         bool operator==(lease const&) const = default;
     };
 
-    /// Asks for a publication beyond generation `after`, for `patience` ms; ends the lease `finished` on the way, if
-    /// there is one. Returns the request's number, which `received` answers.
+    /// Requests a publication of a name, and ends a lease with the same message.
+    /// \param name      the name
+    /// \param after     only publications with a higher generation
+    /// \param patience  milliseconds to wait for one
+    /// \param finished  number of the lease to end; 0: none
+    /// \return          number of the request, which the reply repeats
+    /// \throws error  errc::argument: the lease is not held
     [[nodiscard]] std::uint64_t ask(std::string name, std::uint64_t after, std::uint32_t patience,
                                     std::uint64_t finished = 0) {
         if (finished != 0) end(finished);
@@ -37,7 +42,9 @@ class importer {
         orders_.push_back(std::move(a));
         return last_request_;
     }
-    /// Asks what is answered by one message: ping, list, drop, count.
+    /// Queues a request that has one message as its reply: ping, list, drop or count.
+    /// \param r  the request
+    /// \return   number of the request
     template <class Request>
     [[nodiscard]] std::uint64_t ask(Request r) {
         r.request = ++last_request_;
@@ -45,11 +52,14 @@ class importer {
         orders_.push_back(std::move(r));
         return last_request_;
     }
-    /// Nobody waits for the answer any more.
+    /// Discards a request: its reply is ignored, and a grant is released.
+    /// \param request  number of the request
     void forget(std::uint64_t request) { asked_.erase(request); }
 
-    /// The reading that the lease covers is over.
-    /// \throws error  errc::argument: a lease that is not held, or more than 256 bytes
+    /// Ends a lease after its buffer has been read.
+    /// \param which  number of the lease
+    /// \param done   bytes for the exporter
+    /// \throws error  errc::argument: the lease is not held, or `done` has more than 256 bytes
     void finish(std::uint64_t which, std::vector<std::byte> done = {}) {
         if (done.size() > max_done)
             ferry::detail::fail(errc::argument, "ferry::ipc::acknowledge",
@@ -57,7 +67,8 @@ class importer {
         end(which);
         orders_.push_back(acknowledge{which, std::move(done)});
     }
-    /// The buffer is unmapped; leases on it end. A buffer that is not held changes nothing.
+    /// Reports that a buffer is unmapped, and ends its leases.
+    /// \param buffer  number of the buffer; no effect when it is not held
     void give_up(std::uint64_t buffer) {
         auto const found = held_.find(buffer);
         if (found == held_.end()) return;
@@ -66,13 +77,15 @@ class importer {
         std::erase_if(leases_, [&](lease const& l) { return l.buffer == buffer; });
         std::erase(withdrawn_, buffer);
     }
-    /// Everything is unmapped.
+    /// Reports that all buffers are unmapped.
     void give_up_all() {
         while (!held_.empty()) give_up(held_.begin()->first);
     }
 
-    /// Takes a message of the exporter, and returns it if it answers a request.
-    /// \throws error  errc::bad_descriptor: no answer to what was asked, or no word of an exporter
+    /// Processes a message of the exporter.
+    /// \param m  the message
+    /// \return   the message when it is the reply to a pending request
+    /// \throws error  errc::bad_descriptor: not the reply to its request, or a message that only importers send
     [[nodiscard]] std::optional<message> received(message m) {
         if (auto* g = std::get_if<granted>(&m)) return grant(std::move(*g));
         if (auto* r = std::get_if<refused>(&m)) {
@@ -100,20 +113,20 @@ class importer {
     }
     [[nodiscard]] bool holds(std::uint64_t buffer) const noexcept { return held_.contains(buffer); }
     [[nodiscard]] std::vector<lease> const& leases() const noexcept { return leases_; }
-    /// Every held buffer with the last lease that covered it.
+    /// Returns the held buffers, each with the last lease on it.
     [[nodiscard]] std::map<std::uint64_t, std::uint64_t> const& held() const noexcept { return held_; }
-    /// Held buffers that the exporter wants back for good.
+    /// Returns the held buffers that the exporter has asked to release.
     [[nodiscard]] std::vector<std::uint64_t> const& withdrawn_buffers() const noexcept { return withdrawn_; }
-    /// The exporter closes.
+    /// Returns whether the exporter is closing.
     [[nodiscard]] bool is_closing() const noexcept { return closing_; }
-    /// Why the exporter hangs up, if it said so.
+    /// Returns the reason that the exporter gave for closing the connection; empty: none.
     [[nodiscard]] std::optional<reason> refused_because() const noexcept { return refused_; }
     [[nodiscard]] std::vector<message> take_orders() { return std::exchange(orders_, {}); }
 
     bool operator==(importer const&) const = default;
 
    private:
-    friend struct state_of;  // defined by tests that tell states apart
+    friend struct state_of;  // defined by tests that compare states
 
     [[noreturn]] static void wrong(char const* what) {
         ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::importer",
@@ -136,8 +149,8 @@ class importer {
         auto const asked = asked_.find(g.request);
         if (asked != asked_.end() && !std::holds_alternative<attach>(asked->second))
             wrong("the answer to another question");
-        // Granted as held while the release was on its way: without file descriptors it cannot be mapped again. Ask
-        // once more.
+        // The grant crossed a release: the buffer is no longer mapped, and no file descriptors came to map it again.
+        // Repeat the request.
         if (!g.fresh && !holds(g.buffer)) {  // mutant: ipc_grant_without_hold
             orders_.push_back(release{g.buffer, g.lease});
             if (asked == asked_.end()) return {};
@@ -147,7 +160,7 @@ class importer {
             return {};
         }
         // mutant: ipc_orphan_given_back
-        if (asked == asked_.end()) {  // nobody waits for it: given back
+        if (asked == asked_.end()) {  // the request was forgotten: the grant is released
             if (g.fresh) {
                 orders_.push_back(release{g.buffer, g.lease});
             } else {

@@ -1,4 +1,4 @@
-// ferry: a listening socket in a place that nobody else can write to.
+// ferry: a listening socket in a directory that only its user can write to.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -15,16 +15,18 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Listens at a path. The socket goes with its end, unless another process ends it (a forked child) or another socket
-/// took its place.
+/// A listening Unix socket. The destructor removes the file of the socket, unless it runs in a forked child or
+/// another socket has replaced the file.
 class listener {
    public:
     listener() = default;
-    /// Makes the directory with mode 0700 if it is missing, removes what a killed exporter left there, and listens.
+    /// Creates the directory with mode 0700 if it is missing, removes the socket of an exporter that was killed, and
+    /// listens.
+    /// \param path  path of the socket
     /// \param mode  of the socket: 0600, or 0660 for a group whose members the allow-list names
-    /// \throws error  errc::permission: a directory of somebody else's, or one that others may write to,
-    ///                or that another process keeps locked for 2 s; errc::argument: a path too long, or without a
-    ///                directory above it, a mode that lets everybody in, a path in use
+    /// \throws error  errc::permission: the directory belongs to another user, others may write to it, or another
+    ///                process keeps it locked for 2 s; errc::argument: a path that is too long, has no directory or is
+    ///                in use, or a mode that admits other users
     explicit listener(std::string path, mode_t mode = 0600) : path_{std::move(path)}, pid_{::getpid()} {
         constexpr auto api = "ferry::ipc::server";
         if ((mode & ~mode_t{0660}) != 0)
@@ -33,13 +35,13 @@ class listener {
         if (slash == path_.npos)
             ferry::detail::fail(errc::argument, api, "a path without a directory: pass socket_path(name)");
         auto const directory = safe_directory(slash == 0 ? "/" : path_.substr(0, slash), api);
-        // Starters go one by one: nobody removes what another has just made.
+        // One exporter starts at a time, so that none removes a socket that another has just made.
         turn const alone{directory, api};
         auto const to = socket::address(path_, api);
         remove_stale(to, api);
         socket_ = socket::make(api);
-        // The file must never be open to others, not even between bind and chmod: fchmod of an unbound socket does just
-        // that.
+        // bind(2) creates the file with the mode of the unbound socket, so that it is never open to others, not even
+        // between bind and chmod.
         if (::fchmod(socket_.get(), mode) != 0) fail_system(api, "fchmod");
         if (::bind(socket_.get(), reinterpret_cast<sockaddr const*>(&to), sizeof to) != 0) fail_system(api, "bind");
         struct stat made{};
@@ -65,7 +67,7 @@ class listener {
     listener& operator=(listener&&) = delete;
     ~listener() { close(); }
 
-    /// Ends it. Twice is fine.
+    /// Closes the socket and removes its file. No effect on a closed listener.
     void close() noexcept {
         if (!socket_) return;
         socket_ = unique_fd{};
@@ -79,8 +81,8 @@ class listener {
     [[nodiscard]] std::string const& path() const noexcept { return path_; }
 
    private:
-    /// A lock of the directory. Whoever may read it can keep the lock, or be stopped with it: nobody is waited for
-    /// without end. Given back by name, because a child that was forked meanwhile has the file open, too.
+    /// A lock of the directory. Any process that can read the directory can keep the lock, so the wait for it is
+    /// bounded. Unlocked explicitly, because a child that was forked meanwhile has the file open as well.
     class turn {
        public:
         turn(unique_fd const& directory, char const* api) : fd_{directory.get()} {
@@ -125,7 +127,8 @@ class listener {
                 ferry::message{} << "others may write to " << directory.c_str() << ": choose a directory of mode 0700");
         return fd;
     }
-    /// A socket that nobody answers, or whose maker is gone: a forked child of it may still have it, and serves nobody.
+    /// Removes a socket on which no server listens, or whose server has exited: a forked child of it may still have the
+    /// socket, without serving it.
     static void remove_stale(sockaddr_un const& to, char const* api) {
         struct stat there{};
         if (::lstat(to.sun_path, &there) != 0) return;

@@ -1,5 +1,5 @@
-// ferry: what exporter and importers of the lifetime protocol say to each other: structs <-> bytes, no I/O.
-// length: one struct for each message, and their coding beside them.
+// ferry: the messages of the lifetime protocol, as structs and as bytes; no I/O.
+// length: one struct for each message, and their encoding beside them.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -19,16 +19,16 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Milliseconds of a clock that never goes back. All pure parts are told the time.
+/// Milliseconds of a monotonic clock. The state machines get the time as an argument.
 using instant = std::uint64_t;
 
-/// Why an importer did not get what it asked for.
+/// Reason of a refusal.
 enum class reason : std::uint8_t {
-    not_published,  ///< no such name, or nothing newer before its patience ended
+    not_published,  ///< no such name, or no newer publication in time
     closed,         ///< the exporter has closed
-    permission,     ///< this user may not ask
+    permission,     ///< this user is not permitted
     too_many,       ///< connections, leases or waiting requests beyond the exporter's limits
-    bad_message,    ///< what was sent is no message of this protocol
+    bad_message,    ///< not a message of this protocol
 };
 
 /// One published name, as `ferry-ipc ls` shows it. Sizes in bytes, times in milliseconds.
@@ -42,7 +42,7 @@ struct entry {
     bool operator==(entry const&) const = default;
 };
 
-/// What an exporter has counted. `published` to `condemned` are of this moment, the others since it began.
+/// Statistics of an exporter. `published` to `condemned` are current values, the others totals since its start.
 struct statistics {
     std::uint64_t published = 0, clients = 0, leases = 0, waiting = 0, condemned = 0;
     std::uint64_t grants = 0, refusals = 0, evicted = 0, expired = 0, lapsed = 0, violations = 0;
@@ -55,9 +55,9 @@ struct statistics {
 
 namespace protocol {
 
-// From the importer. `request` is its own number; the answer repeats it.
+// From the importer. The importer numbers its requests; the reply repeats the number.
 
-/// Asks for the newest publication of a name if its generation is beyond `after`, and waits `patience` ms for one.
+/// Requests the newest publication of a name whose generation is higher than `after`, and waits `patience` ms for one.
 /// `finished`: a lease that ends with this message, or 0.
 struct attach {
     std::uint64_t request = 0, after = 0, finished = 0;
@@ -66,41 +66,40 @@ struct attach {
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.after, m.finished, m.patience, m.name); }
     bool operator==(attach const&) const = default;
 };
-/// The importer has read what the lease covers: the buffer may be written again. `done`: bytes for the exporter (a done
-/// event).
+/// Ends a lease: the buffer may be written again. `done`: bytes for the exporter, such as the handle of an event.
 struct acknowledge {
     std::uint64_t lease = 0;
     std::vector<std::byte> done;
     static constexpr void fields(auto& m, auto& f) { f(m.lease, m.done); }
     bool operator==(acknowledge const&) const = default;
 };
-/// The importer has unmapped the buffer. Ends its leases up to `lease`; one granted since then keeps the buffer held.
+/// Reports that a buffer is unmapped. Ends its leases up to `lease`; if there is a newer one, the buffer stays held.
 struct release {
     std::uint64_t buffer = 0, lease = 0;
     static constexpr void fields(auto& m, auto& f) { f(m.buffer, m.lease); }
     bool operator==(release const&) const = default;
 };
-/// A sign of life: renews all leases. Every other message does, too. Answered by `done`.
+/// Renews all leases, as every other message does. The reply is `done`.
 struct ping {
     std::uint64_t request = 0;
     static constexpr void fields(auto& m, auto& f) { f(m.request); }
     bool operator==(ping const&) const = default;
 };
-/// Published names behind `after`, as many as fit. Answered by `listing`.
+/// Requests the published names after `after`, as many as fit. The reply is `listing`.
 struct list {
     std::uint64_t request = 0;
     std::string after;
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.after); }
     bool operator==(list const&) const = default;
 };
-/// Withdraws a name; the exporter's own user only. Answered by `done`.
+/// Withdraws a name; only for the exporter's own user. The reply is `done`.
 struct drop {
     std::uint64_t request = 0;
     std::string name;
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.name); }
     bool operator==(drop const&) const = default;
 };
-/// Answered by `counted`.
+/// Requests the statistics. The reply is `counted`.
 struct count {
     std::uint64_t request = 0;
     static constexpr void fields(auto& m, auto& f) { f(m.request); }
@@ -109,8 +108,7 @@ struct count {
 
 // From the exporter.
 
-/// The buffer may be read until the lease is acknowledged. `fresh`: the importer did not hold it, and `fds` descriptors
-/// come along.
+/// Grants a lease. `fresh`: the importer did not hold the buffer, and `fds` file descriptors are sent with the message.
 struct granted {
     std::uint64_t request = 0, lease = 0, buffer = 0, generation = 0;
     std::uint32_t lease_ms = 0;
@@ -122,20 +120,20 @@ struct granted {
     }
     bool operator==(granted const&) const = default;
 };
-/// The answer to what is not granted.
+/// The reply to a request that is refused.
 struct refused {
     std::uint64_t request = 0;
     reason why = reason::not_published;
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.why); }
     bool operator==(refused const&) const = default;
 };
-/// The answer to what needs no more than a yes.
+/// The reply to a request that has no result.
 struct done {
     std::uint64_t request = 0;
     static constexpr void fields(auto& m, auto& f) { f(m.request); }
     bool operator==(done const&) const = default;
 };
-/// The answer to `list`.
+/// The reply to `list`.
 struct listing {
     std::uint64_t request = 0;
     bool more = false;
@@ -143,7 +141,7 @@ struct listing {
     static constexpr void fields(auto& m, auto& f) { f(m.request, m.more, m.entries); }
     bool operator==(listing const&) const = default;
 };
-/// The answer to `count`.
+/// The reply to `count`.
 struct counted {
     std::uint64_t request = 0;
     statistics counts;
@@ -153,28 +151,29 @@ struct counted {
     }
     bool operator==(counted const&) const = default;
 };
-/// The exporter will not publish this buffer again and waits for its release.
+/// Asks the importer to release a buffer, which will not be published again.
 struct withdrawn {
     std::uint64_t buffer = 0;
     static constexpr void fields(auto& m, auto& f) { f(m.buffer); }
     bool operator==(withdrawn const&) const = default;
 };
-/// The exporter closes: everything is to be released.
+/// The exporter is closing and asks the importer to release all buffers.
 struct closing {
     static constexpr void fields(auto&, auto&) {}
     bool operator==(closing const&) const = default;
 };
 
-/// The position of a type in this list is its number on the wire: append only.
+/// The index of a type in this list is its number on the wire: append only.
 using message = std::variant<attach, acknowledge, release, ping, list, drop, count, granted, refused, done, listing,
                              counted, withdrawn, closing>;
 
-/// Bounds in bytes: of a whole message, of a name, of a descriptor and of a done handle.
+/// Maximum sizes in bytes of a message, a name, a descriptor and the `done` bytes.
 inline constexpr std::size_t max_message = 65536, max_name = 200, max_descriptor = 60000, max_done = 256;
-/// The most files that a message may carry, and the version of these messages.
+/// Maximum number of file descriptors with a message, and the version of this format.
 inline constexpr std::uint8_t max_fds = 8, version = 1;
 
-/// 1 to 200 bytes, none of them a control character: what may be published.
+/// Returns whether a name can be published: 1 to 200 bytes without control characters.
+/// \param name  the name
 [[nodiscard]] constexpr bool is_name(std::string_view name) noexcept {
     return !name.empty() && name.size() <= max_name &&
            std::ranges::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
@@ -182,7 +181,7 @@ inline constexpr std::uint8_t max_fds = 8, version = 1;
 
 namespace detail {
 
-/// Little-endian, fixed widths; lists and strings behind a count.
+/// Little-endian, fixed widths; lists and strings follow their length.
 struct writer {
     std::vector<std::byte>& out;
     void operator()(auto const&... values) { (put(values), ...); }
@@ -211,7 +210,7 @@ struct writer {
     }
 };
 
-/// Takes from the front; what does not fit the bytes that are left fails before anything is allocated for it.
+/// Reads from the front. A length beyond the bytes left fails before memory is allocated for it.
 struct reader {
     std::span<std::byte const> left;
     std::size_t total = left.size();
@@ -221,7 +220,7 @@ struct reader {
         ferry::detail::fail(errc::bad_descriptor, "ferry::ipc::protocol::from_bytes",
                             message_text() << what << " at byte " << std::uint64_t{total - left.size()} << " of "
                                            << std::uint64_t{total}
-                                           << ": the sender speaks another protocol, or the message is damaged");
+                                           << ": the sender uses another protocol, or the message is damaged");
     }
     static ferry::message message_text() { return {}; }
     std::span<std::byte const> take(std::size_t n) {
@@ -265,7 +264,7 @@ struct reader {
     void get(std::vector<entry>& entries) {
         std::uint16_t n = 0;
         get(n);
-        for (std::uint16_t i = 0; i < n; ++i) {  // grows as entries are read: a forged count allocates nothing
+        for (std::uint16_t i = 0; i < n; ++i) {  // grows with each entry: a forged count allocates nothing
             entry e;
             entry::fields(e, *this);
             entries.push_back(std::move(e));
@@ -275,7 +274,9 @@ struct reader {
 
 }  // namespace detail
 
-/// `FI`, the version, the number of the type, the size of all of it (u32), then the fields.
+/// Encodes a message: `FI`, the version, the number of the type, the total size (u32), then the fields.
+/// \param m  the message
+/// \return   its bytes
 [[nodiscard]] inline std::vector<std::byte> to_bytes(message const& m) {
     std::vector<std::byte> out;
     out.reserve(256);
@@ -286,16 +287,18 @@ struct reader {
     return out;
 }
 
-/// One whole message. Reads nothing beyond `bytes` and allocates no more than a small multiple of them.
-/// \throws error  errc::bad_descriptor: not a message, another version, truncated, longer than it says, a field beyond
-///                its bounds
+/// Decodes one message. Allocates at most a small multiple of the size of `bytes`.
+/// \param bytes  exactly one message
+/// \return       the message
+/// \throws error  errc::bad_descriptor: not a message, another version, truncated, a wrong size, or a field beyond its
+///                limits
 [[nodiscard]] inline message from_bytes(std::span<std::byte const> bytes) {
     detail::reader get{bytes};
-    std::uint8_t magic[2] = {}, spoken = 0, type = 0;
+    std::uint8_t magic[2] = {}, format = 0, type = 0;
     std::uint32_t size = 0;
-    get(magic[0], magic[1], spoken, type, size);
+    get(magic[0], magic[1], format, type, size);
     if (magic[0] != 'F' || magic[1] != 'I') get.bad("no message of ferry's");
-    if (spoken != version) get.bad("another version of the protocol");
+    if (format != version) get.bad("another version of the protocol");
     if (size != bytes.size() || size > max_message) get.bad("a wrong size");
     auto const decode = [&]<std::size_t... I>(std::index_sequence<I...>) {
         message m;

@@ -1,4 +1,4 @@
-// ferry: what segments are called, so that everybody knows whose they are and whether he still lives.
+// ferry: names of segments, which identify the process that made each and whether it is still running.
 #pragma once
 
 #include <ferry/ipc/process.hpp>
@@ -12,19 +12,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>  // names live as long as what they name
+#include <string>  // names are owned
 #include <string_view>
 
 namespace ferry::inline v0::ipc {
 
-/// Where the memory of a segment can be found.
+/// Kind of a segment.
 enum class segment_kind : std::uint8_t {
-    named,      ///< in a file of mode 0600 in /dev/shm: whoever knows its name can open it
-    anonymous,  ///< in a memfd: whoever got its file descriptor can open it, and nothing is left when all have ended
+    named,      ///< a file of mode 0600 in /dev/shm, opened by its name
+    anonymous,  ///< a memfd, opened by its file descriptor, and freed when no process has it
 };
 
-/// `/ferry-<uid>-<pid namespace>-<pid>-<start time>-<id>`, all decimal: a file in /dev/shm. Of an anonymous segment
-/// `/ferry-memfd-…`, which is no file, and tells it from all others.
+/// Parts of the name of a segment: `/ferry-<uid>-<pid namespace>-<pid>-<start time>-<id>`, all decimal, a file in
+/// /dev/shm. The name of an anonymous segment, `/ferry-memfd-…`, is not that of a file, and only identifies it.
 struct segment_name {
     std::uint64_t uid = 0, pid_namespace = 0;
     std::uint32_t pid = 0;
@@ -34,17 +34,20 @@ struct segment_name {
     friend bool operator==(segment_name const&, segment_name const&) = default;
 };
 
-/// Where POSIX shared memory lives on Linux, for glibc and musl alike. Without shm_open, old glibc needs no librt.
+/// The folder of POSIX shared memory on Linux, with glibc and musl. Opening files in it avoids librt of old glibc.
 inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
-/// The name of the segment in the file system, from its parts.
+/// Returns the name of a segment.
+/// \param n  parts of the name
 [[nodiscard]] inline std::string to_string(segment_name const& n) {
     auto const text = message{n.kind == segment_kind::named ? "/ferry-" : "/ferry-memfd-"}
                       << n.uid << '-' << n.pid_namespace << '-' << n.pid << '-' << n.start_time << '-' << n.id;
     return text.c_str();
 }
 
-/// Nothing unless the text is exactly what `to_string` writes: no path leads out of the folder this way.
+/// Parses the name of a segment.
+/// \param text  a name, possibly untrusted
+/// \return      its parts; empty unless the text is exactly as `to_string` writes it, so that no path leaves the folder
 [[nodiscard]] inline std::optional<segment_name> parse_segment_name(std::string_view text) {
     constexpr std::string_view prefix = "/ferry-", of_anonymous = "memfd-";
     if (!text.starts_with(prefix)) return {};
@@ -69,7 +72,7 @@ inline constexpr std::string_view shared_memory_folder = "/dev/shm";
 
 namespace detail {
 
-/// Of a segment by its name; without an allocation, since names are removed when memory is short, too.
+/// Path of a segment. Does not allocate, since names are removed when memory is short as well.
 [[nodiscard]] inline message path_of(char const* name) noexcept { return message{shared_memory_folder.data()} << name; }
 [[nodiscard]] inline message path_of(std::string const& name) noexcept { return path_of(name.c_str()); }
 
@@ -78,7 +81,7 @@ namespace detail {
     return parts && parts->kind == segment_kind::anonymous;
 }
 
-/// A number that nobody had before, and that no state that a fork copies could give twice. Never 0.
+/// A random number, so that ids are unique and a fork cannot repeat one. Never 0.
 [[nodiscard]] inline std::uint64_t fresh_id(char const* api, std::source_location where) {
     std::uint64_t id = 0;
     while (id == 0)
@@ -89,8 +92,11 @@ namespace detail {
 
 }  // namespace detail
 
-/// Removes the names that processes of this user and pid namespace left behind when they were killed; what importers
-/// still map stays theirs. The number of names removed. Safe beside anything: a name is never used again.
+/// Removes the names of segments whose processes, of this user and pid namespace, have ended without removing them.
+///
+/// Importers keep their mappings. Safe at any time and in several processes, because a name is never used again.
+/// \param me  this process
+/// \return    number of names removed
 inline std::size_t sweep(wire::origin const& me) noexcept {
     DIR* const folder = ::opendir(shared_memory_folder.data());
     if (folder == nullptr) return 0;

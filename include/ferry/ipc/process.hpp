@@ -1,4 +1,4 @@
-// ferry: who this process is, and whether another one is still there.
+// ferry: the identity of this process, and whether another process has ended.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -25,7 +25,7 @@ namespace detail {
 
 using ferry::detail::fail;
 
-/// Reads the begin of a small file of /proc into `text`, with a zero behind it. The number of bytes, or -1 with errno.
+/// Reads the first bytes of a file of /proc into `text`, null-terminated. The number of bytes, or -1 with errno.
 template <std::size_t N>
 [[nodiscard]] ssize_t read_small(char const* path, char (&text)[N]) noexcept {
     unique_fd const f{::open(path, O_RDONLY | O_CLOEXEC)};
@@ -37,14 +37,14 @@ template <std::size_t N>
     return n;
 }
 
-/// What /proc/PID/stat says (proc(5)): field 3, 20 and 22. False when it says nothing that can be read.
+/// Fields 3, 20 and 22 of /proc/PID/stat (proc(5)). False when the text cannot be parsed.
 struct process_stat {
     char state = '?';
     std::int64_t threads = 0;
     std::uint64_t start_time = 0;
 };
 [[nodiscard]] inline bool parse_stat(char const* text, process_stat& out) noexcept {
-    char const* at = std::strrchr(text, ')');  // the name in front of it may hold anything
+    char const* at = std::strrchr(text, ')');  // the name before it may contain any character
     if (at == nullptr || at[1] != ' ') return false;
     out.state = *(at += 2);
     for (int number = 3; number < 20; ++number)
@@ -65,13 +65,16 @@ struct process_stat {
 
 }  // namespace detail
 
-/// Whether the process has ended: true only when that is certain. A number that another process has by now counts as
-/// ended, and so does a zombie, whose memory is gone; a main thread that left others running does not. Of this pid
-/// namespace.
+/// Returns whether a process of this pid namespace has certainly ended.
+///
+/// A process ID that another process has now counts as ended, and so does a zombie, whose memory is freed; a process
+/// whose main thread has ended while others run does not.
+/// \param pid         process ID
+/// \param start_time  its start time, in clock ticks since boot
 [[nodiscard]] inline bool has_ended(std::uint32_t pid, std::uint64_t start_time) noexcept {
     char path[32], text[1024];
     if (pid == 0 || !detail::stat_path(pid, path)) return true;
-    if (detail::read_small(path, text) < 0)  // which the mount option hidepid hides, too
+    if (detail::read_small(path, text) < 0)  // the mount option hidepid hides it as well
         return (errno == ENOENT || errno == ESRCH) && ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     detail::process_stat found;
     if (!detail::parse_stat(text, found)) return false;
@@ -79,16 +82,18 @@ struct process_stat {
     return found.start_time != start_time || ((found.state == 'Z' || found.state == 'X') && found.threads <= 1);
 }
 
-/// The pid namespace of this process, or 0 where /proc does not say. Asked anew each time: a forked child may have
-/// another one.
+/// Returns the pid namespace of this process, or 0 where /proc is unavailable. Not cached, since a forked child may be
+/// in another one.
 [[nodiscard]] inline std::uint64_t own_pid_namespace() noexcept {
     struct stat ns = {};
     return ::stat("/proc/self/ns/pid", &ns) == 0 ? ns.st_ino : 0;
 }
 
-/// This process. Reads /proc: keep the answer, but not over a fork.
+/// Returns the identity of this process. Reads /proc: cache the result, but not across a fork.
 ///
-/// \throws error  errc::unsupported_platform when /proc is missing, or shows another pid namespace; out_of_memory: no
+/// \param where  source location for errors
+/// \return       process ID, start time, pid namespace and boot ID
+/// \throws error  errc::unsupported_platform: /proc is missing, or of another pid namespace; errc::out_of_memory: no
 ///                file descriptors
 [[nodiscard]] inline wire::origin this_process(std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::ipc::this_process";
@@ -124,17 +129,18 @@ struct process_stat {
     return me;
 }
 
-/// Looks at one process as often as one likes, for less than a microsecond: a pidfd where the system has them, else
-/// /proc. Move-only; thread-safe.
+/// Checks repeatedly, in less than a microsecond each, whether a process has ended: by a pidfd where the system has
+/// them, otherwise by /proc. Move-only; thread-safe.
 class process_watch {
    public:
     process_watch(std::uint32_t pid, std::uint64_t start_time) noexcept : pid_{pid}, start_time_{start_time} {
 #ifdef SYS_pidfd_open
         unique_fd opened{static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u))};
-        // Opened before asking: it is that one.
+        // Checked after opening, so that the pidfd refers to this process and not to a later one.
         if (opened && !ipc::has_ended(pid, start_time)) pidfd_ = std::move(opened);
 #endif
     }
+    /// Returns whether the process has ended.
     [[nodiscard]] bool has_ended() const noexcept {
         if (!pidfd_) return ipc::has_ended(pid_, start_time_);
         pollfd one{pidfd_.get(), POLLIN, 0};

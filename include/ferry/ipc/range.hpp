@@ -1,4 +1,4 @@
-// ferry: which bytes a tensor touches.
+// ferry: the range of bytes of a tensor.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -10,16 +10,17 @@
 
 namespace ferry::inline v0::ipc {
 
-/// The smallest range of bytes that holds all elements of a tensor, wherever its strides lead. Borrows.
+/// The smallest range of bytes that contains all elements of a tensor, for strides of any sign. Borrows the memory.
 struct byte_range {
-    std::byte* begin = nullptr;  ///< null when there is no element
+    std::byte* begin = nullptr;  ///< null when the tensor is empty
     std::size_t length = 0;      ///< bytes
     std::int64_t first = 0;      ///< bytes from `begin` to element 0
 
     friend constexpr bool operator==(byte_range const&, byte_range const&) = default;
 };
 
-/// Of a validated view, so that nothing overflows (R32); for devices whose data is an address. Reads no data.
+/// Returns the range of bytes of a tensor. Reads metadata only.
+/// \param v  a validated view, so that no computation overflows (R32), on a device whose data is an address
 [[nodiscard]] constexpr byte_range range_of(tensor_view const& v) noexcept {
     if (v.is_empty()) return {};
     std::int64_t low = 0, high = 0;  // in elements from the first one

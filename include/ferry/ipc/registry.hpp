@@ -1,4 +1,4 @@
-// ferry: what an exporter has published under which name: bounded, with a time to live; the least recently used goes
+// ferry: the publications of an exporter by name: bounded, with a time to live; the least recently used is evicted
 // first.
 #pragma once
 
@@ -16,31 +16,36 @@
 
 namespace ferry::inline v0::ipc {
 
-/// A name and what stands behind it. The descriptor is opaque here: bytes of ferry::wire, or of anybody.
+/// A publication. The descriptor is opaque to the registry: bytes of ferry::wire, or any others.
 struct publication {
     std::string name;
     std::uint64_t buffer = 0;
-    std::uint64_t generation = 0;  ///< grows with every publication of a registry
+    std::uint64_t generation = 0;  ///< increases with every publication of a registry
     std::vector<std::byte> descriptor;
-    std::uint8_t fds = 0;      ///< file descriptors that travel with it
-    instant since = 0;         ///< when it was published
-    std::uint64_t grants = 0;  ///< how often it was handed out
-    std::uint64_t used = 0;    ///< its place in the order of use
+    std::uint8_t fds = 0;      ///< number of its file descriptors
+    instant since = 0;         ///< time of publication
+    std::uint64_t grants = 0;  ///< number of grants
+    std::uint64_t used = 0;    ///< its position in the order of use
     bool operator==(publication const&) const = default;
 };
 
-/// Names and their publications: a value without a clock, a lock or I/O. Whoever removes a publication gets it back,
-/// for somebody has to decide about its buffer.
+/// Publications by name: a value without a clock, a lock or I/O. Functions that remove publications return them,
+/// because the caller has to decide about their buffers.
 class registry {
    public:
-    /// \param bound  publications at most, 1 or more; one more drives out the one that was used longest ago
-    /// \param time_to_live  milliseconds after which a publication is gone; 0: never
+    /// \param bound         maximum number of publications, at least 1; one more evicts the least recently used
+    /// \param time_to_live  milliseconds after which a publication expires; 0: never
     explicit registry(std::size_t bound = 1024, instant time_to_live = 0)
         : bound_{bound == 0 ? 1 : bound}, time_to_live_{time_to_live} {}
 
-    /// Publishes, and returns what had to make place: the one of the same name, or the one that was used longest ago.
-    /// \throws error  errc::argument: a name that is none, or too long; a descriptor beyond 60000 bytes; more than 8
-    ///                fds
+    /// Publishes a buffer under a name.
+    /// \param name        1 to 200 bytes without control characters
+    /// \param buffer      number of the buffer, from 1
+    /// \param descriptor  at most 60000 bytes
+    /// \param fds         number of file descriptors, at most 8
+    /// \param now         current time
+    /// \return            publications removed: the previous one of the name, or the least recently used one
+    /// \throws error  errc::argument: an argument is out of these bounds
     std::vector<publication> publish(std::string_view name, std::uint64_t buffer, std::vector<std::byte> descriptor,
                                      std::uint8_t fds, instant now) {
         constexpr auto api = "ferry::ipc::publish";
@@ -68,26 +73,33 @@ class registry {
         return gone;
     }
 
-    /// The publication of a name for somebody who will read it: counts as use. Null without one, or once its time is
-    /// over.
+    /// Returns the publication of a name, and counts it as used.
+    /// \param name  the name
+    /// \param now   current time
+    /// \return      null when the name has none, or its time to live is over
     [[nodiscard]] publication const* use(std::string_view name, instant now) {
         auto const found = names_.find(name);
         if (found == names_.end() || is_over(found->second, now)) return nullptr;
         found->second.used = ++used_;
         return &found->second;
     }
-    /// Counts a grant of it. A name that is gone counts nowhere.
+    /// Counts a grant of a publication.
+    /// \param name  its name; no effect when nothing is published under it
     void count_grant(std::string_view name) {
         if (auto const found = names_.find(name); found != names_.end()) ++found->second.grants;
     }
-    /// Removes a name. Empty if there is none.
+    /// Removes a name.
+    /// \param name  the name
+    /// \return      its publication; empty when there is none
     [[nodiscard]] std::vector<publication> withdraw(std::string_view name) {
         std::vector<publication> gone;
         gone.reserve(1);
         if (auto const found = names_.find(name); found != names_.end()) gone.push_back(take(found));
         return gone;
     }
-    /// Removes those whose time to live is over.
+    /// Removes the publications whose time to live is over.
+    /// \param now  current time
+    /// \return     the publications removed
     [[nodiscard]] std::vector<publication> expire(instant now) {
         std::vector<publication> gone;
         for (auto it = names_.begin(); it != names_.end();) {
@@ -98,7 +110,7 @@ class registry {
         return gone;
     }
 
-    /// All of them, by name; and whether a buffer is among them.
+    /// Returns all publications by name, and whether a buffer is published.
     [[nodiscard]] std::map<std::string, publication, std::less<>> const& all() const noexcept { return names_; }
     [[nodiscard]] bool holds(std::uint64_t buffer) const noexcept {
         for (auto const& [name, p] : names_)

@@ -1,4 +1,4 @@
-// ferry: an exporter's end of the lifetime protocol over a Unix socket. The rules are in protocol.hpp; here is the I/O.
+// ferry: server, the exporter's end of the lifetime protocol over a Unix socket. protocol.hpp has the rules.
 // length: one object whose parts share a lock.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <deque>
 #include <limits>
 #include <map>
-#include <memory>  // the thread and who waits for it are left behind in a forked child
+#include <memory>  // a forked child abandons the thread and the condition variable
 #include <mutex>   // several threads publish and ask
 #include <new>
 #include <poll.h>
@@ -32,26 +32,28 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Whom a server lets in, and what it bounds.
+/// Options of a server: the permitted users, and limits.
 struct server_options {
-    std::vector<uid_t> allow{};  ///< users that may attach; empty: the exporter's own. Root is no exception
-    mode_t mode = 0600;  ///< of the socket; 0660 for others of its group, who must be able to reach its directory
+    std::vector<uid_t> allow{};  ///< user IDs that may attach; empty: that of this process. Applies to root as well
+    mode_t mode = 0600;  ///< of the socket; 0660 admits its group, which must have access to the directory
     exporter_limits limits{};
 };
 
-/// Publishes buffers to other processes of this machine, and knows which of them are read and which are mapped.
+/// Publishes buffers to other processes of this machine, and tracks which buffers they read and map.
 ///
-/// The memory stays the caller's: descriptors are opaque bytes, file descriptors are duplicated. Either one thread
-/// calls `poll`, or `start` makes a thread that serves; everything else may be called from any thread. The process that
-/// made it serves: a forked child only drops it. Not movable.
+/// The caller owns the memory: descriptors are opaque bytes, file descriptors are duplicated. Either one thread calls
+/// `poll`, or `start` creates a thread that serves; all other functions may be called from any thread. Only the process
+/// that made the server serves; in a forked child it can only be destroyed. Not movable.
 class server {
    public:
     using milliseconds = std::chrono::milliseconds;
-    /// `close` waits no longer, whatever it is told.
+    /// Longest wait of `close`.
     static constexpr milliseconds longest_close{2000};
 
-    /// Listens at a path, or under a bare name in `socket_directory()`.
-    /// \throws error  what listener reports; errc::out_of_memory: no file descriptors
+    /// Creates the socket and listens.
+    /// \param name     path of the socket, or a bare name in `socket_directory()`
+    /// \param options  permitted users, mode of the socket, and limits
+    /// \throws error  as `listener`; errc::out_of_memory: no file descriptors
     explicit server(std::string_view name, server_options options = {})
         : allow_{std::move(options.allow)},
           machine_{options.limits},
@@ -64,23 +66,26 @@ class server {
     }
     server(server const&) = delete;
     server& operator=(server const&) = delete;
-    /// Closes without waiting for anybody. What `held` names then may still be mapped elsewhere: to free such memory,
-    /// call `close` and then `poll` until it is empty.
+    /// Closes without waiting. Buffers that `held` lists may still be mapped by importers: before freeing such memory,
+    /// call `close`, and then `poll` until `held` is empty.
     ~server() { close(milliseconds{0}); }
 
-    /// Publishes a buffer, in place of what had the name before, and answers at once who waits for it. Never blocks.
-    /// \param buffer  a number of the caller's, from 1, that means one allocation for as long as anybody holds it
-    /// \param fds     file descriptors that go along with the first grant to each importer: at most 8; duplicated
-    /// \return the generation, which grows with every publication
-    /// \throws error  errc::argument: the buffer is published or read, a bad name; errc::exporter_gone: closed;
-    ///                errc::out_of_memory
+    /// Publishes a buffer under a name, replacing the previous publication, and replies to the attaches that wait for
+    /// it. Never blocks.
+    /// \param name        1 to 200 bytes without control characters
+    /// \param buffer      number of the buffer, from 1; means the same allocation while an importer holds it
+    /// \param descriptor  at most 60000 bytes for importers
+    /// \param fds         at most 8 file descriptors, sent with the first grant to each importer; duplicated
+    /// \return            generation, which increases with every publication
+    /// \throws error  errc::argument: the buffer is published or read, or an argument is out of bounds;
+    ///                errc::exporter_gone: closed; errc::out_of_memory
     std::uint64_t publish(std::string_view name, std::uint64_t buffer, std::span<std::byte const> descriptor,
                           std::span<int const> fds = {}) {
         constexpr auto api = "ferry::ipc::publish";
         if (fds.size() > protocol::max_fds) ferry::detail::fail(errc::argument, api, "more than 8 file descriptors");
         std::lock_guard const lock{mutex_};
-        // While importers hold the buffer its descriptors are here already: a frame of a stream costs no dup and no
-        // close.
+        // While importers hold the buffer its file descriptors are kept, so that a frame of a stream needs no dup and
+        // no close.
         auto const known = fds_.find(buffer);
         bool const kept = known != fds_.end() && known->second.size() == fds.size() && machine_.is_held(buffer);
         bool const is_changed = !kept && !machine_.is_published(buffer) && !machine_.is_read(buffer);
@@ -97,7 +102,7 @@ class server {
         try {
             generation = machine_.publish(name, buffer, {descriptor.begin(), descriptor.end()},
                                           static_cast<std::uint8_t>(fds.size()), now());
-        } catch (...) {  // as it was
+        } catch (...) {  // restores the previous state
             if (is_changed && known == fds_.end()) fds_.erase(buffer);
             else if (is_changed) fds_[buffer].swap(other);
             throw;
@@ -105,48 +110,57 @@ class server {
         carry_out();
         return generation;
     }
-    /// Removes a name. Readers go on. False if there is none.
+    /// Removes a name. Importers may continue to read its buffer.
+    /// \param name  the name
+    /// \return      false when nothing is published under it
     bool withdraw(std::string_view name) {
         std::lock_guard const lock{mutex_};
         bool const was = machine_.withdraw(name);
         carry_out();
         return was;
     }
-    /// Asks importers to release a buffer that is withdrawn or replaced; `freeable` tells when all have, or are gone.
+    /// Asks importers to release a buffer that was withdrawn or replaced. The event `freeable` follows when all have
+    /// released it or ended.
+    /// \param buffer  number of the buffer
     void retire(std::uint64_t buffer) {
         std::lock_guard const lock{mutex_};
         machine_.retire(buffer);
         carry_out();
     }
 
-    /// Nobody reads the buffer or can be given it: write it.
+    /// Returns whether the buffer may be written: it is not published, and no importer reads it.
+    /// \param buffer  number of the buffer
     [[nodiscard]] bool is_reusable(std::uint64_t buffer) const {
         std::lock_guard const lock{mutex_};
         return !machine_.is_published(buffer) && !machine_.is_read(buffer);
     }
-    /// Nobody maps it, either: free it.
+    /// Returns whether the buffer may be freed: it is not published, and no importer maps it.
+    /// \param buffer  number of the buffer
     [[nodiscard]] bool is_freeable(std::uint64_t buffer) const {
         std::lock_guard const lock{mutex_};
         return !machine_.is_published(buffer) && !machine_.is_held(buffer);
     }
-    /// Buffers that importers map. After `close`: what must not be freed yet.
+    /// Returns the buffers that importers map. After `close`, these must not be freed yet.
     [[nodiscard]] std::vector<std::uint64_t> held() const {
         std::lock_guard const lock{mutex_};
         return machine_.held();
     }
+    /// Returns the statistics of this server.
     [[nodiscard]] statistics counts() const {
         std::lock_guard const lock{mutex_};
         return machine_.counts();
     }
+    /// Returns the path of the socket.
     [[nodiscard]] std::string const& path() const noexcept { return listener_.path(); }
 
-    /// Serves for up to `timeout`, or until something happened, and returns what did; with a thread of its own, only
-    /// waits for it. The 4096 newest events are kept; who comes later asks is_reusable and is_freeable, which are
-    /// always right.
+    /// Serves until an event occurs or the timeout ends; after `start`, waits without serving.
+    /// \param timeout  longest wait
+    /// \return         events since the last call, at most the 4096 newest. When older ones were discarded,
+    ///                 `is_reusable` and `is_freeable` give the current state.
     std::vector<event> poll(milliseconds timeout) {
         std::unique_lock lock{mutex_};
         if (thread_) {
-            // Now and the longest of times have no sum.
+            // Bounded: the sum of the current time and the maximum would overflow.
             happened_->wait_for(lock, std::min(timeout, milliseconds{std::chrono::years{1}}),
                                 [&] { return !events_.empty(); });
         } else if (events_.empty()) {
@@ -158,7 +172,8 @@ class server {
         events_.clear();
         return out;
     }
-    /// Makes a thread that serves until `close`. Twice is fine. \throws std::system_error  no thread is to be had
+    /// Creates a thread that serves until `close`. No effect when there is one, or on a closed server.
+    /// \throws std::system_error  the thread cannot be created
     void start() {
         std::lock_guard const lock{mutex_};
         if (thread_ || machine_.is_closed()) return;
@@ -171,19 +186,20 @@ class server {
                 }
                 try {
                     turn(milliseconds{60'000});
-                } catch (std::bad_alloc const&) {  // the next turn finds the same to do
+                } catch (std::bad_alloc const&) {  // the next turn repeats what is left
                     std::this_thread::yield();
                 }
             }
         });
     }
-    /// Ends new attaches at once, asks importers to release, and waits for it: up to `grace`, never beyond 2 s. The
-    /// thread that `start` made has ended then. Twice is fine; the second does not wait. Returns whether nobody holds
-    /// anything any more; if somebody does, `poll` goes on to learn of releases and exits.
+    /// Refuses attaches, asks importers to release all buffers, and waits until they have. Ends the thread of `start`.
+    /// A second call does not wait.
+    /// \param grace  longest wait, at most 2 s
+    /// \return       whether no importer holds a buffer; otherwise `poll` continues to process releases and exits
     bool close(milliseconds grace = longest_close) noexcept {
-        if (pid_ != ::getpid()) {  // a forked child: the importers are the parent's, and so are the lock's holders
+        if (pid_ != ::getpid()) {  // a forked child: the importers and the holders of the lock are the parent's
             static_cast<void>(thread_.release());
-            static_cast<void>(happened_.release());  // its end would wait for waiters that are not in this process
+            static_cast<void>(happened_.release());  // its destructor would wait for threads of the parent
             return true;
         }
         // mutant: ipc_close_bounded
@@ -214,7 +230,7 @@ class server {
             lock.lock();
             hang_up_idle();
             return machine_.is_idle();
-        } catch (...) {  // no memory to tell the importers: the thread ends all the same
+        } catch (...) {  // no memory for the messages: the thread ends nevertheless
             end_thread();
             return false;
         }
@@ -249,7 +265,7 @@ class server {
         static_cast<void>(::write(wake_.get(), &one, sizeof one) == sizeof one);
     }
 
-    /// Waits once, and does what there is to do. One thread at a time.
+    /// Waits once, and processes what is ready. One thread at a time.
     void turn(milliseconds timeout) {
         std::lock_guard const alone{turn_};
         {
@@ -258,17 +274,17 @@ class server {
             ids_.clear();
             for (auto const& [id, c] : connections_) {
                 ids_.push_back(id);
-                // Who does not read its answers is not listened to.
+                // No request is read from a client while its replies are pending.
                 // mutant: ipc_back_pressure
                 fds_to_poll_.push_back({c.socket.get(), static_cast<short>(c.outbox.empty() ? POLLIN : POLLOUT), 0});
                 fds_to_poll_.push_back({c.process.get(), POLLIN, 0});
             }
-            // In what poll(2) can count.
+            // At most the range of poll(2).
             auto const rest = std::min<instant>(machine_.rest(now()), std::numeric_limits<int>::max());
             timeout = std::clamp(timeout, milliseconds{0}, milliseconds{static_cast<milliseconds::rep>(rest)});
         }
         int const ready = ::poll(fds_to_poll_.data(), fds_to_poll_.size(), static_cast<int>(timeout.count()));
-        // Beyond a limit of this process that may be lifted: no spinning.
+        // poll(2) failed, for example at a limit of this process: wait, so as not to spin.
         if (ready < 0 && errno != EINTR) ::poll(nullptr, 0, 10);
         std::lock_guard const lock{mutex_};
         if (ready > 0) {
@@ -299,17 +315,17 @@ class server {
             }
             if (!fd) return;
             try {
-                auto who = socket::peer_of(fd.get(), "ferry::ipc::server");
-                if (std::ranges::find(allow_, who.uid) == allow_.end()) {  // mutant: ipc_allow_list
+                auto peer = socket::peer_of(fd.get(), "ferry::ipc::server");
+                if (std::ranges::find(allow_, peer.uid) == allow_.end()) {  // mutant: ipc_allow_list
                     turn_away(fd, reason::permission);
                 } else {
-                    // The connection first: whom the machine knows without one would never be seen to leave.
+                    // The connection first: without one, the end of an importer would not be detected.
                     auto const id = next_id_++;
-                    auto& c = connections_[id] = connection{std::move(fd), std::move(who.process), {}};
-                    if (!machine_.joined(id, who.uid == ::geteuid(), now()))
+                    auto& c = connections_[id] = connection{std::move(fd), std::move(peer.process), {}};
+                    if (!machine_.joined(id, peer.uid == ::geteuid(), now()))
                         turn_away(c.socket, machine_.is_closed() ? reason::closed : reason::too_many);
                 }
-            } catch (error const&) {  // whose exit cannot be seen is not served
+            } catch (error const&) {  // a process whose exit cannot be detected is not served
                 turn_away(fd, reason::too_many);
             }
         }
@@ -322,7 +338,7 @@ class server {
         if (found == connections_.end() || !found->second.socket) return;
         auto& c = found->second;
         flush(c);
-        for (int i = 0; i < 16; ++i) {  // the others' turn comes
+        for (int i = 0; i < 16; ++i) {  // bounded, so that other clients are served
             auto const r = socket::receive(c.socket.get(), incoming_, false);
             if (r.error == EAGAIN) return;
             if (r.error != 0 || r.size == 0) {
@@ -347,7 +363,7 @@ class server {
         machine_.exited(id);
         carry_out();
     }
-    /// Who holds nothing need not wait to find out.
+    /// Closes the connections of importers that hold nothing.
     void hang_up_idle() {
         for (auto& [id, c] : connections_)
             if (c.socket && machine_.is_idle(id)) {
@@ -367,7 +383,7 @@ class server {
             }
             auto const* g = std::get_if<protocol::granted>(&*o.say);
             auto bytes = protocol::to_bytes(*o.say);
-            // Of an importer that reads nothing, a buffer is asked back once, however often it is retired.
+            // One pending request per buffer, however often it is retired.
             if (std::holds_alternative<protocol::withdrawn>(*o.say) &&
                 std::ranges::any_of(c.outbox, [&](auto const& waiting) { return waiting.bytes == bytes; }))
                 continue;
@@ -392,7 +408,7 @@ class server {
                 c.socket.get(), o.bytes,
                 fds == fds_.end() ? std::span<unique_fd const>{} : std::span<unique_fd const>{fds->second});
             if (failed == EAGAIN) return;
-            if (failed != 0) {  // what it sent before is still read; then comes the end
+            if (failed != 0) {  // messages that it has sent are still read
                 ::shutdown(c.socket.get(), SHUT_RDWR);
                 c.outbox.clear();
                 return;
@@ -402,7 +418,7 @@ class server {
     }
 
     std::vector<uid_t> allow_;
-    mutable std::mutex mutex_;  // of all that follows, but for what `turn` alone uses
+    mutable std::mutex mutex_;  // guards all members below, except those that only `turn` uses
     protocol::exporter machine_;
     listener listener_;
     pid_t pid_;

@@ -1,4 +1,4 @@
-// ferry: what a process has shared and attached: its exports, its open mappings, and what importers still keep alive.
+// ferry: session, the shares and cached mappings of a process.
 #pragma once
 
 #include <ferry/ipc/detail/session_state.hpp>
@@ -13,32 +13,32 @@ namespace detail {
 struct session_access;
 }
 
-/// How much a session keeps.
+/// Options of a session.
 struct session_options {
-    /// Mappings that nobody uses are kept for the next attach, the last used ones; 0: none. One file descriptor by
-    /// which the last exporter is watched stays in any case.
+    /// Maximum number of unused mappings kept for later attaches, the most recently used ones; 0: none. One file
+    /// descriptor, which watches the last exporter, is kept in any case.
     std::size_t unused_mappings = 64;
-    /// What memory of the host is put into that the session copies, or that `shared_space` allocates. Anonymous: not
-    /// bounded by the size of /dev/shm, which is 64 MiB in many containers; nothing is left of it when a process is
-    /// killed; and no importer has to trust the exporter with its size. But the descriptor alone opens nothing:
-    /// `shared::file` has to travel with it, over a socket.
+    /// Kind of the segments that the session or `shared_space` allocates. Anonymous segments are not limited by the
+    /// size of /dev/shm (64 MiB in many containers), are freed when all processes that use them have ended, even if
+    /// killed, and have a sealed size, so that importers need not trust the exporter. But importers also need
+    /// `shared::file`, which must be sent over a Unix socket.
     segment_kind segments = segment_kind::named;
 };
 
-/// What sessions count.
+/// Counts of a session.
 struct session_counts {
     std::size_t shares = 0;     ///< open for attaches
-    std::size_t mappings = 0;   ///< memory of other processes, mapped here
-    std::size_t unused = 0;     ///< of these, without a tensor
-    std::size_t condemned = 0;  ///< closed shares of device memory that an importer still has mapped
+    std::size_t mappings = 0;   ///< mappings of memory of other processes
+    std::size_t unused = 0;     ///< mappings that no tensor uses
+    std::size_t condemned = 0;  ///< closed shares of device memory that an importer still maps
 };
 
-/// Pass one to `share` and `attach` and keep it: attaching again costs no system call that maps, a share of this
-/// process is attached as an alias, and a tensor whose storage is shared already is found. Without one each call is on
-/// its own.
+/// State shared by calls of `share` and `attach`. With a session, a memory that is already mapped is attached without a
+/// mapping system call, a share of this process is attached as an alias, and a tensor whose storage is already
+/// shared is shared without a copy. Without one, each call is independent.
 ///
-/// Thread-safe; owns no thread; no state is global. Shares and tensors may outlive it. The child of a fork may go on
-/// using it: shares stay the parent's, and attaches begin anew; as with any mutex, no other thread may be inside of a
+/// Thread-safe; has no thread and no global state. Shares and tensors may outlive it. A forked child may continue to
+/// use it: the parent keeps its shares, and the child maps memory anew. As with any mutex, no other thread may be in a
 /// call during the fork.
 class session {
    public:
@@ -47,15 +47,18 @@ class session {
     session(session const&) = delete;
     session& operator=(session const&) = delete;
 
-    /// Unmaps what no tensor uses, and stops watching the last exporter where nothing of it is mapped.
+    /// Unmaps memory that no tensor uses, and stops watching the last exporter if nothing of it is mapped.
     void trim() noexcept { state_->trim(); }
-    /// Frees the owners of closed shares that no importer has mapped any more; asks again until `limit`. How many are
-    /// left. Shares and attaches do this on the way, without waiting. What is left when the session and its shares are
-    /// gone is never freed: an importer may still read it.
+    /// Frees the owners of closed shares of device memory that no importer maps, polling until `limit`. `share` and
+    /// `attach` do the same without waiting. Owners left when the session and its shares are destroyed are never freed,
+    /// because an importer may still read their memory.
+    /// \param limit  longest wait
+    /// \return       number of such shares left
     std::size_t collect(std::chrono::nanoseconds limit = {}) noexcept { return state_->collect(limit); }
-    /// Closes every share that is open: for the end of a process, whose shares would otherwise keep their names until
-    /// the next exporter starts.
+    /// Closes all open shares. For the end of a process: otherwise their names would remain until the next exporter
+    /// starts.
     void close_all() noexcept { state_->close_all(); }
+    /// Returns the current counts.
     [[nodiscard]] session_counts counts() const noexcept {
         auto const c = state_->counts();
         return {c[0], c[1], c[2], c[3]};
@@ -69,7 +72,7 @@ class session {
 namespace detail {
 
 struct session_access {
-    /// Of the session, or of one for this call alone, which keeps nothing.
+    /// The state of a session, or new state for one call, which caches nothing.
     [[nodiscard]] static std::shared_ptr<session_state> state(session* s) {
         return s != nullptr ? s->state_ : std::make_shared<session_state>(0);
     }

@@ -1,4 +1,4 @@
-// ferry: a tensor becomes one that other processes can attach.
+// ferry: share, which makes a tensor attachable by other processes.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -19,30 +19,37 @@
 
 namespace ferry::inline v0::ipc {
 
-/// How to share. An aggregate whose order of members is frozen.
+/// Options of `share`. An aggregate whose order of members is frozen.
 struct share_options {
-    /// Who remembers it; without one the share is on its own, and is neither found again nor attached as an alias.
+    /// Session that records the share; borrowed. Null: the share is neither found again nor attached as an alias.
     ipc::session* session = nullptr;
-    /// if_needed: memory that cannot be shared where it lies is copied, once; never: that is an error; always: a copy
-    /// of this moment, in an allocation of its own.
+    /// if_needed: memory that cannot be shared in place is copied; never: that is an error; always: the tensor is
+    /// copied into an allocation of its own.
     copy_policy copy{};
-    /// Where the data is ready; for an array whose adapter says so itself, nothing need be said.
+    /// Stream on which the data is ready. Default for an array: that of its adapter.
     stream_token ready_on{};
 };
 
 /// Shares a tensor with other processes of this user.
 ///
-/// Memory of the host is shared where it lies when it came from `shared_space` of the session, from an attach or from a
-/// share that is open; else it is copied into a segment of its own (`session_options::segments`: of mode 0600 in
-/// /dev/shm, unless it is anonymous), broadcasts as what they repeat. Memory of devices is shared by the handles of a
-/// back end (`ferry::cuda::shareable`), which copies what has none. Read-only stays so: importers of host memory map it
-/// PROT_READ; on CUDA it is advisory. Anybody of this user can attach until it is closed; anonymous memory: who has its
-/// file.
+/// Host memory is shared in place when it was allocated by `shared_space` of the session, attached, or is part of an
+/// open share. Otherwise it is copied into a new segment (`session_options::segments`: a file of mode 0600 in /dev/shm,
+/// or an anonymous segment); dimensions of stride 0 are not expanded. Device memory is shared by the handles of a back
+/// end (`ferry::cuda::shareable`), which copies memory that has no handle. Importers of a read-only tensor in host
+/// memory map it without write access; for CUDA memory the flag is advisory.
 ///
-/// Owns `tensor` on success; on failure it is still the caller's. Finished copies on return. Nothing else synchronises,
-/// but that the host waits for `ready_on` where the back end has no event for it.
+/// Any process of this user can attach until the share is closed; if the segment is anonymous, any that has its file
+/// descriptor. Copies are complete on return. Otherwise the host waits only if the back end has no event for
+/// `ready_on`.
+///
+/// \param tensor   tensor to share; owned by the share on success, by the caller on failure
+/// \param options  session, copy policy and stream
+/// \param b        back end; a `handle_back_end` for device memory
+/// \param where    source location for errors
+/// \return         the share, with the descriptor for other processes
 /// \throws error  errc::copy_needed, not_exportable, no_backend, out_of_memory, permission, unsupported_platform,
-///                consumed, stream; what the back end reports;  std::bad_alloc
+///                consumed, stream; errors of the back end
+/// \throws std::bad_alloc
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] shared share(managed_tensor&& tensor, share_options const& options = {}, BackEnd&& b = host_only,
@@ -54,21 +61,27 @@ template <class BackEnd = host_back_end const&>
         std::move(tensor), detail::session_access::state(options.session), options.copy, options.ready_on, b, where));
 }
 
-/// The same for an array of any library: rvalues move in, lvalues need array_traits::share.
+/// Shares an array of any library.
+/// \param array    rvalue, which is moved in, or lvalue, which needs array_traits::share
+/// \param options  as for a tensor
+/// \param b        back end
+/// \param where    source location for errors
+/// \return         the share
+/// \throws error  as for a tensor; errors of `to_dlpack`
 template <class Array, class BackEnd = host_back_end const&>
     requires(!ferry::detail::has_own_exports<std::remove_cvref_t<Array>> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Array&& array, share_options options = {}, BackEnd&& b = host_only,
                            std::source_location where = std::source_location::current()) {
     if constexpr (ferry::detail::is_adapted<std::remove_reference_t<Array>>()) {
         if (options.ready_on == stream_token{}) options.ready_on = ferry::detail::ready_on(array);
-        // Whoever attaches waits for `ready_on` by the share's event: nothing waits here.
+        // Importers wait for `ready_on` through the event of the share; no wait here.
         return ipc::share(
             ferry::to_dlpack(std::forward<Array>(array), request{.stream = stream_token::no_sync()}, b, where), options,
             b, where);
     }
 }
 
-/// The same, with nothing to say but the back end.
+/// Overload with default options.
 template <class Tensor, class BackEnd>
     requires(!std::same_as<std::remove_cvref_t<Tensor>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Tensor&& tensor, BackEnd&& b, std::source_location where = std::source_location::current()) {

@@ -1,4 +1,4 @@
-// ferry: a column becomes one that other processes can attach.
+// ferry: share for columns.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -28,7 +28,7 @@
 namespace ferry::inline v0::ipc {
 namespace detail {
 
-/// The column in one allocation that can be shared where it lies.
+/// Copies the column into one allocation that can be shared in place.
 template <class BackEnd>
 [[nodiscard]] column shareable_copy(column const& c, std::shared_ptr<session_state> const& session, BackEnd& b,
                                     stream_token on, std::source_location where) {
@@ -56,21 +56,24 @@ template <class BackEnd>
 
 }  // namespace detail
 
-/// Shares a column, any tree of it, with other processes of this user: one memory with each buffer once, and a
-/// descriptor that says format, names, metadata and where the buffers lie. `attach_column` takes it. Of nodes that are
-/// slices of one memory, what they have in common is there once, and they have offsets into it; only values under
-/// different validity are copied for each, for those of nulls are zero.
+/// Shares a column with other processes of this user: one memory that contains each buffer once, and a descriptor with
+/// the format, names, metadata and offsets of the buffers, for `attach_column`.
 ///
-/// A column that came whole from `compact`, `to`, `attach_column` or a share is shared where it lies when its memory
-/// can be; any other is copied, compacted on the way: on the host straight into a segment (as a tensor's), on a device
-/// into memory that has a handle, by way of the host (see `column::to`). Importers of host memory map it PROT_READ; on
-/// CUDA read-only is advisory. Options as for tensors: `copy_policy::never` refuses what needs a copy. Anybody of this
-/// user can attach until it is closed.
+/// Where nodes are slices of one memory, their common part is stored once, and the nodes have offsets into it. Only
+/// values under different validity bitmaps are copied for each node, because the values of nulls are set to zero.
 ///
-/// The column stays the caller's; the share keeps what it names. Copies of host memory are finished on return;
-/// importers wait for those on a device by themselves, when `ready_on` is a stream.
-/// \throws error  errc::bad_column, overflow (see compact); bad_descriptor (a name that is no UTF-8); as share of a
-///                tensor
+/// A whole column from `compact`, `to`, `attach_column` or a share is shared in place when its memory can be. Any other
+/// is compacted into a copy: on the host directly into a segment (as for a tensor), on a device through the host into
+/// memory that has a handle (see `column::to`). Importers map host memory without write access; for CUDA memory this is
+/// advisory. Any process of this user can attach until the share is closed. Copies of host memory are complete on
+/// return; when `ready_on` is a stream, importers wait for copies on a device through an event.
+///
+/// \param c        column to share; the share keeps its memory
+/// \param options  as for a tensor
+/// \param b        back end; a `handle_back_end` for device memory
+/// \param where    source location for errors
+/// \return         the share, with the descriptor for other processes
+/// \throws error  errc::bad_column, overflow (see `compact`); bad_descriptor: a name is not UTF-8; as for a tensor
 template <class Column, class BackEnd = host_back_end const&>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Column const& c, share_options const& options = {}, BackEnd&& b = host_only,
@@ -99,7 +102,7 @@ template <class Column, class BackEnd = host_back_end const&>
     auto made = detail::make_share(std::move(bytes), std::move(session),
                                    // mutant: ipc_column_ready
                                    is_fresh ? copy_policy::if_needed : options.copy, on, b, where);
-    shared result = detail::share_access::wrap(made);  // closes it again if one of the rest fails
+    shared result = detail::share_access::wrap(made);  // closes the share if a later statement throws
     made->copied = made->copied || (is_fresh && part.bytes != 0);
     made->arena = std::get<wire::tensor>(made->description.root);
     made->description.root = detail::node_of(source.view(), part.begin);
@@ -107,7 +110,7 @@ template <class Column, class BackEnd = host_back_end const&>
     return result;
 }
 
-/// The same, with nothing to say but the back end.
+/// Overload with default options.
 template <class Column, class BackEnd>
     requires(std::same_as<std::remove_cvref_t<Column>, column> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] shared share(Column const& c, BackEnd&& b, std::source_location where = std::source_location::current()) {

@@ -1,4 +1,4 @@
-// ferry: a tensor that other processes can attach, as its exporter holds it.
+// ferry: shared, the exporter's handle of a share.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <memory>  // the exporter's own tensors keep the memory, too
+#include <memory>  // tensors of the exporter keep the memory as well
 #include <source_location>
 #include <utility>
 #include <variant>
@@ -22,73 +22,79 @@ namespace detail {
 struct share_access;
 }
 
-/// A share: closing it, or dropping it, ends new attaches in every process; importers keep what they have. Move-only.
+/// A share. Closing or destroying it ends attaches in every process; importers keep their mappings. Move-only.
 ///
-/// Different objects may be used from different threads. In the child of a fork it is the parent's: closing it there
-/// does nothing to the share.
+/// Different objects may be used from different threads. In a forked child, closing it has no effect: the share belongs
+/// to the parent.
 class shared {
    public:
-    /// Holds nothing, as after a move.
+    /// Constructs an empty object, as after a move.
     shared() = default;
     shared(shared&& other) noexcept = default;
     shared& operator=(shared&& other) noexcept {
-        shared taken{std::move(other)};  // then a swap: what was held closes
+        shared taken{std::move(other)};  // closes the previous share of this object
         std::swap(state_, taken.state_);
         return *this;
     }
     ~shared() { close(); }
 
+    /// Returns whether it has a share.
     [[nodiscard]] explicit operator bool() const noexcept { return state_ != nullptr; }
 
-    /// What another process needs: bytes or JSON by ferry::wire. Plain text carries every kind but cuda_pool, whose
-    /// pool must come over a socket, and anonymous segments, whose `file` must. Valid as long as this object; not for
-    /// an empty one.
+    /// Returns the descriptor for other processes, which ferry::wire converts to bytes or JSON. Memory of CUDA pools
+    /// and anonymous segments also needs a file descriptor, sent over a Unix socket. Valid as long as this object; must
+    /// not be called on an empty one.
     [[nodiscard]] wire::descriptor const& descriptor() const& noexcept { return state_->description; }
     // clang-format off
-    wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor dies with the share: keep the share in a variable");
+    wire::descriptor const& descriptor() const&& FERRY_DELETED("the descriptor is destroyed with the share: keep the share in a variable");
     // clang-format on
 
-    /// Of memory in an anonymous segment (`session_options::segments`): the file descriptor that travels beside the
-    /// descriptor, over a Unix socket, and that the importer passes as `attach_options::files`. Borrowed: closed with
-    /// the memory. −1 when none is needed.
+    /// Returns the file descriptor of an anonymous segment (`session_options::segments`), which importers pass as
+    /// `attach_options::files`. Borrowed: closed with the memory. -1 for other memory.
     [[nodiscard]] int file() const noexcept { return state_ != nullptr ? state_->where->memory.file() : -1; }
 
-    /// The shared memory itself, as the exporter sees it; not for an empty one.
+    /// Returns a view of the shared memory in this process; must not be called on an empty object.
     [[nodiscard]] tensor_view view() const& noexcept { return state_->view(); }
     tensor_view view() const&& FERRY_DELETED("the view would outlive the share: keep the share in a variable");
-    /// The same as a tensor that keeps the memory, closed or not.
-    /// \throws std::bad_alloc  when there is no memory
+    /// Returns a tensor that keeps the shared memory, even after `close`.
+    /// \throws std::bad_alloc
     [[nodiscard]] managed_tensor tensor() const {
         return make_managed(std::shared_ptr<detail::share_state>{state_}, [](auto& s) { return s->view(); });
     }
 
-    /// Whether a column is shared, and what it is there, as a column that keeps the memory, closed or not; `view` and
-    /// `tensor` are its bytes then. Include ferry/ipc/share_column.hpp. \throws error  errc::argument;  std::bad_alloc
+    /// Returns whether a column is shared. `view` and `tensor` are the bytes of its memory then.
     [[nodiscard]] bool holds_column() const noexcept {
         return state_ != nullptr && std::holds_alternative<wire::node>(state_->description.root);
     }
+    /// Returns the shared column, which keeps the memory, even after `close`. Defined in ferry/ipc/share_column.hpp.
+    /// \param where  source location for errors
+    /// \throws error  errc::argument: no column is shared
+    /// \throws std::bad_alloc
     [[nodiscard]] ferry::column column(std::source_location where = std::source_location::current()) const;
 
-    /// Whether the memory is a copy of the tensor at the moment of the share, instead of the tensor's own.
+    /// Returns whether the memory is a copy, made by `share`, instead of the memory of the tensor.
     [[nodiscard]] bool copied() const noexcept { return state_ != nullptr && state_->copied; }
 
-    /// Ends new attaches at once, in every process. Never waits, whatever importers do: what they read stays. Twice is
-    /// fine.
+    /// Ends attaches in every process. Never waits: importers keep their mappings. No effect on a closed share.
     void close() noexcept {
         if (state_ != nullptr) state_->session->close(state_);
     }
-    /// Whether it can be attached.
+    /// Returns whether the share can be attached.
     [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr && state_->is_open; }
 
-    /// The tensors that other processes hold of it now; the dead hold none. 1 at least while more mappings of it are
-    /// there than have a place of their own (160); whoever is killed without one counts for good. A session has one
-    /// mapping for all its attaches.
+    /// Returns the number of tensors of this share that other processes have; those of ended processes do not count.
+    ///
+    /// At least 1 while there are more mappings than slots for them (160); a process that is killed without a slot
+    /// counts for ever. A session has one mapping for all its attaches.
     [[nodiscard]] std::uint64_t readers() const noexcept { return state_ != nullptr ? state_->control().readers() : 0; }
 
-    /// For those who write again into what they share: waits until no other process holds a tensor of it, at most for
-    /// `limit`, then makes `on` wait for what importers queued before they dropped theirs; without a stream the host
-    /// waits. False when somebody holds one still. Attaches that come later are not kept out: announce the new data
-    /// after writing.
+    /// Waits until no other process has a tensor of this share, for an exporter that writes to the memory again.
+    ///
+    /// Later attaches are possible: announce the new data after writing it.
+    /// \param limit  longest wait
+    /// \param on     stream that will write: it waits for the work that importers queued before they dropped their
+    ///               tensors; without a stream the host waits
+    /// \return       false when a process still has a tensor
     [[nodiscard]] bool wait_for_readers(std::chrono::nanoseconds limit, stream_token on = {}) {
         if (state_ == nullptr) return true;
         auto const end = detail::deadline(limit);
@@ -106,7 +112,7 @@ class shared {
     friend struct detail::share_access;
     explicit shared(std::shared_ptr<detail::share_state> state) noexcept : state_{std::move(state)} {}
 
-    /// False when an event is not clear, or cannot be opened while its process lives.
+    /// False when an event is being written, or cannot be opened while its process is running.
     [[nodiscard]] bool order_after_importers(stream_token on) {
         if (state_->handle == nullptr) return true;
         on = on.on_device(state_->device);  // mutant: ipc_reuse_device

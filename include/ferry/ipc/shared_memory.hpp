@@ -1,4 +1,4 @@
-// ferry: segments of POSIX shared memory: a control page and, for tensors of the host, the data behind it.
+// ferry: segments of POSIX shared memory: a control page and, for tensors in host memory, the data after it.
 #pragma once
 
 #include <ferry/base/checked.hpp>
@@ -23,18 +23,18 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Removes a name, which an anonymous segment does not have. What is mapped stays mapped.
+/// Removes the name of a segment; no effect on an anonymous one. Mappings stay valid.
+/// \param name  the name
 inline void remove_name(std::string const& name) noexcept {
     if (!detail::is_anonymous(name)) ::unlink(detail::path_of(name).c_str());
 }
 
-/// How a segment is mapped: writing into one that is mapped read-only faults.
+/// Access to the data of a segment.
 enum class access_mode : std::uint8_t { read_only, read_write };
 
 namespace detail {
 
-/// What the system refused, in ferry's words. A name that is not there means that its exporter has closed it, or is
-/// gone.
+/// Reports the error of a system call. ENOENT: the exporter has closed the share, or has ended.
 [[noreturn]] FERRY_COLD inline void fail_system(int number, char const* call, std::string const& name, char const* api,
                                                 std::source_location where) {
     auto const code = [&] {
@@ -63,10 +63,10 @@ namespace detail {
     fail(code, api, text, where);
 }
 
-/// An anonymous segment is sealed like this: nobody can take its pages away under those who map it.
+/// Seals of an anonymous segment: no process can remove pages that importers map.
 inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// What the control page takes: whole pages, so that the data begins one.
+/// Size of the control page, a multiple of the page size, so that the data is page-aligned.
 [[nodiscard]] inline std::size_t page_bytes() noexcept {
     static std::size_t const bytes = std::max(static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), std::size_t{16384});
     return bytes;
@@ -74,8 +74,8 @@ inline constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
 
 }  // namespace detail
 
-/// One segment, mapped. Its pages stay as long as anybody maps them, whether it has a name or not. Movable; thread-safe
-/// but for that; unmaps on any thread.
+/// A mapped segment. Its pages exist while a process maps them, with or without a name. Movable; thread-safe except for
+/// moves; may be destroyed on any thread.
 class segment {
    public:
     segment() = default;
@@ -88,10 +88,14 @@ class segment {
         if (base_ != nullptr) ::munmap(base_, bytes_);
     }
 
-    /// A new one under a name that nobody has, of mode 0600, with `bytes` of zeroed data, of which every page is there:
-    /// a full /dev/shm is an error here and not a SIGBUS later. An anonymous one, by its name, cannot change its size.
-    ///
-    /// \throws error  errc::out_of_memory, permission, unsupported_platform
+    /// Creates a segment of mode 0600 with zeroed data. All pages are allocated, so that a full /dev/shm is an error
+    /// here and not a SIGBUS later. The size of an anonymous segment is sealed.
+    /// \param name   an unused name, from `to_string`
+    /// \param bytes  size of the data
+    /// \param id     identifies the allocation
+    /// \param where  source location for errors
+    /// \return       the segment, mapped
+    /// \throws error  errc::out_of_memory, overflow, permission, unsupported_platform
     [[nodiscard]] static segment create(std::string const& name, std::uint64_t bytes, std::uint64_t id,
                                         std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::create";
@@ -111,13 +115,13 @@ class segment {
         }
         segment made;
         try {
-            // Whatever the umask.
+            // Independent of the umask.
             if (::fchmod(f.get(), 0600) != 0) detail::fail_system(errno, "fchmod", name, api, where);
-            // What cannot fit is not tried: it would push everything else out of memory first. Then piece by piece, so
-            // that a signal now and then does not keep a long allocation from ever ending.
+            // A size that cannot fit fails before pages are allocated, which would evict other memory. Then in pieces,
+            // so that a long allocation makes progress although signals interrupt it.
             constexpr off_t piece = off_t{64} << 20;
             struct statvfs room = {};
-            // One without a bound (mounted with size=0) says that it has no blocks at all.
+            // A file system without a limit (mounted with size=0) reports 0 blocks.
             if (!is_anonymous && ::fstatvfs(f.get(), &room) == 0 && room.f_blocks != 0 &&
                 total / room.f_bsize > room.f_bavail)
                 detail::fail_system(ENOSPC, "posix_fallocate", name, api, where);
@@ -131,8 +135,8 @@ class segment {
             if (is_anonymous && ::fcntl(f.get(), F_ADD_SEALS, detail::fixed_size | F_SEAL_SEAL) != 0)
                 detail::fail_system(errno, "fcntl(F_ADD_SEALS)", name, api, where);
             made.map(f, total, access_mode::read_write, name, api, where);
-            // The pages are there; the first write to each would still stop to find it. All at once costs a third of
-            // that. Not before Linux 5.14, and then no harm is done.
+            // Maps the pages at once, which takes a third of the time of page faults at the first writes. Fails without
+            // an effect before Linux 5.14.
             constexpr int populate_write = 23;                                // MADV_POPULATE_WRITE
             static_cast<void>(::madvise(made.base_, total, populate_write));  // mutant: ipc_populate
         } catch (...) {
@@ -140,17 +144,22 @@ class segment {
             throw;
         }
         if (is_anonymous) made.file_ = std::move(f);
-        auto const said = parse_segment_name(name);
-        made.control().begin(id, said ? said->pid_namespace : 0);
+        auto const parts = parse_segment_name(name);
+        made.control().begin(id, parts ? parts->pid_namespace : 0);
         return made;
     }
 
-    /// Somebody's, of this user. `bytes` of data must be there. The control page is always writable; the data only when
-    /// asked. `file`: of an anonymous one; borrowed.
-    ///
-    /// \throws error  errc::exporter_gone (no such name), permission (another user's, or open to others; an anonymous
-    ///                one without its file, or whose size may change), bad_descriptor (it is smaller), stale_handle (it
-    ///                holds another allocation), out_of_memory
+    /// Opens a segment of this user and maps it. The control page is always writable.
+    /// \param name   its name
+    /// \param bytes  size of the data that must exist
+    /// \param id     identifies the allocation
+    /// \param mode   access to the data
+    /// \param file   file descriptor of an anonymous segment; borrowed
+    /// \param where  source location for errors
+    /// \return       the segment, mapped
+    /// \throws error  errc::exporter_gone: the name does not exist; errc::permission: owned by another user, accessible
+    ///                to others, or anonymous without its file or with a size that is not sealed; errc::bad_descriptor:
+    ///                smaller than `bytes`; errc::stale_handle: it holds another allocation; errc::out_of_memory
     [[nodiscard]] static segment open(std::string const& name, std::uint64_t bytes, std::uint64_t id, access_mode mode,
                                       int file = -1, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::segment::open";
@@ -177,20 +186,20 @@ class segment {
                              << name.c_str() << " is another user's, or open to others: its owner is " << facts.st_uid
                              << ", its mode " << facts.st_mode << "; share and attach as one user",
                          where);
-        // Where files have no seals, asking for them fails: −1, which has every bit.
+        // F_GET_SEALS fails with -1, which has all bits set, on a file system without seals.
         int const seals = is_anonymous ? ::fcntl(f.get(), F_GET_SEALS) : 0;
         // mutant: ipc_anonymous_on_disk, ipc_anonymous_unsealed
         if (is_anonymous && (seals < 0 || (seals & detail::fixed_size) != detail::fixed_size))
             detail::fail(errc::permission, api,
                          message{"the file of "} << name.c_str()
-                                                 << " is no memfd that is sealed against another size: whoever has it "
-                                                    "could take the memory away under its readers",
+                                                 << " is not a memfd with a sealed size: a process that has it "
+                                                    "could shrink it while it is mapped",
                          where);
         std::uint64_t total = 0;
         if (!ferry::detail::checked_add(bytes, static_cast<std::uint64_t>(detail::page_bytes()), total) ||
             total > static_cast<std::uint64_t>(facts.st_size))  // mutant: ipc_segment_size
             detail::fail(errc::bad_descriptor, api,
-                         message{"the descriptor speaks of "} << bytes << " bytes, the segment " << name.c_str()
+                         message{"the descriptor states "} << bytes << " bytes, the segment " << name.c_str()
                                                               << " has " << std::int64_t{facts.st_size}
                                                               << " with its control page",
                          where);
@@ -210,14 +219,17 @@ class segment {
     [[nodiscard]] explicit operator bool() const noexcept { return base_ != nullptr; }
     [[nodiscard]] control_page& control() const noexcept { return *static_cast<control_page*>(base_); }
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(base_) + detail::page_bytes(); }
-    /// Of the data, without the control page.
+    /// Returns the size of the data, without the control page.
     [[nodiscard]] std::size_t size() const noexcept { return bytes_ - detail::page_bytes(); }
 
-    /// Of an anonymous segment: what another process needs to open it. −1 of others.
+    /// Returns the file descriptor that opens an anonymous segment; -1 for others.
     [[nodiscard]] int file() const noexcept { return file_.get(); }
 
-    /// Gives the segment a second name, under which it lives on when the first is removed. `old` must be a name of this
-    /// segment; false when it is none any more. An anonymous segment may have any anonymous name.
+    /// Gives the segment another name, which remains when the first is removed. No effect on an anonymous segment,
+    /// which any anonymous name may denote.
+    /// \param old   a name of this segment
+    /// \param name  an unused name
+    /// \return      false when `old` is no longer a name of this segment
     [[nodiscard]] bool link(std::string const& old, std::string const& name) const noexcept {
         if (file_) return true;
         message const to = detail::path_of(name);

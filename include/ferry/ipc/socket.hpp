@@ -1,5 +1,4 @@
-// ferry: Unix sockets that keep messages whole: credentials and exit of the peer, file descriptors beside bytes, safe
-// places.
+// ferry: Unix sockets of type SOCK_SEQPACKET, with credentials and a pidfd of the peer, and file descriptors.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -22,35 +21,39 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Where exporters of this user meet their importers: `$XDG_RUNTIME_DIR/ferry`, else `/tmp/ferry-<uid>`. Not made here.
+/// Returns the default directory of sockets: `$XDG_RUNTIME_DIR/ferry`, or `/tmp/ferry-<uid>`. Does not create it.
 [[nodiscard]] inline std::string socket_directory() {
     char const* const runtime = std::getenv("XDG_RUNTIME_DIR");
     if (runtime != nullptr && runtime[0] == '/') return std::string{runtime} + "/ferry";
     return "/tmp/ferry-" + std::to_string(::geteuid());
 }
-/// A path as it is; a bare name is a socket in `socket_directory()`.
+/// Returns the path of a socket.
+/// \param name  a path, or a bare name, which denotes a socket in `socket_directory()`
 [[nodiscard]] inline std::string socket_path(std::string_view name) {
     return name.find('/') != name.npos ? std::string{name} : socket_directory() + "/" + std::string{name};
 }
 
 namespace socket {
 
-/// Whom the kernel says the peer was when it connected (for a client: when the server began to listen).
+/// The process at the other end, as the kernel recorded it at connect(2) (for a client: at listen(2)).
 struct peer {
     pid_t pid = 0;
     uid_t uid = 0;
     unique_fd process;  ///< a pidfd: readable once the process has exited
 };
 
-/// A Unix socket that keeps messages apart, closes on exec and does not block.
-/// \throws error  when the system has none to give
+/// Creates a Unix socket that preserves message boundaries, closes on exec and does not block.
+/// \param api  name of the function for errors
+/// \throws error  errc::out_of_memory: no file descriptors
 inline unique_fd make(char const* api) {
     unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!fd) fail_system(api, "socket");
     return fd;
 }
-/// The address of a socket at a path.
-/// \throws error  errc::argument when the path is too long for one
+/// Returns the address of a socket.
+/// \param path  path of the socket
+/// \param api   name of the function for errors
+/// \throws error  errc::argument: the path has more than 107 bytes
 inline sockaddr_un address(std::string const& path, char const* api) {
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
@@ -61,26 +64,32 @@ inline sockaddr_un address(std::string const& path, char const* api) {
     std::memcpy(a.sun_path, path.data(), path.size());
     return a;
 }
-/// 0, or errno.
+/// Connects a socket.
+/// \param fd  the socket
+/// \param to  address of the server
+/// \return    0, or errno
 inline int connect(int fd, sockaddr_un const& to) noexcept {
     return ::connect(fd, reinterpret_cast<sockaddr const*>(&to), sizeof to) == 0 ? 0 : errno;
 }
 
-/// \throws error  errc::unsupported_platform, out_of_memory, exporter_gone: no pidfd, so that its exit could not be
-///                seen
+/// Returns the process at the other end of a connection.
+/// \param fd   the socket
+/// \param api  name of the function for errors
+/// \throws error  errc::unsupported_platform, out_of_memory or exporter_gone: a pidfd is not available, and the exit of
+///                the process could not be detected
 inline peer peer_of(int fd, char const* api) {
-    ucred who{};
-    socklen_t size = sizeof who;
-    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) fail_system(api, "the peer's credentials");
-    peer p{who.pid, who.uid, {}};
-    // Linux 6.5: names the process itself; before it, its number, which could have a new owner by now.
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) fail_system(api, "the peer's credentials");
+    peer p{credentials.pid, credentials.uid, {}};
+    // Linux 6.5 and later: refers to the process itself. Before, only its ID, which may have been reused.
     constexpr int so_peerpidfd = 77;
     int pidfd = -1;
     size = sizeof pidfd;
-    // Any other failure of it is the answer: that the process has gone (up to Linux 6.15), and asking by number would
-    // find who has the number now.
+    // Any other error means that the process has exited (up to Linux 6.15); opening a pidfd by its ID could then refer
+    // to another process.
     if (::getsockopt(fd, SOL_SOCKET, so_peerpidfd, &pidfd, &size) != 0 && errno == ENOPROTOOPT)
-        pidfd = static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0));
+        pidfd = static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0));
     if (pidfd < 0)
         fail_system(api, "a pidfd of the peer",
                     errno == ESRCH || errno == EINVAL || errno == ENODATA ? ECONNRESET : errno);
@@ -88,13 +97,18 @@ inline peer peer_of(int fd, char const* api) {
     return p;
 }
 
-/// Whether the process of a pidfd has exited: all its threads, so that it reads nothing any more.
+/// Returns whether all threads of a process have exited, so that it can no longer read memory.
+/// \param process  a pidfd
 [[nodiscard]] inline bool has_exited(unique_fd const& process) noexcept {
     pollfd p{process.get(), POLLIN, 0};
     return ::poll(&p, 1, 0) == 1 && (p.revents & POLLIN) != 0;
 }
 
-/// Sends one message, with file descriptors or without. Never blocks. 0, or errno: EAGAIN where the peer does not read.
+/// Sends one message. Never blocks.
+/// \param to     the socket
+/// \param bytes  the message
+/// \param fds    file descriptors to send with it; borrowed
+/// \return       0, or errno; EAGAIN when the buffer of the socket is full
 [[nodiscard]] inline int send(int to, std::span<std::byte const> bytes, std::span<unique_fd const> fds = {}) noexcept {
     iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
     msghdr m{};
@@ -119,22 +133,26 @@ inline peer peer_of(int fd, char const* api) {
     }
 }
 
-/// What came: bytes in `buffer`, and file descriptors, which are the caller's.
+/// Result of `receive`. The caller owns the file descriptors.
 struct received {
-    int error = 0;         ///< 0, or errno: EAGAIN where there is nothing yet
-    std::size_t size = 0;  ///< 0 without an error: the peer has closed
-    bool whole = true;     ///< false: a message longer than the buffer, or file descriptors that were lost
+    int error = 0;         ///< 0, or errno; EAGAIN when there is no message
+    std::size_t size = 0;  ///< of the message; 0 without an error: the peer has closed
+    bool whole = true;     ///< false: the message was truncated, or file descriptors were lost
     std::vector<unique_fd> fds;
 };
-/// Receives one message. Never blocks. Without `want_fds`, the kernel closes whatever a peer attaches.
+/// Receives one message. Never blocks.
+/// \param from      the socket
+/// \param buffer    receives the message
+/// \param want_fds  false: the kernel closes any file descriptors of the message
+/// \return          size, completeness and file descriptors
 [[nodiscard]] inline received receive(int from, std::span<std::byte> buffer, bool want_fds) {
     received r;
-    if (want_fds) r.fds.reserve(protocol::max_fds);  // so that nothing fails between the kernel's fds and their owners
+    if (want_fds) r.fds.reserve(protocol::max_fds);  // no allocation fails while received descriptors have no owner
     iovec data{buffer.data(), buffer.size()};
     alignas(cmsghdr) char room[CMSG_SPACE(protocol::max_fds * sizeof(int))];
     msghdr m{};
     ssize_t n = -1;
-    int resets = 0;  // a peer that closed without reading all is told of first, once; what it sent is still there
+    int resets = 0;  // reported once when the peer closed before it read all; its messages can still be read
     do {
         m = {};
         m.msg_iov = &data;

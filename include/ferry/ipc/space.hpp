@@ -1,4 +1,4 @@
-// ferry: host memory that is shareable from the start.
+// ferry: shared_space, a memory space whose allocations can be shared without a copy.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -14,16 +14,19 @@
 
 namespace ferry::inline v0::ipc {
 
-/// A memory space of the host in which every allocation is a segment of its own: tensors in it are shared without a
-/// copy, by shares of the same session. Allocating costs some system calls and at least five pages: for tensors, not
-/// for small things. Keeps what is behind the session alive. Thread-safe.
+/// A memory space of the host in which every allocation is a segment. Tensors in it are shared without a copy by shares
+/// of the same session. An allocation needs several system calls and at least five pages: intended for tensors, not
+/// for small objects. Keeps the state of the session. Thread-safe.
 class shared_space {
    public:
     explicit shared_space(session& s) noexcept : state_{detail::session_access::state(&s)} {}
     explicit shared_space(std::shared_ptr<detail::session_state> state) noexcept : state_{std::move(state)} {}
 
-    /// Zeroed. \throws error  errc::out_of_memory (/dev/shm is full), alignment (more than a page), permission,
-    /// unsupported_platform
+    /// Allocates zeroed memory.
+    /// \param bytes      size
+    /// \param alignment  at most 4096
+    /// \param where      source location for errors
+    /// \throws error  errc::out_of_memory: /dev/shm is full; errc::alignment, permission, unsupported_platform
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment,
                                  std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::ipc::shared_space";
@@ -43,7 +46,8 @@ class shared_space {
             throw;
         }
     }
-    /// What is shared of it stays with those who have it attached; its name goes, in the process that allocated it.
+    /// Frees memory of this space, and removes its name if this process allocated it. Importers keep their mappings.
+    /// \param p  from `allocate`
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) noexcept { state_->drop(p); }
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 

@@ -1,4 +1,4 @@
-// ferry: a file descriptor with one owner, and what errno means in ferry's codes.
+// ferry: an owning file descriptor, and the error codes for errno.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -16,11 +16,11 @@
 
 namespace ferry::inline v0::ipc {
 
-/// Closes it in the end. Move-only; −1 is none.
+/// Owns a file descriptor, which the destructor closes. Move-only; -1: empty.
 class unique_fd {
    public:
     unique_fd() = default;
-    /// Owns `fd` from here on.
+    /// Takes ownership of `fd`.
     explicit unique_fd(int fd) noexcept : fd_{fd} {}
     unique_fd(unique_fd&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
     unique_fd& operator=(unique_fd&& other) noexcept {
@@ -32,15 +32,18 @@ class unique_fd {
     }
     [[nodiscard]] int get() const noexcept { return fd_; }
     [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
-    /// Gives it up: the caller closes it.
+    /// Returns the file descriptor and gives up its ownership.
     [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
    private:
     int fd_ = -1;
 };
 
-/// Reports what a system call left in errno.
-/// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform, or
+/// Throws the error for a failed system call.
+/// \param api     name of the function that failed
+/// \param what    the operation
+/// \param number  value of errno
+/// \throws error  errc::permission, exporter_gone, out_of_memory (file descriptors as well), unsupported_platform or
 ///                argument
 [[noreturn]] FERRY_COLD inline void fail_system(char const* api, char const* what, int number = errno) {
     errc code = errc::argument;
@@ -52,7 +55,7 @@ class unique_fd {
         case ECONNREFUSED:
         case ECONNRESET:
         case EPIPE:
-        case ENOTCONN: code = errc::exporter_gone, cure = ": nobody serves there; start the exporter again"; break;
+        case ENOTCONN: code = errc::exporter_gone, cure = ": no exporter serves there; start it again"; break;
         case EMFILE:
         case ENFILE: code = errc::out_of_memory, cure = ": close descriptors, or raise `ulimit -n`"; break;
         case ENOMEM:

@@ -1,5 +1,5 @@
 // expect: calling a (constexpr )?__device__ function.* from a __host__ function
-// An mdspan of a device view is for kernels: host code that reads through it does not compile.
+// An mdspan of a device view is for kernels; host code that reads it does not compile.
 #include <ferry/cuda/mdspan.cuh>
 #include <ferry/tensor/typed_view.hpp>
 

@@ -1,5 +1,5 @@
 // expect: no (suitable )?(operator|instance|matching)
-// nvcc, too, refuses host code that indexes a device view.
+// nvcc refuses host code that indexes a device view as well.
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL

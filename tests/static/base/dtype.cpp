@@ -13,7 +13,7 @@ using ferry::packed_type;
 using ferry::type_code;
 using ferry::detail::complex_like;
 
-// What users bring: a half, a bfloat16 and an FP8 class, a vector, and types that are no elements.
+// Types of users: a half, a bfloat16 and an FP8 class, a vector, and types without a data type.
 struct my_half {
     std::uint16_t bits;
 };
@@ -88,15 +88,15 @@ static_assert(dtype_of<_Float16> == data_type{type_code::float_, 16});
 static_assert(dtype_of<decltype(0.0bf16)> == data_type{type_code::bfloat, 16});
 #endif
 
-// A user's types.
+// Types of users.
 static_assert(element<my_half> && dtype_of<my_half const> == data_type{type_code::float_, 16});
 static_assert(dtype_of<my_bfloat>.code == type_code::bfloat && dtype_of<my_fp8>.bits == 8 &&
               dtype_of<my_vector>.lanes == 2);
 
-// No elements.
+// Types without a data type.
 static_assert(!element<unknown> && !element<colour> && !element<plain> && !element<not_a_data_type>);
 static_assert(!element<void> && !element<float*> && !element<float&> && !element<float[2]> && !element<std::nullptr_t>);
-static_assert(!element<long double> && !element<std::complex<long double>>);  // no code means 80 bits
+static_assert(!element<long double> && !element<std::complex<long double>>);  // DLPack has no 80-bit type
 static_assert(!element<wchar_t> && !element<char8_t> && !element<char16_t> && !element<char32_t>);
 static_assert(!element<std::string_view>);
 

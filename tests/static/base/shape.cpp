@@ -35,12 +35,12 @@ static_assert(!std::is_convertible_v<std::array<std::int64_t, 3>, strides_view>)
 static_assert(!std::is_convertible_v<array_of_two&&, shape_view> &&
               !std::is_convertible_v<array_of_two&&, strides_view>);
 
-// {2, 3} is no list that lives, and {0, 3} no null pointer with a rank.
+// {2, 3} is a temporary list, and {0, 3} must not be a null pointer with a rank.
 static_assert(!std::is_constructible_v<shape_view, int, int> && !std::is_constructible_v<strides_view, int, int, int>);
 static_assert(!std::is_constructible_v<shape_view, int> && !std::is_convertible_v<int, shape_view>);
 static_assert(std::is_constructible_v<shape_view, std::int64_t const*, int>);
 
-// A list of strides is no list of extents.
+// Strides do not convert to extents.
 static_assert(!std::is_convertible_v<strides_view, shape_view> && !std::is_convertible_v<shape_view, strides_view>);
 
 namespace {

@@ -1,4 +1,4 @@
-// Adapters that are right, however they are written, and what is none.
+// Valid adapters in all notations, and invalid ones.
 #include <ferry/exchange/from_dlpack.hpp>
 
 #include <source_location>
@@ -87,7 +87,7 @@ struct ferry::array_traits<overloaded> {
     static overloaded share(overloaded const&);
     static overloaded share(overloaded&&);
     static overloaded adopt(managed_tensor&&);
-    static overloaded adopt(managed_tensor const&);  // for others: ferry moves
+    static overloaded adopt(managed_tensor const&);  // not called by ferry, which moves
     static overloaded allocate(data_type, shape_view, device);
     static overloaded allocate(std::size_t);
     static stream_token ready_on(overloaded const&);
@@ -152,7 +152,7 @@ constexpr bool is_whole =
     ferry::allocates<T> && ferry::has_ready_on<T> && ferry::has_current_stream<T> &&
     ferry::detail::is_adapted<T>() && ferry::detail::is_adapted<T const>() && ferry::detail::is_consumer<T>();
 
-// ---- right in every spelling ----
+// ---- valid in every notation ----
 static_assert(is_whole<whole>);
 static_assert(is_whole<generic>);
 static_assert(is_whole<forwarding>);
@@ -166,7 +166,7 @@ static_assert(ferry::detail::is_adapted<inheriting>() && ferry::detail::is_consu
 static_assert(!ferry::viewable<by_value> && !ferry::viewable<by_value_generic> && !ferry::viewable<by_value_object>);
 static_assert(ferry::detail::declares_view<member_behind_by_value> && !ferry::has_traits_view<member_behind_by_value>);
 
-// ---- what does not take the tensor over lets it die ----
+// ---- adopt must take ownership of the tensor ----
 static_assert(!ferry::adopting<by_const_reference> && !ferry::adopting<by_const_reference_generic> &&
               !ferry::adopting<by_lvalue>);
 

@@ -38,7 +38,7 @@ struct wrong_member {
     int ferry_view() const;
 };
 struct std_view {
-    tensor_view view() const;  // a name that others use: not ours (D12)
+    tensor_view view() const;  // not used by ferry, since other libraries have this name (D12)
 };
 struct exports {
     managed_tensor ferry_export(request const&);
@@ -133,10 +133,10 @@ static_assert(ferry::has_member_view<member> && ferry::has_member_view<member co
 static_assert(ferry::viewable<both> && ferry::viewable<member>);
 static_assert(!ferry::viewable<unknown> && !ferry::viewable<wrong_member> && !ferry::viewable<std_view> &&
               !ferry::viewable<int>);
-static_assert(!ferry::viewable<managed_tensor>);  // it is a tensor, no array
+static_assert(!ferry::viewable<managed_tensor>);  // a tensor, not an array
 static_assert(std::is_invocable_v<ferry::view_of_t, member&> && !std::is_invocable_v<ferry::view_of_t, member>);
 
-// ---- the abilities, one by one ----
+// ---- the optional members, one by one ----
 static_assert(ferry::shareable<shares> && ferry::shareable<shares const>);
 static_assert(!ferry::shareable<shares_badly> && !ferry::shareable<both> && !ferry::shareable<member>);
 static_assert(ferry::has_ready_on<streams> && ferry::has_ready_on<streams const>);
@@ -184,7 +184,7 @@ static_assert(static_cast<int>(ferry::copy_policy::if_needed) == 0);
 static_assert(std::regular<ferry::decision> && std::is_aggregate_v<ferry::tensor_properties>);
 static_assert(noexcept(ferry::negotiate({}, {})));
 
-// ---- what must not be called ----
+// ---- invalid calls ----
 template <class T>
 concept can_export = requires(T&& t) { ferry::to_dlpack(std::forward<T>(t), request{}); };
 static_assert(can_export<managed_tensor> && !can_export<managed_tensor&> && !can_export<managed_tensor const&>);
@@ -194,7 +194,7 @@ static_assert(can_borrow<member&> && can_borrow<member const&> && !can_borrow<me
 template <class... A>
 concept can_to_host = requires(A&&... a) { ferry::to_host(std::forward<A>(a)...); };
 static_assert(can_to_host<managed_tensor> && can_to_host<managed_tensor, ferry::host_back_end const&, stream_token>);
-static_assert(!can_to_host<managed_tensor, ferry::host_back_end const&>);  // off the host, say where it is ready
+static_assert(!can_to_host<managed_tensor, ferry::host_back_end const&>);  // requires the stream on which it is ready
 static_assert(!can_to_host<managed_tensor&>);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A library whose namespace has functions of ferry's names, greedier than ferry's, is used all the same.
+// Calls work for a library whose namespace has more general functions with the names of ferry's.
 #include <ferry/ferry.hpp>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void copy(T&&...) = delete;
 
 }  // namespace hostile
 
-// Greedier still: DLTensor is a global type, so its functions are looked up here.
+// DLTensor is a global type, so that argument-dependent lookup finds these functions.
 template <class... T>
 void validate(T&&...) = delete;
 

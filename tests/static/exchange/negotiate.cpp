@@ -1,4 +1,4 @@
-// negotiate() while compiling: the rows that say most. The whole table is in unit/exchange/negotiate.cpp.
+// negotiate() at compile time, for the main rows. The whole table is in unit/exchange/negotiate.cpp.
 #include <ferry/exchange/negotiate.hpp>
 
 namespace {
@@ -21,7 +21,7 @@ static_assert(negotiate(on_gpu, {.device = cpu, .copy = copy_policy::never}).rea
 static_assert(negotiate(on_managed, {.device = cpu, .copy = copy_policy::never}).act == action::share);  // R39
 static_assert(negotiate(on_managed, {.device = gpu}).act == action::share);
 
-// R43, R44: who waits.
+// R43, R44: waits.
 static_assert(negotiate(on_gpu, {.stream = stream_a}).how == wait::none);
 static_assert(negotiate(on_gpu, {.stream = stream_b}).how == wait::order);
 static_assert(negotiate(on_gpu, {}).on == legacy_stream);
@@ -35,7 +35,7 @@ static_assert(negotiate(on_gpu, {.device = cpu, .stream = stream_token::no_sync(
 static_assert(negotiate(on_managed, {}).how == wait::host);
 static_assert(negotiate(on_gpu, {.device = pinned, .stream = stream_b}).how == wait::order);
 
-// R11, R12, R15: flags, and who cannot be told of them.
+// R11, R12, R15: flags, and consumers that do not support them.
 static_assert(negotiate({.bits = flags::read_only}, {}).bits == flags::read_only);
 static_assert(negotiate({.bits = flags::read_only}, {.max_version = version::legacy}).act == action::copy);
 static_assert(negotiate({.bits = flags::is_copied}, {}).bits == flags::none);

@@ -1,4 +1,4 @@
-// ferry::shaped passes on what the traits of its owner say, whatever else they can do.
+// ferry::shaped forwards the optional members of its owner's traits.
 #include <ferry/adapters/shaped.hpp>
 
 namespace {

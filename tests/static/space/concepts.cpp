@@ -69,7 +69,7 @@ static_assert(!std::copy_constructible<ferry::buffer<>>);
 static_assert(std::is_nothrow_move_constructible_v<ferry::buffer<>> &&
               std::is_nothrow_move_assignable_v<ferry::buffer<>>);
 static_assert(!std::is_convertible_v<std::size_t, ferry::buffer<>>);
-static_assert(sizeof(ferry::buffer<ferry::host_space>) == 3 * sizeof(void*));  // a stateless space takes no room
+static_assert(sizeof(ferry::buffer<ferry::host_space>) == 3 * sizeof(void*));  // a stateless space needs no storage
 
 // ---- back_end ----
 static_assert(ferry::back_end<ferry::host_back_end> && ferry::back_end<ferry::host_back_end const>);
@@ -91,9 +91,9 @@ static_assert(!ferry::back_end<can_wait const>);
 struct hands_out_pointers : can_wait {
     void* allocate(ferry::device, std::size_t, ferry::stream_token) const;
 };
-static_assert(!ferry::back_end<hands_out_pointers>);  // nobody would own the memory
+static_assert(!ferry::back_end<hands_out_pointers>);  // the memory would have no owner
 
-// ---- a forwarding back end has the verbs that the one underneath has ----
+// ---- a forwarding back end has the operations of the forwarded one ----
 struct marks : can_wait {
     int mark(ferry::stream_token) { return 0; }
 };

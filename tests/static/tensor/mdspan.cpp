@@ -33,7 +33,7 @@ static_assert(ferry::detail::host_mdspan_family<host_and_device> &&
 static_assert(!ferry::detail::host_mdspan_family<int>);
 static_assert(ferry::detail::host_mdspan_family<ferry::mdspan_family::standard> == (FERRY_HAS_STD_MDSPAN == 1));
 
-// The host must not dereference what is on a device; packed elements have no address.
+// The host must not dereference device memory; packed elements have no address.
 static_assert(!makes_mdspan<family, typed_view<float, 2, access::device>>);
 static_assert(!makes_mdspan<family, typed_view<ferry::int4, 2>>);
 static_assert(!makes_mdspan<host_and_device, typed_view<ferry::int4, 2, access::device>>);

@@ -36,7 +36,7 @@ enum class colour { red };
 
 }  // namespace
 
-// Values, as pointers are.
+// Typed views are values, like pointers.
 static_assert(std::copyable<plain> && std::is_trivially_copyable_v<plain> && std::is_trivially_copyable_v<open>);
 static_assert(std::is_nothrow_move_constructible_v<plain> && !std::is_default_constructible_v<plain>);
 // D2: only `as` makes a typed view, once it has checked the rank, the type and the rest.
@@ -49,19 +49,19 @@ static_assert(std::same_as<plain::reference, float&> && std::same_as<constant::r
 static_assert(writable<plain, float> && !writable<constant, float>);
 static_assert(std::same_as<constant::value_type, float> && std::same_as<constant::element_type, float const>);
 
-// The number of indices is the rank's where it is known.
+// The number of indices must be the rank, where it is known at compile time.
 static_assert(callable<plain, int, int> && callable<plain, std::int64_t, unsigned>);
 static_assert(!callable<plain> && !callable<plain, int> && !callable<plain, int, int, int>);
 static_assert(checked<plain, int, int> && !checked<plain, int>);
 static_assert(callable<open, int> && callable<open, int, int, int> && callable<typed_view<float, 0>>);
 static_assert(!callable<plain, int, void*> && !callable<plain, int, char const*>);
 
-// D4: the host dereferences nothing that is elsewhere.
+// D4: the host does not dereference device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
 static_assert(!has_span<typed_view<float, 2, access::device, layout::contiguous>>);
 static_assert(subscriptable<plain>);
 
-// Only contiguous elements that have addresses make a span.
+// Only contiguous elements with addresses have a span.
 static_assert(has_span<line> && !has_span<plain> && !has_span<packed>);
 static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::span<float>>);
 

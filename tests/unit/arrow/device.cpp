@@ -1,4 +1,5 @@
-// Arrow's C device interface on a simulated device: gates hold the producer's stream closed, and a missing wait shows.
+// Arrow's C device interface on a simulated device: gates hold the producer's stream, so that a missing wait is
+// detected.
 #include <ferry/arrow.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -28,7 +29,7 @@ namespace {
 
 std::int32_t const numbers[] = {1, 2, 3, 4, 5};
 
-/// Five numbers in memory of a simulated device, which are written only once the producer's stream is let through.
+/// Five numbers in memory of a simulated device, which are written when the gate of the producer's stream opens.
 struct world {
     explicit world(device_type type = device_type::cuda) : place{type, ferry::is_host_accessible(type) ? 0 : 1} {
         sim.write(producer, memory->block(), numbers, sizeof numbers);
@@ -61,7 +62,7 @@ struct world {
 
 }  // namespace
 
-TEST_CASE("an array that is not ready is taken without waiting: the consumer's stream waits for its event") {
+TEST_CASE("an array that is not ready is imported without blocking: the consumer's stream waits for its event") {
     for (auto const type : {device_type::cuda, device_type::cuda_host, device_type::cuda_managed}) {
         world w{type};
         ArrowDeviceArray array{};
@@ -98,7 +99,7 @@ TEST_CASE("without a stream the host waits for the event") {
     CHECK(w.events.waits == 1);
 }
 
-TEST_CASE("no event is nothing to wait for, and who takes care of the order does not wait") {
+TEST_CASE("an import without an event, or with no_sync, does not wait") {
     world w;
     ArrowDeviceArray array{};
     ArrowSchema schema{};
@@ -111,7 +112,7 @@ TEST_CASE("no event is nothing to wait for, and who takes care of the order does
     w.gate.open();
 }
 
-TEST_CASE("the event lives until the last struct of its array is released") {
+TEST_CASE("the event is valid until the last struct of its array is released") {
     world w;
     w.gate.open();
     ArrowDeviceArray array{};
@@ -129,7 +130,7 @@ TEST_CASE("the event lives until the last struct of its array is released") {
     CHECK(w.sim.live_bytes() == 0);
 }
 
-TEST_CASE("what fails takes nothing, writes nothing and leaks nothing") {
+TEST_CASE("a failed call takes no ownership, writes nothing and leaks nothing") {
     world w;
     w.gate.open();
     ArrowDeviceArray array{};
@@ -174,7 +175,7 @@ TEST_CASE("what fails takes nothing, writes nothing and leaks nothing") {
     });
 }
 
-TEST_CASE("host memory goes through the same interface, as device -1") {
+TEST_CASE("host memory is exported through the same interface, as device -1") {
     column_buffer const buffers[] = {{}, {numbers, sizeof numbers}};
     auto const c = ferry::make_column({.format = "i", .length = 5, .buffers = buffers}, nullptr);
     ArrowDeviceArray array{};
@@ -186,7 +187,7 @@ TEST_CASE("host memory goes through the same interface, as device -1") {
     CHECK(array.device_type == 1);
     CHECK(array.sync_event == nullptr);
     for (auto const word : array.reserved) CHECK(word == 0);
-    array.reserved[1] = 7;  // what a later version may put there
+    array.reserved[1] = 7;  // a value of a later version
     auto const back = ferry::from_arrow(&array, &schema);
     CHECK(back.device() == ferry::cpu);
     CHECK(!array.array.release);
@@ -198,7 +199,7 @@ TEST_CASE("host memory goes through the same interface, as device -1") {
     CHECK(events.waits == 0);
 }
 
-TEST_CASE("the lengths of a view type's data are not read off the host") {
+TEST_CASE("the lengths of a view type's data are not read in device memory") {
     world w;
     w.gate.open();
     auto const block = w.sim.make_memory(w.place, 64);

@@ -1,4 +1,4 @@
-// Foreign arrays: what is taken over, and what is refused before anything is.
+// Imports of foreign arrays: ownership, and checks before it is taken.
 #include <ferry/arrow.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -45,7 +45,7 @@ ArrowArray& price(arrow_producer& p) { return *p.array.children[0]->children[0];
 ArrowArray& note(arrow_producer& p) { return *p.array.children[0]->children[2]; }
 ArrowSchema& price_schema(arrow_producer& p) { return *p.schema.children[0]->children[0]; }
 
-/// What is left in a released struct.
+/// The contents of a released struct.
 char const* const gone = reinterpret_cast<char const*>(std::uintptr_t{8});
 
 struct spoilt {
@@ -68,7 +68,7 @@ TEST_CASE("an import takes over both structs, and releases the array with the la
         child = c.child(0).child("note");
     }
     CHECK(p.arrays_released == 0);
-    CHECK(child.view().buffers()[2].bytes == 7);  // view types say how long their data is
+    CHECK(child.view().buffers()[2].bytes == 7);  // view types have the lengths of their data
     CHECK(child.view().buffers()[3].bytes == 9);
     CHECK(child.view().buffers()[4].bytes == 16);
     child = {};
@@ -76,7 +76,7 @@ TEST_CASE("an import takes over both structs, and releases the array with the la
     CHECK(p.schemas_released == 1);
 }
 
-TEST_CASE("what the structs say must hold together; a refused import leaves both as they were") {
+TEST_CASE("inconsistent structs are refused, and a refused import leaves both unchanged") {
     arrow_producer* self = nullptr;
     spoilt const cases[] = {
         {[](auto& p) { p.array.release = nullptr; }, "orders: the array has been released"},
@@ -166,7 +166,7 @@ TEST_CASE("lengths of a view type's data that are negative are refused") {
     CHECK(p.is_untouched());
 }
 
-TEST_CASE("metadata with a negative number is refused, and empty metadata is none") {
+TEST_CASE("metadata with a negative number is refused, and empty metadata counts as absent") {
     orders const o;
     arrow_producer p{o.root};
     std::string bad{"\1\0\0\0\xff\xff\xff\xff", 8};
@@ -194,7 +194,7 @@ TEST_CASE("every allocation of an import may fail, and leaves both structs the c
     CHECK(p.schemas_released == 1);
 }
 
-TEST_CASE("columns without items may lack their buffers, as some producers have it") {
+TEST_CASE("columns without items may lack their buffers, as those of some producers do") {
     for (auto const* format : {"i", "u", "Z", "b", "w:3", "+s"}) {
         column_buffer const null[3]{};
         auto const layout = ferry::layout_of(*ferry::parse_format(format));
@@ -208,7 +208,7 @@ TEST_CASE("columns without items may lack their buffers, as some producers have 
     }
 }
 
-TEST_CASE("old producers put validity before types that have none: it is left out, unless it would mean something") {
+TEST_CASE("a validity buffer of a type without validity, as old producers export it, is ignored if it has no effect") {
     std::int8_t const ids[] = {0, 1, 0};
     std::int32_t const starts[] = {0, 0, 1};
     column_parts const child{.format = "i", .name = "a", .length = 5, .buffers = five}, both[2] = {child, child};
@@ -234,7 +234,7 @@ TEST_CASE("old producers put validity before types that have none: it is left ou
     fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&q.array, &q.schema)); }, {"2 buffers"});
 }
 
-TEST_CASE("a schema whose callback forgets to mark it is marked all the same") {
+TEST_CASE("a schema is marked as released although its callback does not mark it") {
     orders const o;
     arrow_producer p{o.root};
     p.schema.release = [](ArrowSchema* s) { ++static_cast<arrow_producer*>(s->private_data)->schemas_released; };
@@ -243,13 +243,13 @@ TEST_CASE("a schema whose callback forgets to mark it is marked all the same") {
     CHECK(p.schemas_released == 1);
 }
 
-TEST_CASE("of a schema that was released nothing but that is read: its name is gone") {
+TEST_CASE("only the release callback of a released schema is read: its name is freed") {
     orders const o;
     auto const frees_name = [](arrow_producer& p, ArrowSchema& s) {
         char* const name = new char[]{"gone"};
         s.name = name;
         s.release = nullptr;
-        delete[] name;  // what follows reads freed memory, where it looks
+        delete[] name;  // a later read of the name accesses freed memory
         fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow(&p.array, &p.schema)); }, {"released"});
         fails(errc::bad_column, [&] { static_cast<void>(ferry::from_arrow_schema(&p.schema)); }, {"released"});
     };
@@ -267,7 +267,7 @@ TEST_CASE("of a schema that was released nothing but that is read: its name is g
     }
 }
 
-TEST_CASE("a type comes out of a schema alone, for all formats") {
+TEST_CASE("a type can be read from a schema alone, for all formats") {
     support::every_type all;
     int count = 0;
     all.for_each(8, 0, [&](column_parts const& parts) {

@@ -1,4 +1,4 @@
-// Streams of chunks, both ways, with producers that fail.
+// Streams of chunks, imported and exported, with producers that fail.
 #include <ferry/arrow.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -34,14 +34,14 @@ column make(char const* format, std::int64_t length, std::shared_ptr<void const>
                               std::move(owner));
 }
 
-/// One decimal; 128 bits are meant where the format does not say.
+/// One decimal; a format without a width means 128 bits.
 column decimals(char const* format) {
     static std::int64_t const one[2] = {1, 0};
     column_buffer const buffers[2] = {{}, {one, sizeof one}};
     return ferry::make_column({.format = format, .length = 1, .buffers = buffers}, nullptr);
 }
 
-/// Gives so many chunks, then fails with a code, or ends when that is 0.
+/// Returns a number of chunks, then fails with a code, or ends when that is 0.
 struct producer {
     int chunks = 0, result = 0, released = 0, asked = 0;
     char const* text = "the disk is on fire";
@@ -70,7 +70,7 @@ struct producer {
 
 }  // namespace
 
-TEST_CASE("a stream yields its type and chunks, and is released at its end") {
+TEST_CASE("a stream returns its type and chunks, and is released at its end") {
     producer p{3, 0};
     auto reader = ferry::from_arrow_stream(&p.stream);
     CHECK(!p.stream.release);
@@ -82,7 +82,7 @@ TEST_CASE("a stream yields its type and chunks, and is released at its end") {
     CHECK(p.asked == 4);
 }
 
-TEST_CASE("a reader that is dropped, or moved, releases its stream once") {
+TEST_CASE("a reader that is destroyed, or moved, releases its stream once") {
     producer p{3, 0};
     {
         auto reader = ferry::from_arrow_stream(&p.stream);
@@ -98,7 +98,7 @@ TEST_CASE("a reader that is dropped, or moved, releases its stream once") {
     CHECK(p.released == 1);
 }
 
-TEST_CASE("a stream that fails is quoted, and its code decides the error's") {
+TEST_CASE("the error of a failed stream has its text, and its code determines the error code") {
     for (auto const& [result, code] : {std::pair{EINVAL, errc::argument},
                                        {ENOMEM, errc::out_of_memory},
                                        {EIO, errc::driver},
@@ -116,7 +116,7 @@ TEST_CASE("a stream that fails is quoted, and its code decides the error's") {
     }
 }
 
-TEST_CASE("a stream whose schema cannot be had stays the caller's") {
+TEST_CASE("a stream that does not return its schema stays the caller's") {
     producer p{-1, EIO};
     fails(errc::driver, [&] { static_cast<void>(ferry::from_arrow_stream(&p.stream)); }, {"EIO", "fire"});
     CHECK(!!p.stream.release);
@@ -142,14 +142,14 @@ TEST_CASE("a stream whose schema cannot be had stays the caller's") {
     return {};
 }
 
-TEST_CASE("of an error of several lines all are said") {
+TEST_CASE("an error text of several lines is reported completely") {
     constexpr auto text =
         "Key error: 'b'. Detail: Traceback (most recent call last):\n  File \"x.py\", line 7, in f\n    g()\nKeyError: 'b'";
     CHECK(what_is_said_of((std::string{text} + "\r\n\n").c_str()) ==
           std::string{"ferry::from_arrow_stream: the stream failed with 5 (EIO): "} + text);
 }
 
-TEST_CASE("an error of 16 KiB is said in full, and of a longer one the beginning and the end") {
+TEST_CASE("an error text of 16 KiB is reported completely, and of a longer one the beginning and the end") {
     std::string const whole(16 * 1024, 'x');
     CHECK(what_is_said_of(whole.c_str()).ends_with(": " + whole));
     std::string const longer = "begin " + whole + " end";
@@ -160,7 +160,7 @@ TEST_CASE("an error of 16 KiB is said in full, and of a longer one the beginning
     CHECK(said.size() < longer.size() + 100);
 }
 
-TEST_CASE("an error of one line, or of none, is said as it is") {
+TEST_CASE("an error text of one line, or none, is reported unchanged") {
     for (auto const* const text : {"at the end\r\n", "at the end", ""}) {
         producer p{0, EIO};
         p.text = text;
@@ -169,7 +169,7 @@ TEST_CASE("an error of one line, or of none, is said as it is") {
     }
 }
 
-TEST_CASE("a chunk that does not hold is refused, and released") {
+TEST_CASE("an invalid chunk is refused, and released") {
     static support::arrow_producer* bad = nullptr;
     column_buffer const none[1]{};
     column_parts const child{.format = "i", .name = "x", .length = 2, .buffers = five};
@@ -185,7 +185,7 @@ TEST_CASE("a chunk that does not hold is refused, and released") {
     CHECK(p.arrays_released == 1);
 }
 
-TEST_CASE("chunks go out as a stream and come back, each kept until its consumer drops it") {
+TEST_CASE("chunks are exported as a stream and imported again, each kept until its consumer drops it") {
     auto owner = std::make_shared<int>(1);
     std::weak_ptr<int> const alive = owner;
     ArrowArrayStream stream{};
@@ -198,13 +198,13 @@ TEST_CASE("chunks go out as a stream and come back, each kept until its consumer
     REQUIRE(first);
     CHECK(first->length() == 5);
     first.reset();
-    CHECK(alive.expired());  // the stream keeps what it has not given, and no more
+    CHECK(alive.expired());  // the stream keeps only chunks that it has not returned
     CHECK(reader.next()->length() == 3);
     CHECK(reader.next()->length() == 0);
     CHECK(!reader.next());
 }
 
-TEST_CASE("a stream's schema says what all of its chunks may hold") {
+TEST_CASE("the schema of a stream covers all of its chunks") {
     auto const items = [](std::int64_t flags) {
         column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five, .flags = flags};
         column_buffer const none[1]{};
@@ -219,7 +219,7 @@ TEST_CASE("a stream's schema says what all of its chunks may hold") {
     CHECK(reader.next()->view().child(0).is_nullable());
 }
 
-TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
+TEST_CASE("a stream without chunks needs a type, and all chunks have the same type") {
     ArrowArrayStream stream{};
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, &stream); }, {"no chunks"});
     fails(errc::argument, [&] { ferry::to_arrow_stream({}, make("i", 0), nullptr); }, {"null"});
@@ -238,7 +238,7 @@ TEST_CASE("no chunks need a type; chunks of one stream are of one type") {
     CHECK(!reader.next());
 }
 
-TEST_CASE("an allocation that fails within a callback is its error, and the chunk is there at the next call") {
+TEST_CASE("a failed allocation in a callback is its error, and the next call returns the chunk") {
     auto const c = make("i", 5);
     ArrowArrayStream stream{};
     ferry::to_arrow_stream({c}, &stream);
@@ -266,7 +266,7 @@ TEST_CASE("an allocation that fails within a callback is its error, and the chun
     CHECK(!stream.release);
 }
 
-TEST_CASE("every allocation of a reader may fail: nothing leaks, and the stream is released once at most") {
+TEST_CASE("every allocation of a reader may fail: nothing leaks, and the stream is released at most once") {
     auto const c = make("i", 5);
     CHECK(support::for_each_failing_allocation([&](int) {
               ArrowArrayStream stream{};

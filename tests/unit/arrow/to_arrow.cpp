@@ -1,4 +1,5 @@
-// Columns through Arrow's C data interface and back: nothing is copied, nothing is lost, and each struct may go alone.
+// Columns exported through Arrow's C data interface and imported again, without copies; structs may be released
+// separately.
 #include <ferry/arrow.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -58,7 +59,7 @@ struct table {
 
 }  // namespace
 
-TEST_CASE("a column goes out and comes back with the same buffers") {
+TEST_CASE("a column is exported and imported with the same buffers") {
     std::int32_t const numbers[] = {1, 2, 3, 4, 5};
     unsigned char const validity[] = {0b10110};
     column_buffer const five[] = {{validity, 1}, {numbers, sizeof numbers}};
@@ -84,7 +85,7 @@ TEST_CASE("a column goes out and comes back with the same buffers") {
     CHECK(alive.expired());
 }
 
-TEST_CASE("every type, nested and sliced, comes back as it went, in two allocations") {
+TEST_CASE("every type, nested and sliced, is exported and imported unchanged, in two allocations") {
     support::every_type all;
     int count = 0;
     for (std::int64_t const offset : {0, 5}) {
@@ -136,7 +137,7 @@ TEST_CASE("a struct is written only on success") {
     fails(errc::argument, [&] { ferry::to_arrow_schema(c, nullptr); }, {"ArrowSchema to write to is null"});
 }
 
-TEST_CASE("children may be moved out, and released in any order: the memory goes with the last of them") {
+TEST_CASE("children may be moved out and released in any order: the last of them frees the memory") {
     std::mt19937 random{42};
     for (int round = 0; round < 200; ++round) {
         allocation_window const window;
@@ -153,7 +154,7 @@ TEST_CASE("children may be moved out, and released in any order: the memory goes
         for (int i = 0; i < 3; ++i) {
             if (random() % 2 == 0) arrays.push_back(std::exchange(*root.children[i], ArrowArray{}));
             if (random() % 2 == 0) schemas.push_back(std::exchange(*schema.children[i], ArrowSchema{}));
-            // Where it is.
+            // In place.
             if (random() % 4 == 0 && root.children[i]->release) root.children[i]->release(root.children[i]);
         }
         arrays.push_back(root);
@@ -172,7 +173,7 @@ TEST_CASE("children may be moved out, and released in any order: the memory goes
     }
 }
 
-TEST_CASE("children may be released on threads of their own") {
+TEST_CASE("children may be released on different threads") {
     for (int round = 0; round < 100; ++round) {
         table t;
         ArrowArray root{};
@@ -188,7 +189,7 @@ TEST_CASE("children may be released on threads of their own") {
 }
 
 TEST_CASE(
-    "a moved child is a column by itself, and a foreign struct in a child's place is released by its own callback") {
+    "a moved child is a complete column, and a foreign struct in place of a child is released by its own callback") {
     table t;
     ArrowArray root{};
     ArrowSchema schema{};
@@ -213,7 +214,7 @@ TEST_CASE(
     CHECK(t.alive.expired());
 }
 
-TEST_CASE("a column without items has the one offset that consumers read, and the lengths of no data") {
+TEST_CASE("a column without items has the one offset that consumers read, and no lengths of data") {
     for (auto const* format : {"u", "Z", "+l", "+L", "+m"}) {
         column_buffer const null[3]{};
         column_parts const pair[2] = {{.format = "i", .length = 0, .buffers = {null, 2}},
@@ -245,7 +246,7 @@ TEST_CASE("a column without items has the one offset that consumers read, and th
     array.release(&array);
 }
 
-TEST_CASE("null counts are what is known: of a slice only when there are no nulls at all") {
+TEST_CASE("an exported null count is the known one: that of a slice only if the column has no nulls") {
     std::int32_t const numbers[5]{};
     unsigned char const validity[] = {0b10110};
     column_buffer const nullable[] = {{validity, 1}, {numbers, sizeof numbers}},
@@ -267,7 +268,7 @@ TEST_CASE("null counts are what is known: of a slice only when there are no null
     CHECK(count(ferry::make_column({.format = "n", .length = 5}, nullptr).slice(1, 3)) == 3);
 }
 
-TEST_CASE("memory that the host cannot read goes into no ArrowArray") {
+TEST_CASE("memory that the host cannot read is not exported as an ArrowArray") {
     column_buffer const some[] = {{}, {&some, 20}};
     auto const c =
         ferry::make_column({.format = "i", .length = 5, .buffers = some}, nullptr, {ferry::device_type::cuda, 1});

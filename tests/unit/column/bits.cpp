@@ -1,4 +1,4 @@
-// Bits: counted, copied, unpacked and packed at every offset and length, next to memory that must not be touched.
+// Bits: counted, copied, unpacked and packed at every offset and length, next to memory that must not be accessed.
 #include <ferry/column/bitmap.hpp>
 #include <ferry/column/detail/copy_bits.hpp>
 #include <ferry/column/detail/count_bits.hpp>
@@ -16,7 +16,7 @@ using ferry::bitmap_view;
 
 namespace {
 
-/// Exactly as many bytes as the bits need, so that a sanitizer sees one more being read.
+/// Exactly the bytes of the bits, so that a sanitizer detects a read beyond them.
 struct bits {
     std::unique_ptr<unsigned char[]> data;
     std::int64_t offset, length;
@@ -41,7 +41,7 @@ void for_all_places(Check check) {
 
 }  // namespace
 
-TEST_CASE("set bits are counted wherever they begin and end") {
+TEST_CASE("set bits are counted from any offset to any end") {
     for_all_places([](bits const& b) {
         std::int64_t expected = 0;
         for (std::int64_t i = 0; i < b.length; ++i) expected += b.view()[i];
@@ -50,7 +50,7 @@ TEST_CASE("set bits are counted wherever they begin and end") {
     CHECK(ferry::detail::count_set({nullptr, 3, 77}) == 77);
 }
 
-TEST_CASE("bits are copied to bit 0, with zeros behind them and nothing touched beyond") {
+TEST_CASE("bits are copied to bit 0, followed by zeros, and no other byte is written") {
     for_all_places([](bits const& b) {
         auto const n = static_cast<std::size_t>(bitmap_bytes(b.length));
         std::vector<unsigned char> to(n + 1, 0xA5);
@@ -65,7 +65,7 @@ TEST_CASE("bits are copied to bit 0, with zeros behind them and nothing touched 
     CHECK((two[0] == 0xff && two[1] == 0x07));
 }
 
-TEST_CASE("bits are appended behind others") {
+TEST_CASE("bits are appended after others") {
     for_all_places([](bits const& b) {
         for (std::int64_t const at : {0, 1, 7, 8, 13}) {
             for (bitmap_view const from : {b.view(), bitmap_view{nullptr, b.offset, b.length}}) {
@@ -85,7 +85,7 @@ TEST_CASE("bits are appended behind others") {
     });
 }
 
-TEST_CASE("bits become bytes and bytes bits") {
+TEST_CASE("bits are unpacked to bytes, and bytes packed to bits") {
     for_all_places([](bits const& b) {
         std::vector<unsigned char> bytes(static_cast<std::size_t>(b.length) + 1, 0xA5);
         ferry::detail::unpack_bits(b.view(), bytes.data());

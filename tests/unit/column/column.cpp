@@ -1,4 +1,4 @@
-// Columns: what they share, how they are sliced, and what a bad structure is told.
+// Columns: ownership, slices, and errors for inconsistent structures.
 #include <ferry/column.hpp>
 
 #include <support/fails.hpp>
@@ -24,7 +24,7 @@ column_buffer const five[] = {{validity, 1}, {numbers, sizeof numbers}};
 
 }  // namespace
 
-TEST_CASE("a column keeps its owner until the last column, slice or child is gone") {
+TEST_CASE("a column keeps its owner until the last column, slice or child is destroyed") {
     auto owner = std::make_shared<int>(1);
     std::weak_ptr<int> const alive = owner;
     column_parts const child{.format = "i", .name = "x", .length = 5, .buffers = five};
@@ -44,7 +44,7 @@ TEST_CASE("a column keeps its owner until the last column, slice or child is gon
     CHECK(!alive.expired());  // x
 }
 
-TEST_CASE("a column that was moved from is empty: nothing of what it gave away can be reached by it") {
+TEST_CASE("a moved-from column is empty, and gives no access to the memory") {
     auto c = ferry::make_column({.format = "i", .name = "x", .length = 5, .buffers = five}, nullptr);
     auto d = std::move(c);
     CHECK(c.length() == 0);
@@ -57,7 +57,7 @@ TEST_CASE("a column that was moved from is empty: nothing of what it gave away c
     CHECK(c.length() == 5);
 }
 
-TEST_CASE("a structure that does not hold is refused with the node's path") {
+TEST_CASE("an inconsistent structure is refused with the path of the node") {
     column_buffer const none[] = {{}};
     column_parts const item{.format = "i", .name = "price", .length = 5, .buffers = five};
     column_parts const row{.format = "+s", .name = "item", .length = 6, .buffers = none, .children = {&item, 1}};
@@ -82,7 +82,7 @@ TEST_CASE("a structure that does not hold is refused with the node's path") {
           {"`q`"});
 }
 
-TEST_CASE("formats and names with a NUL within are refused: their schema would end there") {
+TEST_CASE("formats and names that contain NUL are refused, since a schema would end there") {
     using namespace std::string_view_literals;
     auto const make = [](std::string_view format, std::string_view name) {
         return ferry::make_column({.format = format, .name = name, .length = 5, .buffers = five}, nullptr);
@@ -92,7 +92,7 @@ TEST_CASE("formats and names with a NUL within are refused: their schema would e
           {"x: byte 7 of its format is NUL"});
 }
 
-TEST_CASE("metadata that does not hold is refused: whoever gets its schema could not see where it ends") {
+TEST_CASE("invalid metadata is refused, since a consumer of its schema could not find its end") {
     using namespace std::string_view_literals;
     for (auto const bytes : {"abc"sv, "\1\0\0\0"sv, "\1\0\0\0\1\0\0\0a\x7f\0\0\0b"sv, "\xff\xff\xff\xff"sv}) {
         column_parts const item{.format = "i", .name = "x", .length = 5, .buffers = five, .metadata = bytes};

@@ -1,4 +1,4 @@
-// Compaction and concatenation: every type, every offset, and values that lie.
+// Compaction and concatenation: every type, every offset, and invalid values.
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 
@@ -24,7 +24,7 @@ using support::fails;
 
 namespace {
 
-/// No offset, buffers aligned and in one allocation, zeros behind each, and nothing but zeros where a null is.
+/// No offset, buffers aligned and in one allocation, zeros after each, and zeros for nulls.
 void check_compact(column_view c, std::span<std::byte const> arena) {
     CHECK(c.offset() == 0);
     CHECK(c.node().arena.data() == arena.data());
@@ -39,7 +39,7 @@ void check_compact(column_view c, std::span<std::byte const> arena) {
         for (auto at = end; at % 64 != 0; ++at) REQUIRE(arena[at] == std::byte{});
     }
     bool const has_validity = c.layout().has_validity() && c.buffers()[0].data != nullptr;
-    if (has_validity) CHECK(c.null_count() > 0);  // else it is left out
+    if (has_validity) CHECK(c.null_count() > 0);  // otherwise there is no validity
     if (auto const bits = ferry::item_bits(c.type()); has_validity && bits >= 8)
         for (std::int64_t i = 0; i < c.length(); ++i)
             for (std::int64_t k = 0; !c.validity()[i] && k < bits / 8; ++k)
@@ -81,7 +81,7 @@ TEST_CASE("a compact column has the same values, and nothing else") {
             }
 }
 
-TEST_CASE("chunks become one column") {
+TEST_CASE("chunks are joined to one column") {
     unsigned seed = 100'000;
     for (auto const& format : every_format())
         for (int turn = 0; turn < 12; ++turn) {
@@ -101,7 +101,7 @@ TEST_CASE("chunks become one column") {
         }
 }
 
-TEST_CASE("one chunk is shared, none is refused, and so are chunks of different types") {
+TEST_CASE("a single chunk is shared; no chunks, and chunks of different types, are refused") {
     auto const a = int32s({1, 2, 3});
     auto const same = ferry::concat({&a, 1});
     CHECK(same.view().buffers()[1].data == a.view().buffers()[1].data);
@@ -132,7 +132,7 @@ column dictionary_of(std::vector<std::int8_t> const& indices, std::vector<std::i
 
 }  // namespace
 
-TEST_CASE("equal dictionaries stay one, others are appended, and indices that cannot count them are refused") {
+TEST_CASE("equal dictionaries are merged, others appended, and index types too small for them are refused") {
     column const equal[] = {dictionary_of({0, 1}, {5, 6}), dictionary_of({1}, {5, 6})};
     auto const one = ferry::concat(equal);
     CHECK(one.dictionary().length() == 2);
@@ -140,7 +140,7 @@ TEST_CASE("equal dictionaries stay one, others are appended, and indices that ca
     column const two[] = {equal[0], dictionary_of({2, 0}, {7, 8, 9}), equal[1]};
     auto const joined = ferry::concat(two);
     CHECK(joined.dictionary().length() == 5);
-    CHECK((joined.view().flags() & 1) == 0);  // no order over all of them
+    CHECK((joined.view().flags() & 1) == 0);  // the joined dictionary is not ordered
     CHECK(support::shown(joined.view()) ==
           std::vector<std::string>{"#05000000", "#06000000", "#09000000", "#07000000", "#06000000"});
     column const many[] = {equal[0], dictionary_of({0}, std::vector<std::int32_t>(127, 4))};
@@ -153,7 +153,7 @@ TEST_CASE("equal dictionaries stay one, others are appended, and indices that ca
     fails(errc::bad_column, [&] { static_cast<void>(ferry::concat(negative)); });
 }
 
-TEST_CASE("each dictionary is read once, however many others it is compared with") {
+TEST_CASE("each dictionary is read once, for any number of comparisons") {
     auto const allocations = [](std::int32_t n) {
         std::vector<column> chunks;
         for (std::int32_t i = 0; i < n; ++i) chunks.push_back(dictionary_of({0}, {i, 1000}));
@@ -162,7 +162,7 @@ TEST_CASE("each dictionary is read once, however many others it is compared with
     CHECK(allocations(32) < 3 * allocations(16));
 }
 
-TEST_CASE("dictionaries of the same bytes are different where other children share them") {
+TEST_CASE("dictionaries with the same bytes differ if they share buffers with other children") {
     std::int32_t const small[] = {1, 2}, large[] = {30, 40};
     std::int8_t const both[] = {0, 1};
     auto const of = [&](std::int32_t const* middle) {
@@ -193,7 +193,7 @@ TEST_CASE("children that share their buffers share them in the arena") {
     CHECK(c.view().node().arena.size() == 4032);
 }
 
-TEST_CASE("offsets that lie end in an error, not beyond the buffers") {
+TEST_CASE("invalid offsets are an error, and no access beyond the buffers") {
     char const text[] = "abc";
     column_buffer const none{};
     auto const strings = [&](std::vector<std::int32_t> const& offsets) {
@@ -269,14 +269,14 @@ TEST_CASE("offsets that lie end in an error, not beyond the buffers") {
         auto const encoded = ferry::make_column({.format = "+r", .length = 3, .children = children}, nullptr);
         try {
             static_cast<void>(ferry::compact(encoded));
-            CHECK((runs[0] == 3 || runs[0] == 0));  // a run that no item needs is left out
+            CHECK((runs[0] == 3 || runs[0] == 0));  // a run without items is omitted
         } catch (ferry::error const& e) {
             CHECK(e.code() == errc::bad_column);
         }
     }
 }
 
-TEST_CASE("offsets that another process changes after they were checked end in an error, not beyond the buffers") {
+TEST_CASE("offsets that another process changes after their check are an error, and no access beyond the buffers") {
     /// Memory whose allocation, which lies between the two reads, writes into the source.
     struct writing_space : ferry::host_space {
         std::int32_t *at, value;
@@ -296,7 +296,7 @@ TEST_CASE("offsets that another process changes after they were checked end in a
     }
 }
 
-TEST_CASE("offsets of 32 bits that cannot count all chunks are refused before anything is allocated") {
+TEST_CASE("chunks too large for offsets of 32 bits are refused before memory is allocated") {
     std::int32_t const offsets[] = {0, 1 << 30};
     column_buffer const buffers[] = {{}, {offsets, 8}, {offsets, -1}};  // never read
     std::vector<column> const chunks(

@@ -1,4 +1,4 @@
-// Columns as tensors and back: what is shared, what is copied, what is refused, and no null is lost.
+// Columns exported as tensors and imported: sharing, copies and refusals; nulls are never lost.
 #include <ferry/column.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -86,7 +86,7 @@ TEST_CASE("numbers without nulls are shared, read-only, from the slice's first i
     CHECK(empty.view().extent(0) == 0);
 }
 
-TEST_CASE("nulls come as a second tensor and are never dropped in silence; NaN is none") {
+TEST_CASE("nulls are a second tensor and are never dropped silently; NaN is not null") {
     double const nan = std::numeric_limits<double>::quiet_NaN();
     auto const c = make<double>("g", {nan, 1, nan, 2, 3}, {0b11011});
     auto const [data, validity] = ferry::to_dlpack(c);
@@ -106,7 +106,7 @@ TEST_CASE("nulls come as a second tensor and are never dropped in silence; NaN i
     CHECK(support::shown(back.view())[2] == "null");
 }
 
-TEST_CASE("bools are unpacked into bytes, from any bit on") {
+TEST_CASE("bools are unpacked to bytes, from any bit offset") {
     auto const c = make<unsigned char>("b", {0b10110100, 0b01, 0xff, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde}, {}, 3);
     auto const [data, validity] = ferry::to_dlpack(c);
     CHECK_FALSE(validity);
@@ -120,7 +120,7 @@ TEST_CASE("bools are unpacked into bytes, from any bit on") {
     CHECK(support::shown(back.view()) == support::shown(c.view()));
 }
 
-TEST_CASE("what is no row of numbers is refused with the reason") {
+TEST_CASE("a column that is not a sequence of numbers is refused with the reason") {
     support::column_maker maker{3};
     auto const refused = [&](char const* format, char const* why) {
         auto const c = maker.make(format, 4, 2);
@@ -155,7 +155,7 @@ TEST_CASE("strided tensors are compacted, and every byte of a validity that is n
     CHECK(none.length() == 0);
 }
 
-TEST_CASE("tensors that are no column are refused") {
+TEST_CASE("tensors that cannot be a column are refused") {
     std::int64_t const square[] = {1, 1};
     static float one = 1;
     fails(
@@ -175,7 +175,7 @@ TEST_CASE("tensors that are no column are refused") {
     fails(errc::consumed, [] { static_cast<void>(ferry::from_tensors(ferry::managed_tensor{})); });
 }
 
-TEST_CASE("columns on a device stay there: bits go through the host, which waits for them") {
+TEST_CASE("columns on a device stay there: bits are unpacked on the host, which waits for them") {
     support::sim_system sim{gpu};
     auto const stream = sim.make_stream(device_type::cuda);
     auto const c = make<float>("f", {1, 2, 3, 4}, {0b1101});

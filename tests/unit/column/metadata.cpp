@@ -17,7 +17,7 @@ using ferry::metadata_view;
 
 static_assert(std::forward_iterator<metadata_view::iterator>);
 
-TEST_CASE("what the builder writes, the view reads, in the same order, with any bytes") {
+TEST_CASE("the view reads the pairs that the builder wrote, in the same order, with any bytes") {
     std::string const nul{"\0\xff", 2};
     auto const bytes = metadata_builder{}
                            .add("ARROW:extension:name", "ferry.point")
@@ -35,7 +35,7 @@ TEST_CASE("what the builder writes, the view reads, in the same order, with any 
     CHECK(view.find("none").data() == nullptr);
 }
 
-TEST_CASE("the binary form is Arrow's: a count, then lengths and bytes") {
+TEST_CASE("the binary format is that of Arrow: a count, then lengths and bytes") {
     std::int32_t const numbers[] = {1, 1, 2};
     auto const bytes = metadata_builder{}.add("k", "vv").bytes();
     REQUIRE(bytes.size() == 15);
@@ -49,10 +49,10 @@ TEST_CASE("the binary form is Arrow's: a count, then lengths and bytes") {
     CHECK(metadata_view{""}.empty());
 }
 
-TEST_CASE("bytes that end too early, and negative numbers, are refused") {
+TEST_CASE("truncated bytes, and negative numbers, are refused") {
     auto const bytes = metadata_builder{}.add("key", "value").bytes();
     for (std::size_t n = 1; n < bytes.size(); ++n) {
-        // For AddressSanitizer.
+        // In an allocation of exactly their size, for AddressSanitizer.
         std::vector<char> const exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
         support::fails(errc::bad_column, [&] { metadata_view{{exact.data(), n}}; }, {"metadata"});
     }

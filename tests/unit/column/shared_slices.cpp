@@ -1,4 +1,4 @@
-// Slices of one memory, written once.
+// Slices of one memory, which is written once.
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 
@@ -63,7 +63,7 @@ std::vector<std::string> every_format() {
 
 }  // namespace
 
-TEST_CASE("fields that overlap take the memory of what they have together, at any depth") {
+TEST_CASE("overlapping fields use the memory of their union, at any depth") {
     unsigned seed = 500'000;
     for (auto const& format : every_format())
         for (int turn = 0; turn < 30; ++turn) {
@@ -109,7 +109,7 @@ TEST_CASE("fields that overlap take the memory of what they have together, at an
         }
 }
 
-TEST_CASE("columns of different types share what they name, and slices that do not overlap have no gap between them") {
+TEST_CASE("columns of different types share common buffers, and disjoint slices have no gap between them") {
     std::vector<std::int64_t> const values(3000, 7);
     column_buffer const buffers[] = {{}, {values.data(), 24000}};
     auto const numbers = ferry::make_column({.format = "l", .length = 3000, .buffers = buffers}, nullptr);
@@ -130,7 +130,7 @@ TEST_CASE("columns of different types share what they name, and slices that do n
     CHECK(packed(side_by_side.view(), slices::together).child("b").offset() == 0);
 }
 
-TEST_CASE("slices are found however many structs hold one, each with other fields beside it") {
+TEST_CASE("slices are found in any number of structs with different other fields") {
     std::vector<std::int64_t> const times(1100, 7);
     std::vector<std::vector<std::int8_t>> own;
     for (std::int8_t i = 0; i < 100; ++i) own.emplace_back(1000, i);
@@ -170,7 +170,7 @@ TEST_CASE("text and binary share slices of one memory") {
     CHECK(size(made) == 4032 + 1024);
 }
 
-TEST_CASE("texts of one memory have it once, with narrow and wide offsets") {
+TEST_CASE("strings in one memory are stored once, with narrow and wide offsets") {
     std::string const text(999, 'x');
     std::vector<std::int32_t> narrow;
     std::vector<std::int64_t> wide;
@@ -193,7 +193,7 @@ TEST_CASE("texts of one memory have it once, with narrow and wide offsets") {
     }
 }
 
-TEST_CASE("slices with nulls of their own are copied, for nulls are zero") {
+TEST_CASE("slices with different nulls are copied, since values of nulls are zero") {
     std::vector<std::int32_t> const values(1000, 7);
     std::vector<unsigned char> const bits(125, 0x55);
     column_buffer const valid[] = {{}, {values.data(), 4000}}, nulls[] = {{bits.data(), 125}, {values.data(), 4000}};
@@ -206,7 +206,7 @@ TEST_CASE("slices with nulls of their own are copied, for nulls are zero") {
     CHECK(made.view().child("a").buffers()[1].data != made.view().child("b").buffers()[1].data);
 }
 
-TEST_CASE("views of text share the data that they point to") {
+TEST_CASE("string views share the data that they point to") {
     std::string const text(5000, 'x');
     struct view {
         std::int32_t size;
@@ -229,7 +229,7 @@ TEST_CASE("views of text share the data that they point to") {
     }
 }
 
-TEST_CASE("many slices are joined in a few turns") {
+TEST_CASE("many slices are joined in few passes") {
     std::vector<std::int32_t> const values(4000, 7);
     column_buffer const buffers[] = {{}, {values.data(), 16000}};
     auto const numbers = ferry::make_column({.format = "i", .length = 4000, .buffers = buffers}, nullptr);

@@ -1,4 +1,4 @@
-// Columns between spaces: one copy for a tree, the waits, and what is left when something fails.
+// Copies of columns between spaces: one copy for a tree, the waits, and the state after failures.
 #include <ferry/column.hpp>
 
 #include <support/allocation_failure.hpp>
@@ -51,7 +51,7 @@ column frame(std::int64_t rows, unsigned seed = 3) {
 
 }  // namespace
 
-TEST_CASE("columns of others on a device come to the host compacted") {
+TEST_CASE("columns of other libraries on a device are compacted on the host") {
     unsigned seed = 400'000;
     for (auto const& format : every_format())
         for (int turn = 0; turn < 6; ++turn) {
@@ -71,7 +71,8 @@ TEST_CASE("columns of others on a device come to the host compacted") {
         }
 }
 
-TEST_CASE("a frame of a hundred columns costs one copy up, one wait for each depth down from others' buffers") {
+TEST_CASE(
+    "a frame of a hundred columns is one copy to the device, and one wait per depth from buffers of other libraries") {
     world w;
     column_maker maker{5};
     std::vector<column> kept;
@@ -92,11 +93,11 @@ TEST_CASE("a frame of a hundred columns costs one copy up, one wait for each dep
     CHECK(w.sim.calls(verb::wait) - before == 1);  // the struct itself has no buffer
 }
 
-TEST_CASE("on the host the data is there on return; on a device nothing blocks") {
+TEST_CASE("a copy to the host is complete on return; a copy to a device does not block") {
     world w;
     auto const c = frame(20);
     auto gate = w.sim.close(w.stream);
-    auto const there = c.to(gpu, w.sim, w.stream);  // behind a gate that is closed
+    auto const there = c.to(gpu, w.sim, w.stream);  // after a closed gate
     column back, of_others;
     {
         std::thread opener{[&] {
@@ -122,7 +123,7 @@ TEST_CASE("on the host the data is there on return; on a device nothing blocks")
     CHECK(w.sim.races() == 0);
 }
 
-TEST_CASE("pinned and managed memory are waited for before the host reads or writes them") {
+TEST_CASE("the host waits for pinned and managed memory before it reads or writes it") {
     for (device const place : {pinned, managed}) {
         world w;
         auto const c = numbers();
@@ -150,7 +151,7 @@ TEST_CASE("pinned and managed memory are waited for before the host reads or wri
     }
 }
 
-TEST_CASE("a column that a queued copy still reads lives on in the new one") {
+TEST_CASE("a column that a queued copy still reads is kept by the new one") {
     world w;
     auto there = numbers().to(gpu, w.sim, w.stream);
     auto gate = w.sim.close(w.stream);
@@ -163,7 +164,7 @@ TEST_CASE("a column that a queued copy still reads lives on in the new one") {
     CHECK(w.sim.calls(verb::copy) == 3);
 }
 
-TEST_CASE("a queued column that nobody took is made before its memory and its source go") {
+TEST_CASE("a queued column that is dropped is copied before its memory and its source are freed") {
     for (bool const from_host : {false, true}) {
         CAPTURE(from_host);
         world w;
@@ -187,7 +188,7 @@ TEST_CASE("a queued column that nobody took is made before its memory and its so
     }
 }
 
-TEST_CASE("offsets that lie on a device end in an error, and everything is released") {
+TEST_CASE("invalid offsets on a device are an error, and everything is released") {
     world w;
     std::int32_t const offsets[] = {0, 9};
     column_buffer const buffers[] = {{}, {offsets, 8}, {"abc", 3}};
@@ -200,7 +201,7 @@ TEST_CASE("offsets that lie on a device end in an error, and everything is relea
     CHECK(w.sim.live_bytes() == live);
 }
 
-TEST_CASE("a fetch that fails waits for the copies before it, whose target it gives back") {
+TEST_CASE("a failed fetch waits for the previous copies, whose target it frees") {
     world w;
     support::sim_columns others{w.sim, gpu, w.stream};
     std::int32_t const items[] = {1, 2};
@@ -218,7 +219,7 @@ TEST_CASE("a fetch that fails waits for the copies before it, whose target it gi
     opens.join();
 }
 
-TEST_CASE("whatever call fails, everything is released") {
+TEST_CASE("everything is released after the failure of any call") {
     auto const c = frame(30);
     for (auto const which : {verb::allocate, verb::copy, verb::wait, verb::mark})
         for (int n = 1; n < 8; ++n) {
@@ -250,7 +251,8 @@ TEST_CASE("whatever call fails, everything is released") {
     CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(foreign.to(ferry::cpu, w.sim)); }) > 5);
 }
 
-TEST_CASE("R50: memory that a failed move took on a stream goes back behind it, whatever failed") {
+TEST_CASE(
+    "R50: memory that a failed move allocated on a stream is freed in the order of that stream, after any failure") {
     auto const on = ferry::stream_token::from_cuda_handle(16);
     std::int64_t const shape[] = {4}, apart[] = {2};
     float data[8] = {};

@@ -9,7 +9,7 @@ using ferry::parse_format;
 using ferry::time_unit;
 using ferry::type_id;
 
-TEST_CASE("every format of Arrow's C data interface names its type") {
+TEST_CASE("every format of Arrow's C data interface is parsed to its type") {
     using enum type_id;
     struct {
         char const* format;
@@ -71,7 +71,7 @@ TEST_CASE("every format of Arrow's C data interface names its type") {
     }
 }
 
-TEST_CASE("what names no type is refused") {
+TEST_CASE("other formats are refused") {
     for (char const* const format :
          {"",        "x",      "nn",     "i ",     " i",    "w",      "w:",        "w:-1",     "w:+1",   "w:4294967296",
           "w:1x",    "d",      "d:",     "d:1",    "d:0,0", "d:39,0", "d:10,0,32", "d:5,2,16", "d:5,2,", "d:5,2,128,",
@@ -84,7 +84,7 @@ TEST_CASE("what names no type is refused") {
     }
 }
 
-TEST_CASE("bytes are needed for the items, offsets for one more, and what does not fit is told") {
+TEST_CASE("buffer sizes are those of the items, or of one more offset, and overflow is reported") {
     using enum ferry::buffer_kind;
     std::int64_t n = 0;
     CHECK((needed_bytes(*parse_format("i"), {data, 0}, 3, n) && n == 12));

@@ -1,4 +1,4 @@
-// Full validation: each thing that values can get wrong, and the same column put right.
+// Full validation: each kind of invalid value, and the corrected column.
 #include <ferry/column.hpp>
 #include <ferry/column/detail/utf8.hpp>
 
@@ -21,7 +21,7 @@ using support::fails;
 
 namespace {
 
-/// Values in memory of exactly their size, kept as long as the test runs.
+/// Values in memory of exactly their size, kept until the end of the test.
 class pool {
    public:
     template <class T>
@@ -48,7 +48,7 @@ column_buffer none{};
 
 }  // namespace
 
-TEST_CASE("a null count that was said is the one that is there") {
+TEST_CASE("a stated null count must be that of the validity bits") {
     pool keep;
     column_buffer const buffers[] = {keep({0b101_b}), keep({1, 2, 3})};
     passes({.format = "i", .length = 3, .null_count = 1, .buffers = buffers});
@@ -57,7 +57,7 @@ TEST_CASE("a null count that was said is the one that is there") {
     passes({.format = "n", .length = 3, .null_count = 2});  // Arrow ignores the count of a null column
 }
 
-TEST_CASE("offsets run forwards, at nulls too, and end within their data") {
+TEST_CASE("offsets do not decrease, also at nulls, and end within their data") {
     pool keep;
     column_buffer const data = keep({'a', 'b', 'c', 'd'});
     for (char const* format : {"u", "z"}) {
@@ -80,7 +80,7 @@ TEST_CASE("offsets run forwards, at nulls too, and end within their data") {
             "rows: its offsets end at 4 of 3");
 }
 
-TEST_CASE("text is UTF-8 where it is not null") {
+TEST_CASE("strings are UTF-8 unless they are null") {
     pool keep;
     column_buffer const data = keep({'a', static_cast<char>(0xff)});
     column_buffer const bad[] = {none, keep({0, 1, 2}), data}, hidden[] = {keep({0b01_b}), keep({0, 1, 2}), data};
@@ -102,7 +102,7 @@ TEST_CASE("text is UTF-8 where it is not null") {
         CHECK_FALSE(utf8(text));
 }
 
-TEST_CASE("views stay in their buffers and begin with their prefix") {
+TEST_CASE("views stay within their buffers, whose text begins with their prefix") {
     pool keep;
     struct view {
         std::int32_t size;
@@ -135,7 +135,7 @@ TEST_CASE("views stay in their buffers and begin with their prefix") {
     refused({.format = "vz", .length = 1, .buffers = short_data}, "holds 13 bytes, needs 14");
 }
 
-TEST_CASE("indices are of the dictionary, ranges of the child, keys are not null") {
+TEST_CASE("indices are within the dictionary, ranges within the child, and keys are not null") {
     pool keep;
     column_buffer const numbers[] = {none, keep({1, 2, 3})}, nulls[] = {keep({0b011_b}), keep({1, 2, 3})};
     column_parts const three{.format = "i", .length = 3, .buffers = numbers},
@@ -161,7 +161,7 @@ TEST_CASE("indices are of the dictionary, ranges of the child, keys are not null
     refused({.format = "+m", .length = 1, .buffers = map, .children = {&entries, 1}}, "entries of a map");
 }
 
-TEST_CASE("unions name children that they have, and runs end one after the other") {
+TEST_CASE("type ids of unions name existing children, and run ends increase") {
     pool keep;
     column_buffer const numbers[] = {none, keep({1, 2, 3})};
     column_parts const two[] = {{.format = "i", .length = 3, .buffers = numbers},
@@ -198,7 +198,7 @@ TEST_CASE("unions name children that they have, and runs end one after the other
           {"column<run_ends>: run ends are not dictionary-encoded"});
 }
 
-TEST_CASE("times are of a day, dates whole days, decimals of their precision") {
+TEST_CASE("times are within a day, dates are whole days, and decimals within their precision") {
     pool keep;
     auto const check = [&](char const* format, std::int64_t length, column_buffer data, char const* why) {
         column_buffer const buffers[] = {none, data}, hidden[] = {keep({0_b}), data};

@@ -1,4 +1,4 @@
-// Items of columns as values of C++ types.
+// Items of columns read as values of C++ types.
 #include <ferry/column.hpp>
 #include <ferry/column/concat.hpp>
 
@@ -56,7 +56,7 @@ static_assert(std::ranges::random_access_range<ferry::column_values<int>>);
 static_assert(ferry::column_value<double> && ferry::column_value<bool> && ferry::column_value<column_view> &&
               !ferry::column_value<char const*>);
 
-TEST_CASE("numbers are read with their nulls, and as a span without them") {
+TEST_CASE("numbers are read as optional values, and as a span if there are no nulls") {
     double const prices[] = {1.5, 2.5, 3.5};
     auto const c = fixed("g", prices, true);
     CHECK(all<double>(c) == std::vector<std::optional<double>>{std::nullopt, 2.5, std::nullopt});
@@ -68,7 +68,7 @@ TEST_CASE("numbers are read with their nulls, and as a span without them") {
     fails(errc::out_of_range, [&] { static_cast<void>(c.values<double>().at(3)); }, {"3"});
 }
 
-TEST_CASE("NaN is a value and null is none") {
+TEST_CASE("NaN is a value, and null is not") {
     double const prices[] = {__builtin_nan(""), __builtin_nan("")};
     auto const values = fixed("g", prices, true).values<double>();
     CHECK(!values[0]);
@@ -76,7 +76,7 @@ TEST_CASE("NaN is a value and null is none") {
     CHECK(*values[1] != *values[1]);
 }
 
-TEST_CASE("dates and times are the integers that they are stored as") {
+TEST_CASE("dates and times are read as the integers in which they are stored") {
     std::int32_t const days[] = {0, 19000};
     CHECK(*fixed("tdD", days).values<std::int32_t>()[1] == 19000);
     std::int64_t const stamps[] = {0, -5};
@@ -91,7 +91,7 @@ TEST_CASE("dates and times are the integers that they are stored as") {
     CHECK(d->low() == -7);
 }
 
-TEST_CASE("bits are booleans at any offset") {
+TEST_CASE("booleans are read at any bit offset") {
     unsigned char const bits[] = {0b01010011, 0b1};
     column_buffer const buffers[] = {{odd_are_valid, 2}, {bits, 2}};
     auto const c = ferry::make_column({.format = "b", .length = 8, .offset = 1, .buffers = buffers}, nullptr);
@@ -99,7 +99,7 @@ TEST_CASE("bits are booleans at any offset") {
     CHECK(c.null_count() == 4);
 }
 
-TEST_CASE("text and bytes, in all their layouts") {
+TEST_CASE("strings and bytes are read in all layouts") {
     CHECK(all<std::string_view>(texts()) == std::vector<std::optional<std::string_view>>{{}, "bb"sv, {}, "ccc"sv});
     CHECK(all<std::string_view>(texts().slice(1, 2)) == std::vector<std::optional<std::string_view>>{"bb"sv, {}});
     CHECK(texts("z").values<std::span<std::byte const>>()[1]->size() == 2);
@@ -132,7 +132,7 @@ TEST_CASE("text and bytes, in all their layouts") {
     fails(errc::bad_column, [&] { static_cast<void>(l.values<std::string_view>()[0]); }, {"item 0", "outside"});
 }
 
-TEST_CASE("offsets that lie are not followed") {
+TEST_CASE("invalid offsets are not used") {
     std::int32_t const ends[] = {0, 7, 3, -5, 2000000000};
     column_buffer const buffers[] = {{}, {ends, sizeof ends}, {"abcdef", 6}};
     auto const v =
@@ -147,10 +147,10 @@ TEST_CASE("offsets that lie are not followed") {
         fails(errc::bad_column, [&] { static_cast<void>(l.values<column_view>()[i]); }, {"child"});
 }
 
-TEST_CASE("the end of a slice makes its text no longer than the column's last offset does") {
+TEST_CASE("the text of a slice is limited by the last offset of the column") {
     for (std::int32_t const last : {2, -1}) {
         std::int32_t const ends[] = {0, 1'000'000, last};
-        column_buffer const buffers[] = {{}, {ends, sizeof ends}, {"ab", -1}};  // of a size that nobody has said
+        column_buffer const buffers[] = {{}, {ends, sizeof ends}, {"ab", -1}};  // of unknown size
         auto const part = ferry::make_column({.format = "u", .length = 2, .buffers = buffers}, nullptr).slice(0, 1);
         fails(errc::bad_column, [&] { static_cast<void>(part.values<std::string_view>()[0]); }, {"item 0"});
         fails(errc::bad_column, [&] { ferry::validate(part, ferry::validation::full); }, {"1000000"});
@@ -186,7 +186,7 @@ TEST_CASE("items of lists, entries of maps and rows of structs are columns") {
     CHECK(*v[0]->values<std::int32_t>()[1] == 6);
 }
 
-TEST_CASE("a dictionary's indices stand for its values, null or not, and indices beyond it are refused") {
+TEST_CASE("indices are read as values of the dictionary, null or not, and indices beyond it are refused") {
     auto const words = texts();
     column_buffer const word_buffers[] = {words.view().buffers()[0], words.view().buffers()[1],
                                           words.view().buffers()[2]};
@@ -203,7 +203,7 @@ TEST_CASE("a dictionary's indices stand for its values, null or not, and indices
     fails(errc::bad_column, [&] { static_cast<void>(v[4]); }, {"dictionary"});
 }
 
-TEST_CASE("a dictionary of dictionaries is not taken for the indices of one") {
+TEST_CASE("a dictionary of dictionaries is not read as indices of one") {
     signed char const indices[] = {1, 0};
     std::int32_t const numbers[] = {7, 8};
     column_buffer const ends[] = {{}, {numbers, 8}}, inner[] = {{}, {indices, 2}};
@@ -214,7 +214,7 @@ TEST_CASE("a dictionary of dictionaries is not taken for the indices of one") {
     CHECK(*c.dictionary().values<std::int32_t>()[0] == 8);
 }
 
-TEST_CASE("a column of type null gives nulls of any type") {
+TEST_CASE("a column of type null is read as nulls of any type") {
     auto const c = ferry::make_column({.format = "n", .length = 3}, nullptr);
     CHECK(all<double>(c) == std::vector<std::optional<double>>(3));
     CHECK(c.null_count() == 3);
@@ -230,7 +230,7 @@ TEST_CASE("values keep the memory of an owned column") {
     CHECK(!alive.expired());
 }
 
-TEST_CASE("items off the host are not read") {
+TEST_CASE("items in device memory are not read") {
     std::int32_t const numbers[] = {1};
     column_buffer const buffers[] = {{odd_are_valid, 1}, {numbers, 4}};
     auto const c =
@@ -239,7 +239,7 @@ TEST_CASE("items off the host are not read") {
     fails(errc::not_accessible, [&] { static_cast<void>(c.null_count()); }, {"cuda:1"});
 }
 
-TEST_CASE("no items lie nowhere, whatever the offset") {
+TEST_CASE("a column without items accesses no memory, at any offset") {
     std::int32_t const value = 1;
     column_buffer const buffers[] = {{}, {&value, -1}};
     auto const c = ferry::make_column(

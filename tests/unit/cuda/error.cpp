@@ -1,4 +1,4 @@
-// What ferry makes of CUDA's errors: no device is needed to know.
+// Error codes of CUDA errors; needs no device.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/error.hpp>
 

@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Like memory of a pool: one mapping for the process, which any close removes for all users.
+/// Simulates pool memory: one mapping for the process, which any close removes for all users.
 struct mapping {
     static inline std::atomic<int> open[2]{}, opened{0}, wrong{0};
 
@@ -43,7 +43,7 @@ TEST_CASE("an object stays open until its last use ends") {
     std::optional one{all->open(make)};
     std::optional two{all->open(make)};
     auto const other = all->open([] { return mapping{1}; });
-    CHECK(mapping::opened == 3);  // nothing tells before
+    CHECK(mapping::opened == 3);  // nothing reports it before
     auto moved = std::move(*one);
     one.reset();
     two.reset();

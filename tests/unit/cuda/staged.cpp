@@ -1,4 +1,4 @@
-// Staged transfers over a link that is no CUDA: every byte once, in whatever order lanes take chunks. Needs the
+// Staged transfers over a simulated link: every byte once, in any order in which lanes take chunks. Needs the
 // toolkit's headers.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/huge_pages.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 using ferry::cuda::detail::staged_job;
 
-/// Copies late: when its slot is waited for.
+/// Copies when its slot is waited for.
 class late_link {
    public:
     explicit late_link(int slots, std::size_t chunk, int fail_at = 0) : fail_at_{fail_at} {
@@ -33,7 +33,7 @@ class late_link {
     void start(int i, void* to, void const* from, std::size_t n) {
         if (++calls_ == fail_at_) throw std::runtime_error{"injected"};
         auto& q = queued_[static_cast<std::size_t>(i)];
-        CHECK(q.n == 0);  // a slot under way is not started again
+        CHECK(q.n == 0);  // a slot in transit is not started again
         q = {to, from, n};
     }
     void wait(int i) {
@@ -220,7 +220,7 @@ TEST_CASE("fresh host memory is aligned to huge pages from 32 MiB, writable to i
             bool const before = ferry::cuda::detail::is_untouched(p, bytes);
             std::memset(p, 1, bytes);
             CHECK(!ferry::cuda::detail::is_untouched(p, bytes));
-            WARN(before);  // kernels that do not tell say no
+            WARN(before);  // false for kernels that do not report it
         }
         p[0] = p[bytes - 1] = 2;
         space.deallocate(p, bytes);

@@ -9,7 +9,7 @@ namespace {
 
 namespace cuda = ferry::cuda;
 
-/// What a library calls a stream: made from CUDA's.
+/// Stream type of a library, made from a CUDA stream.
 struct stream_view {
     cudaStream_t handle;
     stream_view(cudaStream_t s) : handle{s} {}
@@ -43,7 +43,7 @@ struct stream_last : counted {
     void deallocate(void* p, std::size_t n, stream_view s) noexcept { give(p, n, s); }
 };
 
-/// Takes its memory back, and throws: what Thrust's do at the end of a program.
+/// Frees its memory and throws, as Thrust's resources do at the end of a program.
 struct sour : counted {
     void* allocate(std::size_t n, stream_view s) { return take(n, s); }
     void deallocate(void* p, std::size_t n, stream_view s) {

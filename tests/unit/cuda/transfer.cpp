@@ -1,4 +1,4 @@
-// How a plan becomes copies of the runtime, as arithmetic: the pieces are carried out by memcpy here.
+// Conversion of a plan to copies of the CUDA runtime; memcpy performs the copies here.
 #if __has_include(<cuda_runtime_api.h>)
 #include <ferry/cuda/transfer.hpp>
 
@@ -15,14 +15,14 @@ using list = std::vector<std::int64_t>;
 namespace detail = ferry::cuda::detail;
 
 copy_plan plan_of(list const& shape, list const& dst, list const& src) {
-    static float nothing = 0;  // a plan does not look at what it is for
+    static float nothing = 0;  // a plan does not read the data
     return ferry::make_copy_plan(tensor_view{&nothing, shape, dst},
                                  tensor_view{static_cast<float const*>(&nothing), shape, src});
 }
 
 int loops(copy_plan const& p) { return detail::loops_per_copy(p, p.unit); }
 
-/// Every unit of a nest on its own.
+/// Every unit of a nest separately.
 void carry_out(ferry::loop_nest const& p, std::int64_t unit, std::byte* dst, std::byte const* src, int level = 0) {
     if (level == 0) {
         dst += p.dst_offset;

@@ -1,4 +1,4 @@
-// Segments that no name leads to: their file has to come along.
+// Anonymous segments, which are attached by their file descriptor.
 #include <ferry/column.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/json.hpp>
@@ -44,7 +44,7 @@ ferry::managed_tensor attach_by(int file, ferry::wire::descriptor const& d, sess
 
 }  // namespace
 
-TEST_CASE("memory without a name is attached by its file, and by nothing else") {
+TEST_CASE("an anonymous segment is attached only through its file descriptor") {
     auto const named = support::segments(::getpid());
     session exporter{anonymous};
     shared s = share(tensor({3}), {.session = &exporter});
@@ -60,7 +60,7 @@ TEST_CASE("memory without a name is attached by its file, and by nothing else") 
     CHECK(values(s.tensor()) == std::vector<float>{9, 1, 2});
     CHECK(s.readers() == 1);
     support::fails(errc::permission, [&] { static_cast<void>(attach(d)); });
-    auto const alias = attach(d, {.session = &exporter});  // needs none
+    auto const alias = attach(d, {.session = &exporter});  // an alias needs no file descriptor
     CHECK(alias.view().data() == s.view().data());
 
     int const file = ::fcntl(s.file(), F_DUPFD_CLOEXEC, 0);
@@ -71,10 +71,10 @@ TEST_CASE("memory without a name is attached by its file, and by nothing else") 
 
     shared const with_name = share(tensor({3}));
     CHECK(with_name.file() == -1);
-    CHECK(values(attach_by(file, with_name.descriptor())) == std::vector<float>{0, 1, 2});  // which it does not need
+    CHECK(values(attach_by(file, with_name.descriptor())) == std::vector<float>{0, 1, 2});  // file is not used
 }
 
-TEST_CASE("memory without a name has the size that it began with, and files that could change theirs are refused") {
+TEST_CASE("the size of an anonymous segment is sealed, and files whose size could change are refused") {
     session exporter{anonymous};
     shared const s = share(tensor({3000}), {.session = &exporter}),
                  other = share(tensor({3000}), {.session = &exporter});
@@ -94,7 +94,7 @@ TEST_CASE("memory without a name has the size that it began with, and files that
     REQUIRE(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     refused(errc::permission, unsealed.get());
     REQUIRE(::fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_GROW) == 0);
-    refused(errc::stale_handle, unsealed.get());  // there is no control page in it
+    refused(errc::stale_handle, unsealed.get());  // it has no control page
     unique_fd const small{::memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     REQUIRE(::fchmod(small.get(), 0600) == 0);
     REQUIRE(::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
@@ -102,7 +102,7 @@ TEST_CASE("memory without a name has the size that it began with, and files that
     unique_fd const open_to_others{::memfd_create("open to others", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     REQUIRE(::fchmod(open_to_others.get(), 0644) == 0);
     refused(errc::permission, open_to_others.get());
-    // A file whose folder knows no seals (tmpfs does, disks do not), with all that a segment has.
+    // A file with the contents of a segment in a file system without seals (tmpfs has them, disks do not).
     char path[] = "./ferry-no-memfd-XXXXXX";
     unique_fd const on_disk{::mkostemp(path, O_CLOEXEC)};
     REQUIRE(on_disk);
@@ -112,10 +112,10 @@ TEST_CASE("memory without a name has the size that it began with, and files that
     REQUIRE(size > 0);
     REQUIRE(::pwrite(on_disk.get(), bytes.data(), static_cast<std::size_t>(size), 0) == size);
     refused(errc::permission, on_disk.get());
-    refused(errc::argument, 1 << 20);  // no open file
+    refused(errc::argument, 1 << 20);  // not an open file descriptor
 }
 
-TEST_CASE("memory without a name is shared again where it lies, by who has made it and by who has attached it") {
+TEST_CASE("an anonymous segment is shared again in place, by its exporter and by importers") {
     session exporter{anonymous}, importer;
     ferry::ipc::shared_space const space{exporter};
     ferry::buffer<ferry::ipc::shared_space> memory{3 * sizeof(float), space};
@@ -140,10 +140,10 @@ TEST_CASE("memory without a name is shared again where it lies, by who has made 
     session third;
     auto const b = attach_by(second.file(), second.descriptor(), &third);
     CHECK(values(b)[0] == 7);
-    CHECK(values(attach(second.descriptor(), {.session = &third}))[0] == 7);  // mapped already: no file is needed
+    CHECK(values(attach(second.descriptor(), {.session = &third}))[0] == 7);  // already mapped: no file is needed
 }
 
-TEST_CASE("read-only memory without a name is mapped so, and a column is shared like a tensor") {
+TEST_CASE("read-only anonymous segments are mapped read-only, and columns are shared like tensors") {
     session exporter{anonymous};
     shared const s = share(tensor({3}, flags::read_only), {.session = &exporter});
     auto const a = attach_by(s.file(), s.descriptor());
@@ -159,7 +159,7 @@ TEST_CASE("read-only memory without a name is mapped so, and a column is shared 
     CHECK(support::shown(again) == support::shown(c.column()));
 }
 
-TEST_CASE("memory without a name leaves no file and no mapping") {
+TEST_CASE("anonymous segments leave no file descriptor and no mapping") {
     auto const files = support::open_files(), named = support::segments().size();
     auto const mapped = [] {
         std::ifstream maps{"/proc/self/maps"};
@@ -172,7 +172,7 @@ TEST_CASE("memory without a name leaves no file and no mapping") {
         for (int i = 0; i < 1000; ++i) {
             shared const s = share(tensor({3}), {.session = &exporter});
             auto const a = attach_by(s.file(), s.descriptor(), &importer);
-            CHECK(mapped() == 2 + (s.file() < 0));  // two mappings of it: here and there
+            CHECK(mapped() == 2 + (s.file() < 0));  // two mappings: the exporter's and the importer's
         }
     }
     CHECK(support::open_files() == files);

@@ -41,7 +41,7 @@ using support::values;
 
 namespace {
 
-/// The pages of a share's segment, as a hostile process of this user may write them.
+/// The pages of the segment of a share, which a malicious process of this user can write.
 ferry::ipc::segment raw(ferry::ipc::shared const& s, std::uint64_t bytes) {
     auto const& m = s.descriptor().memories[0];
     return ferry::ipc::segment::open(m.name, bytes, m.id, ferry::ipc::access_mode::read_write);
@@ -70,7 +70,7 @@ TEST_CASE("writing to a read-only tensor faults in the importer") {
     CHECK_FALSE(support::faults([&] { *static_cast<float volatile*>(writable.view().data()) = 1; }));
 }
 
-TEST_CASE("attaching what this session shares is an alias that keeps the memory") {
+TEST_CASE("attaching a share of this session returns an alias that keeps the memory") {
     session own;
     auto s = share(tensor({3}), {.session = &own});
     auto const a = attach(s.descriptor(), {.session = &own});
@@ -91,7 +91,7 @@ TEST_CASE("attaching what this session shares is an alias that keeps the memory"
     CHECK(values(a) == std::vector<float>{0, 1, 2});
 }
 
-TEST_CASE("one mapping serves all tensors of a session, and stays for the next") {
+TEST_CASE("all tensors of a session use one mapping, which is kept for later attaches") {
     auto s = share(tensor({3}));
     session importer;
     {
@@ -112,7 +112,7 @@ TEST_CASE("one mapping serves all tensors of a session, and stays for the next")
     CHECK(support::mapped_segments() == mapped - 1);
 }
 
-TEST_CASE("unused mappings are bounded, and the last used ones stay") {
+TEST_CASE("the number of unused mappings is bounded, and the most recently used ones are kept") {
     session importer{{.unused_mappings = 2}};
     std::vector<ferry::ipc::shared> shares;
     for (int i = 0; i < 4; ++i) shares.push_back(share(tensor({3})));
@@ -134,7 +134,7 @@ TEST_CASE("unused mappings are bounded, and the last used ones stay") {
     }
 }
 
-TEST_CASE("closed shares do not stay mapped for nothing") {
+TEST_CASE("unused mappings of closed shares are removed") {
     session importer;
     auto s = share(tensor({3})), other = share(tensor({3}));
     static_cast<void>(attach(s.descriptor(), {.session = &importer}));
@@ -159,7 +159,7 @@ TEST_CASE("tensors outlive the session, the share and the segment's name") {
     CHECK(values(a) == std::vector<float>{0, 1, 2});
 }
 
-TEST_CASE("each forgery is an error of its own kind, and maps nothing") {
+TEST_CASE("each forged descriptor is an error with its own code, and maps nothing") {
     auto s = share(tensor({3}));
     auto const mapped = support::mapped_segments(), files = support::open_files();
     auto const forged = [&](auto change) {
@@ -224,7 +224,7 @@ TEST_CASE("each forgery is an error of its own kind, and maps nothing") {
     CHECK(values(attach(s.descriptor())).size() == 3);
 }
 
-TEST_CASE("a number that another process has by now is no exporter") {
+TEST_CASE("an exporter whose process ID has been reused counts as ended") {
     auto const gone = [](auto change) {
         auto s = share(tensor({3}));
         auto d = s.descriptor();
@@ -240,7 +240,7 @@ TEST_CASE("a number that another process has by now is no exporter") {
     gone([](auto& n, auto& from) { n.pid = from.pid = (1u << 22) - 7; });
 }
 
-TEST_CASE("what is not a segment is never read") {
+TEST_CASE("files that are not segments are never read") {
     auto s = share(tensor({3}));
     auto const d = s.descriptor();
     auto const path = "/dev/shm" + d.memories[0].name;
@@ -264,7 +264,7 @@ TEST_CASE("what is not a segment is never read") {
     std::filesystem::remove(path);
 }
 
-TEST_CASE("garbage in the control page neither hangs nor leads anywhere") {
+TEST_CASE("garbage in the control page causes neither a hang nor an invalid access") {
     std::mt19937_64 random{7};
     std::vector<std::uint64_t> garbage(sizeof(control_page) / 8);
     for (int round = 0; round < 200; ++round) {
@@ -274,7 +274,7 @@ TEST_CASE("garbage in the control page neither hangs nor leads anywhere") {
         auto const page = raw(s, 12);
         auto& control = page.control();
         auto const words = reinterpret_cast<std::uint64_t*>(&control);
-        std::size_t const first = round % 2 == 0 ? 2 : 0;  // with or without the head
+        std::size_t const first = round % 2 == 0 ? 2 : 0;  // with or without the header
         for (auto i = first; i < garbage.size(); ++i) {
             auto const n = random();
             words[i] = round % 4 < 2 ? n : round % 8 < 6 ? ~std::uint64_t{0} : n % 3;
@@ -293,12 +293,12 @@ TEST_CASE("garbage in the control page neither hangs nor leads anywhere") {
         static_cast<void>(s.readers());
         static_cast<void>(control.is_mapped());
         static_cast<void>(s.wait_for_readers(std::chrono::milliseconds{2}));
-        s.close();  // both return, whatever the page says
+        s.close();  // both return, with any contents of the page
         CHECK(values(kept) == std::vector<float>{0, 1, 2});
     }
 }
 
-TEST_CASE("more importers than there are places are served, and hold the exporter back until they are gone") {
+TEST_CASE("importers beyond the number of slots can attach, and the exporter waits until they have left") {
     auto s = share(tensor({3}));
     auto const page = raw(s, 12);
     auto const me = ferry::ipc::this_process();
@@ -312,7 +312,7 @@ TEST_CASE("more importers than there are places are served, and hold the exporte
     CHECK_FALSE(s.wait_for_readers({}));
     held.pop_back();
     held.pop_back();
-    CHECK_FALSE(s.wait_for_readers({}));  // one of the crowd is left
+    CHECK_FALSE(s.wait_for_readers({}));  // one importer without a slot is left
     held.pop_back();
     CHECK(s.readers() == 0);
     CHECK(s.wait_for_readers({}));
@@ -324,14 +324,14 @@ TEST_CASE("more importers than there are places are served, and hold the exporte
     CHECK(s.readers() == 0);
 }
 
-TEST_CASE("the places of the dead are taken again") {
+TEST_CASE("slots of ended processes are reused") {
     auto s = share(tensor({3}));
     auto const page = raw(s, 12);
     for (int i = 0; i < 3 * control_page::max_importers; ++i)
         REQUIRE(support::in_child([&] {
                     auto* const kept = new managed_tensor{attach(s.descriptor())};
                     return kept->view().data() == nullptr;
-                }) == 0);  // leaves without releasing
+                }) == 0);  // exits without releasing
     CHECK(s.readers() == 0);
     CHECK_FALSE(page.control().is_mapped());
     CHECK(page.control().places() <= control_page::max_importers);
@@ -339,7 +339,7 @@ TEST_CASE("the places of the dead are taken again") {
     CHECK(s.readers() == 1);
 }
 
-TEST_CASE("an exporter is looked up once: the last one stays watched, by one file, until the session is trimmed") {
+TEST_CASE("a session looks an exporter up once, and watches the last one by one file descriptor until it is trimmed") {
     auto s = share(tensor({3})), other = share(tensor({3}));
     CHECK(support::in_child([&] {
               auto const me = ferry::ipc::this_process();
@@ -356,12 +356,12 @@ TEST_CASE("an exporter is looked up once: the last one stays watched, by one fil
               importer.trim();
               if (support::open_files() != before + one) return 4;
               auto const held = attach(s.descriptor(), {.session = &importer});
-              importer.trim();  // what is mapped stays watched
+              importer.trim();  // an exporter with mappings stays watched
               return support::open_files() == before + 2 * one ? 0 : 5;
           }) == 0);
 }
 
-TEST_CASE("an importer in another pid namespace is counted by the exporter, whoever shared with it" *
+TEST_CASE("the exporter counts an importer in another pid namespace, also if another importer shared with it" *
           doctest::skip(support::lacks_root())) {
     auto s = share(tensor({3}));
     int told[2], go[2];
@@ -390,7 +390,7 @@ TEST_CASE("an importer in another pid namespace is counted by the exporter, whoe
                     ::_exit(values(t).size() == 3 ? 0 : 5);
                 }
                 if (::read(here[0], &c, 1) != 1) ::_exit(6);
-            }  // from here on the reader alone has it
+            }  // from here on only the reader has it
             static_cast<void>(::write(told[1], "", 1));
             int status = 0;
             ::waitpid(reader, &status, 0);
@@ -412,7 +412,7 @@ TEST_CASE("an importer in another pid namespace is counted by the exporter, whoe
     for (int const fd : {told[0], go[0], go[1]}) ::close(fd);
 }
 
-TEST_CASE("who waits for the longest of times waits, until nobody reads") {
+TEST_CASE("a wait for readers with the maximum limit ends when the last reader is gone") {
     auto s = share(tensor({3}));
     auto held = attach(s.descriptor());
     std::thread later{[&] {
@@ -438,7 +438,7 @@ TEST_CASE("a forked child that drops its copy of a tensor leaves the parent's re
     CHECK(s.readers() == 0);
 }
 
-TEST_CASE("an exporter that writes again waits for its readers") {
+TEST_CASE("an exporter can wait for readers before it writes again") {
     auto s = share(tensor({3}));
     CHECK(s.wait_for_readers({}));
     auto a = attach(s.descriptor());
@@ -451,7 +451,7 @@ TEST_CASE("an exporter that writes again waits for its readers") {
     reader.join();
 }
 
-TEST_CASE("many threads attach, read and drop at once, and one closes") {
+TEST_CASE("threads can attach, read and drop concurrently while one closes") {
     session importer{{.unused_mappings = 1}};
     std::vector<ferry::ipc::shared> shares;
     for (int i = 0; i < 4; ++i) shares.push_back(share(tensor({100})));
@@ -479,7 +479,7 @@ TEST_CASE("many threads attach, read and drop at once, and one closes") {
     CHECK(importer.counts().mappings <= 1);
 }
 
-TEST_CASE("a hundred thousand rounds leave no file, no mapping and no segment behind") {
+TEST_CASE("repeated attaches leave no file descriptor, no mapping and no segment") {
     auto const files = support::open_files(), mapped = support::mapped_segments();
     {
         session importer;
@@ -502,7 +502,7 @@ TEST_CASE("a hundred thousand rounds leave no file, no mapping and no segment be
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("a descriptor goes through bytes") {
+TEST_CASE("a descriptor can be attached after conversion to bytes and back") {
     auto s = share(tensor({2, 3}));
     auto const bytes = ferry::wire::to_bytes(s.descriptor());
     auto const d = ferry::wire::from_bytes(bytes);

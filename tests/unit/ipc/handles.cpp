@@ -51,7 +51,7 @@ managed_tensor written(sim_system& sim, stream_token on, std::vector<float> cons
         return ferry::tensor_view{o.memory.data(), ferry::dtype_of<float>, {o.shape}, {}, where};
     });
 }
-/// Queues a copy of the tensor's memory, and keeps what it goes to.
+/// Queues a copy of the tensor's memory, and keeps its destination.
 support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor const& t, stream_token on) {
     auto copy = sim.make_memory(t.device(), 16);
     std::int64_t const shape[] = {4};
@@ -60,7 +60,7 @@ support::sim_memory copy_later(sim_system& sim, sim_shareable& b, managed_tensor
     return copy;
 }
 
-/// What the device holds, read on a stream.
+/// The values in device memory, read on a stream.
 std::vector<float> read_on(sim_shareable& b, managed_tensor const& t, stream_token on) {
     std::vector<float> values(static_cast<std::size_t>(t.view().size()));
     std::int64_t const shape[] = {t.view().size()};
@@ -70,12 +70,12 @@ std::vector<float> read_on(sim_shareable& b, managed_tensor const& t, stream_tok
 
 }  // namespace
 
-TEST_CASE("an importer's stream waits for the exporter's, and no host blocks") {
+TEST_CASE("the importer's stream waits for the exporter's, and neither host blocks") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
         auto const mine = sim.make_stream(device_type::cuda);
-        auto const a = attach(parent.receive(), {.stream = mine}, b);  // while the exporter's stream is closed
+        auto const a = attach(parent.receive(), {.stream = mine}, b);  // while the exporter's stream is held
         parent.tell('a');
         return read_on(b, a, mine) == std::vector<float>{1, 2, 3, 4} ? 0 : 1;
     }};
@@ -113,7 +113,7 @@ TEST_CASE("without a stream the importer's host waits") {
     CHECK(child.finish() == 0);
 }
 
-TEST_CASE("an exporter writes again after what importers have queued, and not before") {
+TEST_CASE("the exporter's next write runs after the work that importers queued") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
@@ -160,7 +160,7 @@ namespace {
 
 using support::sim_fault;
 
-/// Queues other values for a share's memory on a stream, and looks whether they are written within some time.
+/// Queues a write to the memory of a share on a stream, and checks whether it runs within some time.
 bool is_overwritten_within(std::chrono::milliseconds limit, sim_system& sim, stream_token on,
                            std::shared_ptr<support::sim_block> const& block) {
     float const next[] = {9, 9, 9, 9};
@@ -173,13 +173,13 @@ bool is_overwritten_within(std::chrono::milliseconds limit, sim_system& sim, str
     return *is_written;
 }
 
-/// Long enough to see what must not happen, or, where a fault makes it happen, for it to happen.
+/// Time to observe an event that must not occur, or that occurs because of a simulated fault.
 std::chrono::milliseconds patience_with(sim_fault fault) {
     return std::chrono::milliseconds{fault == sim_fault::none ? 20 : 5000};
 }
 
 /// An importer queues a copy on a stream that is held, drops the tensor, and then one that it used on an idle stream.
-/// Whether the exporter's next write comes after the copy.
+/// Whether the exporter's next write runs after the copy.
 bool both_streams_are_waited_for(sim_fault fault) {
     importer child{[fault](line const& parent) {
         sim_system sim{gpu};
@@ -258,18 +258,17 @@ bool memory_stays_while_it_is_used(sim_fault fault) {
 
 }  // namespace
 
-TEST_CASE(
-    "the event of a mapping stands for all streams that it was used on; marking the last one alone would be seen") {
+TEST_CASE("the event of a mapping covers all streams that used it; the test detects an event of the last stream only") {
     CHECK(both_streams_are_waited_for(sim_fault::none));
     CHECK_FALSE(both_streams_are_waited_for(sim_fault::marks_last_stream_alone));
 }
 
-TEST_CASE("memory is in use until the work that was queued on it has run; closing it before would be seen") {
+TEST_CASE("memory is in use until the work queued on it has run; the test detects a close before that") {
     CHECK(memory_stays_while_it_is_used(sim_fault::none));
     CHECK_FALSE(memory_stays_while_it_is_used(sim_fault::closes_while_used));
 }
 
-TEST_CASE("work that cannot be marked, since its stream is captured, keeps the memory until its process ends") {
+TEST_CASE("queued work without an event, on a captured stream, keeps the memory until its process ends") {
     enum class session_is { kept, dropped, none };
     for (auto const which : {session_is::kept, session_is::dropped, session_is::none}) {
         CAPTURE(static_cast<int>(which));
@@ -301,7 +300,7 @@ TEST_CASE("work that cannot be marked, since its stream is captured, keeps the m
     }
 }
 
-TEST_CASE("default streams are those of the device that the memory is on, on both sides") {
+TEST_CASE("on both sides, default streams are those of the device of the memory") {
     auto const default_stream = stream_token::cuda_legacy_default(), there = default_stream.on_device(other_gpu);
     importer child{[=](line const& parent) {
         sim_system sim{gpu, other_gpu};
@@ -331,7 +330,7 @@ TEST_CASE("default streams are those of the device that the memory is on, on bot
     sim.finish(there);
 }
 
-TEST_CASE("an alias waits for the exporter's stream, too") {
+TEST_CASE("an alias waits for the exporter's stream as well") {
     sim_system sim{gpu};
     sim_shareable b{sim};
     session own;
@@ -348,7 +347,7 @@ TEST_CASE("an alias waits for the exporter's stream, too") {
     CHECK(unsaid.view().data() == a.view().data());
 }
 
-TEST_CASE("a closed share keeps its memory until no importer has it mapped") {
+TEST_CASE("a closed share keeps its memory until no importer maps it") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
@@ -388,7 +387,7 @@ TEST_CASE("a closed share keeps its memory until no importer has it mapped") {
     CHECK(child.finish() == 0);
 }
 
-TEST_CASE("memory that a killed importer had is freed, and that of a stopped one is not") {
+TEST_CASE("memory that a killed importer mapped is freed, and that of a stopped one is not") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
@@ -412,7 +411,7 @@ TEST_CASE("memory that a killed importer had is freed, and that of a stopped one
     CHECK(sim.live_bytes() == 0);
 }
 
-TEST_CASE("what is still read when the session goes is never freed") {
+TEST_CASE("memory that importers still read when the session is destroyed is never freed") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
@@ -422,7 +421,7 @@ TEST_CASE("what is still read when the session goes is never freed") {
         parent.tell(sim.read<float>(a.view().data()) == 1 ? 'y' : 'n');
         return 0;
     }};
-    CHECK(support::in_child([&] {  // a process of its own: what is never freed is no leak of this one
+    CHECK(support::in_child([&] {  // in a child process: the memory that is never freed is a leak
               sim_system sim{gpu};
               sim_shareable b{sim};
               {
@@ -439,7 +438,7 @@ TEST_CASE("what is still read when the session goes is never freed") {
     CHECK(child.finish() == 0);
 }
 
-TEST_CASE("a handle whose memory was freed is stale, and one that leads out of its allocation is refused") {
+TEST_CASE("a handle of freed memory is stale, and a range beyond its allocation is refused") {
     auto const code_of = [](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
@@ -470,7 +469,7 @@ TEST_CASE("a handle whose memory was freed is stale, and one that leads out of i
     CHECK(s.wait_for_readers({}));
 }
 
-TEST_CASE("memory without a handle is copied into some that has one, or refused with the reason") {
+TEST_CASE("memory without a handle is copied to memory with one, or refused with the reason") {
     sim_system sim{gpu};
     sim_shareable b{sim};
     auto const stream = sim.make_stream(device_type::cuda);
@@ -496,7 +495,7 @@ TEST_CASE("memory without a handle is copied into some that has one, or refused 
                         {.session = &own, .copy = ferry::copy_policy::always, .ready_on = stream}, b);
     CHECK(always.copied());
     auto const a = attach(s.descriptor(), {.session = &own}, b);
-    CHECK(a.view().data() == s.view().data());  // an alias: a handle does not open where it was made
+    CHECK(a.view().data() == s.view().data());  // an alias, because a handle cannot be opened in its own process
     support::fails(errc::same_process, [&] { static_cast<void>(attach(s.descriptor(), b)); });
     auto const descriptor = s.descriptor();
     s.close();
@@ -504,7 +503,7 @@ TEST_CASE("memory without a handle is copied into some that has one, or refused 
     support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(descriptor, {.session = &own}, b)); });
 }
 
-TEST_CASE("slices travel as offsets into their allocation, and each device is opened once") {
+TEST_CASE("slices are shared as offsets into their allocation, which each device opens once") {
     importer child{[](line const& parent) {
         sim_system sim{gpu, other_gpu};
         sim_shareable b{sim};
@@ -528,7 +527,7 @@ TEST_CASE("slices travel as offsets into their allocation, and each device is op
     CHECK(child.finish() == 0);
 }
 
-TEST_CASE("a mapping that nobody uses gives way where it is in the way of another") {
+TEST_CASE("an unused mapping is removed when it prevents another one") {
     importer child{[](line const& parent) {
         sim_system sim{gpu, other_gpu};
         sim_shareable b{sim};
@@ -549,14 +548,14 @@ TEST_CASE("a mapping that nobody uses gives way where it is in the way of anothe
             }
             return false;
         };
-        if (!is_refused() || tries != 1) return 1;  // nothing can give way
+        if (!is_refused() || tries != 1) return 1;  // there is no unused mapping to remove
         is_in_the_way = false;
         static_cast<void>(attach(d, {.session = &own}, b));
         if (own.counts().unused != 1) return 2;
         auto const there = attach(d, {.session = &own, .device = other_gpu}, b);
         if (tries != 4 || there.device() != other_gpu || own.counts().mappings != 1) return 3;
         is_in_the_way = true;
-        static_cast<void>(attach(d, {.session = &own, .device = other_gpu}, b));  // it is there
+        static_cast<void>(attach(d, {.session = &own, .device = other_gpu}, b));  // already mapped
         return tries == 4 ? 0 : 4;
     }};
     sim_system sim{gpu};
@@ -567,7 +566,7 @@ TEST_CASE("a mapping that nobody uses gives way where it is in the way of anothe
     CHECK(s.readers() == 0);
 }
 
-TEST_CASE("an exporter that is killed is seen by those who attach") {
+TEST_CASE("importers notice that an exporter was killed") {
     importer child{[](line const& parent) {
         sim_system sim{gpu};
         sim_shareable b{sim};
@@ -589,8 +588,8 @@ TEST_CASE("an exporter that is killed is seen by those who attach") {
         support::fails(errc::exporter_gone, [&] { static_cast<void>(attach(d, b)); });
         CHECK(sim.read<float>(a.view().data()) == 1);
         a = {};
-        own.trim();  // before the device that its mapping is of
+        own.trim();  // before the device of its mapping is destroyed
     }
-    static_cast<void>(share(support::tensor({3})));  // removes what the dead left behind
+    static_cast<void>(share(support::tensor({3})));  // removes the segments of ended processes
     CHECK(support::segments(static_cast<pid_t>(d.from.pid)).empty());
 }

@@ -1,6 +1,5 @@
-// The two state machines of the lifetime protocol, alone and against each other: every interleaving of an exporter and
-// two importers, with messages under way, deaths and hang-ups, up to a number of steps: 5, or what FERRY_IPC_DEPTH
-// says.
+// The two state machines of the lifetime protocol: every interleaving of an exporter and two importers, with messages
+// in transit, exits and disconnections, up to a number of steps: 5, or that of FERRY_IPC_DEPTH.
 #include <ferry/ipc/protocol.hpp>
 
 #include "support/fails.hpp"
@@ -20,7 +19,7 @@ namespace protocol = ferry::ipc::protocol;
 
 namespace ferry::ipc::protocol {
 
-/// A state as text, one importer at a time, so that states that differ in the importers' names alone are one.
+/// A state as text, one importer at a time, so that states that differ only in the names of the importers are equal.
 struct state_of {
     static void number(std::string& out, std::uint64_t n) { out += std::to_string(n) + ","; }
     static void say(std::string& out, message const& m) {
@@ -78,7 +77,7 @@ exporter_limits small() {
 
 std::vector<std::byte> bytes(std::uint64_t n) { return {static_cast<std::byte>(n), std::byte{0xAB}}; }
 
-/// What a broken promise looks like: thrown, so that the search stops and says how it got there.
+/// Thrown for a violated property, so that the search stops and reports the steps that led to it.
 struct broken {
     std::string what;
 };
@@ -86,7 +85,7 @@ void promise(bool holds, char const* what) {
     if (!holds) throw broken{what};
 }
 
-/// An importer and its connection. A process that is dead reads nothing; one that hung up may read on.
+/// An importer and its connection. A process that has exited reads nothing; a disconnected one may continue to read.
 struct peer {
     protocol::importer machine;
     std::deque<protocol::message> up, down;
@@ -110,16 +109,16 @@ struct world {
     void flush() {
         for (auto& o : exporter.take_orders()) {
             auto& p = peers[o.client - 1];
-            promise(o.say.has_value(), "an importer that keeps to the protocol is never hung up on");
+            promise(o.say.has_value(), "the connection of an importer that follows the protocol is never closed");
             if (p.connected) p.down.push_back(std::move(*o.say));
         }
         for (auto const& e : exporter.take_events()) {
             bool const reads = e.kind == event::what::reusable || e.kind == event::what::freeable;
             for (auto const& p : peers) {
                 if (!p.alive || !reads) continue;
-                promise(!p.machine.reads(e.buffer), "what is told reusable or freeable is read by nobody");
+                promise(!p.machine.reads(e.buffer), "a buffer reported as reusable or freeable has no reader");
                 promise(e.kind != event::what::freeable || !p.machine.holds(e.buffer),
-                        "what is told freeable is mapped by nobody");
+                        "a buffer reported as freeable is not mapped");
             }
         }
         for (auto& p : peers)
@@ -131,12 +130,12 @@ struct world {
         for (auto const& p : peers) {
             if (!p.alive) continue;
             for (auto const& l : p.machine.leases()) {
-                promise(exporter.is_read(l.buffer), "a buffer that a live importer reads is known as read");
+                promise(exporter.is_read(l.buffer), "a buffer that a running importer reads counts as read");
                 promise(content.at(l.buffer) == l.generation,
-                        "a buffer is not written again while a live importer reads it");
+                        "a buffer is not written again while a running importer reads it");
             }
             for (auto const& [buffer, last] : p.machine.held())
-                promise(exporter.is_held(buffer), "a buffer that a live importer maps is known as held");
+                promise(exporter.is_held(buffer), "a buffer that a running importer maps counts as held");
         }
     }
 
@@ -149,7 +148,7 @@ struct world {
         return a < 2 * per_peer ? peers_do[a % per_peer] : exporter_does[a - 2 * per_peer];
     }
 
-    /// Does it, if it can be done here.
+    /// Performs the step, if it is possible in this state.
     bool act(int a) {
         bool const did = a < 2 * per_peer ? act(static_cast<std::uint64_t>(a / per_peer), a % per_peer)
                                           : act_exporter(a - 2 * per_peer);
@@ -181,7 +180,7 @@ struct world {
                 if (!can_talk || p.request == 0) return false;
                 m.forget(std::exchange(p.request, 0));
                 return true;
-            case 5:  // the exporter takes what this importer sent first
+            case 5:  // the exporter receives the first message of this importer
                 if (p.up.empty()) return false;
                 exporter.received(k + 1, p.up.front(), now);
                 p.up.pop_front();
@@ -207,7 +206,7 @@ struct world {
                 return true;
             default:
                 if (!p.alive && !p.exit_told) return p.exit_told = true, exporter.exited(k + 1), true;
-                // What was sent is read before the end.
+                // Messages are received before the end of the connection.
                 if (p.connected || p.hang_up_told || !p.up.empty()) return false;
                 return p.hang_up_told = true, exporter.hung_up(k + 1), true;
         }
@@ -221,7 +220,7 @@ struct world {
                     content[buffer] = exporter.publish("a", buffer, bytes(buffer), 1, now);
                     return true;
                 }
-                return false;  // both are in use: it has to wait
+                return false;  // both are in use: the exporter has to wait
             case 1: return exporter.withdraw("a");
             case 2:
                 if (!exporter.is_held(1) || exporter.is_published(1)) return false;
@@ -238,7 +237,7 @@ struct world {
         }
     }
 
-    /// Everything that can be delivered is.
+    /// Delivers all messages.
     void settle() {
         for (int quiet = 0, rounds = 0; quiet == 0;) {
             quiet = 1;
@@ -248,19 +247,19 @@ struct world {
                     while (act(a + k)) quiet = 0;
         }
     }
-    /// From any state: requests are answered, everything comes back, close ends.
+    /// From any state: requests get replies, all buffers are released, close ends.
     void run_down() {
         settle();
         act(2 * per_peer + 3);
         settle();
         for (auto& p : peers)
-            promise(!p.alive || !p.connected || p.request == 0, "every attach is answered by the end of its patience");
+            promise(!p.alive || !p.connected || p.request == 0, "every attach gets a reply by the end of its patience");
         exporter.close();
         exporter.close();
         flush();
         settle();
         for (auto& p : peers) {
-            if (p.alive && p.connected) promise(p.machine.is_closing(), "a live importer hears of the close");
+            if (p.alive && p.connected) promise(p.machine.is_closing(), "a running importer receives the close");
             if (p.alive && p.connected) p.machine.give_up_all();
         }
         flush();
@@ -268,15 +267,15 @@ struct world {
         for (std::uint64_t const buffer : {1U, 2U}) {
             bool held = false;
             for (auto const& p : peers) held = held || (p.alive && p.machine.holds(buffer));
-            promise(held || (!exporter.is_read(buffer) && !exporter.is_held(buffer)) || anybody_hung_up_alive(),
-                    "what nobody keeps is free");
+            promise(held || (!exporter.is_read(buffer) && !exporter.is_held(buffer)) || has_running_disconnected(),
+                    "a buffer without readers and holders is free");
         }
         for (auto& p : peers) p.alive = p.connected = false;
         settle();
-        promise(exporter.is_idle(), "nothing is held once every importer is gone");
-        promise(exporter.counts().clients == 0, "no importer is remembered once it is gone");
+        promise(exporter.is_idle(), "no buffer is held after all importers have ended");
+        promise(exporter.counts().clients == 0, "no importer is listed after it has ended");
     }
-    [[nodiscard]] bool anybody_hung_up_alive() const {
+    [[nodiscard]] bool has_running_disconnected() const {
         return (peers[0].alive && !peers[0].connected) || (peers[1].alive && !peers[1].connected);
     }
 
@@ -299,9 +298,9 @@ struct world {
     }
 };
 
-/// Depth first; a state that was searched as deep before is not searched again.
+/// Depth first; a state that was searched to the same depth before is not searched again.
 struct search {
-    // A hash of 64 bits: two of a million states meet with odds of 1 in 10^7.
+    // A hash of 64 bits: two of a million states collide with a probability of 1 in 10^7.
     std::unordered_map<std::uint64_t, int> seen;
     std::vector<int> path;
     std::size_t states = 0, steps = 0;
@@ -349,7 +348,7 @@ int depth(int otherwise) {
 }  // namespace
 
 TEST_CASE(
-    "IPC: no interleaving of two importers lets a buffer be written or freed under a reader, or leaves anybody waiting") {
+    "IPC: two importers in any order: no buffer is written or freed while it is read, and every request gets a reply") {
     search s;
     SUBCASE("from the beginning") { s.run(world{}, depth(5)); }
     SUBCASE("with a publication") {

@@ -40,14 +40,14 @@ void set(std::vector<std::byte>& bytes, std::size_t at, std::uint64_t value, std
 }
 
 void refuses(std::vector<std::byte> const& bytes, char const* why) {
-    // Its end is the end of its block: a read too far is seen by AddressSanitizer.
+    // Ends at the end of its allocation, so that AddressSanitizer detects a read beyond it.
     std::vector<std::byte> const exact{bytes};
     support::fails(ferry::errc::bad_descriptor, [&] { static_cast<void>(from_bytes(exact)); }, {why});
 }
 
 }  // namespace
 
-TEST_CASE("IPC: every message comes back as it was") {
+TEST_CASE("IPC: every message is decoded to the message that was encoded") {
     auto const all = one_of_each();
     REQUIRE(all.size() == std::variant_size_v<message>);
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -56,7 +56,7 @@ TEST_CASE("IPC: every message comes back as it was") {
     }
 }
 
-TEST_CASE("IPC: a message is the same bytes everywhere") {
+TEST_CASE("IPC: messages have the same encoding on every platform") {
     std::string hex;
     for (auto b : to_bytes(attach{1, 2, 3, 0x01020304, "ab"})) {
         constexpr auto digits = "0123456789abcdef";
@@ -73,7 +73,7 @@ TEST_CASE("IPC: a message is the same bytes everywhere") {
           "6162");
 }
 
-TEST_CASE("IPC: a message cut anywhere is refused") {
+TEST_CASE("IPC: a truncated message is refused") {
     for (auto const& m : one_of_each()) {
         auto const whole = to_bytes(m);
         for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -84,7 +84,7 @@ TEST_CASE("IPC: a message cut anywhere is refused") {
     }
 }
 
-TEST_CASE("IPC: bytes behind a message are refused") {
+TEST_CASE("IPC: bytes after a message are refused") {
     for (auto const& m : one_of_each()) {
         auto bytes = to_bytes(m);
         bytes.push_back(std::byte{0});
@@ -94,7 +94,7 @@ TEST_CASE("IPC: bytes behind a message are refused") {
     }
 }
 
-TEST_CASE("IPC: foreign bytes, versions and types are refused by name") {
+TEST_CASE("IPC: other formats, versions and types are refused with the reason") {
     auto bytes = to_bytes(ping{1});
     auto const with = [&](std::size_t at, int value) {
         auto copy = bytes;
@@ -108,7 +108,7 @@ TEST_CASE("IPC: foreign bytes, versions and types are refused by name") {
     refuses(with(4, 255), "a wrong size");
 }
 
-TEST_CASE("IPC: lengths and values that are forged are refused before anything is allocated for them") {
+TEST_CASE("IPC: forged lengths and values are refused before memory is allocated for them") {
     auto bytes = to_bytes(granted{1, 2, 3, 4, 5, true, 0, {}});
     set(bytes, bytes.size() - 4, UINT32_MAX, 4);
     refuses(bytes, "the message ends early");
@@ -129,13 +129,13 @@ TEST_CASE("IPC: lengths and values that are forged are refused before anything i
     refuses(to_bytes(granted{1, 2, 3, 4, 5, true, 0, std::vector<std::byte>(65536)}), "a wrong size");
 }
 
-TEST_CASE("IPC: the largest messages that are made fit") {
+TEST_CASE("IPC: the largest messages are within the limit") {
     CHECK(to_bytes(granted{1, 2, 3, 4, 5, true, 8, std::vector<std::byte>(max_descriptor)}).size() <= max_message);
     CHECK(to_bytes(listing{1, true, std::vector<entry>(128, entry{std::string(max_name, 'x'), 1, 2, 3, 4, 5, 6, 7})})
               .size() <= max_message);
 }
 
-TEST_CASE("IPC: a name is short and can be shown") {
+TEST_CASE("IPC: a name is short and printable") {
     CHECK(is_name("camera/left 1"));
     CHECK(is_name("Grün"));
     CHECK(is_name(std::string(200, 'x')));

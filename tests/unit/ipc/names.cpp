@@ -15,7 +15,7 @@
 using ferry::ipc::parse_segment_name;
 using ferry::ipc::segment_name;
 
-TEST_CASE("a name says whose segment it is, and is read back") {
+TEST_CASE("the name of a segment identifies its process, and is parsed to the same parts") {
     segment_name const n{1000, 4026531836, 4242, 123456789, 0xffff'ffff'ffff'ffff};
     CHECK(to_string(n) == "/ferry-1000-4026531836-4242-123456789-18446744073709551615");
     CHECK(parse_segment_name(to_string(n)) == n);
@@ -27,7 +27,7 @@ TEST_CASE("a name says whose segment it is, and is read back") {
     CHECK(parse_segment_name(to_string(without)) == without);
 }
 
-TEST_CASE("nothing else is a name: no path leads out of the folder") {
+TEST_CASE("other texts are not names, so that no path leaves the folder") {
     for (auto const* text : {"",
                              "/",
                              "ferry-1-2-3-4-5",
@@ -55,7 +55,7 @@ TEST_CASE("nothing else is a name: no path leads out of the folder") {
     CHECK_FALSE(parse_segment_name(std::string_view{"/ferry-1-2-3-4-5\0", 17}));
 }
 
-TEST_CASE("an exporter that starts removes what killed ones left behind, and nothing else") {
+TEST_CASE("an exporter that starts removes the segments of killed ones, and nothing else") {
     auto const me = ferry::ipc::this_process();
     auto const make = [](segment_name const& n) {
         std::ofstream{std::filesystem::path{"/dev/shm"} / to_string(n).substr(1)} << "x";
@@ -78,7 +78,7 @@ TEST_CASE("an exporter that starts removes what killed ones left behind, and not
     auto const mine = make({uid, me.pid_namespace, me.pid, me.start_time, 3});
     auto const elsewhere = make({uid, me.pid_namespace + 1, 1u << 30, 4, 4});
     auto const another_user = make({uid + 1, me.pid_namespace, 1u << 30, 5, 5});
-    CHECK(ferry::ipc::sweep(me) == 1);  // the number that another process has by now
+    CHECK(ferry::ipc::sweep(me) == 1);  // the reused process ID
     CHECK(left());
     CHECK_FALSE(reused());
     kill(killed, SIGKILL);

@@ -33,7 +33,7 @@ ferry::ipc::detail::process_stat stat_of(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("this process lives, and is another one in the child of a fork") {
+TEST_CASE("this process is running, and a forked child is a different process") {
     auto const me = this_process();
     CHECK(me.pid == static_cast<std::uint32_t>(getpid()));
     CHECK(me.start_time != 0);
@@ -46,7 +46,7 @@ TEST_CASE("this process lives, and is another one in the child of a fork") {
           }) == 0);
 }
 
-TEST_CASE("a process without file descriptors is told so, and not to mount anything") {
+TEST_CASE("without file descriptors the error says so, and does not ask to mount /proc") {
     CHECK(support::in_child([] {
               rlimit const none{3, 3};
               if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 1;
@@ -59,7 +59,7 @@ TEST_CASE("a process without file descriptors is told so, and not to mount anyth
           }) == 0);
 }
 
-TEST_CASE("a number without its process, or with a later one, is an ended process") {
+TEST_CASE("a process whose ID is unused, or reused, has ended") {
     auto const me = this_process();
     CHECK(has_ended(me.pid, me.start_time + 1));
     CHECK(has_ended(me.pid, me.start_time - 1));
@@ -67,7 +67,7 @@ TEST_CASE("a number without its process, or with a later one, is an ended proces
     CHECK(has_ended((1u << 22) + 1, 1));
 }
 
-TEST_CASE("a killed process has ended before anybody has waited for it") {
+TEST_CASE("a killed process has ended before its parent has waited for it") {
     pid_t const child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
@@ -91,7 +91,7 @@ TEST_CASE("a killed process has ended before anybody has waited for it") {
     CHECK(watch.has_ended());
 }
 
-TEST_CASE("a process whose main thread has left the others alone is alive") {
+TEST_CASE("a process whose main thread has exited while others run has not ended") {
     int ready[2];
     REQUIRE(pipe(ready) == 0);
     pid_t const child = fork();
@@ -103,7 +103,7 @@ TEST_CASE("a process whose main thread has left the others alone is alive") {
             static_cast<void>(!write(ready[1], &c, 1));
             for (;;) pause();
         }}.detach();
-        syscall(SYS_exit, 0);  // of this thread alone
+        syscall(SYS_exit, 0);  // ends this thread only
     }
     close(ready[1]);
     char c = 0;
@@ -116,7 +116,7 @@ TEST_CASE("a process whose main thread has left the others alone is alive") {
     close(ready[0]);
 }
 
-TEST_CASE("a process may be called anything") {
+TEST_CASE("the name of a process may contain any character") {
     ferry::ipc::detail::process_stat s;
     CHECK(
         ferry::ipc::detail::parse_stat("7 (a) b) R 1 2) Z 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 987654 1 2", s));

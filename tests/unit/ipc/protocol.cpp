@@ -1,4 +1,4 @@
-// The rules of the lifetime protocol one by one; tests/unit/ipc/interleavings.cpp tries them in every order.
+// The rules of the lifetime protocol one by one; tests/unit/ipc/interleavings.cpp combines them in every order.
 #include <ferry/ipc/protocol.hpp>
 
 #include "support/fails.hpp"
@@ -29,7 +29,7 @@ exporter_limits limits() {
     return l;
 }
 
-/// An exporter with two importers, 1 its own user's.
+/// An exporter with two importers, of which 1 runs as its user.
 struct scene {
     exporter e;
     explicit scene(exporter_limits l = limits()) : e{l} {
@@ -42,7 +42,7 @@ struct scene {
             if (o.client == client && o.say) all.push_back(std::move(*o.say));
         return all;
     }
-    /// Asks, and returns the one answer.
+    /// Sends a request, and returns the one reply.
     message ask(std::uint64_t client, message const& m, instant now = 0) {
         said_to(0);
         e.received(client, m, now);
@@ -60,7 +60,7 @@ struct scene {
         REQUIRE(std::holds_alternative<refused>(answer));
         return std::get<refused>(answer).why;
     }
-    /// What was told of the buffers, as words.
+    /// The events of the buffers as text.
     std::string events() {
         static char const* const words[] = {"acknowledged", "reusable", "freeable", "condemned", "removed"};
         std::string all;
@@ -72,7 +72,7 @@ struct scene {
 
 }  // namespace
 
-TEST_CASE("IPC: a grant says what there is to map, and file descriptors come with the first only") {
+TEST_CASE("IPC: a grant has the descriptor, and only the first has file descriptors") {
     scene s;
     auto const generation = s.e.publish("a", 1, some, 2, 0);
     auto const first = s.grant(1), again = s.grant(1), other = s.grant(2);
@@ -104,7 +104,7 @@ TEST_CASE(
     CHECK(s.e.is_idle());
 }
 
-TEST_CASE("IPC: what comes with an acknowledgement reaches the exporter") {
+TEST_CASE("IPC: the bytes of an acknowledgement reach the exporter") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     s.e.received(1, acknowledge{s.grant(1).lease, some}, 0);
@@ -113,7 +113,7 @@ TEST_CASE("IPC: what comes with an acknowledgement reaches the exporter") {
     CHECK(news[0] == event{event::what::acknowledged, 1, 1, {}, some});
 }
 
-TEST_CASE("IPC: a buffer that nobody was given is freeable as soon as its name is gone") {
+TEST_CASE("IPC: a buffer that was never granted is freeable as soon as its name is removed") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     CHECK(s.e.withdraw("a"));
@@ -133,7 +133,7 @@ TEST_CASE("IPC: a buffer that is published or read cannot be published") {
     CHECK_FALSE(s.grant(1).fresh);
 }
 
-TEST_CASE("IPC: an attach waits for something newer, and for no longer than its patience") {
+TEST_CASE("IPC: an attach waits for a newer publication, up to its patience") {
     scene s;
     auto const first = s.e.publish("a", 1, some, 0, 0);
     s.said_to(0);
@@ -155,7 +155,7 @@ TEST_CASE("IPC: an attach waits for something newer, and for no longer than its 
     CHECK(s.e.counts().waiting == 0);
 }
 
-TEST_CASE("IPC: without patience an attach is answered at once") {
+TEST_CASE("IPC: without patience an attach gets an immediate reply") {
     scene s;
     CHECK(s.refusal(1, attach{1, 0, 0, 0, "a"}) == reason::not_published);
     auto const g = s.e.publish("a", 1, some, 0, 0);
@@ -163,7 +163,7 @@ TEST_CASE("IPC: without patience an attach is answered at once") {
     CHECK(s.refusal(1, attach{1, 0, 0, 0, "A"}) == reason::not_published);
 }
 
-TEST_CASE("IPC: an attach ends the lease that it says is finished") {
+TEST_CASE("IPC: an attach ends the lease that it names as finished") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const g = s.grant(1);
@@ -173,7 +173,7 @@ TEST_CASE("IPC: an attach ends the lease that it says is finished") {
     CHECK(s.events() == "acknowledged 1, removed 1, reusable 1, ");
 }
 
-TEST_CASE("IPC: nobody ends the lease of another, or gives back what it does not hold") {
+TEST_CASE("IPC: an importer cannot end the lease of another, or release a buffer that it does not hold") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const g = s.grant(1);
@@ -191,7 +191,7 @@ TEST_CASE("IPC: nobody ends the lease of another, or gives back what it does not
     CHECK(s.events() == "acknowledged 1, reusable 1, ");
 }
 
-TEST_CASE("IPC: a release does not end a lease that was granted while it was under way") {
+TEST_CASE("IPC: a release does not end a lease that was granted while it was in transit") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const first = s.grant(1), second = s.grant(1);
@@ -202,7 +202,7 @@ TEST_CASE("IPC: a release does not end a lease that was granted while it was und
     CHECK_FALSE(s.e.is_held(1));
 }
 
-TEST_CASE("IPC: a lease and a publication of the longest of times never end, and are not looked at without rest") {
+TEST_CASE("IPC: a lease and a publication of the maximum duration never end, and cause no busy polling") {
     auto forever = limits();
     forever.lease = forever.time_to_live = ~instant{0};
     scene s{forever};
@@ -216,7 +216,7 @@ TEST_CASE("IPC: a lease and a publication of the longest of times never end, and
     }
 }
 
-TEST_CASE("IPC: a lease that runs out condemns the buffer, once, and frees nothing") {
+TEST_CASE("IPC: a lease that lapses condemns the buffer once, and frees nothing") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const g = s.grant(1, "a", 1000);
@@ -232,17 +232,17 @@ TEST_CASE("IPC: a lease that runs out condemns the buffer, once, and frees nothi
     CHECK(s.events() == "");
     CHECK(s.e.is_read(1));
     support::fails(errc::argument, [&] { s.e.publish("a", 1, some, 0, 0); }, {"published or read"});
-    SUBCASE("a late acknowledgement gives it back") {
+    SUBCASE("a late acknowledgement frees it") {
         s.e.received(1, acknowledge{g.lease, {}}, 100'000);
         CHECK(s.events() == "acknowledged 1, reusable 1, ");
     }
-    SUBCASE("so does the importer's end") {
+    SUBCASE("the end of the importer frees it") {
         s.e.exited(1);
         CHECK(s.events() == "");
         s.e.hung_up(1);
         CHECK(s.events() == "freeable 1, ");
     }
-    SUBCASE("a sign of life renews it") {
+    SUBCASE("a message renews it") {
         s.e.received(1, ping{1}, 100'000);
         CHECK(s.e.counts().condemned == 0);
         s.e.tick(100'099);
@@ -252,7 +252,7 @@ TEST_CASE("IPC: a lease that runs out condemns the buffer, once, and frees nothi
     }
 }
 
-TEST_CASE("IPC: signs of life keep leases from lapsing") {
+TEST_CASE("IPC: messages renew leases") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     s.grant(1);
@@ -283,8 +283,7 @@ TEST_CASE("IPC: an importer has ended when its process has exited and its socket
     CHECK(s.e.counts().clients == 0);
 }
 
-TEST_CASE(
-    "IPC: an importer that gave everything back and hangs up is forgotten; one that did not counts against the bound") {
+TEST_CASE("IPC: a disconnected importer is removed if it holds nothing, and otherwise counts against the limit") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     s.grant(1);
@@ -297,7 +296,7 @@ TEST_CASE(
     CHECK_FALSE(s.e.joined(5, false, 0));
 }
 
-TEST_CASE("IPC: an importer that hung up is told nothing and heard no more") {
+TEST_CASE("IPC: no messages are sent to or accepted from a disconnected importer") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const g = s.grant(1);
@@ -312,7 +311,7 @@ TEST_CASE("IPC: an importer that hung up is told nothing and heard no more") {
     CHECK(s.e.is_read(1));
 }
 
-TEST_CASE("IPC: an exporter's words from an importer end the connection, not what it reads") {
+TEST_CASE("IPC: a message of an exporter sent by an importer closes the connection, and keeps its leases") {
     for (message const& m : {message{granted{}}, message{refused{}}, message{done{}}, message{closing{}},
                              message{withdrawn{}}, message{listing{}}, message{counted{}}}) {
         scene s;
@@ -328,7 +327,7 @@ TEST_CASE("IPC: an exporter's words from an importer end the connection, not wha
     }
 }
 
-TEST_CASE("IPC: one importer cannot take more than its share") {
+TEST_CASE("IPC: the leases and requests of one importer are limited") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     for (int i = 0; i < 3; ++i) s.grant(1);
@@ -339,7 +338,7 @@ TEST_CASE("IPC: one importer cannot take more than its share") {
     CHECK(s.refusal(2, attach{9, 99, 0, 1000, "a"}) == reason::too_many);
 }
 
-TEST_CASE("IPC: an evicted or expired name is told, and its readers read on") {
+TEST_CASE("IPC: an evicted or expired name is reported, and its readers keep the buffer") {
     auto l = limits();
     l.time_to_live = 500;
     scene s{l};
@@ -356,7 +355,7 @@ TEST_CASE("IPC: an evicted or expired name is told, and its readers read on") {
     CHECK(s.e.counts().expired == 2);
 }
 
-TEST_CASE("IPC: a retired buffer is asked back from those who hold it") {
+TEST_CASE("IPC: importers that hold a retired buffer are asked to release it") {
     scene s;
     s.e.publish("a", 1, some, 0, 0);
     auto const g = s.grant(1);
@@ -379,7 +378,7 @@ TEST_CASE("IPC: a retired buffer is asked back from those who hold it") {
     CHECK(i.take_orders().back() == message{release{1, g.lease}});
 }
 
-TEST_CASE("IPC: names are dropped by the exporter's own user, and listed for everybody") {
+TEST_CASE("IPC: only the exporter's own user can drop names, and every importer can list them") {
     scene s;
     s.e.publish("a", 1, some, 0, 100);
     s.e.publish("b", 2, {}, 0, 100);
@@ -396,7 +395,7 @@ TEST_CASE("IPC: names are dropped by the exporter's own user, and listed for eve
     CHECK(s.refusal(1, attach{1, 0, 0, 0, "a"}) == reason::not_published);
 }
 
-TEST_CASE("IPC: long lists come in parts") {
+TEST_CASE("IPC: long lists are sent in parts") {
     exporter_limits l;
     scene s{l};
     for (std::uint64_t i = 1; i <= 300; ++i) s.e.publish("n" + std::to_string(1000 + i), i, {}, 0, 0);
@@ -411,7 +410,7 @@ TEST_CASE("IPC: long lists come in parts") {
     CHECK(parts == std::vector<std::size_t>{128, 128, 44});
 }
 
-TEST_CASE("IPC: close answers who waits, asks for everything back, and lets nobody in") {
+TEST_CASE("IPC: close replies to waiting importers, asks for the release of all buffers, and refuses new importers") {
     scene s;
     auto const g = s.e.publish("a", 1, some, 0, 0);
     auto const lease = s.grant(1).lease;
@@ -436,7 +435,7 @@ TEST_CASE("IPC: close answers who waits, asks for everything back, and lets nobo
     CHECK(s.events() == "freeable 1, ");
 }
 
-TEST_CASE("IPC: an answer that nobody waits for is given back") {
+TEST_CASE("IPC: a grant for a forgotten request is released") {
     importer i;
     auto const request = i.ask("a", 0, 0);
     i.forget(request);
@@ -453,7 +452,7 @@ TEST_CASE("IPC: an answer that nobody waits for is given back") {
     CHECK(i.holds(1));
 }
 
-TEST_CASE("IPC: a grant of a buffer that was just given up is asked for again, with its file descriptors") {
+TEST_CASE("IPC: a grant that crossed the release of its buffer is requested again, with file descriptors") {
     importer i;
     auto const request = i.ask("a", 3, 50);
     static_cast<void>(i.take_orders());
@@ -464,7 +463,7 @@ TEST_CASE("IPC: a grant of a buffer that was just given up is asked for again, w
     CHECK(i.reads(1));
 }
 
-TEST_CASE("IPC: an importer acknowledges what it was granted, once, and releases what it holds") {
+TEST_CASE("IPC: an importer acknowledges each lease once, and releases only buffers that it holds") {
     importer i;
     support::fails(errc::argument, [&] { i.finish(1); }, {"lease 1 is not held"});
     support::fails(errc::argument, [&] { static_cast<void>(i.ask("a", 0, 0, 1)); }, {"lease 1"});
@@ -481,7 +480,7 @@ TEST_CASE("IPC: an importer acknowledges what it was granted, once, and releases
     CHECK(i.take_orders() == std::vector<message>{release{1, 4}});
 }
 
-TEST_CASE("IPC: an importer notices who is no exporter") {
+TEST_CASE("IPC: an importer refuses messages that exporters do not send") {
     for (message const& m : {message{attach{}}, message{acknowledge{}}, message{release{}}, message{ping{}},
                              message{list{}}, message{drop{}}, message{count{}}}) {
         importer i;

@@ -22,7 +22,7 @@ std::string names(registry const& r) {
 
 }  // namespace
 
-TEST_CASE("IPC: what is published is found under its name, newest first") {
+TEST_CASE("IPC: a name gives its newest publication") {
     registry r;
     CHECK(r.use("a", 0) == nullptr);
     CHECK(r.publish("a", 1, some(3), 2, 10).empty());
@@ -42,7 +42,7 @@ TEST_CASE("IPC: what is published is found under its name, newest first") {
     CHECK_FALSE(r.holds(1));
 }
 
-TEST_CASE("IPC: beyond the bound, the least recently used publication goes, never the new one") {
+TEST_CASE("IPC: beyond the limit the least recently used publication is evicted, never the new one") {
     registry r{2};
     r.publish("a", 1, some(), 0, 0);
     r.publish("b", 2, some(), 0, 0);
@@ -54,19 +54,19 @@ TEST_CASE("IPC: beyond the bound, the least recently used publication goes, neve
     gone = r.publish("d", 4, some(), 0, 0);
     REQUIRE(gone.size() == 1);
     CHECK(gone[0].name == "a");
-    CHECK(r.publish("d", 5, some(), 0, 0).size() == 1);  // the same name drives nobody else out
+    CHECK(r.publish("d", 5, some(), 0, 0).size() == 1);  // the same name evicts no other
     CHECK(names(r) == "c d ");
     registry one{0};
     one.publish("a", 1, some(), 0, 0);
     CHECK(names(one) == "a ");
 }
 
-TEST_CASE("IPC: a publication is over when its time to live is, and not before") {
+TEST_CASE("IPC: a publication expires at the end of its time to live, and not before") {
     registry r{10, 100};
     r.publish("a", 1, some(), 0, 1000);
     r.publish("b", 2, some(), 0, 1050);
     CHECK(r.use("a", 1099) != nullptr);
-    CHECK(r.use("a", 1100) == nullptr);  // even if nobody has expired it yet
+    CHECK(r.use("a", 1100) == nullptr);  // also before expire() was called
     CHECK(r.expire(1099).empty());
     auto const gone = r.expire(1100);
     REQUIRE(gone.size() == 1);
@@ -77,7 +77,7 @@ TEST_CASE("IPC: a publication is over when its time to live is, and not before")
     CHECK(forever.expire(UINT64_MAX).empty());
 }
 
-TEST_CASE("IPC: a withdrawn publication is handed back, once") {
+TEST_CASE("IPC: a withdrawn publication is returned once") {
     registry r;
     r.publish("a", 1, some(), 0, 0);
     r.count_grant("a");
@@ -90,7 +90,7 @@ TEST_CASE("IPC: a withdrawn publication is handed back, once") {
     r.count_grant("a");
 }
 
-TEST_CASE("IPC: what cannot be published is refused, and changes nothing") {
+TEST_CASE("IPC: an invalid publication is refused, and changes nothing") {
     registry r{1};
     r.publish("a", 1, some(), 0, 0);
     auto const before = r;

@@ -45,7 +45,7 @@ std::atomic<int> claims_that_fail = 0, claims_made = 0;
 
 }  // namespace
 
-/// The system's own, but for those that fail as if another program had just taken the room.
+/// Replaces posix_fallocate; some calls fail as if another program had just used the free space.
 extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
     ++claims_made;
     if (claims_that_fail > 0 && claims_that_fail-- > 0) return ENOSPC;
@@ -62,12 +62,12 @@ std::string path(ferry::ipc::shared const& s) { return "/dev/shm" + s.descriptor
 std::vector<std::int64_t> list(ferry::shape_view s) { return {s.begin(), s.end()}; }
 std::vector<std::int64_t> list(ferry::strides_view s) { return {s.begin(), s.end()}; }
 
-/// Whoever attaches without the session maps it himself.
+/// Attaches without the session, which makes a new mapping.
 managed_tensor map(ferry::ipc::shared const& s) { return attach(s.descriptor()); }
 
 void write(managed_tensor const& t, std::int64_t at, float value) { t.as<float, 1>()(at) = value; }
 
-/// Gives this process a /dev/shm of 1 MiB of its own, for good: in a child.
+/// Gives this process a private /dev/shm of 1 MiB; only for a child process.
 bool enter_small_shm() {
     return support::mount_own_shm("tmpfs", "size=1m");
 }
@@ -78,7 +78,7 @@ bool lacks_small_shm() {
 
 }  // namespace
 
-TEST_CASE("a tensor of ordinary memory is copied once and attached without another copy") {
+TEST_CASE("a tensor in ordinary memory is copied once, and attached without another copy") {
     auto t = tensor({2, 3});
     auto* const original = t.view().data();
     auto s = share(std::move(t));
@@ -95,11 +95,11 @@ TEST_CASE("a tensor of ordinary memory is copied once and attached without anoth
     CHECK_FALSE(a.is_read_only());
 }
 
-TEST_CASE("what cannot be shared where it lies, and must not be copied, is an error") {
+TEST_CASE("memory that cannot be shared in place is an error when a copy is forbidden") {
     auto t = tensor({2, 3});
     support::fails(errc::copy_needed, [&] { static_cast<void>(share(std::move(t), {.copy = copy_policy::never})); },
                    {"shared_space"});
-    CHECK(values(t).size() == 6);  // still ours
+    CHECK(values(t).size() == 6);  // still owned by the caller
     for (auto const type : {ferry::device_type::cuda_host, ferry::device_type::cuda_managed}) {
         float here[2] = {};
         std::int64_t const shape[] = {2};
@@ -144,7 +144,7 @@ TEST_CASE("shape, values and read-only are kept, whatever the strides") {
     CHECK(s.tensor().is_read_only());
 }
 
-TEST_CASE("R29: a broadcast takes the room of what it repeats") {
+TEST_CASE("R29: a share of a broadcast tensor has no repeated elements") {
     auto s = share(restrided(tensor({3}), 0, {1000, 3, 1000}, {0, 1, 0}));
     CHECK(s.descriptor().memories[0].length == 12);
     auto const a = map(s);
@@ -165,7 +165,7 @@ TEST_CASE("R26: a tensor without elements is shared, attached, and closed") {
     support::fails(errc::exporter_gone, [&] { map(s); });
 }
 
-TEST_CASE("R19, R13: packed elements travel packed, padded ones padded") {
+TEST_CASE("R19, R13: packed elements are shared packed, padded ones padded") {
     ferry::data_type const f4{ferry::type_code::float4_e2m1fn, 4};
     struct bytes {
         std::vector<unsigned char> memory{0x21, 0x43, 0x05};
@@ -185,7 +185,7 @@ TEST_CASE("R19, R13: packed elements travel packed, padded ones padded") {
     }
 }
 
-TEST_CASE("segments are the user's alone") {
+TEST_CASE("segments are accessible to their user only") {
     auto const old = umask(0777);
     auto s = share(tensor({4}));
     umask(old);
@@ -204,7 +204,7 @@ TEST_CASE("a segment that another user owns is not opened" * doctest::skip(suppo
     support::fails(errc::permission, [&] { map(s); }, {"12345"});
 }
 
-TEST_CASE("closing ends attaches at once, and those who have it keep it") {
+TEST_CASE("closing ends attaches immediately, and importers keep the memory") {
     session importer;
     auto s = share(tensor({3}));
     auto const d = s.descriptor();
@@ -225,7 +225,7 @@ TEST_CASE("closing ends attaches at once, and those who have it keep it") {
     CHECK(values(before) == std::vector<float>{0, 1, 2});
 }
 
-TEST_CASE("dropping a share closes it, and so does taking another in its place") {
+TEST_CASE("destroying a share closes it, and so does an assignment") {
     {
         auto s = share(tensor({3}));
         CHECK(support::segments(getpid()).size() == 1);
@@ -241,7 +241,7 @@ TEST_CASE("dropping a share closes it, and so does taking another in its place")
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("storage that is shared already is shared again without a copy, and each share closes alone") {
+TEST_CASE("storage that is already shared is shared again without a copy, and each share is closed separately") {
     session own;
     auto s = share(tensor({2, 3}), {.session = &own});
     auto again = share(s.tensor(), {.session = &own});
@@ -263,13 +263,13 @@ TEST_CASE("storage that is shared already is shared again without a copy, and ea
     CHECK(values(map(third))[5] == 55);
     third.close();
     CHECK(support::segments(getpid()).empty());
-    auto last = share(s.tensor(), {.session = &own});  // no name leads there any more
+    auto last = share(s.tensor(), {.session = &own});  // the segment has no valid name
     CHECK(last.copied());
     support::fails(errc::copy_needed,
                    [&] { static_cast<void>(share(third.tensor(), {.session = &own, .copy = copy_policy::never})); });
 }
 
-TEST_CASE("copy_policy::always copies what is shared already") {
+TEST_CASE("copy_policy::always copies memory that is already shared") {
     session own;
     auto s = share(tensor({3}), {.session = &own});
     auto copy = share(s.tensor(), {.session = &own, .copy = copy_policy::always});
@@ -278,7 +278,7 @@ TEST_CASE("copy_policy::always copies what is shared already") {
     CHECK(values(s.view())[0] == 0);
 }
 
-TEST_CASE("another session does not know what this one has shared") {
+TEST_CASE("sessions do not know the shares of other sessions") {
     session one, other;
     auto s = share(tensor({3}), {.session = &one});
     CHECK(share(s.tensor(), {.session = &other}).copied());
@@ -299,7 +299,7 @@ TEST_CASE("an attached tensor is shared again without a copy, and outlives the f
     CHECK(map(onward).is_read_only());
 }
 
-TEST_CASE("memory of the shared space is shared where it is allocated") {
+TEST_CASE("memory of the shared space is shared in place") {
     session own;
     ferry::ipc::shared_space space{own};
     std::int64_t const shape[] = {1000};
@@ -325,19 +325,19 @@ TEST_CASE("memory of the shared space is shared where it is allocated") {
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("a full /dev/shm is an error and leaves nothing behind") {
+TEST_CASE("a full /dev/shm is an error, and no segment is left") {
     session own;
     ferry::ipc::shared_space space{own};
     auto const all = std::filesystem::space("/dev/shm").capacity;
     int const claims = claims_made;
     support::fails(errc::out_of_memory, [&] { static_cast<void>(space.allocate(all + 1)); }, {"/dev/shm", "room"});
-    CHECK(claims_made == claims);  // not by filling it
+    CHECK(claims_made == claims);  // fails before it allocates pages
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX / 2)); });
     support::fails(errc::overflow, [&] { static_cast<void>(space.allocate(SIZE_MAX)); });
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("room that is gone when it is claimed is an error and leaves nothing behind") {
+TEST_CASE("free space that another process takes before the allocation is an error, and no segment is left") {
     session own;
     ferry::ipc::shared_space space{own};
     claims_that_fail = 1;
@@ -347,7 +347,7 @@ TEST_CASE("room that is gone when it is claimed is an error and leaves nothing b
     space.deallocate(space.allocate(80'000), 80'000);
 }
 
-TEST_CASE("a /dev/shm without a bound, which says that it has no blocks, has room" * doctest::skip(lacks_small_shm())) {
+TEST_CASE("a /dev/shm without a limit, which reports 0 blocks, is usable" * doctest::skip(lacks_small_shm())) {
     CHECK(support::in_child([] {
               if (!enter_small_shm() || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=0") != 0) return 1;
               auto const s = share(tensor({3}));
@@ -385,7 +385,7 @@ TEST_CASE("a /dev/shm that fills up never ends in SIGBUS" * doctest::skip(lacks_
     CHECK(status == 0);
 }
 
-TEST_CASE("two threads that want the last room: one of them at most gets it, and nothing of the other is left" *
+TEST_CASE("of two threads that need the last free space at most one gets it, and the other leaves no segment" *
           doctest::skip(lacks_small_shm())) {
     int const status = support::in_child([] {
         if (!enter_small_shm()) return 6;
@@ -411,7 +411,7 @@ TEST_CASE("two threads that want the last room: one of them at most gets it, and
             for (void* const p : got)
                 if (p != nullptr) space.deallocate(p, most), ++served;
             if (!support::segments().empty()) return 2;
-            void* const whole = space.allocate(most);  // all of it came back
+            void* const whole = space.allocate(most);  // all of it is free again
             std::memset(whole, 1, most);
             space.deallocate(whole, most);
         }
@@ -436,7 +436,7 @@ TEST_CASE("a fresh segment is written without a fault for each page") {
     space.deallocate(p, bytes);
 }
 
-TEST_CASE("forty shares of one segment, and then no more") {
+TEST_CASE("a segment can have forty shares, and no more") {
     session own;
     auto s = share(tensor({3}), {.session = &own});
     std::vector<ferry::ipc::shared> more;
@@ -448,14 +448,14 @@ TEST_CASE("forty shares of one segment, and then no more") {
     CHECK_FALSE(share(s.tensor(), {.session = &own}).copied());
 }
 
-TEST_CASE("shares of the dead give their places to processes that can tell, and to no others") {
+TEST_CASE("slots of ended exporters are reused only by processes that can verify their end") {
     using ferry::ipc::control_page;
     auto const me = ferry::ipc::this_process();
     auto dead = me;
     pid_t const child = fork();
     if (child == 0) _exit(0);
     REQUIRE(waitpid(child, nullptr, 0) == child);
-    dead.pid = static_cast<std::uint32_t>(child);  // and nobody's who began when this process did
+    dead.pid = static_cast<std::uint32_t>(child);  // not the ID of a process with this start time
     auto elsewhere = me, dead_elsewhere = dead;
     elsewhere.pid_namespace = dead_elsewhere.pid_namespace = me.pid_namespace + 1;
     auto const page_full_of = [&](ferry::wire::origin const& holders) {
@@ -473,14 +473,14 @@ TEST_CASE("shares of the dead give their places to processes that can tell, and 
         return found;
     };
     auto const of_dead = page_full_of(dead);
-    CHECK_FALSE(takes(of_dead, 100, elsewhere));  // there the number may be of somebody who lives
+    CHECK_FALSE(takes(of_dead, 100, elsewhere));  // in that namespace the ID may belong to a running process
     CHECK(takes(of_dead, 101, me));
     CHECK_FALSE(takes(page_full_of(me), 102, me));
-    CHECK_FALSE(takes(page_full_of(dead_elsewhere), 103, me));  // nobody here knows whether it is
+    CHECK_FALSE(takes(page_full_of(dead_elsewhere), 103, me));  // this namespace cannot tell whether it has ended
     CHECK_FALSE(takes(page_full_of(dead_elsewhere), 104, elsewhere));
 }
 
-TEST_CASE("the child of a fork never removes, nor closes, what its parent shares") {
+TEST_CASE("a forked child neither removes nor closes the shares of its parent") {
     session own;
     ferry::ipc::shared_space space{own};
     void* const memory = space.allocate(100);
@@ -513,7 +513,7 @@ TEST_CASE("the child of a fork never removes, nor closes, what its parent shares
     space.deallocate(memory, 100);
 }
 
-TEST_CASE("a session closes all that is open at the end of a process") {
+TEST_CASE("a session can close all open shares at the end of a process") {
     session own;
     auto a = share(tensor({3}), {.session = &own}), b = share(tensor({3}), {.session = &own});
     own.close_all();
@@ -523,7 +523,7 @@ TEST_CASE("a session closes all that is open at the end of a process") {
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("memory of devices needs a back end that has handles, and pinned memory is copied") {
+TEST_CASE("device memory needs a back end with handles, and pinned memory is copied") {
     using ferry::device_type;
     support::sim_system sim{{device_type::cuda, 0}, {device_type::cuda_host, 0}};
     std::int64_t const shape[] = {4};

@@ -1,4 +1,4 @@
-// Columns shared and attached: every type, each buffer once, and descriptors that lie.
+// Columns shared and attached: every type, each buffer once, and forged descriptors.
 #include <ferry/column.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
@@ -55,7 +55,7 @@ column numbers(std::vector<std::int32_t> values = {1, 2, 3, 4}) {
 
 }  // namespace
 
-TEST_CASE("columns of every type are attached as they were shared") {
+TEST_CASE("columns of every type are attached with the values that were shared") {
     unsigned seed = 500'000;
     session importer;
     std::vector<std::string> formats(std::begin(column_maker::leaves), std::end(column_maker::leaves));
@@ -81,7 +81,7 @@ TEST_CASE("columns of every type are attached as they were shared") {
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("an attached column is read-only, keeps the memory, and says what its exporter said") {
+TEST_CASE("an attached column is read-only, keeps the memory, and has the metadata of its exporter") {
     std::optional s{share(numbers())};
     CHECK(s->copied());
     auto a = attach_column(s->descriptor());
@@ -99,7 +99,7 @@ TEST_CASE("an attached column is read-only, keeps the memory, and says what its 
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("what children share is in the memory once") {
+TEST_CASE("buffers that children share are stored once") {
     auto const x = numbers(std::vector<std::int32_t>(5000, 7));
     column_buffer const none[] = {{}};
     ferry::column_parts const children[] = {
@@ -113,7 +113,7 @@ TEST_CASE("what children share is in the memory once") {
     CHECK(s.descriptor().memories[0].length == 20032);
 }
 
-TEST_CASE("what slices have in common is in the memory once, and is attached and shared again so") {
+TEST_CASE("the common part of slices is stored once, and stays so when it is attached and shared again") {
     auto const x = numbers(std::vector<std::int32_t>(5000, 7));
     column_buffer const none[] = {{}};
     ferry::column_parts const children[] = {
@@ -146,7 +146,7 @@ TEST_CASE("what slices have in common is in the memory once, and is attached and
     CHECK(cut.descriptor().memories[0].length == 64);
 }
 
-TEST_CASE("what is shared, attached or allocated in shared memory is shared again without a copy") {
+TEST_CASE("memory that is shared, attached or of the shared space is shared again without a copy") {
     session own;
     auto const first = share(numbers(), {.session = &own});
     auto const again = share(first.column(), {.session = &own, .copy = copy_policy::never});
@@ -165,7 +165,7 @@ TEST_CASE("what is shared, attached or allocated in shared memory is shared agai
           [&] { static_cast<void>(share(numbers(), {.session = &own, .copy = copy_policy::never})); }, {"compact()"});
 }
 
-TEST_CASE("tensors and columns are attached by the call of their kind") {
+TEST_CASE("tensors and columns are attached by the function of their kind") {
     auto const c = share(numbers());
     auto const t = share(support::tensor({3}));
     fails(errc::argument, [&] { static_cast<void>(attach(c.descriptor())); }, {"attach_column"});
@@ -174,7 +174,7 @@ TEST_CASE("tensors and columns are attached by the call of their kind") {
     CHECK_FALSE(t.holds_column());
 }
 
-TEST_CASE("descriptors of columns that lie are refused before anything is read") {
+TEST_CASE("forged descriptors of columns are refused before any buffer is read") {
     auto const s = share(numbers());
     auto const refused = [&](errc code, auto change, char const* text) {
         auto d = s.descriptor();
@@ -207,7 +207,7 @@ TEST_CASE("descriptors of columns that lie are refused before anything is read")
     CHECK(support::shown(c.view()) == std::vector<std::string>{"{01000000,02000000,}", "{02000000,03000000,}"});
 }
 
-TEST_CASE("a name that cannot travel is refused, and nothing is left") {
+TEST_CASE("a name that cannot be encoded is refused, and no segment is left") {
     auto const x = numbers();
     auto const bad =
         ferry::make_column({.format = "i", .name = "\xff", .length = 4, .buffers = x.view().buffers()}, x.owner());
@@ -224,7 +224,7 @@ TEST_CASE("an allocation that fails leaves nothing behind") {
     CHECK(support::segments(getpid()).empty());
 }
 
-TEST_CASE("a pinned column is waited for before the host copies it") {
+TEST_CASE("the host waits for a pinned column before it copies it") {
     device const pinned{device_type::cuda_host, 0};
     support::sim_system sim{pinned};
     auto const stream = sim.make_stream(device_type::cuda_host);
@@ -242,7 +242,7 @@ TEST_CASE("a pinned column is waited for before the host copies it") {
     CHECK(support::shown(c.view())[3] == "04000000");
 }
 
-TEST_CASE("columns on a device are shared by handles, and importers wait for them") {
+TEST_CASE("columns on a device are shared by handles, and importers wait for their event") {
     auto const c = numbers();
     support::importer other{[&](support::line const& parent) {
         support::sim_system theirs{gpu};

@@ -7,7 +7,7 @@
 
 using ferry::errc;
 
-TEST_CASE("what a system call left in errno is an error of its own kind, with a cure") {
+TEST_CASE("each value of errno becomes an error code, with a fix in the message") {
     struct {
         errc code;
         int number;

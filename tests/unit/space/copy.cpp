@@ -12,7 +12,7 @@ using namespace support;
 
 constexpr std::int64_t six[] = {2, 3};
 
-/// Copies at once, and says whether it has.
+/// Copies immediately, and reports whether the copy is complete.
 struct says_so {
     bool has_run;
     int waits = 0;

@@ -1,4 +1,4 @@
-// What a copy refuses, and what it says.
+// Copies that are refused, and their errors.
 #include <ferry/space/copy_plan.hpp>
 
 #include <doctest/doctest.h>

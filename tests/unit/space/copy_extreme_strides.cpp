@@ -1,4 +1,4 @@
-// Strides that mean nothing may have any value.
+// Strides that are never used may have any value.
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/copy.hpp>
 

@@ -47,7 +47,7 @@ TEST_CASE("D9: resource_space reports the device that was passed for its resourc
 
 namespace {
 
-/// Pointers as Thrust's resources give them.
+/// Pointers as Thrust's resources return them.
 struct fancy_pointer {
     explicit fancy_pointer(void* at = nullptr) : at_{at} {}
     [[nodiscard]] void* get() const { return at_; }
@@ -72,7 +72,7 @@ struct of_fancy_pointers : counted {
     fancy_pointer allocate(std::size_t n, std::size_t a) { return fancy_pointer{take(n, a)}; }
     void deallocate(fancy_pointer p, std::size_t n, std::size_t a) { give(p.get(), n, a); }
 };
-/// `allocate` wants a stream first.
+/// `allocate` has a stream as its first parameter.
 struct of_two_names : counted {
     void* allocate_sync(std::size_t n, std::size_t a) { return take(n, a); }
     void deallocate_sync(void* p, std::size_t n, std::size_t a) noexcept { give(p, n, a); }
@@ -80,7 +80,7 @@ struct of_two_names : counted {
     void deallocate(fancy_pointer, void*, std::size_t, std::size_t) {}
 };
 
-/// Takes its memory back, and throws: what Thrust's do at the end of a program.
+/// Frees its memory and throws, as Thrust's resources do at the end of a program.
 struct sour {
     int taken = 0, given = 0;
     std::size_t bytes = 0;

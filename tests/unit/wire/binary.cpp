@@ -20,7 +20,7 @@ using bytes = std::vector<std::byte>;
 
 namespace {
 
-/// From a heap block of exactly their size, so that a sanitizer sees a read too far.
+/// From an allocation of exactly their size, so that a sanitizer detects a read beyond it.
 descriptor read(bytes const& from) {
     std::unique_ptr<std::byte[]> const exact{new std::byte[from.size()]};
     if (!from.empty()) std::memcpy(exact.get(), from.data(), from.size());
@@ -45,7 +45,7 @@ std::uint64_t get(bytes const& in, std::size_t at, std::size_t size) {
 void insert(bytes& into, std::size_t at, bytes const& what) {
     into.insert(into.begin() + static_cast<std::ptrdiff_t>(at), what.begin(), what.end());
 }
-/// The bytes with the checksum that they should have.
+/// The bytes with a valid checksum.
 bytes sealed(bytes in) {
     in.resize(in.size() - 4);
     put(in, crc32c(in), 4);
@@ -57,7 +57,7 @@ bytes a_record(unsigned tag, std::size_t length) {
     out.resize(out.size() + length, std::byte{0xee});
     return out;
 }
-/// Where the records of a document begin: at the first, and after each.
+/// Offsets of the records of a document, and of its end.
 std::vector<std::size_t> borders(bytes const& in) {
     std::vector<std::size_t> out{8};
     while (out.back() < in.size() - 4) out.push_back(out.back() + 6 + get(in, out.back() + 2, 4));
@@ -66,7 +66,7 @@ std::vector<std::size_t> borders(bytes const& in) {
 
 }  // namespace
 
-TEST_CASE("what is written as bytes is read as it was") {
+TEST_CASE("a descriptor written as bytes is read unchanged") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);
         auto const written = to_bytes(d);
@@ -75,7 +75,7 @@ TEST_CASE("what is written as bytes is read as it was") {
     }
 }
 
-TEST_CASE("a document byte by byte, as docs/wire.md has it") {
+TEST_CASE("the bytes of a document are those that docs/wire.md states") {
     ferry::wire::descriptor d =
         support::describe(support::host_memory(8),
                           {.dtype = {ferry::type_code::int_, 16}, .shape = {2}, .strides = {-1}, .byte_offset = 6});
@@ -111,7 +111,7 @@ TEST_CASE("a later minor version is read: unknown records and longer records are
             CHECK(got.minor == 7);
             CHECK(got.memories == d.memories);
             CHECK(got.root == d.root);
-            CHECK(read(to_bytes(got)) == d);  // what is passed on is of this minor again
+            CHECK(read(to_bytes(got)) == d);  // written with this minor version again
         }
         for (std::size_t i = 0; i + 1 < at.size(); ++i) {  // each record longer
             if (get(written, at[i], 2) == 4) continue;     // a column consists of records
@@ -147,7 +147,7 @@ TEST_CASE("unknown flag bits are neither written nor read (R14)") {
     CHECK(std::get<tensor>(read(sealed(written)).root).flags == ferry::known(ferry::flags{UINT64_MAX}));
 }
 
-TEST_CASE("another major version is refused by name, whatever follows it") {
+TEST_CASE("another major version is refused with its number, with any bytes after it") {
     auto other = to_bytes(support::a_column());
     set(other, 4, 2, 2), set(other, 6, 3, 2);
     refuses(other, {"version 2.3", "major"});
@@ -155,21 +155,21 @@ TEST_CASE("another major version is refused by name, whatever follows it") {
     refuses(other, {"version 2.3"});
 }
 
-TEST_CASE("what is no descriptor is refused, and says so") {
+TEST_CASE("bytes that are not a descriptor are refused with the reason") {
     refuses({}, {"truncated", "magic"});
     auto other = to_bytes(support::a_column());
     other[3] = std::byte{'X'};
     refuses(other, {"FRYD"});
 }
 
-TEST_CASE("every truncation is refused, with a checksum that fits and without") {
+TEST_CASE("every truncation is refused, with a valid checksum and without") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);
         auto const written = to_bytes(d);
         for (std::size_t size = 0; size < written.size(); ++size) {
             bytes const cut{written.begin(), written.begin() + static_cast<std::ptrdiff_t>(size)};
             refuses(cut);
-            if (size >= 12) refuses(sealed(cut));  // the records end too early, or the root is not there
+            if (size >= 12) refuses(sealed(cut));  // a record is truncated, or the root is missing
         }
     }
 }
@@ -185,7 +185,7 @@ TEST_CASE("every flipped bit is refused by the checksum") {
     refuses(written, {"checksum"});
 }
 
-TEST_CASE("with a checksum that fits, a changed byte gives a descriptor that passes the check, or an error") {
+TEST_CASE("with a valid checksum, a changed byte gives a descriptor that passes the check, or an error") {
     int accepted = 0, refused = 0;
     for (auto const& [name, d] : support::descriptors()) {
         auto const written = to_bytes(d);
@@ -206,7 +206,7 @@ TEST_CASE("with a checksum that fits, a changed byte gives a descriptor that pas
     CHECK(refused > 1000);
 }
 
-TEST_CASE("a count that the document has no room for takes no memory") {
+TEST_CASE("a count beyond the size of the document allocates no memory") {
     descriptor d;
     d.root = node{.format = "n"};
     auto forged = to_bytes(d);
@@ -228,7 +228,7 @@ TEST_CASE("a count that the document has no room for takes no memory") {
     CHECK(what.find("4294967295 items") != std::string::npos);
 }
 
-TEST_CASE("records that must be there once are neither missing nor there twice") {
+TEST_CASE("required records that are missing or repeated are refused") {
     auto const written = to_bytes(support::descriptors()[0].d);
     auto const at = borders(written);
     for (std::size_t const i : {0u, 2u}) {
@@ -243,7 +243,7 @@ TEST_CASE("records that must be there once are neither missing nor there twice")
     }
 }
 
-TEST_CASE("a node has its fields exactly once, and no tree is nested beyond the bound") {
+TEST_CASE("a node has its fields exactly once, and the depth of a tree is limited") {
     descriptor d;
     d.root = node{.format = "n"};
     auto const written = to_bytes(d);
@@ -269,7 +269,7 @@ TEST_CASE("a node has its fields exactly once, and no tree is nested beyond the 
     refuses(sealed(nested), {"nested deeper than 64"});
 }
 
-TEST_CASE("what would be refused is not written") {
+TEST_CASE("an invalid descriptor is not written") {
     auto d = support::descriptors()[0].d;
     std::get<tensor>(d.root).byte_offset = 1;
     support::fails(errc::bad_descriptor, [&] { static_cast<void>(to_bytes(d)); }, {"ferry::wire::to_bytes", "/tensor"});
@@ -277,7 +277,7 @@ TEST_CASE("what would be refused is not written") {
     support::fails(errc::bad_descriptor, [&] { static_cast<void>(to_bytes(d)); }, {"version 2.0"});
 }
 
-TEST_CASE("when memory is short, writing and reading leave nothing behind") {
+TEST_CASE("writing and reading leak nothing when memory is short") {
     auto const d = support::a_column();
     auto const written = to_bytes(d);
     CHECK(support::for_each_failing_allocation([&](int) { static_cast<void>(to_bytes(d)); }) > 1);

@@ -45,7 +45,7 @@ void refuses_node(F change, std::initializer_list<char const*> texts) {
 
 }  // namespace
 
-TEST_CASE("sound descriptors of every sort pass, without an allocation") {
+TEST_CASE("valid descriptors of every kind pass, without an allocation") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);
         int allocations = 0;
@@ -58,7 +58,7 @@ TEST_CASE("sound descriptors of every sort pass, without an allocation") {
     }
 }
 
-TEST_CASE("another major version is refused by name, another minor is not") {
+TEST_CASE("another major version is refused with its number, another minor version is accepted") {
     auto d = support::a_column();
     d.minor = 7;
     check(d);
@@ -66,7 +66,7 @@ TEST_CASE("another major version is refused by name, another minor is not") {
     refuses(d, {"version 2.7", "major"});
 }
 
-TEST_CASE("R32: the last element lies in the range, and one more does not") {
+TEST_CASE("R32: the last element is within the range, and one more is not") {
     check(describe(support::host_memory(96), {.dtype = f32, .shape = {4, 6}}));
     refuses(95, {.dtype = f32, .shape = {4, 6}}, {"/tensor", "range of 95 bytes"});
     refuses(96, {.dtype = f32, .shape = {4, 6}, .byte_offset = 1}, {"byte_offset 1"});
@@ -75,20 +75,20 @@ TEST_CASE("R32: the last element lies in the range, and one more does not") {
     refuses(0, {.dtype = f32}, {"0 to 4"});
 }
 
-TEST_CASE("R28: with negative strides the lowest element counts") {
+TEST_CASE("R28: with negative strides the lowest element must be within the range") {
     check(describe(support::host_memory(24), {.dtype = f32, .shape = {2, 3}, .strides = {-3, 1}, .byte_offset = 12}));
     refuses(24, {.dtype = f32, .shape = {2, 3}, .strides = {-3, 1}, .byte_offset = 11}, {"-12 to 12"});
     refuses(24, {.dtype = f32, .shape = {2, 3}, .strides = {-3, 1}, .byte_offset = 13}, {"range of 24 bytes"});
     refuses(24, {.dtype = f32, .byte_offset = -4}, {"byte_offset -4"});
 }
 
-TEST_CASE("R29: a stride of 0 takes one element's memory; the number of elements must still fit 63 bits") {
+TEST_CASE("R29: a stride of 0 needs the memory of one element; the number of elements must fit 63 bits") {
     check(describe(support::host_memory(4), {.dtype = f32, .shape = {1000, 1000}, .strides = {0, 0}}));
     refuses(3, {.dtype = f32, .shape = {1000, 1000}, .strides = {0, 0}}, {"0 to 4"});
     refuses(4, {.dtype = f32, .shape = {most, 2}, .strides = {0, 0}}, {"/tensor/shape", "63 bits"});
 }
 
-TEST_CASE("R32: no sum and no product wraps") {
+TEST_CASE("R32: no sum and no product overflows") {
     auto const huge = changed(support::host_memory(8), [](memory& m) { m.offset = 0, m.allocation = m.length = most; });
     for (auto const& [shape, strides] :
          std::initializer_list<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>>{
@@ -108,7 +108,7 @@ TEST_CASE("R32: no sum and no product wraps") {
     check(describe(huge, {.dtype = f32, .byte_offset = most - 4}));
 }
 
-TEST_CASE("R19: packed elements take the bytes that their bits touch, both ways") {
+TEST_CASE("R19: packed elements need the bytes that contain their bits, in both directions") {
     ferry::data_type const i4{type_code::int_, 4}, f6{type_code::float6_e3m2fn, 6};
     check(describe(support::host_memory(4), {.dtype = i4, .shape = {8}}));
     refuses(4, {.dtype = i4, .shape = {9}}, {"0 to 5"});
@@ -119,7 +119,7 @@ TEST_CASE("R19: packed elements take the bytes that their bits touch, both ways"
     refuses(4, {.dtype = i4, .shape = {8}, .strides = {-1}, .byte_offset = 3}, {"-4 to 1"});
 }
 
-TEST_CASE("R26: an empty tensor looks at no memory, but its offset stays in the range") {
+TEST_CASE("R26: an empty tensor needs no memory, but its offset must be within the range") {
     check(describe(support::host_memory(8),
                    {.dtype = f32, .shape = {0, most, most}, .strides = {least, most, 3}, .byte_offset = 8}));
     refuses(8, {.dtype = f32, .shape = {0}, .byte_offset = 9}, {"byte_offset 9"});
@@ -127,7 +127,7 @@ TEST_CASE("R26: an empty tensor looks at no memory, but its offset stays in the 
     refuses(8, {.dtype = f32, .shape = {0, -1}}, {"/tensor/shape/1", "-1"});
 }
 
-TEST_CASE("a tensor's other fields: memory, type, number of strides") {
+TEST_CASE("the memory, type and number of strides of a tensor are checked") {
     refuses(8, {.dtype = f32, .memory = 1}, {"/tensor/memory is 1", "1 memories"});
     refuses(8, {.dtype = f32, .memory = no_memory}, {"/tensor/memory"});
     refuses(descriptor{}, {"/tensor/memory is 0", "0 memories"});
@@ -138,7 +138,7 @@ TEST_CASE("a tensor's other fields: memory, type, number of strides") {
     refuses(64, {.dtype = f32, .strides = {1}}, {"/tensor/strides"});
 }
 
-TEST_CASE("a range lies in its allocation, in arithmetic that does not wrap") {
+TEST_CASE("a range must be within its allocation, without overflow") {
     auto const with = [](std::uint64_t allocation, std::uint64_t offset, std::uint64_t length) {
         return changed(support::host_memory(0),
                        [&](memory& m) { m.allocation = allocation, m.offset = offset, m.length = length; });
@@ -151,7 +151,7 @@ TEST_CASE("a range lies in its allocation, in arithmetic that does not wrap") {
     refuses(with(UINT64_MAX, 0, 8), {"/memories/0"});
 }
 
-TEST_CASE("what a kind of memory needs: its device, its handle, its name") {
+TEST_CASE("each kind of memory requires its device, its handle or its name") {
     auto const cuda = support::cuda_memory(memory_kind::cuda_legacy, 8), host = support::host_memory(8);
     refuses(changed(cuda, [](memory& m) { m.kind = memory_kind{4}; }), {"/memories/0/kind is 4"});
     refuses(changed(cuda, [](memory& m) { m.type = ferry::device_type::cuda_managed; }),
@@ -174,13 +174,13 @@ TEST_CASE("what a kind of memory needs: its device, its handle, its name") {
     check(describe(changed(cuda, [](memory& m) { m.name.clear(); }), {.dtype = f32}));
 }
 
-TEST_CASE("a pid that would mean many processes is none") {
+TEST_CASE("a pid that denotes several processes is refused") {
     auto d = support::a_column();
     d.from.pid = 0xffff'ffff;
     refuses(d, {"/from/pid"});
 }
 
-TEST_CASE("a column's nodes: numbers, buffers, depth, and strings that C can hold") {
+TEST_CASE("the numbers, buffers, depth and strings of the nodes of a column are checked") {
     refuses_node([](node& n) { n.children[1].dictionary[0].buffers[2].offset = 1013; },
                  {"/column/children/1/dictionary/buffers/2", "range of 1024"});
     refuses_node([](node& n) { n.children[0].buffers[0].length = 4097; }, {"/column/children/0/buffers/0"});

@@ -34,7 +34,7 @@ TEST_CASE("the checksum by tables is that bit by bit, for every length and align
         }
 }
 
-TEST_CASE("the checksum sees every flipped bit") {
+TEST_CASE("the checksum detects every flipped bit") {
     std::vector<std::byte> bytes(64);
     auto const before = ferry::wire::crc32c(bytes);
     for (std::size_t i = 0; i < 8 * bytes.size(); ++i) {

@@ -23,7 +23,7 @@ using json = nlohmann::json;
 
 namespace {
 
-/// From a heap block of exactly its size, so that a sanitizer sees a read too far.
+/// From an allocation of exactly its size, so that a sanitizer detects a read beyond it.
 descriptor read(std::string_view text) {
     std::unique_ptr<char[]> const exact{new char[text.size()]};
     if (!text.empty()) std::memcpy(exact.get(), text.data(), text.size());
@@ -34,7 +34,7 @@ void refuses(std::string_view text, std::initializer_list<char const*> texts = {
     support::fails(errc::bad_descriptor, [&] { static_cast<void>(read(text)); }, texts);
 }
 
-/// The document with the checksum that it should have.
+/// The document with a valid checksum.
 std::string sealed(json document) {
     document.erase("checksum");
     auto const canonical = document.dump();
@@ -73,7 +73,7 @@ std::string backwards(json const& value) {
 
 }  // namespace
 
-TEST_CASE("what is written as JSON is read as it was, and says what the bytes say") {
+TEST_CASE("a descriptor written as JSON is read unchanged, and equals that of the bytes") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);
         auto const text = to_json(d);
@@ -85,7 +85,7 @@ TEST_CASE("what is written as JSON is read as it was, and says what the bytes sa
     }
 }
 
-TEST_CASE("the order of keys, white space, and how a character is escaped do not matter") {
+TEST_CASE("the order of keys, white space, and the escapes of characters have no effect") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);
         auto const text = backwards(parsed(d));
@@ -111,7 +111,7 @@ TEST_CASE("integers above 2^53 are decimal strings, and others may be") {
     CHECK(read(to_json(far)) == far);
 }
 
-TEST_CASE("numbers that some readers would round are refused, in unknown keys too") {
+TEST_CASE("numbers that some readers would round are refused, also in unknown keys") {
     auto const document = parsed(support::descriptors()[0].d);
     for (auto const* path : {"/memories/0/id", "/new/0/deep"}) {
         refuses(with(document, path, 9007199254740993u), {path, "2^53"});
@@ -146,20 +146,20 @@ TEST_CASE("a later minor version is read: unknown keys are ignored at every leve
     }
 }
 
-TEST_CASE("another major version is refused by name, whatever else is there") {
+TEST_CASE("another major version is refused with its number, with any other members") {
     auto other = parsed(support::a_column());
     other["version"] = {{"major", 2}, {"minor", 3}};
     refuses(other.dump(), {"version 2.3", "major"});
     refuses(R"({"version":{"minor":3,"major":2},"format":"ferry-descriptor"})", {"version 2.3"});
 }
 
-TEST_CASE("of two equal keys the last counts") {
+TEST_CASE("of two equal keys the last is used") {
     auto text = to_json(support::descriptors()[0].d);
     text.insert(1, R"("format":"another",)");
     CHECK(read(text) == support::descriptors()[0].d);
 }
 
-TEST_CASE("what is no JSON, or no descriptor, is refused") {
+TEST_CASE("text that is not JSON, or not a descriptor, is refused") {
     for (auto const* text : {"", "{", "nul", "{\"a\":}", "{} {}", "\"\xff\"", "[1,]", "{\"a\":\"\\ud800\"}"})
         refuses(text, {"no JSON"});
     for (auto const* text : {"1", "[]", "null", "\"x\""}) refuses(text, {"is not an object"});
@@ -188,7 +188,7 @@ TEST_CASE("every truncation and every changed character is refused, or changes n
     CHECK(refused == static_cast<int>(text.size()));
 }
 
-TEST_CASE("a wrong checksum is named") {
+TEST_CASE("the error for a wrong checksum says so") {
     auto document = parsed(support::descriptors()[0].d);
     document["checksum"] = document["checksum"].get<std::uint32_t>() ^ 1;
     refuses(document.dump(), {"/checksum is", "gives"});
@@ -196,7 +196,7 @@ TEST_CASE("a wrong checksum is named") {
     refuses(document.dump(), {"/checksum"});
 }
 
-TEST_CASE("every member has one type: any other is refused, or read as what is left out, and the pointer says where") {
+TEST_CASE("a member of another type is refused with its JSON pointer, or read as absent") {
     for (auto const& [name, d] : support::descriptors()) {
         INFO(name);
         auto const document = parsed(d);
@@ -242,7 +242,7 @@ TEST_CASE("every member has one type: any other is refused, or read as what is l
             {"/column/children/1/dictionary/buffers/1", "range of 1024"});
 }
 
-TEST_CASE("a member that must be there is missed by name; the others have what a reader would expect") {
+TEST_CASE("a missing required member is named in the error; the others have defaults") {
     constexpr char const* optional[] = {"name",     "handle",     "ready",  "strides",  "flags",
                                         "metadata", "null_count", "offset", "children", "dictionary"};
     int missed = 0, left_out = 0;
@@ -266,7 +266,7 @@ TEST_CASE("a member that must be there is missed by name; the others have what a
                 bool const root = path == "/tensor" || path == "/column";
                 if (std::strstr(e.what(), "is missing") != nullptr)
                     CHECK((std::strstr(e.what(), path.c_str()) != nullptr || path.size() > 100));
-                else CHECK((may || root));  // it was needed: a CUDA memory's handle, strides that are not compact
+                else CHECK((may || root));  // required: the handle of CUDA memory, strides that are not compact
                 ++missed;
             }
         }
@@ -278,7 +278,7 @@ TEST_CASE("a member that must be there is missed by name; the others have what a
     refuses(sealed(both), {"one of /tensor and /column"});
 }
 
-TEST_CASE("a document that is nested deeper than any descriptor is refused before anything walks it") {
+TEST_CASE("a document nested deeper than any descriptor is refused before it is traversed") {
     std::string const many(100'000, '[');
     refuses(many, {"nested deeper"});
     refuses(R"({"a":)" + many, {"nested deeper"});
@@ -287,7 +287,7 @@ TEST_CASE("a document that is nested deeper than any descriptor is refused befor
     refuses(objects, {"nested deeper"});
 }
 
-TEST_CASE("a tree of 64 nodes goes through JSON and bytes") {
+TEST_CASE("a tree of 64 nodes is converted to JSON and bytes, and back") {
     node tree{.format = "n"};
     for (int i = 1; i < max_depth; ++i) {
         node above{.format = "+s"};
@@ -306,7 +306,7 @@ TEST_CASE("a tree of 64 nodes goes through JSON and bytes") {
     refuses(with(document, "/column", parent), {"deeper than 64"});
 }
 
-TEST_CASE("what would be refused is not written") {
+TEST_CASE("an invalid descriptor is not written") {
     auto d = support::descriptors()[0].d;
     std::get<tensor>(d.root).byte_offset = 1;
     support::fails(errc::bad_descriptor, [&] { static_cast<void>(to_json(d)); }, {"ferry::wire::to_json", "/tensor"});

@@ -6,7 +6,7 @@
 
 namespace mt {
 
-/// A type of memory, and the id of a device of this type.
+/// A kind of memory, and the number of the device.
 struct device {
     static constexpr std::int32_t cpu = 1;
     static constexpr std::int32_t cuda = 2;
@@ -18,7 +18,7 @@ struct device {
 
     constexpr device() noexcept = default;
     constexpr device(std::int32_t t, std::int32_t i) noexcept : type{t}, id{i} {}
-    /// Converts a device of another library that has members `type` and `id` with the same values.
+    /// Converts a device of another library that has members of the same names and numbers.
     template <class Other>
         requires requires(Other o) { o.type, o.id; }
     constexpr device(Other o) noexcept : type{static_cast<std::int32_t>(o.type)}, id{o.id} {}
@@ -31,12 +31,11 @@ struct device {
     return d.type == device::cpu || d.type == device::cuda_host || d.type == device::cuda_managed;
 }
 
-/// Returns the device with the id that tensors use: host memory always has id 0.
-///
-/// \throws buffer_error  this build does not support such memory
+/// The device as tensors report it: host memory always has number 0. \throws buffer_error if this build
+/// does not support such memory
 [[nodiscard]] device normalised(device);
 
-/// Returns the name of a device: "cpu", "cuda:0", "cuda_host", "cuda_managed".
+/// "cpu", "cuda:0", "cuda_host", "cuda_managed"
 [[nodiscard]] std::string name(device);
 
 }  // namespace mt

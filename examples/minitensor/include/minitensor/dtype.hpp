@@ -9,7 +9,7 @@
 
 namespace mt {
 
-/// The kind of an element type. The values are those of DLPack.
+/// Kind of an element type, with the numbers of DLPack.
 enum class kind : std::uint8_t {
     int_ = 0,
     uint = 1,
@@ -30,38 +30,35 @@ enum class kind : std::uint8_t {
     float4_e2m1fn = 17,
 };
 
-/// An element type: a kind and the number of bits of the whole element (bool has 8).
+/// An element type: its kind and its size in bits (both parts of a complex number; 8 for bool).
 struct dtype {
     mt::kind kind = mt::kind::float_;
     std::uint8_t bits = 32;
 
     constexpr dtype() noexcept = default;
     constexpr dtype(mt::kind k, std::uint8_t b) noexcept : kind{k}, bits{b} {}
-    /// Converts a type of another library that has members `code`, `bits` and `lanes`.
-    ///
-    /// \throws buffer_error  more than one lane
+    /// An element type as another library writes it. \throws buffer_error  vectors, of more than one lane
     template <class Other>
         requires requires(Other o) { o.code, o.bits, o.lanes; }
     constexpr dtype(Other o) : kind{static_cast<mt::kind>(o.code)}, bits{o.bits} {
-        if (o.lanes != 1) throw buffer_error("elements have several lanes: view the lanes as an additional dimension");
+        if (o.lanes != 1) throw buffer_error("elements of several lanes: view them as one more dimension");
     }
 
-    /// Whether elements are smaller than a byte. Packed elements begin at the low bits of each byte.
+    /// Whether elements are smaller than a byte. They then follow each other bit by bit, from the
+    /// low bits of each byte up.
     [[nodiscard]] constexpr bool packed() const noexcept { return bits < 8; }
 
     friend constexpr bool operator==(dtype const&, dtype const&) = default;
 };
 
-/// Whether minitensor supports the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits,
-/// float of 16, 32 and 64, complex of 32, 64 and 128, and the other kinds in their only width.
+/// Whether minitensor can hold and decode the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits,
+/// float of 16, 32 and 64, complex of 32, 64 and 128, and the other kinds in their one width.
 [[nodiscard]] bool supported(dtype) noexcept;
 
-/// Returns the name of a type: "int64", "bfloat16", "float8_e4m3fn", …
+/// "int64", "bfloat16", "float8_e4m3fn", …
 [[nodiscard]] std::string name(dtype);
 
-/// Returns the type with a name.
-///
-/// \throws std::invalid_argument  unknown name
+/// The type of that name. \throws std::invalid_argument for any other name
 [[nodiscard]] dtype dtype_from_name(std::string_view);
 
 inline constexpr dtype bool_{kind::bool_, 8};

@@ -1,4 +1,4 @@
-// minitensor: all of it.
+// minitensor: all headers.
 #pragma once
 
 #include <minitensor/device.hpp>

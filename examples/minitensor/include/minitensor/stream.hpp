@@ -9,8 +9,8 @@
 
 namespace mt {
 
-/// A CUDA stream of a device. The handle is 1 for the legacy default stream, 2 for the per-thread default
-/// stream, otherwise a cudaStream_t; 0 means no stream, if there is no GPU.
+/// A CUDA stream of a device. Numbered as CUDA does: 1 is the legacy default stream, 2 the per-thread
+/// one, anything else a cudaStream_t; 0 means none, where there is no GPU to work on.
 struct stream {
     std::uintptr_t handle = 0;
     std::int32_t device = 0;
@@ -22,26 +22,22 @@ struct stream {
     }
 };
 
-/// Whether there is a GPU that this build can use, and the number of GPUs.
+/// Whether there is a GPU that this build can use; the number of GPUs.
 [[nodiscard]] bool cuda_available() noexcept;
 [[nodiscard]] int device_count() noexcept;
 
-/// Blocks until all work on a GPU is done.
-///
-/// \throws buffer_error  no such GPU
+/// Blocks until all work on a GPU is done. \throws buffer_error if there is no such GPU
 void synchronize(std::int32_t device_id);
 
-/// Returns the stream on which this thread queues work on memory of the device: the innermost entered
-/// stream of that device, or the legacy default stream of the device.
+/// The current stream of this thread for a device: the innermost entered stream of the device, or its
+/// legacy default stream.
 [[nodiscard]] stream current_stream(device);
 
-/// Makes a stream current for this thread until leave_stream() is called.
-///
-/// \throws buffer_error  there is no GPU
+/// Makes a stream the current one of this thread until `leave_stream`. \throws buffer_error  there is no GPU
 void enter_stream(std::uintptr_t handle, std::shared_ptr<void const> owner);
 void leave_stream() noexcept;
 
-/// The stream that used some memory last, for all tensors that share the memory. Thread-safe.
+/// The stream of the last work on a memory, for all tensors that share it. Thread-safe.
 class timeline {
    public:
     explicit timeline(stream first) : last_{std::move(first)} {}
@@ -49,9 +45,9 @@ class timeline {
     [[nodiscard]] stream last() const;
     /// Whether minitensor has queued any work on the memory.
     [[nodiscard]] bool used() const;
-    /// Orders `next` after the work that is queued on the last stream, and makes it the last stream.
+    /// Makes `next` the last stream: its work runs after all work queued on the previous one.
     void continue_on(stream const& next);
-    /// Blocks until the work that is now queued on the last stream is done.
+    /// Blocks until the work queued on the last stream is done.
     void wait() const;
 
    private:
@@ -60,8 +56,8 @@ class timeline {
     bool used_ = false;
 };
 
-/// Releases the owner of imported memory when the work that minitensor has queued on it is done: at once
-/// if it is done already, otherwise in a later call of minitensor.
+/// Drops the owner of imported memory after the work that minitensor has queued on it: immediately if it
+/// is done, otherwise in a later call of minitensor.
 void release_when_done(timeline const&, std::shared_ptr<void const> owner) noexcept;
 void release_what_is_done() noexcept;
 

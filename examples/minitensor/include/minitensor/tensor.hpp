@@ -14,24 +14,25 @@
 
 namespace mt {
 
-/// A handle to a strided array. Copies share the elements and increment a reference count. Everything except
-/// the elements is immutable, so several threads may use handles; access to elements is not synchronised.
+/// A strided array. A handle: copies share the elements and cost one reference count. Only the
+/// elements are mutable, so handles may be used from several threads; access to elements is not
+/// synchronised.
 class tensor {
    public:
-    /// The maximum number of dimensions.
+    /// Maximum number of dimensions.
     static constexpr std::size_t max_ndim = 128;
 
-    /// Allocates uninitialised, row-major elements, which live_bytes() counts.
+    /// Allocates uninitialised, row-major memory, counted in live_bytes().
     ///
-    /// \throws buffer_error           unsupported dtype; no such device
-    /// \throws std::invalid_argument  negative extents; the number of bytes overflows
-    /// \throws std::bad_alloc         out of memory
+    /// \throws buffer_error           an unsupported dtype; there is no such device
+    /// \throws std::invalid_argument  negative extents, more bytes than can be counted
+    /// \throws std::bad_alloc         there is not enough memory
     tensor(mt::dtype, std::span<std::int64_t const> shape, mt::device = {}, bool copied = false);
 
-    /// Refers to existing memory, which `keep_alive` keeps alive until the last handle is destroyed. Strides
-    /// are in elements; without strides the elements are row-major. A tensor with a broadcast dimension is
-    /// always read-only. The elements are ready on the CUDA stream `ready_on`, which must exist as long as
-    /// work on the tensor is queued; 0 means the current stream.
+    /// Refers to memory of another library, which `keep_alive` owns. Strides are in elements; none means
+    /// row-major. A tensor with a broadcast dimension is read-only, also if `readonly` is false. The elements are ready
+    /// on the CUDA stream `ready_on`, which must last as long as work on the tensor is queued; 0: on the current
+    /// stream.
     ///
     /// \throws buffer_error           an unsupported dtype or device
     /// \throws std::invalid_argument  extents as above; elements without memory; too few strides
@@ -39,7 +40,7 @@ class tensor {
            std::span<std::int64_t const> shape, std::span<std::int64_t const> strides, mt::device,
            bool readonly, bool copied, std::uintptr_t ready_on = 0);
 
-    /// Returns the address of the first element, null without elements. Do not write if `readonly()`.
+    /// The first element; null when the tensor is empty. Must not be written to if `readonly()`.
     [[nodiscard]] void* data() const noexcept { return state_->data; }
     [[nodiscard]] mt::dtype dtype() const noexcept { return state_->dtype; }
     [[nodiscard]] mt::device device() const noexcept { return state_->device; }
@@ -49,30 +50,30 @@ class tensor {
         return state_->strides;
     }
     [[nodiscard]] bool readonly() const noexcept { return state_->readonly; }
-    /// Whether the import that made this tensor copied the data; false for everything else, views
-    /// included.
+    /// Whether the import that made this tensor copied the data; false for all other tensors, including
+    /// views.
     [[nodiscard]] bool copied() const noexcept { return state_->copied; }
 
     [[nodiscard]] std::size_t ndim() const noexcept { return state_->shape.size(); }
     [[nodiscard]] std::int64_t size() const noexcept { return state_->size; }
-    /// Returns the size of the elements without gaps, in bytes; for packed types the packed size.
+    /// Size in bytes of the elements in a contiguous layout, also for packed types.
     [[nodiscard]] std::int64_t nbytes() const noexcept { return state_->nbytes; }
     [[nodiscard]] int itemsize_bits() const noexcept { return state_->dtype.bits; }
-    /// Whether the elements are compact and in row-major order.
+    /// Whether the elements are contiguous in row-major order.
     [[nodiscard]] bool contiguous() const noexcept;
 
-    /// Returns the timeline of the elements; null for host memory, and without a GPU.
+    /// The timeline of work on the elements; null for host memory, and without a GPU.
     [[nodiscard]] mt::timeline* line() const noexcept { return state_->line.get(); }
-    /// Returns the stream on which the elements were used last, by any tensor that shares them; an import counts
-    /// as a use on its stream. Returns no stream if no work can be pending.
+    /// The stream that the elements were used on last, by any tensor that shares them; an import counts
+    /// as a use on the stream that it names. None when nothing can be pending.
     [[nodiscard]] mt::stream ready_on() const {
         return state_->line ? state_->line->last() : mt::stream{};
     }
 
-    /// Returns another view of the same memory, whose first element is `offset` elements after that of this
-    /// tensor. The caller must ensure that the view is within the memory.
+    /// Another view on the same memory, whose first element lies `offset` elements after this
+    /// one's. The caller ensures that the view stays within the memory.
     ///
-    /// \throws std::invalid_argument  the first element of a packed type is not at the beginning of a byte
+    /// \throws std::invalid_argument  the first element of a packed type would lie inside of a byte
     [[nodiscard]] tensor restrided(std::int64_t offset, std::vector<std::int64_t> shape,
                                    std::vector<std::int64_t> strides, bool readonly) const;
 

@@ -23,19 +23,19 @@ class Tensor:
         """The number of elements."""
     @property
     def nbytes(self) -> int:
-        """The bytes of the elements laid out one after the other; packed types report their true size."""
+        """The size in bytes of the elements in a contiguous layout, also for packed types."""
     @property
     def dtype(self) -> str:
         """The name of the element type: 'float32', 'bfloat16', …"""
     @property
     def device(self) -> tuple[int, int]:
-        """The device of the elements: (type, id); (1, 0) is the CPU."""
+        """The device: (type, id); (1, 0) is the CPU."""
     @property
     def data_ptr(self) -> int:
         """The address of element 0; 0 when there is none."""
     @property
     def readonly(self) -> bool:
-        """Whether the elements are read-only."""
+        """Whether the elements are read-only through this Tensor."""
     @property
     def copied(self) -> bool:
         """Whether the import that made this Tensor copied. False for everything else, views included."""
@@ -51,13 +51,13 @@ class Tensor:
     def broadcast_to(self, shape: _Shape) -> Tensor:
         """A read-only view, repeated to `shape` by zero strides."""
     def as_readonly(self) -> Tensor:
-        """The same view, read-only."""
+        """A read-only view of the same elements."""
     def copy(self, device: _Device | None = None) -> Tensor:
         """A contiguous row-major copy, on the same device unless another is named."""
     def fill(self, value: complex) -> None:
-        """Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if an integer type cannot hold it."""
+        """Set all elements to a value. ValueError if the Tensor is read-only; OverflowError if an integer type cannot hold it."""
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, for every dtype."""
+        """Nested lists of Python numbers, whatever the dtype."""
     def item(self) -> bool | int | float | complex:
         """The value of a Tensor of one element."""
     def __dlpack__(
@@ -70,7 +70,7 @@ class Tensor:
     ) -> Any:
         """A capsule that shares the elements, or holds a copy of them."""
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The device of the elements: (type, id)."""
+        """The device: (type, id)."""
     __dlpack_c_exchange_api__: Any
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Tensor:
         """
 
 class Column:
-    """An Arrow column of any type, also nested. Immutable; each slice, child and export keeps the memory alive."""
+    """An Arrow column of any type, nested or not. Immutable; each slice, child and export keeps the memory alive."""
 
     @staticmethod
     def from_arrow(x: Any, /) -> Column:
@@ -96,13 +96,13 @@ class Column:
         """Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's."""
     @property
     def dictionary(self) -> Column | None:
-        """The values that the indices refer to."""
+        """The values of the dictionary, or None."""
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """The metadata of the schema."""
+        """The metadata of the schema; of repeated keys the first."""
     @property
     def name(self) -> str:
-        """The name in the schema; '' without a name."""
+        """The name in the schema; '' when it has none."""
     @property
     def nullable(self) -> bool:
         """Whether the schema allows nulls."""
@@ -111,23 +111,23 @@ class Column:
         """The number of items."""
     @property
     def null_count(self) -> int:
-        """The number of items that are null; counted if the producer did not state it."""
+        """The number of items that are null; counted when it is unknown."""
     @property
     def offset(self) -> int:
-        """The items before the first one, in every buffer."""
+        """The number of items before the first one, in every buffer."""
     @property
     def children(self) -> tuple[Column, ...]:
         """The Columns inside, as they are stored: the offset of this one is not applied."""
     @property
     def device(self) -> tuple[int, int]:
-        """The device of the buffers: (type, id)."""
+        """The device: (type, id)."""
     def __len__(self) -> int: ...
     def __getitem__(self, key: slice, /) -> Column:
         """A slice of step 1, on the same buffers."""
     def validate(self, full: bool = False) -> None:
-        """Raises ValueError if the column is inconsistent. Checks the structure; with full=True also the values."""
+        """ValueError when the column is invalid: checks its structure, or with `full` its values as well."""
     def to(self, device: _Device) -> Column:
-        """The same column on another device, compacted; the column itself if it is on that device."""
+        """The column compacted on another device, or the column itself when it is on the device."""
     def __arrow_c_schema__(self) -> Any:
         """A capsule 'arrow_schema' of the type."""
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
@@ -144,7 +144,7 @@ class Column:
     ) -> Any:
         """A capsule: numbers and times without nulls share, read-only; booleans are copied; BufferError for everything else."""
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The device of the data: (type, id)."""
+        """The device: (type, id)."""
 
 def asarray(obj: Any, dtype: str | None = None, device: _Device = "cpu") -> Tensor:
     """A new Tensor with the values of nested sequences, of a number, or of anything with the buffer protocol. Always copies.
@@ -163,41 +163,41 @@ def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
     """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
 
 class Shared:
-    """A Tensor or Column that other processes can attach. Made by ipc_share; destroying it closes it."""
+    """A Tensor or Column that other processes can attach. Made by ipc_share; closed when it is deleted."""
 
     @property
     def descriptor(self) -> bytes:
         """The descriptor for ipc_attach, as bytes."""
     def json(self) -> str:
-        """The descriptor for ipc_attach, as a str."""
+        """The descriptor for ipc_attach, as JSON in a str."""
     @property
     def tensor(self) -> Tensor | Column:
-        """The shared memory in this process: the shared object, or the copy of it."""
+        """The shared memory in this process: the memory of the argument, or its copy."""
     @property
     def copied(self) -> bool:
-        """Whether the object was copied into the shared memory."""
+        """Whether the memory is a copy of the argument, made by ipc_share."""
     def close(self) -> None:
-        """Closes the share: new attaches fail in every process, existing ones stay valid. Can be called twice."""
+        """Refuse new attaches in every process; existing ones stay valid. No effect when closed."""
     def __enter__(self) -> Shared: ...
     def __exit__(self, *args: object) -> None: ...
 
 def ipc_share(x: Tensor | Column) -> Shared:
-    """Share a Tensor or Column with other processes of this user, until the result is closed or destroyed.
+    """Share a Tensor or Column with other processes of this user, until the result is closed or deleted.
 
-    Host memory that is not shared yet is copied, once.
+    Host memory that is not shared yet is copied once.
     """
 
 def ipc_attach(source: bytes | bytearray | memoryview | str, device: _Device | None = None) -> Tensor | Column:
     """The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.
 
-    ValueError for a bad descriptor or an unknown device, OSError when its exporter has closed it or is gone.
+    ValueError for a bad descriptor or an unknown device, OSError when the exporter has closed it or has exited.
     """
 
 class stream:
     """Makes a CUDA stream this thread's current one: `with stream(s): ...`"""
 
     def __init__(self, s: Any) -> None:
-        """An int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that exists as long as work is queued on it), or an
+        """An int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that outlives the work queued on it), or an
         object with __cuda_stream__, cuda_stream or ptr, which is kept alive as long as it is needed."""
     def __enter__(self) -> stream: ...
     def __exit__(self, *args: object) -> None: ...
@@ -206,7 +206,7 @@ class stream:
         """The handle of the stream."""
 
 def current_stream(device: _Device | None = None) -> int:
-    """The handle of the stream that this thread works on, on that device: 1 is the legacy default stream."""
+    """The handle of the current stream of this thread for a device: 1 is the legacy default stream."""
 
 def cuda_available() -> bool:
     """Whether there is a GPU that minitensor can use."""
@@ -215,7 +215,7 @@ def device_count() -> int:
     """The number of GPUs."""
 
 def synchronize(device: _Device | int | None = None) -> None:
-    """Waits for all work on a GPU: the current stream's, unless another is named."""
+    """Waits for all work on a GPU: that of the current stream, unless another is given."""
 
 def live_bytes() -> int:
-    """The number of bytes allocated by minitensor that a Tensor still uses."""
+    """The number of bytes that minitensor has allocated and not freed."""

@@ -1,4 +1,4 @@
-// asarray: nested sequences, scalars, Tensors, and objects with the buffer protocol.
+// asarray: from nested sequences, scalars, Tensors, and objects with the buffer protocol.
 #include "convert.hpp"
 
 #include <ferry/python/gil.hpp>
@@ -107,7 +107,7 @@ class collector {
 
    private:
     [[noreturn]] static void ragged() {
-        throw std::invalid_argument{"the nested sequences are ragged: expected equal lengths in each dimension"};
+        throw std::invalid_argument{"the nested sequences are ragged: sequences of one level must have equal lengths"};
     }
 
     [[nodiscard]] mt::dtype inferred() const {
@@ -132,8 +132,7 @@ class collector {
     }
 
     void add(nb::handle o) {
-        // Without a dtype, an int that does not fit in 64 bits is accepted if later elements are
-        // floats.
+        // Without a dtype, an int that does not fit 64 bits is valid if a later number is a float.
         auto const value = to_number(o, wanted_.value_or(mt::float64));
         if (PyLong_Check(o.ptr()) && std::holds_alternative<double>(value)) {
             oversized_ = true;
@@ -163,7 +162,7 @@ class collector {
             ragged();
         }
         if (n == 0) complete_ = true;
-        // Read again in each iteration, because reading an item may run code that changes the list.
+        // Asked anew each time: reading an item may run code that changes the list.
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
             walk(nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i)), depth + 1);
         }

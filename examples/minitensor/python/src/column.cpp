@@ -1,4 +1,4 @@
-// Columns: the Python type around ferry::column.
+// Column: the Python type for Arrow arrays in ferry::column.
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
@@ -27,13 +27,13 @@ using back_end = ferry::python::cuda_back_end<ferry::cuda::arrow_back_end>;
 using back_end = ferry::host_back_end;
 #endif
 
-/// Returns a new reference, or throws the Python error that is set.
+/// A new reference, or the error that is set instead.
 nb::object checked(PyObject* made) {
     if (made == nullptr) throw nb::python_error{};
     return nb::steal(made);
 }
 
-/// Converts an untrusted name; bytes that are not UTF-8 become surrogates.
+/// Names may be arbitrary bytes; those that are not UTF-8 are decoded as surrogates.
 nb::object text(std::string_view bytes) {
     return checked(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
 }
@@ -57,7 +57,7 @@ nb::tuple children(column const& c) {
 nb::dict metadata(column const& c) {
     auto const all = checked(PyDict_New());
     for (auto const& [key, value] : ferry::metadata_view{c.view().metadata()}) {
-        // The first of several values with one key, like metadata_view::find and pyarrow.
+        // The first of several with one key, as metadata_view::find and pyarrow have it.
         if (PyDict_SetDefault(all.ptr(), bytes(key).ptr(), bytes(value).ptr()) == nullptr) throw nb::python_error{};
     }
     return nb::borrow<nb::dict>(all);
@@ -79,7 +79,7 @@ void validate(column const& c, bool full) {
     ferry::validate(c, full ? ferry::validation::full : ferry::validation::structure);
 }
 
-/// Returns an imported column as an object. \throws buffer_error if its device does not exist
+/// The imported column as an object. \throws buffer_error if its device does not exist
 PyObject* new_column(column&& c) {
     static_cast<void>(normalised(c.device()));
     return new_object(std::move(c));
@@ -103,26 +103,26 @@ column const* column_in(nb::handle o) {
 void define_columns(nb::module_& m) {
     auto type = nb::class_<column>(
         m, "Column", nb::is_weak_referenceable(),
-        "An Arrow column of any type, also nested. Immutable. Slices, children and exports share its memory, and each of them keeps "
-        "the memory alive. Created by from_arrow.");
+        "A column of Arrow's, of any type, nested or not. Immutable; shares its memory with slices, children and exports, each of which keeps "
+        "it alive alone. Made by from_arrow.");
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
                      "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
-                     "The values that the indices refer to, or None.")
-        .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; the first of repeated keys.")
-        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' without a name.")
+                     "The values of the dictionary, or None.")
+        .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; of repeated keys the first.")
+        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
         .def_prop_ro("nullable", [](column const& c) { return c.view().is_nullable(); }, "Whether the schema allows nulls.")
         .def_prop_ro("length", [](column const& c) { return c.length(); }, "The number of items.")
-        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted if the producer did not state it.")
-        .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The items before the first one, in every buffer.")
+        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted when it is unknown.")
+        .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The number of items before the first one, in every buffer.")
         .def_prop_ro("children", &children,
                      "The Columns inside, a tuple, as they are stored: the offset of this one is not applied.")
         .def_prop_ro("device", [](column const& c) { return nb::make_tuple(static_cast<int>(c.device().type), c.device().id); },
-                     "The device of the buffers: a pair (type, id) of ints; (1, 0) is the CPU.")
+                     "Where the buffers are: a pair (type, id) of ints; (1, 0) is the CPU.")
         .def("__len__", [](column const& c) { return c.length(); }, "The number of items.")
         .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
         .def("validate", &validate, "full"_a = false,
-             "Raises ValueError if the column is inconsistent. Checks the structure; with full=True also the values.")
+             "ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too.")
         .def("to", &to, "device"_a.none(), "The same column on another device: compacted there; itself when it is there already.")
         .def("__repr__", [](column const& c) {
             return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());

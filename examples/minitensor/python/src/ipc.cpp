@@ -1,4 +1,4 @@
-// Tensors and Columns of other processes: ipc_share, ipc_attach and Shared.
+// Sharing with other processes: ipc_share, ipc_attach and Shared.
 #include "convert.hpp"
 
 #include <ferry/column.hpp>
@@ -28,8 +28,8 @@ namespace {
 using namespace nb::literals;
 using adapter = ferry::array_traits<tensor>;
 
-/// The session of this process. Never destroyed, because tensors may outlive the interpreter; `close_all` runs when it is
-/// finalised.
+/// The session of this process. Never destroyed: tensors may outlive the interpreter; `close_all` runs when it
+/// ends.
 ferry::ipc::session& session() {
     static auto& one = *new ferry::ipc::session;
     return one;
@@ -44,7 +44,7 @@ auto& back_end() {
 #endif
 }
 
-/// The state of the Python type Shared.
+/// The Python object of a share.
 class shared {
    public:
     shared(nb::object x, ferry::ipc::shared s) : share_{std::move(s)}, tensor_{std::move(x)} {}
@@ -60,7 +60,7 @@ class shared {
 
    private:
     ferry::ipc::shared share_;
-    nb::object tensor_;  // the shared object, or the copy of it
+    nb::object tensor_;  // the shared memory in this process
 };
 
 shared ipc_share(nb::object x) {
@@ -98,7 +98,7 @@ ferry::wire::descriptor descriptor_from(nb::handle source) {
     return ferry::wire::from_bytes({static_cast<std::byte const*>(view.buf), static_cast<std::size_t>(view.len)});
 }
 
-/// The device to attach on; empty: the device of the memory.
+/// The device on which to open it; empty: that of the exporter.
 std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle wanted) {
     if (wanted.is_none()) return {};
     auto const asked = to_device(wanted);
@@ -119,7 +119,7 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
     ferry::ipc::attach_options options{.session = &session(), .device = place(d, device)};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
 #ifdef MINITENSOR_HAS_CUDA
-    // Without a stream the host waits: the data of a Column is always ready.
+    // The data of a Column is ready on every stream: without a stream the host waits.
     if (!is_column && !d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
         ferry::device const on = options.device ? *options.device : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
         options.stream = adapter::current_stream(on);
@@ -139,21 +139,21 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
 }  // namespace
 
 void define_ipc(nb::module_& m) {
-    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor or Column that other processes can attach. Made by ipc_share; destroying it closes it.")
+    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor or Column that other processes can attach. Made by ipc_share; closed when it is deleted.")
         .def_prop_ro("descriptor", &shared::descriptor, "The descriptor for ipc_attach, as bytes.")
-        .def("json", &shared::json, "The descriptor for ipc_attach, as a str.")
+        .def("json", &shared::json, "The descriptor for ipc_attach, as JSON in a str.")
         .def_prop_ro("tensor", &shared::tensor,
-                     "The shared memory in this process: the shared object, or the copy of it.")
-        .def_prop_ro("copied", &shared::copied, "Whether the object was copied into the shared memory.")
-        .def("close", &shared::close, "Closes the share: new attaches fail in every process, existing ones stay valid. Can be called twice.")
+                     "The shared memory in this process: the memory of the argument, or its copy.")
+        .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of the argument, made by ipc_share.")
+        .def("close", &shared::close, "Refuse new attaches in every process; existing ones stay valid. No effect when closed.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](shared& self, nb::args) { self.close(); });
     m.def("ipc_share", &ipc_share, "x"_a,
-          "Share a Tensor or Column with other processes of this user, until the result is closed or destroyed. Host memory that is not "
-          "shared yet is copied, once.");
+          "Share a Tensor or Column with other processes of this user, until the result is closed or deleted. Host memory that is not "
+          "shared yet is copied once.");
     m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(),
           "The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.\n\n"
-          "ValueError for a bad descriptor or an unknown device, OSError when its exporter has closed it or is gone.");
+          "ValueError for a bad descriptor or an unknown device, OSError when the exporter has closed it or has exited.");
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session().close_all(); }));
 }
 

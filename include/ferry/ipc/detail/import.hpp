@@ -1,4 +1,4 @@
-// ferry: memory of another process, mapped here, and those who use it.
+// ferry: mappings of memory of other processes, and the number of their users.
 #pragma once
 
 #include <ferry/ipc/detail/region.hpp>
@@ -52,7 +52,7 @@ struct mapping_entry {
     std::string key{};
     std::shared_ptr<region> where{};
     std::unique_ptr<opened> foreign{};                // off the host
-    std::shared_ptr<process_watch const> exporter{};  // null when nobody can tell
+    std::shared_ptr<process_watch const> exporter{};  // null when its end cannot be detected
     std::uint64_t share = 0;
     pid_t pid = 0;
     int place = -1;
@@ -71,7 +71,7 @@ struct mapping_entry {
     }
 };
 
-/// The mappings of a session by what they map; those that nobody uses are kept up to a bound, the last used ones.
+/// The mappings of a session by key. Up to a bound, the most recently used of the unused ones are kept.
 class import_cache {
     using list = std::list<mapping_entry>;
 
@@ -164,7 +164,7 @@ class import_cache {
     }
 
    private:
-    /// What nobody uses and nobody can attach any more: kept, it would only pin the exporter's memory.
+    /// Removes unused mappings of closed shares, which would only keep the exporter's memory allocated.
     [[nodiscard]] list take_closed() noexcept {
         list closed;
         for (auto at = unused_.begin(); at != unused_.end();) {

@@ -31,7 +31,7 @@ inline constexpr char const* share_api = "ferry::ipc::share";
 [[nodiscard]] inline wire::tensor layout_of(tensor_view const& v) {
     wire::tensor t;
     t.dtype = v.dtype();
-    t.flags = known(v.flags()) & ~flags::is_copied;  // nobody is the sole owner of what is shared (R12)
+    t.flags = known(v.flags()) & ~flags::is_copied;  // shared memory has no sole owner (R12)
     for (int i = 0; i < v.rank(); ++i) {
         t.shape.push_back(v.extent(i));
         t.strides.push_back(v.stride(i));

@@ -34,7 +34,7 @@ class attachment {
         if (session_ == nullptr) return;
         if (mapping_->pid == ::getpid()) {  // mutant: ipc_fork_place
             // mutant: ipc_done_announced
-            if (!announce_done()) {  // it stays read, and mapped, until this process ends: whoever drops the session
+            if (!announce_done()) {  // counted as read, and mapped, until this process ends
                 std::lock_guard const lock{mapping_->recording};
                 mapping_->kept_by = std::move(session_);  // mutant: ipc_captured_kept
                 return;
@@ -47,8 +47,8 @@ class attachment {
     [[nodiscard]] stream_token stream() const noexcept { return on_; }
 
    private:
-    /// Before the reader is counted off: who sees none sees the event. False: there is work of which nobody can say
-    /// when it is done.
+    /// Called before the reader is subtracted, so that an exporter that sees no reader sees the event. False when the
+    /// completion of the queued work cannot be determined.
     [[nodiscard]] bool announce_done() noexcept {
         if (mapping_->foreign == nullptr || !on_.names_stream()) return true;
         try {
@@ -114,7 +114,7 @@ inline segment_name check_origin(wire::descriptor const& d, wire::memory const& 
                         is_read_only ? flags::read_only : flags::none, version::current, where);
 }
 
-/// Once more where only a mapping that nobody uses may have been in the way, or have taken the room.
+/// Opens a handle, and tries again without unused mappings when one of them may have caused the failure.
 template <class Open>
 [[nodiscard]] auto open_again(session_state& session, Open open) {
     try {

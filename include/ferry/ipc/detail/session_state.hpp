@@ -142,7 +142,8 @@ class session_state : public std::enable_shared_from_this<session_state> {
     // ---- imports ----
 
     /// One watch for all mappings of an exporter: a file descriptor each would be too many. The last one stays until
-    /// `trim`: whoever maps and forgets one share after the other would look the exporter up in /proc each time.
+    /// `trim`, so that mapping and unmapping one share after the other does not look the exporter up in /proc each
+    /// time.
     [[nodiscard]] std::shared_ptr<process_watch const> watch(wire::origin const& exporter) {
         std::lock_guard const lock{mutex_};
         std::erase_if(watches_, [](auto const& w) { return w.second.expired(); });

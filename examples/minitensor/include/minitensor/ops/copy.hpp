@@ -7,19 +7,18 @@
 
 namespace mt {
 
-/// Returns a contiguous row-major copy in new memory, by default on the device of the tensor. Copies to
-/// and from a GPU are queued on the current stream; a copy to the host is finished on return.
+/// A contiguous row-major copy in fresh memory, on the tensor's own device unless another is named.
+/// To and from a GPU it is queued on the current stream; a copy to the host is finished.
 [[nodiscard]] tensor copy(tensor const&, std::optional<device> = {});
 
-/// Returns a contiguous copy on the host with elements converted by `encode`.
+/// A contiguous copy on the host whose elements are converted, as `encode` does.
 [[nodiscard]] tensor converted(tensor const&, dtype);
 
-/// Returns the tensor itself if the host can read it, or else a copy on the host. Blocks until the
-/// elements are ready.
+/// The same elements in memory that the host can read: the tensor itself, or a copy. Blocks.
 [[nodiscard]] tensor on_host(tensor const&);
 
-/// Copies strided elements if one side is on a GPU: queues the copy on a stream, or finishes it on return.
-/// minitensor itself copies only contiguous elements; a program sets such a function once.
+/// How strided elements are copied when one side is on a GPU: queued on a stream, or done on return.
+/// minitensor copies only contiguous tensors; the application installs a function for the others.
 using strided_copy = void (*)(tensor const& to, tensor const& from, std::uintptr_t stream);
 void use_strided_copy(strided_copy) noexcept;
 
@@ -30,8 +29,8 @@ namespace detail {
     return t.line() != nullptr && t.device().type != device::cuda_host;
 }
 
-/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU.
-/// `whole`: the last byte of `to` contains only bits of `to`.
+/// Queues a copy between tensors of one shape and dtype, on the current stream of the one on a GPU. `whole`: the last
+/// byte of `to` has no bits of other tensors.
 void copy_queued(tensor const& to, tensor const& from, bool whole = true);
 
 }  // namespace detail

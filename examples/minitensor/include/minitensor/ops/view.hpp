@@ -9,32 +9,31 @@
 
 namespace mt {
 
-/// The `length` elements start, start + step, …
+/// Elements start, start + step, …: `length` of them.
 struct range {
     std::int64_t start = 0;
     std::int64_t length = 0;
     std::int64_t step = 1;
 };
 
-/// The index of one dimension: an element (removes the dimension; negative counts from the end) or a
-/// range of elements.
+/// The index of one dimension: an element (the result lacks the dimension; negative counts from the
+/// end) or a range.
 using subscript = std::variant<std::int64_t, range>;
 
-/// Returns t[subscripts…]; dimensions without a subscript are complete.
-///
-/// \throws std::out_of_range      too many subscripts, or a subscript outside of its dimension
-/// \throws std::invalid_argument  the first element of a packed type is not at the beginning of a byte
+/// t[subscripts…]; dimensions without a subscript are complete.
+/// \throws std::out_of_range      too many subscripts, or one outside of its dimension
+/// \throws std::invalid_argument  a packed type's first element would lie inside of a byte
 [[nodiscard]] tensor index(tensor const&, std::vector<subscript> const&);
 
-/// Returns a view with the dimensions in another order. `axes` is a permutation (negative axes count from
-/// the end); without axes the order is reversed.
+/// Dimensions in another order: `axes` is a permutation (negative axes count from the end); none
+/// reverses.
 [[nodiscard]] tensor transpose(tensor const&, std::vector<std::int64_t> axes = {});
 
-/// Returns a view that repeats the elements, with zero strides, along new leading dimensions and dimensions
-/// of extent 1. The view is read-only, because its elements share memory.
+/// Repeats along new leading dimensions and those of extent 1, with zero strides. Read-only, since
+/// elements share memory.
 [[nodiscard]] tensor broadcast_to(tensor const&, std::vector<std::int64_t> shape);
 
-/// Returns the same view, read-only.
+/// A read-only view of the same elements.
 [[nodiscard]] tensor as_readonly(tensor const&);
 
 }  // namespace mt
