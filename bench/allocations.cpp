@@ -1,5 +1,5 @@
-// How often an exchange allocates: prints a line `<what>: <number>` each. A program of its own, so that counting slows
-// nothing that is timed.
+// Counts the allocations of exchanges: prints lines `<what>: <number>`. A separate program, so that counting does not
+// affect timings.
 #include "exchange.hpp"
 
 #include <ferry/ferry.hpp>

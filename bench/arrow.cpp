@@ -1,5 +1,5 @@
-// What it costs to import a column through Arrow's C data interface and to export it again, schema and all, until
-// everything has been released. nanoarrow's C library joins in where its sources are found (peers/nanoarrow.cpp).
+// Measures the import of a column through Arrow's C data interface and its export with the schema, until everything has
+// been released. nanoarrow's C library is measured if its sources are found (peers/nanoarrow.cpp).
 #include "arrow.hpp"
 
 #include <ferry/arrow.hpp>

@@ -1,4 +1,4 @@
-// What the benches of Arrow's interfaces import: structs of static memory whose release only marks them.
+// The input of the benchmarks of Arrow's interfaces: structs of static memory whose release only marks them.
 #pragma once
 
 #include <ferry/abi/arrow.hpp>

@@ -1,6 +1,6 @@
-// What attaching a tensor of the host costs: one that finds the mapping of its session, one that maps the memory, and
-// one without a session, which also learns who this process is; and the system's own calls for the same memory. Each
-// reads an element.
+// Measures the attach of a host tensor: one that finds the mapping of its session, one that maps the memory, and one
+// without a session, which also identifies this process; and the system calls for the same memory. Each reads an
+// element.
 #include <benchmark/benchmark.h>
 #include <ferry/ipc.hpp>
 

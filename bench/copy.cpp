@@ -1,4 +1,4 @@
-// Copies on the host against memcpy and against the loop that one would write by hand.
+// Compares copies on the host with memcpy and with a hand-written loop.
 // usage: bench_copy [Google Benchmark's options]; prints ratios, above 1 where ferry is faster:
 // repetitions are interleaved at random and compared by the medians of their processor time
 #include <benchmark/benchmark.h>

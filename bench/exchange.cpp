@@ -1,5 +1,5 @@
-// What an exchange costs in C++, beside one malloc and free of the same block in the same run; the peers in peers/ join
-// in where they are found. bench/run compares the medians of interleaved repetitions.
+// Measures exchanges in C++, compared with one malloc and free of the same block in the same run; the peers in peers/ are
+// measured if they are found. bench/run compares the medians of interleaved repetitions.
 #include "exchange.hpp"
 
 #include <ferry/ferry.hpp>

@@ -1,4 +1,4 @@
-// What the benches of exchanges in C++ export.
+// The array that the benchmarks of exchanges in C++ export.
 #pragma once
 
 #include <ferry/tensor/view.hpp>

@@ -1,9 +1,9 @@
-"""Host copies against memcpy, NumPy and PyTorch on one thread, measured by turns in one run,
-in processor time: everything runs on one thread, and other programs on the machine matter less.
+"""Compares host copies with memcpy, NumPy and PyTorch on one thread, in turns in one run, in processor time,
+which other programs on the machine affect less.
 
 usage: host_copy.py <bench_copy> [rounds]
 Prints a row for each budget: what, ours, peer, ratio (above 1 ours is faster), budget, whether it holds.
-Exits 1 when a budget does not hold. Rows without a budget inform.
+The exit status is 1 if a budget does not hold. Rows without a budget are informational.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""What including ferry costs a compiler's front end, against #include <memory> in the same run.
+"""Measures the time of a compiler's front end for ferry's headers, compared with #include <memory> in the same run.
 
 usage: include_cost.py [--rounds N] [--json] [--compilers g++,clang++-19]
        include_cost.py --parts [--rounds N] [--json]      # each part of ferry: lines, and g++'s time
 
-Processor time of `-fsyntax-only` on a file of one line, by turns, so that what else runs on the machine meets all of them alike.
-The median of each; the interpreter's own header is taken off <ferry/python.hpp>. DLPack's header is found through
-FERRY_DLPACK_INCLUDE_DIR, the CUDA toolkit's through FERRY_CUDA_INCLUDE_DIR (by default /usr/local/cuda/include). Exits with 1 when a
-row misses its budget.
+Processor time of `-fsyntax-only` on a file of one line, in turns, so that other load affects all of them equally. The median of
+each; the time of CPython's own header is subtracted from that of <ferry/python.hpp>. DLPack's header is found through
+FERRY_DLPACK_INCLUDE_DIR, the CUDA toolkit's through FERRY_CUDA_INCLUDE_DIR (by default /usr/local/cuda/include). The exit
+status is 1 if a budget does not hold.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def lines_of(names):
 
 
 def parts(rounds, folder):
-    """What each part costs: by turns, g++'s front end over that of an empty file; the least of all rounds, since load only adds."""
+    """Measures each part, in turns: the time of g++'s front end minus that of an empty file; the minimum of all rounds, since load only adds time."""
     compiler = "g++"
     includes = [f"-I{ROOT / 'include'}", "-isystem", os.environ["FERRY_DLPACK_INCLUDE_DIR"], "-isystem", sysconfig.get_path("include")]
     includes += ["-isystem", os.environ.get("FERRY_CUDA_INCLUDE_DIR", "/usr/local/cuda/include")]

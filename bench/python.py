@@ -1,15 +1,15 @@
-"""What an exchange costs in Python, against what the libraries need among themselves, in the same run: ratios are their time over ours.
+"""Measures exchanges in Python, compared with exchanges between other libraries in the same run: ratios are their time over ours.
 
 usage: python.py [--json] [--rounds N]
 
-Needs minitensor and NumPy; rows of libraries that are missing are skipped. The contestants of a row are timed by turns, in short
-blocks, so that what else runs on the machine meets them alike; a row shows the medians, and the median of the ratios of the
-blocks that were neighbours in time. Exits with 1 when a row misses its budget.
+Needs minitensor and NumPy; rows of libraries that are missing are skipped. The sides of a row are timed in turns, in short blocks, so
+that other load affects them equally; a row shows the medians, and the median of the ratios of consecutive blocks. The exit status is
+1 if a budget does not hold.
 
-torch.from_dlpack is a Python function over capsules and does not use the exchange API; who does goes through torch's table. Its
-floor is what that table costs when the producer costs nothing: `managed_tensor_to_py_object_no_sync` with a struct that was made
-beforehand and whose deleter is NULL, and dropping the tensor. Against it runs the same with minitensor's table before it, which
-exports and later releases. Both loops are in C, since a call from Python would cost more than what is measured.
+torch.from_dlpack is a Python function that uses capsules and not the exchange API, so the exchange API is measured with torch's table.
+The floor is the cost of that table without a producer: `managed_tensor_to_py_object_no_sync` with an existing struct whose deleter is
+NULL, and the release of the tensor. It is compared with the same after an export by minitensor's table. Both loops are in C, because a
+call from Python would cost more than the measured code.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""All benches that need no device, in one table and one picture. Called by bench/run, which builds what is measured.
+"""Runs all benchmarks that need no device, and writes one table and one picture. Called by bench/run, which builds the programs.
 
 usage: report.py <folder of the programs> [--quick] [--json FILE] [--picture FILE] [--write]
        report.py --page       # writes docs/performance.md again from docs/performance.json, without measuring
 
-A ratio is the peer's time over ferry's, in the same run: above 1 ferry is faster. Where there is a spread it is the quartiles of the
-ratios of neighbours in time. A budget says what it limits: "time <= 1.3 x the peer's" is a limit on ferry's time relative to the
-peer's. Rows without a budget inform. Exits with 1 when a budget does not hold.
+A ratio is the peer's time over ferry's, in the same run: above 1 ferry is faster. A spread is the quartiles of the ratios of measurements
+that follow each other. A budget of the form "time <= 1.3 x the peer's" is a limit on ferry's time relative to the peer's. Rows without a
+budget are informational. The exit status is 1 if a budget does not hold.
 """
 
 import argparse
@@ -18,29 +18,29 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "performance.md"  # and beside it performance.json, the figures, and performance.png, drawn from them
+PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has the figures, performance.png the picture
 
-# One sentence for a row that does not hold, by the start of its name.
+# The reason why a budget does not hold, by the start of the name of its row.
 WHY = {
-    "export, import, release": "The same block filled by hand without a check (two rows below) misses it as well: a block that is "
-    "written and released through its deleter costs more than one that is not touched. The rest is the check of the adapter's view, the "
-    "decision of the exchange and the check of the struct that comes in, which are always made.",
-    "np.from_dlpack(minitensor)": "NumPy's own export adds a reference without an atomic and checks nothing; ours counts a shared owner "
-    "atomically, decides the exchange and checks the view.",
-    "minitensor to torch by tables": "The export allocates and checks the struct that the floor is handed ready-made.",
-    "frame of": "Most of it is the kernel waking the other process, which takes long on a virtual machine of two cores, by a pipe as well; ipc.md has the "
-    "figures of a larger machine.",
-    "contiguous": "Both sides end in the same memcpy, and which of them meets the faster memory changes from run to run.",
+    "export, import, release": "The same block filled by hand without a check (two rows below) also misses this budget: a block that is "
+    "written and released through its deleter costs more than one that is not touched. The rest of the time is spent on the checks of the adapter's "
+    "view and of the imported struct, and on the decision of the exchange; these are never omitted.",
+    "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; the export of ferry "
+    "increments an atomic reference count, decides the exchange and checks the view.",
+    "minitensor to torch by tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
+    "frame of": "Most of this time is the wake-up of the other process by the kernel, which takes long on a virtual machine of two cores, also with a "
+    "pipe; ipc.md has the figures of a larger machine.",
+    "contiguous": "Both sides call the same memcpy; which of them gets the faster memory varies from run to run.",
 }
 
 
 def at_most(limit):
-    """A limit on ferry's time relative to the peer's, as the tables have it; empty without one."""
+    """The text of a limit on ferry's time relative to the peer's; empty without a limit."""
     return f"time <= {limit} x the peer's" if limit else ""
 
 
 def at_least(limit):
-    """A limit on the ratio, as the tables have it; empty without one."""
+    """The text of a limit on the ratio; empty without a limit."""
     return f"ratio >= {limit}" if limit else ""
 
 
@@ -174,7 +174,7 @@ def frames(quick):
 
 
 def side_by_side(programs, quick, raw):
-    """`raw` gets the rows in seconds, for the picture."""
+    """Appends the rows in seconds to `raw`, for the picture."""
     raw += json.loads(run([sys.executable, HERE / "side_by_side" / "peers.py", programs, *(["--quick"] if quick else [])]))
     ours = {}
     for r in raw:
@@ -214,16 +214,16 @@ def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "Written by `bench/run --write`. Each row compares two times that were measured by turns in one run. **Ratio** is the peer's time over",
-        "ferry's: how many times as fast ferry is, so above 1 ferry is faster, and below 1 the peer is. In brackets are the quartiles of the ratio. A",
-        "budget of the form \"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. Rows without a budget inform. The times",
-        "belong to the machine below. The figures are in [performance.json](performance.json).",
+        "This page is written by `bench/run --write`. Each row compares two times that were measured in turns in one run. **Ratio** is the peer's time",
+        "divided by ferry's: above 1 ferry is faster, below 1 the peer is. The quartiles of the ratio are in brackets. A budget of the form",
+        "\"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. Rows without a budget are informational. The times",
+        "were measured on the machine below. The figures are in [performance.json](performance.json).",
         "",
-        "![How many times as fast as the peer ferry is, for each row with a budget](images/ratios.svg)",
+        "![The ratio of the peer's time to ferry's, for each row with a budget](images/ratios.svg)",
         "",
-        "To measure on another machine: `bench/run --write` builds the programs, installs the peers into `build/venv` and writes this "
-        "page (a quarter of an hour; `--quick` for a first look); `docs/site/draw.py` draws the picture from the figures. "
-        "[cuda.md](cuda.md) has what needs a GPU, [ipc.md](ipc.md#what-it-costs) what was measured between processes.",
+        "`bench/run --write` measures on another machine: it builds the programs, installs the peers into `build/venv` and writes this page in a quarter of an",
+        "hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the picture from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
+        "[ipc.md](ipc.md#what-it-costs) those between processes.",
         "",
     ]
     out += [f"- {name}: {value}" for name, value in facts]
@@ -232,9 +232,9 @@ def page(rows, facts, parts=None):
         out += ["", "## What each part costs", "",
                 "Lines are those of the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); IPC includes `ferry/wire`.",
                 f"Front end is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
-                f"that includes this header alone, less that of an empty file or of the header in the column *without*: the least of",
-                f"{parts['rounds']} rounds on {parts['date']}. For scale: `#include <memory>` takes {parts['memory']:.2f} s in that run.",
-                "`bench/include_cost.py --parts` prints it.", "",
+                f"that includes only this header, minus that of an empty file or of the header in the column *without*: the minimum of",
+                f"{parts['rounds']} rounds on {parts['date']}. For comparison: `#include <memory>` takes {parts['memory']:.2f} s in that run.",
+                "`bench/include_cost.py --parts` prints this table.", "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:
             without = f"`{p['without']}`" if p["without"] else ""
@@ -249,7 +249,7 @@ def page(rows, facts, parts=None):
     if missed:
         out += ["", "## Where a budget does not hold", ""]
         for r in missed:
-            why = next((text for start, text in WHY.items() if r["what"].startswith(start)), "Not explained yet.")
+            why = next((text for start, text in WHY.items() if r["what"].startswith(start)), "The reason is not known.")
             missing = f"against {r['against']}: ratio {cells(r)[4]}" if r["budget"].startswith(("time", "ratio")) else f"{r['ours']} with a budget of {r['budget'].replace('<=', 'at most')}"
             out.append(f"- {r['what']}, {missing}. {why}")
     return "\n".join(out) + "\n"
@@ -259,9 +259,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", type=pathlib.Path, nargs="?")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md and its picture again from docs/performance.json")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: to see that it runs")
-    parser.add_argument("--json", metavar="FILE", help="write the rows there as well")
-    parser.add_argument("--picture", metavar="FILE", help="draw the peers side by side there, with matplotlib")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--json", metavar="FILE", help="also write the rows to this file")
+    parser.add_argument("--picture", metavar="FILE", help="draw ferry and its peers side by side with matplotlib, to this file")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md, performance.json and performance.png")
     arguments = parser.parse_args()
     if arguments.page:
@@ -269,7 +269,7 @@ def main():
         PAGE.write_text(page(known["rows"], known["facts"], known["parts"]), encoding="utf-8")
         sys.exit(subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=False).returncode)
     if arguments.programs is None:
-        parser.error("which folder of programs?")
+        parser.error("the folder of the programs is missing")
     rows, raw, section = [], [], None
     for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
@@ -293,7 +293,7 @@ def main():
         draw = [sys.executable, HERE / "side_by_side" / "draw.py", picture]
         subprocess.run([str(part) for part in draw], input=figures, text=True, check=True)
     if arguments.write:
-        subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=True)  # what it draws from the page
+        subprocess.run([sys.executable, str(PAGE.parent / "site" / "draw.py")], check=True)  # the pictures of the page
     missed = sum(r["holds"] is False for r in rows)
     print(f"\n{sum(r['holds'] is True for r in rows)} budgets hold, {missed} do not")
     sys.exit(missed != 0)

@@ -1,7 +1,7 @@
-# What ferry's components need beyond its headers: ferry's build and its installed package ask here.
+# The dependencies of ferry's components. Used by ferry's build and by its installed package.
 set(ferry_components ferry arrow ipc cuda kernels python)
 
-# Says in `missing` what stands in the way of a compiler; empty: nothing.
+# Sets `missing` to the reason why the compiler is not supported, or to an empty string.
 function(ferry_check_compiler missing)
     set(${missing} "" PARENT_SCOPE)
     foreach(known IN ITEMS GNU=12 Clang=16)
@@ -10,7 +10,7 @@ function(ferry_check_compiler missing)
         list(GET known 1 oldest)
         if(CMAKE_CXX_COMPILER_ID STREQUAL id AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS oldest)
             set(${missing}
-                "ferry needs GCC 12 or Clang 16, or newer, and ${CMAKE_CXX_COMPILER} is ${id} ${CMAKE_CXX_COMPILER_VERSION}. \
+                "ferry requires GCC 12 or Clang 16, or newer, but ${CMAKE_CXX_COMPILER} is ${id} ${CMAKE_CXX_COMPILER_VERSION}. \
 Set CMAKE_CXX_COMPILER to a newer one."
                 PARENT_SCOPE
             )
@@ -18,7 +18,8 @@ Set CMAKE_CXX_COMPILER to a newer one."
     endforeach()
 endfunction()
 
-# Finds what a component needs. `libraries`: what it links beside ferry::ferry. `missing`: the reason why it is not available, or empty.
+# Finds the dependencies of a component. `libraries`: the libraries that it links in addition to ferry::ferry. `missing`: the reason why it
+# is not available, or empty.
 function(ferry_find_component name libraries missing)
     set(found "")
     set(why "")
@@ -26,22 +27,22 @@ function(ferry_find_component name libraries missing)
         find_package(Threads QUIET)
         set(found Threads::Threads)
         if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
-            set(why "it is for Linux (pidfd, memfd, sockets that pass descriptors), and this is ${CMAKE_SYSTEM_NAME}")
+            set(why "it requires Linux (pidfd, memfd, sockets that pass descriptors), but the target system is ${CMAKE_SYSTEM_NAME}")
         elseif(NOT TARGET Threads::Threads)
-            set(why "find_package(Threads) found none: enable_language(C) or CXX first")
+            set(why "find_package(Threads) failed: call enable_language(C) or enable_language(CXX) first")
         endif()
     elseif(name MATCHES "^(cuda|kernels)$")
         find_package(CUDAToolkit 13.0 QUIET)
-        # The runtime that nvcc would choose: static, unless the target's property CUDA_RUNTIME_LIBRARY says Shared.
+        # The runtime that nvcc would link: static, unless the property CUDA_RUNTIME_LIBRARY of the target is Shared.
         set(shared $<STREQUAL:$<UPPER_CASE:$<TARGET_PROPERTY:CUDA_RUNTIME_LIBRARY>>,SHARED>)
         set(found $<IF:${shared},CUDA::cudart,CUDA::cudart_static> Threads::Threads)
         find_package(Threads QUIET)
         if(NOT CUDAToolkit_FOUND OR NOT TARGET CUDA::cudart)
-            set(why "find_package(CUDAToolkit 13.0) found none: install the CUDA Toolkit, 13.0 or newer, or set CUDAToolkit_ROOT")
+            set(why "find_package(CUDAToolkit 13.0) failed: install the CUDA Toolkit, 13.0 or newer, or set CUDAToolkit_ROOT")
         elseif(name STREQUAL "kernels" AND NOT CMAKE_CUDA_COMPILER)
-            set(why "nvcc compiles them: project(... LANGUAGES CXX CUDA), or enable_language(CUDA), comes first")
+            set(why "nvcc is required: use project(... LANGUAGES CXX CUDA), or call enable_language(CUDA) first")
         elseif(name STREQUAL "kernels" AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
-            set(why "it needs nvcc 13.0 or newer, and ${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}")
+            set(why "it requires nvcc 13.0 or newer, but ${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}")
         endif()
     elseif(name STREQUAL "python")
         if(NOT TARGET Python::Module AND NOT TARGET Python3::Module)
@@ -53,13 +54,13 @@ function(ferry_find_component name libraries missing)
             set(found Python3::Module)
         else()
             set(why
-                "find_package(Python3 3.9 COMPONENTS Development.Module) found none: install CPython's headers (Debian: \
+                "find_package(Python3 3.9 COMPONENTS Development.Module) failed: install CPython's headers (Debian: \
 python3-dev), or set Python3_EXECUTABLE"
             )
         endif()
     elseif(NOT name IN_LIST ferry_components)
         list(JOIN ferry_components ", " all)
-        set(why "there is none of this name; there are ${all}")
+        set(why "unknown component; expected one of ${all}")
     endif()
     if(why)
         set(why "ferry: component ${name} is not available: ${why}.")
@@ -68,11 +69,11 @@ python3-dev), or set Python3_EXECUTABLE"
     set(${missing} "${why}" PARENT_SCOPE)
 endfunction()
 
-# nvcc's own default is C++17.
+# The default of nvcc is C++17.
 function(ferry_use_kernels target)
     if(cuda_std_20 IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
         target_compile_features(${target} INTERFACE cuda_std_20)
-    else() # not every CMake knows that nvcc can
+    else() # older versions of CMake do not know this feature of nvcc
         target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
     endif()
 endfunction()

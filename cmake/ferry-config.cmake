@@ -1,4 +1,4 @@
-# ferry for find_package: ferry::ferry, and of the components what is asked for. What is missing is said with its cure.
+# ferry for find_package: ferry::ferry and the requested components. The message for a missing dependency names the fix.
 include("${CMAKE_CURRENT_LIST_DIR}/ferry-components.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/ferry-dlpack.cmake")
 

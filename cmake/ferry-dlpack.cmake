@@ -1,14 +1,14 @@
-# Makes dlpack::dlpack, DLPack 1.0 or newer; `missing` is the instruction for the user if it was not found. ferry's build and its installed
-# package go the same way: a target that is there, FERRY_DLPACK_INCLUDE_DIR, an installed package, a header on the search
-# path, the header that the wheel of apache-tvm-ffi brings and, with FERRY_FETCH_DLPACK, the release pinned below.
+# Creates dlpack::dlpack, DLPack 1.0 or newer; `missing` is the instruction for the user if it was not found. ferry's build and its installed
+# package search in this order: an existing target, FERRY_DLPACK_INCLUDE_DIR, an installed package, a header on the search
+# path, the header in the wheel of apache-tvm-ffi and, with FERRY_FETCH_DLPACK, the release pinned below.
 function(ferry_find_dlpack missing)
     set(${missing} "" PARENT_SCOPE)
     set(cure
-        "Set FERRY_DLPACK_INCLUDE_DIR to the folder that holds dlpack/dlpack.h (`pip install apache-tvm-ffi` brings one: \
+        "Set FERRY_DLPACK_INCLUDE_DIR to the folder that contains dlpack/dlpack.h (`pip install apache-tvm-ffi` installs one: \
 `tvm-ffi-config --dlpack-includedir`), install DLPack 1.x, or set FERRY_FETCH_DLPACK=ON to download it."
     )
     if(FERRY_DLPACK_INCLUDE_DIR AND NOT EXISTS "${FERRY_DLPACK_INCLUDE_DIR}/dlpack/dlpack.h")
-        set(${missing} "ferry: FERRY_DLPACK_INCLUDE_DIR (${FERRY_DLPACK_INCLUDE_DIR}) holds no dlpack/dlpack.h. ${cure}" PARENT_SCOPE)
+        set(${missing} "ferry: FERRY_DLPACK_INCLUDE_DIR (${FERRY_DLPACK_INCLUDE_DIR}) does not contain dlpack/dlpack.h. ${cure}" PARENT_SCOPE)
         return()
     endif()
     if(NOT TARGET dlpack::dlpack AND NOT FERRY_DLPACK_INCLUDE_DIR)
@@ -18,9 +18,9 @@ function(ferry_find_dlpack missing)
         return()
     endif()
 
-    # Debian's libdlpack-dev is older than 1.0: what is too old does not end the search, unless it was asked for by name.
+    # Debian's libdlpack-dev is older than 1.0: a header that is too old does not end the search, unless FERRY_DLPACK_INCLUDE_DIR names it.
     set(old "")
-    if(FERRY_DLPACK_INCLUDE_DIR) # what was said goes before every search path
+    if(FERRY_DLPACK_INCLUDE_DIR) # has precedence over every search path
         get_filename_component(found "${FERRY_DLPACK_INCLUDE_DIR}" ABSOLUTE)
     else()
         find_path(found dlpack/dlpack.h NO_CACHE)
@@ -58,10 +58,10 @@ function(ferry_find_dlpack missing)
     endif()
 
     if(NOT found AND old)
-        set(${missing} "ferry needs DLPack 1.0 or newer, and ${old}/dlpack/dlpack.h is older. ${cure}" PARENT_SCOPE)
+        set(${missing} "ferry requires DLPack 1.0 or newer, but ${old}/dlpack/dlpack.h is older. ${cure}" PARENT_SCOPE)
         return()
     elseif(NOT found)
-        set(${missing} "ferry: no dlpack/dlpack.h was found. ${cure}" PARENT_SCOPE)
+        set(${missing} "ferry: dlpack/dlpack.h was not found. ${cure}" PARENT_SCOPE)
         return()
     endif()
     add_library(dlpack::dlpack INTERFACE IMPORTED GLOBAL)

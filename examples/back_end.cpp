@@ -70,7 +70,7 @@ struct npu_back_end {
         if (plan.kind == ferry::copy_kind::empty) return;
         if (plan.kind != ferry::copy_kind::contiguous)
             throw ferry::error{ferry::errc::strides, "npu_back_end::copy",
-                               "this device copies compact tensors: make it compact before"};
+                               "this device copies compact tensors only: make the tensor compact first"};
         npu::enqueue_copy(dst, src, static_cast<std::size_t>(plan.unit));
         if (!on.names_stream()) npu::finish();  // no stream: finished on return
     }

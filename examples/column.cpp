@@ -24,7 +24,7 @@ ferry::column make_orders() {
     auto const o = std::make_shared<orders const>();
     auto const bytes = [](auto const& v) { return ferry::column_buffer{v.data(), static_cast<std::int64_t>(v.size() * sizeof v[0])}; };
     ferry::column_buffer const prices[] = {{o->has_price, 1}, bytes(o->prices)};
-    ferry::column_buffer const fruits[] = {{}, bytes(o->ends), bytes(o->text)};  // no validity: no nulls
+    ferry::column_buffer const fruits[] = {{}, bytes(o->ends), bytes(o->text)};  // empty validity: no nulls
     ferry::column_buffer const rows[] = {{}};
     ferry::column_parts const children[] = {{.format = "g", .name = "price", .length = 3, .buffers = prices},
                                             {.format = "u", .name = "fruit", .length = 3, .buffers = fruits}};

@@ -22,7 +22,7 @@ struct ferry::array_traits<column_major> {
 // [make]
 // Returns an array with elements 1, 2, 3, … in row-major order of their indices. Throws for unsupported shapes.
 column_major make(ferry::shape_view shape) {
-    if (shape.rank() != 2) throw std::invalid_argument{"it has two dimensions"};
+    if (shape.rank() != 2) throw std::invalid_argument{"expected two dimensions"};
     auto const rows = shape[0], columns = shape[1];
     column_major m{std::vector<float>(static_cast<std::size_t>(rows * columns)), {rows, columns}, {1, rows}};
     for (std::int64_t i = 0; i < rows * columns; ++i)

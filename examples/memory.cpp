@@ -63,7 +63,7 @@ int main() {
     {
         ferry::allocating_from const counted{counted_space{bytes}};
         auto const t = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always}, counted);
-        std::printf("%zu bytes while it lives\n", bytes.load());
+        std::printf("%zu bytes while the tensor exists\n", bytes.load());
     }
     std::printf("%zu bytes afterwards\n", bytes.load());
     // [/use]

@@ -103,7 +103,7 @@ int main() {
     float const old_way = sum(ferry::from_dlpack(legacy));  // no flags: treated as read-only
     // [/both]
 
-    // Either side may change first.
+    // The producer and the consumer can be changed in either order.
     float const half_way = sum(ferry::from_dlpack(export_by_hand(make()))),
                 other_half = sum_by_hand(ferry::to_dlpack(make()).release_legacy());
     std::printf("%g %g %g %g\n", static_cast<double>(new_way), static_cast<double>(old_way),

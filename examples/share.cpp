@@ -34,7 +34,7 @@ std::vector<std::byte> receive(int from) {
 
 int importer(int from, int to) {
     // [attach]
-    ferry::ipc::session session;  // keeps mappings for the next attach
+    ferry::ipc::session session;  // keeps mappings for later attaches
     auto const descriptor = ferry::wire::from_bytes(receive(from));
     {
         ferry::managed_tensor t = ferry::ipc::attach(descriptor, {.session = &session});
@@ -60,7 +60,7 @@ int main() {
 
     receive(up[0]);
     // [reuse]
-    bool const is_free = shared.wait_for_readers(std::chrono::seconds{2});  // no reader: it may be written again
+    bool const is_free = shared.wait_for_readers(std::chrono::seconds{2});  // true: no readers, so the memory can be written
     // [/reuse]
     // [space]
     // Allocates shareable memory: no copy.

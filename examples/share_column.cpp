@@ -1,4 +1,4 @@
-// A table as tensors, joined, and shared with another process.
+// Exports a column as tensors, concatenates two columns, and shares the result with another process.
 #include <ferry/column.hpp>
 #include <ferry/ipc.hpp>
 #include <ferry/wire/binary.hpp>
@@ -42,11 +42,11 @@ int importer(int from) {
 int main() {
     ferry::column const c = make_readings();
     // [tensors]
-    auto const [data, validity] = ferry::to_dlpack(c);  // both own what they need; no validity: no nulls
+    auto const [data, validity] = ferry::to_dlpack(c);  // both own the memory; validity is empty if there are no nulls
     // [/tensors]
     // [concat]
     ferry::column const chunks[] = {c, c.slice(2, 1)};
-    ferry::column const joined = ferry::concat(chunks);  // one allocation; no offsets left
+    ferry::column const joined = ferry::concat(chunks);  // one allocation; offset 0
     // [/concat]
 
     int down[2];

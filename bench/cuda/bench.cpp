@@ -1,5 +1,5 @@
-// CUDA copies against the runtime's own, measured by turns in one run: sizes by kinds of host memory, layouts and
-// directions, the ways to pack, and each budget of the design with its ratio.
+// Compares CUDA copies of ferry with those of the runtime, in turns in one run: sizes by kinds of host memory, layouts and
+// directions, the methods to pack, and the ratio for each budget.
 //
 //   bench [--out FOLDER] [--max BYTES] [--seconds PER_GROUP]
 #include <ferry/cuda.hpp>
@@ -298,7 +298,7 @@ void bench_down(world const& w, cuda::copier& eight, cuda::copier& sixteen, layo
         row({"budget", "to_host, fresh memory, 16 lanes", bytes}, f[3], "pinned link", f[2],
             large && std::thread::hardware_concurrency() >= 16 ? 0.65 : 0);
         row({"budget", "to_host, fresh memory, 8 lanes", bytes}, f[0], "malloc + cudaMemcpy", f[1]);
-        if (large) row({"budget", "to_host and let go, fresh memory, 8 lanes", bytes}, f[4], "pinned link", f[2]);
+        if (large) row({"budget", "to_host and release, fresh memory, 8 lanes", bytes}, f[4], "pinned link", f[2]);
     } else if (bytes >= 256 * mib) {
         std::string const what = std::string{names[static_cast<int>(l)]} + ", device to pinned";
         row({"budget", what, bytes}, t[0], "contiguous, same bytes", t[link_at], bytes >= gib ? 1.06 : 0, true);

@@ -1,12 +1,12 @@
-"""Columns to a GPU, and CUDA tensors from one process to another, as ratios against what else does it, in the same run.
+"""Measures columns copied to a GPU, and CUDA tensors sent to another process, as ratios to other libraries in the same run.
 
 usage: exchange.py [--json FILE] [--rounds N]
 
-Needs minitensor with CUDA, NumPy, pyarrow and CuPy; numba joins in where it is. Rows show medians, and budgets whether they hold.
+Needs minitensor with CUDA, NumPy, pyarrow and CuPy; numba is measured if it is installed. Rows show medians, and whether budgets hold.
 
-frame      a table of 1000 columns of 1000 floats to the device: one call of ferry, and a copy for each buffer by CuPy
-first      a tensor of 16 MiB that was never shared: shared, attached in another process, a byte of it read there, dropped
-cached     the same memory again: ferry keeps the mapping; numba opens and closes the handle each time, as its users do
+frame      a table of 1000 columns of 1000 floats, copied to the device by one call of ferry, and by CuPy with a copy for each buffer
+first      a tensor of 16 MiB that was not shared before: shared, attached in another process, one byte read there, released
+cached     the same memory again: ferry keeps the mapping; numba opens and closes the handle each time, as in its documentation
 """
 
 import argparse

@@ -1,18 +1,18 @@
-"""Streams of frames in the memory of a GPU, from one process to another, by turns in one run: GB/s, and ratios.
+"""Measures streams of frames in GPU memory from one process to another, in GB/s, and ratios to other libraries.
 
 usage: frames.py LIBRARY FOLDER [--seconds PER_GROUP]      # LIBRARY: frames.cpp, compiled; FOLDER gets frames.json
 
-The producer fills frames on a stream, two in turn, so that it writes one while the other is read; the consumer copies each on a stream
-of its own, and answers. Everybody fills by the same call of CUDA, copies by the same, and says over the same pipe, from Python, what
-comes. A stream is timed from its first fill until the consumer has all of it and has compared the ends of each copy; there is a row for
-one frame at a time, too. Exits 1 when a budget does not hold or a frame was wrong. Libraries that are missing are left out, loudly.
+The producer fills two slots alternately on a stream, so that it can write one slot while the other is read. The consumer copies each frame on
+its own stream, and replies. All libraries use the same CUDA calls to fill and copy, and announce frames from Python through the same pipe. A
+stream is timed from its first fill until the consumer has received all frames and has compared the ends of each copy. Other rows have one
+frame in flight. The exit status is 1 if a budget does not hold or a frame was wrong. Missing libraries are reported and left out.
 
-shared slots     ferry: both frames are shared once; the producer waits for its fill and names the slot, the consumer attaches it, queues
-                 its copy and drops it, and answers at once: the next fill waits for that copy on the device
-a share each     ferry: each frame is shared anew, with an event, and no host waits for any work; the slot is open from before
-numba            the producer waits for its fill and sends a get_ipc_handle; the consumer opens it, copies, waits, closes, answers
-torch            each frame is a tensor of its own, sent by torch.multiprocessing, which orders by an event; the consumer copies, waits,
-                 drops it and answers
+shared slots         ferry: both slots are shared once. The producer waits for its fill and announces the slot; the consumer attaches it,
+                     queues its copy, releases it and replies at once. The next fill waits for that copy on the device
+one share per frame  ferry: each frame is shared separately, with an event, and neither process blocks. The slot is mapped already
+numba                the producer waits for its fill and sends a get_ipc_handle; the consumer opens it, copies, waits, closes and replies
+torch                each frame is a separate tensor, sent by torch.multiprocessing, which orders by an event; the consumer copies, waits,
+                     releases it and replies
 """
 
 import argparse
@@ -41,7 +41,7 @@ except (ImportError, AttributeError) as e:  # numba-cuda breaks on a NumPy that 
 
 SIZES = [2 << 20, 16 << 20, 256 << 20]  # whole blocks of the driver: a handle opens nothing else
 STREAM, SLOTS = 32, 2
-OURS = {"shared slots": 0, "a share each": 1}
+OURS = {"shared slots": 0, "one share per frame": 1}
 PATIENCE, LIMIT = 20, 100  # seconds for an answer; for all, and then a process ends itself
 
 

@@ -1,9 +1,9 @@
-"""to_host against what a Python user would call, by turns in one process: sizes from 4 KiB to 4 GiB, contiguous and transposed.
+"""Compares to_host with the calls of other libraries in one process: sizes from 4 KiB to 4 GiB, contiguous and transposed.
 
 usage: peers.py LIBRARY FOLDER [--seconds PER_GROUP]      # LIBRARY: to_host.cpp, compiled; FOLDER gets peers.json
 
-Everybody brings the same floats to memory of the host that is fresh each time. Letting it go is not counted, but where short calls are
-repeated. Exits 1 when the budget against torch does not hold. Libraries that are missing are left out, loudly.
+The calls take turns. Each copies the same floats to newly allocated host memory. The release of the result is not timed, except for short
+calls that are repeated. The exit status is 1 if the budget against torch does not hold. Missing libraries are reported and left out.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Makes one report of what bench.cpp, peers.py, frames.py and exchange.py have measured in one run of bench/cuda/run.
+"""Writes one report of the results of bench.cpp, peers.py, frames.py and exchange.py in one run of bench/cuda/run.
 
-usage: report.py FOLDER [--command TEXT] [--write]      # FOLDER holds bench.json, peers.json, frames.json, exchange.json; cuda.json and cuda.md come there
+usage: report.py FOLDER [--command TEXT] [--write]      # reads bench.json, peers.json, frames.json, exchange.json in FOLDER; writes cuda.json and cuda.md there
        report.py --self-test                            # needs neither a device nor figures
 
-cuda.json has the facts of the run (date, GPU, driver, CUDA, cores, command) and every row; cuda.md the tables of them. --write puts the
-former in docs/, the latter into docs/cuda.md between its markers, and has docs/site/draw.py draw the pictures; a folder with a cuda.json
+cuda.json has the facts of the run (date, GPU, driver, CUDA, cores, command) and every row; cuda.md has the tables. --write copies the
+former to docs/, writes the latter into docs/cuda.md between its markers, and draws the pictures with docs/site/draw.py. A folder that has a cuda.json
 may come from another machine. A ratio is the peer's time over ferry's, in brackets the quartiles of the rounds; each round measures each side once.
 A budget limits the ratio from below, or, where `of_times` is set, ferry's time relative to the peer's from above.
 """
@@ -56,7 +56,7 @@ def table(head, rows):
 
 
 def budgets(rows):
-    """Every row with a budget, and what has none anywhere; smaller sizes and other peers of the rest are in the matrix."""
+    """Every row with a budget, and the rows whose measurement has none at any size; other sizes and peers are in the matrix."""
     bound = {r["what"] for r in rows if r["budget"]}
     for r in rows:
         if not r["budget"] and r["what"] in bound:
@@ -66,7 +66,7 @@ def budgets(rows):
 
 
 def matrix(rows, way):
-    """Kinds and layouts by sizes: the rate, and how many times as fast as the plain call."""
+    """Kinds and layouts by sizes: the rate, and the ratio to the plain call."""
     found = {(r["kind"], r["layout"], r["bytes"]): r for r in rows if r["way"] == way}
     sizes = sorted({n for _, _, n in found})
     body = []
@@ -95,7 +95,7 @@ def peers(rows):
 
 
 def page(measured):
-    """What stands between the markers of docs/cuda.md."""
+    """The text between the markers of docs/cuda.md."""
     of, rows = measured["facts"], measured["rows"]
     by = {name: [r for r in rows if r["table"] == name] for name in ("budget", "matrix", "ways", "peers", "frames", "python")}
     bound = by["budget"] + [r for r in by["peers"] + by["frames"] if r["budget"]] + by["python"]
@@ -103,41 +103,43 @@ def page(measured):
     one_of = of["gpu"] + (f", one of {of['gpus']}" if of["gpus"] > 1 else "")
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
-        "Rates in GB/s. **Ratio** is how many times as fast as the peer ferry is in that run: above 1 ferry is faster; in brackets are its quartiles. A budget\n"
-        "of the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. Budgets are limits that ferry sets for itself"
+        "Rates are in GB/s. **Ratio** is the peer's time divided by ferry's in the same run: above 1 ferry is faster. Its quartiles are in brackets. A budget\n"
+        "of the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
         f"{f'; {missed} do not hold' if missed else ', and all hold'}.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
     ]
     if by["matrix"]:
         part += [
-            "Down from the device, each to memory that is pinned, ordinary and touched, ordinary and fresh, or managed; in brackets how many times as fast as the plain\n"
-            "call: of a contiguous block of as many bytes, for a transposed tensor too, and of cudaMemcpy2D for pieces of 4 KiB with gaps of as much.\n",
+            "Copies from the device to pinned memory, to pageable memory that has been touched or is newly allocated (fresh), and to managed memory. The ratio to the\n"
+            "plain call is in brackets: a copy of a contiguous block of the same size, also for transposed tensors, and cudaMemcpy2D for pieces of 4 KiB with gaps\n"
+            "of 4 KiB.\n",
             matrix(by["matrix"], "down"),
-            "Up to the device:\n",
+            "Copies to the device:\n",
             matrix(by["matrix"], "up"),
         ]
     if by["ways"]:
         part += [
-            "A strided tensor is packed on the device, by kernels that travel as PTX in a header (`pack.hpp`, what the rows above use) or by the same, compiled by\n"
-            "nvcc (`pack.cuh`); without either a program uses pitched copies and loops of the host. To pinned memory; ratio: how many times as fast as the contiguous copy:\n",
-            table(["layout", "bytes", "way", "rate", "ratio"], ways(by["ways"])),
+            "Strided tensors are packed on the device by kernels, which a header contains as PTX (`pack.hpp`, used for the rows above) or nvcc compiles (`pack.cuh`).\n"
+            "Without kernels, pitched copies and loops on the host are used. Copies to pinned memory; the ratio is to the contiguous copy of the same size:\n",
+            table(["layout", "bytes", "method", "rate", "ratio"], ways(by["ways"])),
         ]
     if by["peers"]:
         part += [
-            "`to_host` with 8 lanes and the calls of a Python user, by turns in one process, to fresh memory, until the data is there; in brackets how many times as fast ferry is:\n",
+            "`to_host` with 8 lanes and the calls of Python libraries, in turns in one process, to newly allocated memory, until the data is in host memory. The ratio\n"
+            "is in brackets:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
         part += [
-            "Frames in the memory of a GPU from one process to another, each of which the consumer copies, by turns with the calls of a Python user; in brackets\n"
-            "how many times as fast ferry is. Two slots take turns, unless it says one at a time:\n",
+            "Frames in GPU memory from one process to another, in turns with Python libraries; the consumer copies each frame. The ratio is in brackets. Two\n"
+            "slots are used alternately, except in the rows \"one at a time\":\n",
             peers(by["frames"]),
         ]
     return "\n".join(part)
 
 
 def exchanged(rows):
-    """Those of exchange.py, as the others are."""
+    """The rows of exchange.py, in the form of the other rows."""
     for r in rows:
         if "theirs" in r:
             ratio = r["theirs"] / r["ours"]
@@ -164,7 +166,7 @@ def gathered(folder, command):
         if (folder / name).exists():
             rows += as_rows(json.loads((folder / name).read_text(encoding="utf-8")))
         else:
-            print(f"there is no {name}: its rows are left out")
+            print(f"{name} does not exist: its rows are left out")
     return {"facts": {"date": datetime.date.today().isoformat(), **bench, "driver": driver_version(), "command": command}, "rows": rows}
 
 
@@ -175,12 +177,12 @@ def dumped(measured):
 
 def written_into(text, part):
     if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        sys.exit(f"docs/cuda.md has no place for the tables, between {BEGIN.strip()} and {END.strip()}")
+        sys.exit(f"docs/cuda.md: expected the lines {BEGIN.strip()} and {END.strip()} once each, in this order")
     return text[: text.index(BEGIN) + len(BEGIN)] + part + text[text.index(END) :]
 
 
 def report(folder, command, docs=None):
-    """Gathers once: a folder that came from another machine keeps the facts of that one."""
+    """Collects the results, unless the folder has a cuda.json: the facts of the machine that measured are kept."""
     kept = folder / "cuda.json"
     if not kept.exists():
         measured = gathered(folder, command)
@@ -193,7 +195,7 @@ def report(folder, command, docs=None):
 
 
 def self_test():
-    """A whole report of made-up figures, written and drawn in a folder of its own."""
+    """Writes and draws a complete report of invented figures in a temporary folder."""
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("draw", ROOT / "docs" / "site" / "draw.py")
@@ -227,7 +229,7 @@ def self_test():
         def __del__(self):
             next(ticks)
 
-    assert set(by_peers.by_turns({"ferry": Result}, 5, clock=lambda: next(ticks))["ferry"]) == {1}  # letting go is not counted
+    assert set(by_peers.by_turns({"ferry": Result}, 5, clock=lambda: next(ticks))["ferry"]) == {1}  # the release is not timed
     of_torch = list(by_peers.rows_of({"ferry": [1, 1, 1], "torch .cpu()": [19, 19, 19], "CuPy .get()": [2, 2, 2]}, 1 << 28, "contiguous"))
     assert [(r["peer"], r["budget"], r["holds"]) for r in of_torch] == [("torch .cpu()", 20, False), ("CuPy .get()", 0, True)]
 
@@ -236,7 +238,7 @@ def self_test():
         (docs / "images").mkdir(parents=True)
         (folder / "bench.json").write_text(json.dumps({"gpu": "A GPU", "gpus": 2, "cuda": "13.0", "cores": 32, "rows": rows}))
         (folder / "peers.json").write_text(json.dumps(of_torch))
-        (folder / "frames.json").write_text(json.dumps([row("frames", "frames, a share each", 2 << 20, 1e-4, "torch", 3, 1, layout="a share each"), row("frames", "alone", 2 << 20, 2e-4, "torch", 2, layout="one at a time")]))
+        (folder / "frames.json").write_text(json.dumps([row("frames", "frames, one share per frame", 2 << 20, 1e-4, "torch", 3, 1, layout="one share per frame"), row("frames", "alone", 2 << 20, 2e-4, "torch", 2, layout="one at a time")]))
         (folder / "exchange.json").write_text(json.dumps([{"row": "frame", "against": "a copy for each buffer", "ours": 1e-3, "theirs": 9e-3, "budget": 5}, {"row": "first", "ours": 1}]))
         (docs / "cuda.md").write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
         report(folder, "bench/cuda/run")
@@ -248,8 +250,8 @@ def self_test():
             "| handshake, different streams |  | 0.6 µs | event record + wait | 0.90 (0.81–0.99) | time ≤ 1.2 × the peer's | yes |",
             "| device to host, touched pageable | 1 GiB | 50.0 | cudaMemcpy | 2.5 (2.2–2.8) | ratio ≥ 2.8 | **no** |",
             "| to_host, fresh memory, 8 lanes, contiguous | 256 MiB | 0.27 | torch .cpu() | 19.0 (19.0–19.0) | ratio ≥ 20 | **no** |",
-            "| frames, a share each | 2 MiB | 21.0 | torch | 3.0 (2.7–3.3) | ratio ≥ 1 | yes |",
-            "| a share each, 2 MiB | 21.0 | 7.0 (3.0 (2.7–3.3)) |",
+            "| frames, one share per frame | 2 MiB | 21.0 | torch | 3.0 (2.7–3.3) | ratio ≥ 1 | yes |",
+            "| one share per frame, 2 MiB | 21.0 | 7.0 (3.0 (2.7–3.3)) |",
             "| one at a time, 2 MiB | 10.5 | 5.2 (2.0 (1.80–2.2)) |",
             "| frame |  | 1 ms | a copy for each buffer | 9.0 | ratio ≥ 5 | yes |",
             "| to | 4 KiB | 1 MiB | 1 GiB |",
@@ -278,7 +280,7 @@ def main():
     if asked.self_test:
         return self_test()
     if asked.folder is None:
-        parser.error("which folder?")
+        parser.error("FOLDER is missing")
     report(asked.folder, asked.command, ROOT / "docs" if asked.write else None)
     if asked.write:
         subprocess.run([sys.executable, str(ROOT / "docs" / "site" / "draw.py")], check=True)

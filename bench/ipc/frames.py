@@ -1,13 +1,13 @@
-"""What a frame costs from one Python process to another, as ratios against what else carries it, in the same run.
+"""Measures frames from one Python process to another, as ratios to other methods in the same run.
 
 usage: frames.py [--json] [--rounds N] [--seconds N]
 
-Needs minitensor and NumPy; torch joins in where it is. A frame is a tensor of bytes in the producer's memory; the time is that from
-the producer's first step to the moment at which the consumer has read a byte of each of its pages. One frame is under way at
-a time. All contestants send a line over the same pipe that says what comes, and take turns in one run, so that what else runs on the
-machine meets them alike; a row shows the medians, and the median of the ratios of neighbours in time.
+Needs minitensor and NumPy; torch is measured if it is installed. A frame is a tensor of bytes in the producer's memory; the time is
+measured from the producer's first step until the consumer has read a byte of each of its pages. One frame is in flight at a time. All
+methods announce a frame by a line through the same pipe, and take turns in one run, so that other load affects them equally; a row
+shows the medians, and the median of the ratios of consecutive measurements.
 
-first     each frame is a tensor of its own: shared (which copies it once), attached, read, dropped, and freed by the producer
+first     each frame is a separate tensor: shared (which copies it once), attached, read, released, and freed by the producer
 cached    the frame is in memory that was shared and attached before, written there by the producer; it is named and attached again
           pipe: copied into a pipe and out of it, into memory that the consumer keeps
           shared_memory: multiprocessing.shared_memory; cached: the consumer keeps the mapping open, and looks it up by its name

@@ -1,5 +1,5 @@
 // The latency of a frame from one process to another: through the lifetime protocol, where the bytes stay in shared
-// memory, and through a pipe, which copies them twice. One frame is under way at a time; by turns, in one run. The
+// memory, and through a pipe, which copies them twice. One frame is in flight at a time; in turns, in one run. The
 // consumer reads one byte of each page.
 //
 // usage: bench_ipc_lifetime [frames]     prints a line for each case: name, bytes, median µs one way, median µs there

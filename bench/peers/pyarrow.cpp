@@ -1,4 +1,4 @@
-// Arrow's own C++ library, as pyarrow ships it: the same structs imported and exported again.
+// The C++ library of Arrow that pyarrow contains: imports and exports the same structs.
 #include "../arrow.hpp"
 
 #include <arrow/array.h>

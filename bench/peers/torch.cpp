@@ -1,4 +1,4 @@
-// PyTorch's way of the same round trip in C++.
+// The same round trip in C++ with PyTorch.
 #include <ATen/ATen.h>
 #include <ATen/DLConvertor.h>
 

@@ -1,4 +1,4 @@
-// tvm-ffi's way of the same round trip in C++.
+// The same round trip in C++ with tvm-ffi.
 #include <tvm/ffi/container/tensor.h>
 
 #include <benchmark/benchmark.h>

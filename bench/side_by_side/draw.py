@@ -1,6 +1,6 @@
 """Draws ferry and its peers side by side: draw.py FILE.png < figures of report.py. matplotlib is in build/bench-draw.
 
-On a white ground of its own, so that it reads the same on a dark page.
+Draws on a white background, which is also readable on a dark page.
 """
 
 import json

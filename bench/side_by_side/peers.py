@@ -1,9 +1,9 @@
-"""ferry and its peers at the same work, by turns, in one process: called by bench/report.py.
+"""Measures ferry and its peers with the same work, in turns, in one process. Called by bench/report.py.
 
 usage: peers.py <folder of side_by_side's module> [--quick]
 
-Prints JSON: for each row the median of its seconds, and the ratio of blocks that were neighbours in time, the peer's time over ours:
-its median, and its quartiles as its spread.
+Prints JSON: for each row the median of its seconds, and the ratio of consecutive blocks, the peer's time over ours, as its median and
+its quartiles.
 
 - round trips: export, import and release of a float32 tensor of rank 4. In C++ each library exports an array that it shares by a
   reference count, takes the struct back and lets go; the loop is in C++. In Python each library takes its own array through DLPack.

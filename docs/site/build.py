@@ -1,9 +1,9 @@
 """Builds the site: build.py [--out FOLDER]. Needs doxygen, and the packages of requirements.txt beside this file.
 
-Gathers the pages of docs/, the READMEs of the examples and what is generated from headers and tests into FOLDER/source,
-turns links that leave docs/ into links to copies of what they name, and calls Sphinx with warnings as errors. Then it
-reads the HTML: every link inside the site must lead to a page and an anchor that are there, every link out of it must be a
-URL, and every public name must have a comment and a place on a page. The last line is `N passed, N failed, N skipped`.
+Collects the pages of docs/, the READMEs of the examples and the pages generated from headers and tests in FOLDER/source,
+replaces links that leave docs/ by links to copies of their targets, and calls Sphinx with warnings as errors. Then it
+checks the HTML: every internal link must have an existing page and anchor, every external link must be a URL, and every
+public name must have a comment and be on a page. The last line is `N passed, N failed, N skipped`.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Draws the pictures of docs/images, which suit light and dark: draw.py [--check]
+"""Draws the pictures of docs/images for light and dark themes: draw.py [--check]
 
-decisions.svg comes from decisions.txt, which examples/decisions.cpp must print; the plots from the figures that the benches
-write. --check fails when a picture is not what this script draws.
+decisions.svg is drawn from decisions.txt, the output of examples/decisions.cpp, and the plots from the figures of the benchmarks.
+--check fails if a picture differs from the output of this script.
 """
 
 import json
@@ -11,7 +11,7 @@ import sys
 
 DOCS = pathlib.Path(__file__).resolve().parents[1]
 IMAGES = DOCS / "images"
-# In the site the theme's variables say what is light; as a picture of its own, the reader's system does.
+# On the site the theme selects light or dark; for a picture alone, the system of the reader does.
 STYLE = """<style>
 .ferry-drawing { --ink: #1f2328; --soft: #6e7781; --line: #d0d7de; --paper: #f6f8fa; --good: #1a7f37; --mid: #9a6700; --bad: #cf222e; --blue: #0969da; }
 @media (prefers-color-scheme: dark) { .ferry-drawing { --ink: #e6edf3; --soft: #8d96a0; --line: #3d444d; --paper: #1c2128; --good: #3fb950; --mid: #d29922; --bad: #f85149; --blue: #4493f8; } }
@@ -65,7 +65,7 @@ class Drawing:
 
 
 def exchange():
-    """One exchange: what the producer gives, what ferry does, what the consumer gets, and the way back."""
+    """One exchange: the input of the producer, the steps of ferry, the result of the consumer, and the release."""
     d = Drawing(860, 292, "One exchange: producer, ferry, consumer")
     boxes = [
         (8, 190, "Producer", ["an array of any library,", "described by an adapter", "of one function"]),
@@ -84,14 +84,14 @@ def exchange():
     d.line(757, 124, 757, 156, "wait")
     d.line(757, 156, 103, 156, "wait")
     d.arrow(103, 156, 103, 124)
-    d.text(430, 148, "the deleter runs once, on any thread, when the consumer drops the tensor", "mid soft")
+    d.text(430, 148, "the deleter runs once, on any thread, when the consumer releases the tensor", "mid soft")
     d.box(8, 192, 844, 44, "good", "the elements stay where they are: producer and consumer use the same address")
     d.line(40, 118, 40, 192)
     d.line(820, 118, 820, 192)
     d.text(48, 184, "owns", "soft")
     d.text(812, 184, "reads or writes", "end soft")
-    d.text(430, 262, "Where the consumer cannot take the memory as it is (device, alignment, strides), ferry copies it and says so;", "mid soft")
-    d.text(430, 279, "with copy=False the exchange is refused by an error instead.", "mid soft")
+    d.text(430, 262, "If the consumer cannot use the memory (device, alignment, strides), ferry copies the elements and sets IS_COPIED;", "mid soft")
+    d.text(430, 279, "with copy=False the exchange fails with an error instead.", "mid soft")
     return d.svg()
 
 
@@ -162,7 +162,7 @@ def owners():
 
 
 def decisions():
-    """The matrix, as examples/decisions.cpp prints it: two requests above two others."""
+    """The matrix that examples/decisions.cpp prints: two requests above two others."""
     rows = [line.split("; ") for line in (IMAGES / "decisions.txt").read_text(encoding="utf-8").splitlines()]
     producers, targets, policies = (list(dict.fromkeys(row[i] for row in rows)) for i in range(3))
     left, cell, tall, at_once = 150, 94, 46, 2
@@ -186,15 +186,15 @@ def decisions():
                 d.text(left_of + cell / 2, y + (19 if below else 26), act, "mid")
                 if below:
                     d.text(left_of + cell / 2, y + 34, below.replace("_", " "), "mid soft")
-    d.text(left, half * (len(targets) // at_once) + 14, "Printed by examples/decisions.cpp, which asks ferry::negotiate. The consumer names no stream.", "soft")
+    d.text(left, half * (len(targets) // at_once) + 14, "Printed by examples/decisions.cpp, which calls ferry::negotiate. The consumer passes no stream.", "soft")
     return d.svg()
 
 
 def ratios():
-    """The rows of performance.json that have a budget relative to a peer: how many times as fast as the peer ferry is."""
+    """The rows of performance.json that have a budget relative to a peer, with the ratio of the times."""
     measured = json.loads((DOCS / "performance.json").read_text(encoding="utf-8"))
     rows = [r for r in measured["rows"] if r["budget"].startswith(("time ", "ratio ")) and "planned" not in r["what"]]
-    d = Drawing(860, 82 + 30 * len(rows), "How many times as fast as the peer ferry is")
+    d = Drawing(860, 82 + 30 * len(rows), "The ratio of the peer's time to ferry's")
     middle, scale = 560, 68  # where both take the same time; pixels for each doubling
     bottom = 40 + 30 * len(rows)
 
@@ -211,7 +211,7 @@ def ratios():
         d.text(8, y + 18, f"{r['what']}, against {r['against']}"[:90], "soft")
         d.box(min(middle, x), y + 4, max(abs(x - middle), 1.5), 20, "good" if r["holds"] else "bad", "", 2)
         d.text(x + (6 if x >= middle else -6), y + 18, f"{r['ratio']:.2g}×", "soft" if x >= middle else "soft end")
-    d.text(8, bottom + 34, "Ratio: the peer's time over ferry's, in the same run, logarithmic; above 1 ferry is faster. Green: the budget of the table holds. Red: it does not.", "soft")
+    d.text(8, bottom + 34, "Ratio: the peer's time over ferry's, in the same run, logarithmic; above 1 ferry is faster. Green: the budget holds. Red: it does not.", "soft")
     return d.svg()
 
 
@@ -265,7 +265,7 @@ def main():
         if "--check" not in sys.argv:
             path.write_text(fresh, encoding="utf-8")
         elif path.read_text(encoding="utf-8") != fresh:
-            print(f"{path.relative_to(DOCS.parent)} is not what docs/site/draw.py draws: run it")
+            print(f"{path.relative_to(DOCS.parent)} differs from the output of docs/site/draw.py: run it again")
             wrong += 1
     return bool(wrong)
 

@@ -1,4 +1,4 @@
-// Eigen's matrices out and in, of either order, without a copy.
+// Exports and imports Eigen matrices, row-major or column-major, without a copy.
 #include <ferry/adapters/eigen.hpp>
 #include <ferry/ferry.hpp>
 

@@ -1,4 +1,4 @@
-// Images of OpenCV out and in: channels are the last dimension, and the matrix counts its tensors.
+// Exports and imports OpenCV images: channels are the last dimension, and tensors share the reference count of the matrix.
 #include <ferry/adapters/opencv.hpp>
 #include <ferry/ferry.hpp>
 

@@ -1,4 +1,4 @@
-// Tensors of PyTorch's C++ library out and in; what does not travel is refused by an error that names the cure.
+// Exports and imports tensors of PyTorch's C++ library; unsupported tensors are refused with an error that names the fix.
 #include <ferry/adapters/torch.hpp>
 #include <ferry/ferry.hpp>
 

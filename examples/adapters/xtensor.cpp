@@ -1,4 +1,4 @@
-// xtensor's arrays out, and foreign tensors as xtensor expressions.
+// Exports xtensor arrays, and reads other tensors as xtensor expressions.
 #include <ferry/adapters/xtensor.hpp>
 #include <ferry/ferry.hpp>
 

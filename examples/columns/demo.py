@@ -1,9 +1,9 @@
-"""Two real tables from pyarrow to a second process and to PyTorch; says of each column what was shared, what was copied, and why.
+"""Sends two tables from pyarrow to a second process and to PyTorch; prints which data of each column is shared or copied, and why.
 
 usage: python examples/columns/demo.py
 
-The diabetes table of scikit-learn as it is, and its wine table through a Parquet file, with strings, lists and nulls added. Exits
-with 1 when a value came out wrong, or a copy was made where none was needed.
+Uses the diabetes table of scikit-learn unchanged, and its wine table from a Parquet file, with strings, lists and nulls added. The exit
+status is 1 if a value is wrong, or an unnecessary copy was made.
 """
 
 import pathlib
@@ -28,7 +28,7 @@ def diabetes():
 
 
 def wine(folder):
-    """Through a Parquet file of three row groups, with what tables in the wild have: names, tasters' notes, and gaps."""
+    """Reads a Parquet file of three row groups, with names, lists of notes, booleans and nulls."""
     data = load_wine(as_frame=False)
     rows = len(data.target)
     columns = {name: pa.array(data.data[:, i].copy()) for i, name in enumerate(data.feature_names)}
@@ -56,7 +56,7 @@ def said(yes, why=""):
 
 
 def send(name, table):
-    """Prints a row for each column; whether all is well."""
+    """Prints a row for each column; returns whether all checks passed."""
     column = mt.Column.from_arrow(table)
     here = pa.record_batch(column)
     chunks = max((table.column(n).num_chunks for n in table.column_names), default=0)
@@ -79,12 +79,12 @@ def send(name, table):
         value, torch = answers[n].split("\t")
         good &= value == str(mine.null_count) + " " + str(hash_of(mine))
         sent = said(not shared.copied, "once, into shared memory")
-        print(f"{n:30} {str(theirs.type):22.22} {mine.null_count:5}  {said(is_shared, 'several chunks are joined'):34} {sent:26} {torch}")
+        print(f"{n:30} {str(theirs.type):22.22} {mine.null_count:5}  {said(is_shared, 'several chunks'):34} {sent:26} {torch}")
     return good
 
 
 def hash_of(array):
-    """Of values, whatever memory they lie in: the same in each process."""
+    """Returns a hash of the values, which is the same in each process."""
     import zlib
 
     return zlib.crc32(repr(array.to_pylist()).encode())
@@ -93,8 +93,8 @@ def hash_of(array):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         good = send("diabetes", diabetes())
-        good = send("wine, out of a Parquet file", wine(folder)) and good
-    print("\nevery value arrived" if good else "\nFAILED")
+        good = send("wine, from a Parquet file", wine(folder)) and good
+    print("\nall values are equal" if good else "\nFAILED")
     sys.exit(not good)
 
 

@@ -1,4 +1,4 @@
-"""The second process: attaches the columns that demo.py shares, and says of each what it holds and how PyTorch took it."""
+"""The second process: attaches the columns that demo.py shares, and prints the contents of each and how PyTorch imported it."""
 
 import sys
 
@@ -10,13 +10,13 @@ import minitensor as mt
 
 
 def to_torch(column, array):
-    """How the numbers got into a tensor; the tensor's sum is theirs."""
+    """Imports a column as a tensor and compares the values; returns whether it was shared or copied."""
     try:
         tensor = torch.from_dlpack(column)
     except BufferError as e:
-        why = "nulls" if column.null_count else "a dictionary" if column.dictionary else "no numbers"
+        why = "nulls" if column.null_count else "a dictionary" if column.dictionary else "not numbers"
         assert str(e)
-        return f"not: {why}"
+        return f"refused: {why}"
     assert tensor.tolist() == array.to_pylist()
     data = array.buffers()[1].address + array.offset * tensor.element_size()
     return "shared" if tensor.data_ptr() == data else "copied: bits become bytes"

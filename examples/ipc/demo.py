@@ -1,8 +1,8 @@
-"""Server and client side by side, and clients that are killed in the middle.
+"""Runs server and client, and kills clients while they read.
 
 usage: python examples/ipc/demo.py [--frames N] [--kills N]      N frames for the client that is not killed
 
-Exits with 1 when a frame came out wrong, or the stream did not go on after a kill.
+The exit status is 1 if a frame was wrong, or the stream did not continue after a kill.
 """
 
 import argparse
@@ -28,16 +28,16 @@ def started(name, *arguments):
 
 
 def hear(process, text):
-    """Repeats what it says, until a line holds the text."""
+    """Prints the output of the process until a line contains the text."""
     for line in process.stdout:
         print(line, end="", flush=True)
         if text in line:
             return
-    sys.exit(f"FAILED: {process.args[1]} ended with status {process.wait()}, and did not say: {text}")
+    sys.exit(f"FAILED: {process.args[1]} ended with status {process.wait()} without printing: {text}")
 
 
 def end(process):
-    """Lets it end by itself, which it must do well."""
+    """Waits for the process, which must end with status 0."""
     if status := process.wait():
         sys.exit(f"FAILED: {process.args[1]} ended with status {status}")
 
@@ -52,16 +52,16 @@ def main():
         with started("server.py", "--socket", path) as server:
             hear(server, "waiting for a client")
             for _ in range(options.kills):
-                with started("client.py", "--socket", path, "--frames", "0") as client:  # has never had enough
+                with started("client.py", "--socket", path, "--frames", "0") as client:  # without a limit
                     hear(client, "100 frames checked, 0 bad")
-                # It is killed, whatever it was doing.
+                # Kills the client at an arbitrary point.
                 hear(server, "waiting for the next")
             with started("client.py", "--socket", path, "--frames", str(options.frames)) as client:
                 hear(client, "checked byte by byte, 0 bad")
                 end(client)
             hear(server, f"server: {options.kills + 1} clients")
             end(server)
-    print("the stream went on after every kill, and every byte was right")
+    print("the stream continued after every kill, and every byte was right")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads a tensor that ferry shares, and writes to it, without ferry: what a reader in any language would do.
+"""Reads and writes a tensor that ferry shares, without ferry, as a reader in any language could.
 
 usage: reader.py [ADD] < DESCRIPTOR.json      prints the tensor; with ADD, adds that to every element in place
 """
@@ -35,7 +35,7 @@ def main(add):
         cuda = ctypes.CDLL("libcudart.so.13")
         handle = type("handle", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_ubyte * 64)]})
         base, event = ctypes.c_void_p(), ctypes.c_void_p()
-        if memory.get("ready"):  # what was queued before the share has to run first
+        if memory.get("ready"):  # waits for work that was queued before the share
             check(cuda.cudaIpcOpenEventHandle(ctypes.byref(event), handle.from_buffer_copy(bytes.fromhex(memory["ready"]))))
             check(cuda.cudaEventSynchronize(event))
         # The handle names the whole allocation: the offset says where the shared range begins.
@@ -43,7 +43,7 @@ def main(add):
         there = ctypes.c_void_p(base.value + begin)
         check(cuda.cudaMemcpy(data.ctypes.data_as(ctypes.c_void_p), there, ctypes.c_size_t(length), 2))
     elif memory["kind"] != "none":  # no elements
-        raise ValueError(f"{memory['kind']} memory does not travel as text")
+        raise ValueError(f"{memory['kind']} memory cannot be sent as text")
     dtype = np.dtype(f"{CODES[tensor['dtype']['code']]}{tensor['dtype']['bits'] // 8}")
     steps = tensor.get("strides") and [int(s) * dtype.itemsize for s in tensor["strides"]]  # in elements; none: compact
     view = np.ndarray([int(n) for n in tensor["shape"]], dtype, data, int(tensor["byte_offset"]), steps)

@@ -1,9 +1,9 @@
-"""The main job: photographs on their way from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back; where there
-is a GPU, also through its memory.
+"""The main job: sends photographs from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back; with a GPU also
+through its memory.
 
 usage: python examples/main_job [--libs numpy,torch,jax,tvm_ffi,pyarrow] [--out FOLDER] [--flip-after HOP]
 
-Prints a row for every hop, writes the pictures that came out, and exits with 1 when a bit is not what it was.
+Prints a row for every exchange and writes the resulting pictures. The exit status is 1 if a bit has changed.
 """
 
 import argparse
@@ -32,25 +32,25 @@ def load_libraries(wanted):
             libraries[name] = Minitensor() if name == MT else LIBRARIES[name]()
             version = libraries[name].module.__version__
             print(f"{name:>10}   {version}, loaded in {time.perf_counter() - begin:.1f} s", flush=True)
-        except (ImportError, OSError) as error:  # a library whose own libraries are missing raises OSError
+        except (ImportError, OSError) as error:  # a library whose dependencies are missing raises OSError
             libraries[name] = None
             print(f"{name:>10}   MISSING: {error}")
     return libraries
 
 
 def no_gpu(module):
-    """Why there is no GPU; None when there is one."""
+    """Returns the reason why no GPU is available, or None."""
     if module.cuda_available():
         return None
     try:
         module.zeros(1, "uint8", "cuda")
     except BufferError as error:
         return str(error)
-    return "minitensor says that there is none"
+    return "minitensor reports that there is no GPU"
 
 
 def seen(array, view):
-    """A view of an array; None where it did not arrive."""
+    """Returns a view of an array, or None if there is no array."""
     return view(array) if array is not None else None
 
 
@@ -90,7 +90,7 @@ class Job:
 
     def filters(self, photo):
         """Blur and edges of a photograph: convolutions in PyTorch on float32 in CHW, tones and thresholds in JAX."""
-        self.journey.heading("astronaut: HWC bytes, seen as CHW without a copy, blurred and searched for edges in torch, toned in jax")
+        self.journey.heading("astronaut: HWC bytes, viewed as CHW without a copy; blur and edges in torch, tones in jax")
         here = self.hop("numpy", MT, photo)
         chw = self.hop(MT, "torch", seen(here, chw_of))
         blurred = edges = None
@@ -119,8 +119,8 @@ class Job:
         self.write("astronaut_edges", back * np.uint8(255) if back is not None else None)
 
     def stereo(self, left, right, disparity):
-        """The left photograph of the pair, made out of the right one by its disparity map."""
-        self.journey.heading("motorcycle: the left photograph rebuilt in torch from the right one and the disparity map; the mask from jax")
+        """Reconstructs the left photograph of the pair from the right one and its disparity map."""
+        self.journey.heading("motorcycle: the left photograph, reconstructed in torch from the right one and the disparity map; mask from jax")
         depth = self.hop("numpy", MT, disparity)
         known = None
         offered = self.hop(MT, "jax", depth)
@@ -141,7 +141,7 @@ class Job:
         if back is not None:
             inside = back.any(axis=2)
             error = np.abs(back[inside].astype(float) - left[inside]).mean()
-            print(f"{'':>10}   {inside.mean():.0%} of the pixels seen by both cameras; they differ by {error:.1f} of 255 on average")
+            print(f"{'':>10}   {inside.mean():.0%} of the pixels are visible to both cameras; they differ by {error:.1f} of 255 on average")
             self.write("motorcycle_rebuilt", np.concatenate([left, back], axis=1))
 
     def layouts(self, photo):
@@ -149,7 +149,7 @@ class Job:
         frozen.flags.writeable = False
         small = photo[:50, :60, 0]
         for what, array, view in (
-            ("transposed: HWC seen as CHW", photo, chw_of),
+            ("transposed: HWC viewed as CHW", photo, chw_of),
             ("upside down: negative strides", photo, lambda t: t[::-1]),
             ("a crop, every other column", photo, lambda t: t[100:300, 200:600:2]),
             ("broadcast: one plane three times, zero strides", aligned(small), lambda t: t.broadcast_to((3, 50, 60))),
@@ -168,7 +168,7 @@ class Job:
         self.there_and_back("the disparity map", disparity[1:].reshape(-1))
         self.journey.heading("face patches as a column of float64")
         self.there_and_back("the face patches", faces.reshape(-1))
-        self.journey.heading("which pixels are dark: a column of bool")
+        self.journey.heading("dark pixels: a column of bool")
         self.there_and_back("the dark pixels", aligned((photo.mean(axis=2) < 64).reshape(-1)))
         self.journey.heading("the histogram of a photograph, counted in torch: a column of int64")
         values = self.via_minitensor("numpy", "torch", photo.reshape(-1))
@@ -179,7 +179,7 @@ class Job:
                 self.there_and_back("the histogram", histogram)
 
     def faces(self, faces):
-        self.journey.heading("face patches, float64: a batch to torch for the mean face, a contact sheet out of transposed views")
+        self.journey.heading("face patches, float64: a batch for the mean face in torch, and a contact sheet of transposed views")
         patches = self.via_minitensor("numpy", "torch", faces)
         mean = patches[:100].mean(0) if patches is not None else None
         mean = self.via_minitensor("torch", "numpy", mean)
@@ -191,7 +191,7 @@ class Job:
             self.write("mean_face", np.kron(mean * 255, np.ones((8, 8))).astype(np.uint8))
 
     def copies(self, photo):
-        self.journey.heading("astronaut, copies that were asked for")
+        self.journey.heading("astronaut, requested copies")
         self.hop("numpy", MT, photo, copy=True)
         here = self.hop("numpy", MT, photo)
         self.hop(MT, "numpy", here, copy=True)
@@ -208,10 +208,10 @@ class Job:
                 print(f"{name:>10}   MISSING: {error}")
         for what, array, view in (
             ("astronaut", photo, lambda t: t),
-            ("astronaut, HWC seen as CHW", photo, chw_of),
+            ("astronaut, HWC viewed as CHW", photo, chw_of),
             ("a crop of the disparity map", disparity, lambda t: t[100:300, 200:600:2]),
         ):
-            self.journey.heading(f"{what}: through the memory of a GPU, from minitensor to torch and CuPy and back to the host")
+            self.journey.heading(f"{what}: through GPU memory, from minitensor to torch and CuPy and back to the host")
             there = seen(self.hop("numpy", "mt cuda", array), view)
             for name in ("torch cuda", "cupy"):
                 again = self.hop(name, "mt cuda", self.hop("mt cuda", name, there))
@@ -222,21 +222,21 @@ class Job:
 def main():
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(prog="main_job", description=__doc__.split("\n")[0])
-    parser.add_argument("--libs", default=",".join(LIBRARIES), help="those to take part, by name, between commas")
-    parser.add_argument("--out", type=pathlib.Path, default=here.parents[1] / "build" / "main_job", help="where the pictures go")
-    parser.add_argument("--flip-after", type=int, metavar="HOP", help="flip a bit after this hop, to see that it is noticed")
+    parser.add_argument("--libs", default=",".join(LIBRARIES), help="comma-separated names of libraries")
+    parser.add_argument("--out", type=pathlib.Path, default=here.parents[1] / "build" / "main_job", help="folder for the pictures")
+    parser.add_argument("--flip-after", type=int, metavar="HOP", help="flip a bit after this hop, to test that it is detected")
     arguments = parser.parse_args()
     wanted = arguments.libs.split(",")
     unknown = set(wanted) - set(LIBRARIES)
     if unknown:
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(LIBRARIES)}")
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; expected {', '.join(LIBRARIES)}")
 
     begin = time.perf_counter()
     journey = Journey(load_libraries(wanted), arguments.flip_after)
     if journey.libraries[MT] is None:
-        sys.exit("minitensor is what this is about: pip install ./examples/minitensor")
-    print("\nA hop shares when the address at both ends is the same. acc: rw, ro, or - where a library knows of no read-only.")
-    print("ns: one exchange, the median of many. own ns: the same import where the library that is not minitensor deals with itself.")
+        sys.exit("minitensor is required: pip install ./examples/minitensor")
+    print("\nAn exchange shares if the address is the same on both sides. acc: rw, ro, or - for a library without read-only arrays.")
+    print("ns: time of one exchange, median of many. own ns: time in which the library other than minitensor imports its own array.")
     print(f"\n{journey.legend()}")
 
     job = Job(journey, arguments.out)
@@ -267,21 +267,21 @@ def main():
         journey.failures.append(f"no bit was flipped: hop {journey.flip_after} did not take place")
     gc.collect()
     if why is None:
-        module.synchronize()  # memory of a GPU goes when its stream gets there
+        module.synchronize()  # GPU memory is released in the order of its stream
     left = module.live_bytes()
     if left:
-        journey.failures.append(f"minitensor still holds {left} bytes after everything was dropped")
-    print(f"\nminitensor's own memory still alive: {left} bytes")
+        journey.failures.append(f"minitensor still has {left} bytes allocated after everything was released")
+    print(f"\nmemory still allocated by minitensor: {left} bytes")
     for path in job.written:
         print(f"written: {path.relative_to(pathlib.Path.cwd()) if path.is_relative_to(pathlib.Path.cwd()) else path}")
     for failure in journey.failures:
         print(f"FAILED: {failure}")
     hops = journey.shared + journey.copied
     print(
-        f"{hops} hops: {journey.shared} shared, {journey.copied} copied; {journey.trips} round trips came back bit by bit; "
+        f"{hops} hops: {journey.shared} shared, {journey.copied} copied; {journey.trips} round trips returned identical data; "
         f"{len(journey.failures)} failed; {time.perf_counter() - begin:.0f} s"
     )
-    # + 1: that the memory is gone is checked too
+    # + 1: the check that all memory was released
     passed = hops + journey.trips + (left == 0)
     print(f"{passed} passed, {len(journey.failures)} failed, {journey.skipped} skipped")
     sys.exit(bool(journey.failures))

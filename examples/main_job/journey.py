@@ -1,4 +1,4 @@
-"""Arrays on their way from library to library: each hop is checked, timed and printed as a row."""
+"""Passes arrays from library to library: each exchange is checked, timed and printed as a row."""
 
 import ctypes
 import hashlib
@@ -42,7 +42,7 @@ class Journey:
     @staticmethod
     def legend():
         return (
-            f"{'from':>10}   {'to':<10} {'dtype':<7} {'shape':<11} {'what happened, and why':<58} "
+            f"{'from':>10}   {'to':<10} {'dtype':<7} {'shape':<11} {'result and reason':<58} "
             f"{'acc':<3} {'address':<12} {'ns':>9} {'own ns':>9}"
         )
 
@@ -50,12 +50,12 @@ class Journey:
         print(f"\n{text}", flush=True)
 
     def hop(self, source, target, array, copy=False):
-        """Hands `array` from one library to the other. Gives what arrived, or None."""
+        """Passes `array` from one library to the other. Returns the imported array, or None."""
         self._hops += 1
         route = f"{source:>10} > {target:<10}"
         missing = [name for name in (source, target) if self.libraries.get(name) is None]
         if missing or array is None:
-            why = f"no {' and no '.join(missing)} here" if missing else "an earlier hop did not arrive"
+            why = f"{' and '.join(missing)} not available" if missing else "an earlier exchange failed"
             return self._skip(route, why)
         giver, taker = self.libraries[source], self.libraries[target]
         offered = giver.memory(array)
@@ -74,21 +74,21 @@ class Journey:
             ctypes.c_ubyte.from_address(got.address).value ^= 1
         is_shared = got.address == offered.address
         if digest(taker, arrived) != before:
-            return self._fail(route, offered, "the bytes that arrived are not those that left")
+            return self._fail(route, offered, "the received bytes differ from the sent bytes")
         if (got.shape, got.dtype) != (offered.shape, offered.dtype):
-            return self._fail(route, offered, f"arrived as {got.dtype} {got.shape}")
+            return self._fail(route, offered, f"received as {got.dtype} {got.shape}")
         if is_shared and (copy or refusal):
-            return self._fail(route, offered, "a copy was asked for, and the memory is the same")
+            return self._fail(route, offered, "a copy was requested, but the memory is shared")
         if is_shared:
             what = "shared" + _remark(offered, got)
         elif copy:
-            what = "copied: copy=True asked"
+            what = "copied: copy=True requested"
         elif refusal:
             what = f"copied: {refusal}"
         elif reason:
             what = f"copied: {reason}"
         else:
-            return self._fail(route, offered, "copied without a reason that is known here")
+            return self._fail(route, offered, "copied without a known reason")
         self.shared += is_shared
         self.copied += not is_shared
         own = self._own(giver, taker, array, arrived, take)
@@ -97,28 +97,28 @@ class Journey:
         return arrived
 
     def round_trip(self, what, source, sent, target, received):
-        """The last word: whether what came back is what was sent, by sha256."""
+        """Checks by sha256 that the returned data is the data that was sent."""
         if sent is None or received is None:
             self.skipped += 1
-            print(f"{'':>10}   sha256: skipped, {what} did not come back", flush=True)
+            print(f"{'':>10}   sha256: skipped, {what} was not returned", flush=True)
             return
         before, after = digest(self.libraries[source], sent), digest(self.libraries[target], received)
         if before != after:
-            self.failures.append(f"round trip of {what}: sha256 {before[:16]}… left, {after[:16]}… came back")
+            self.failures.append(f"round trip of {what}: sha256 {before[:16]}… sent, {after[:16]}… received")
             print(f"{'':>10}   sha256: FAILED, {self.failures[-1]}", flush=True)
             return
         self.trips += 1
         print(f"{'':>10}   sha256 {before[:32]}…, before and after", flush=True)
 
     def _own(self, giver, taker, array, arrived, take):
-        """The same import where the other library deals with itself alone."""
+        """Returns the time in which the other library imports its own array."""
         library, theirs = (giver, array) if taker.name == "minitensor" else (taker, arrived)
         try:
             own = library.take_copy if take == taker.take_copy else library.take
             own(theirs)
             return nanoseconds(lambda: own(theirs))
         except Exception:
-            return None  # it does not take its own
+            return None  # the library cannot import its own arrays
 
     def _skip(self, route, why, memory=None):
         self.skipped += 1
@@ -137,7 +137,7 @@ def _row(memory):
 
 def _remark(offered, got):
     if offered.writes == "ro" and got.writes == "-":
-        return ", and read-only is lost: the library knows of none"
+        return "; the library has no read-only arrays"
     if offered.writes == "rw" and got.writes == "ro":
         return ", read-only from here on"
     return ""

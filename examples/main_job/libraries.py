@@ -1,4 +1,4 @@
-"""The array libraries of the main job: how each takes an array, and where its arrays are, as the library itself says."""
+"""The array libraries of the main job: how each imports an array, and where its arrays are according to the library."""
 
 import importlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass
 class Memory:
-    """Where an array is. Strides are in elements; `writes` is "rw", "ro", or "-" for a library that knows of no read-only."""
+    """Where an array is. Strides are in elements; `writes` is "rw", "ro", or "-" for a library without read-only arrays."""
 
     address: int
     shape: tuple[int, ...]
@@ -30,8 +30,8 @@ class Memory:
 
 
 class Library:
-    """What all have in common. `refuses` and `copies` say, of an array that is offered, why the library cannot take it or
-    takes it by a copy; nothing when it shares."""
+    """The base class. `refuses` and `copies` return the reason why the library cannot import an array, or copies it; None if it
+    shares."""
 
     name: str
     module: Any
@@ -42,7 +42,7 @@ class Library:
         raise NotImplementedError
 
     def take_copy(self, x):
-        """Takes an array that `take` would refuse, or without sharing; where `can_copy`."""
+        """Imports an array that `take` refuses, or imports a copy. Only if `can_copy`."""
         raise NotImplementedError
 
     def memory(self, a) -> Memory:
@@ -55,7 +55,7 @@ class Library:
         return None
 
     def values(self, a):
-        """The array as NumPy sees its memory, without DLPack: what is hashed."""
+        """Returns the array as a NumPy array, without DLPack; its bytes are hashed."""
         memory = self.memory(a)
         dtype = np.dtype(memory.dtype)
         described = type("Described", (), {})()
@@ -140,14 +140,14 @@ class Jax(Library):
 
     def refuses(self, offered):
         if offered.writes != "ro" and not offered.is_compact:
-            return "JAX takes compact strides, in any order, only"
+            return "JAX supports only compact strides, in any order"
         return None
 
     def copies(self, offered):
         if offered.writes == "ro":
-            return "JAX's legacy struct cannot say read-only"
+            return "the legacy struct of JAX has no read-only flag"
         if offered.address % 64 != 0:
-            return "JAX wants 64-byte alignment"
+            return "JAX requires 64-byte alignment"
         return None
 
 
@@ -181,7 +181,7 @@ class PyArrow(Library):
 
     def refuses(self, offered):
         if offered.dtype == "bool":
-            return "Arrow's booleans are bits, DLPack's are bytes"
+            return "booleans are bits in Arrow and bytes in DLPack"
         if len(offered.shape) != 1 or not offered.is_compact:
             return "an Arrow array is one-dimensional and contiguous"
         return None
@@ -191,12 +191,12 @@ LIBRARIES = {library.name: library for library in (NumPy, Torch, Jax, TvmFfi, Py
 
 
 class OnGpu:
-    """What arrays on a GPU have in common: each library brings its own to the host to be hashed."""
+    """The base class for arrays on a GPU: each library copies its own arrays to the host, to be hashed."""
 
     on_host = False
 
     def copies(self, offered):
-        return "a GPU reads memory of its own" if offered.where == "cpu" else None
+        return "the GPU reads only its own memory" if offered.where == "cpu" else None
 
 
 class MinitensorOnGpu(OnGpu, Minitensor):
@@ -240,7 +240,7 @@ class CuPy(OnGpu, Library):
 
 
 class FromGpu(NumPy):
-    """NumPy, which asks for what lies on a GPU on the host."""
+    """NumPy, which requests a copy of a GPU array on the host."""
 
     def __init__(self):
         super().__init__()

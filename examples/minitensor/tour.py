@@ -1,4 +1,4 @@
-"""What README.md shows, run; the part of a GPU where there is one."""
+"""Runs the code of README.md; the part for a GPU only if there is one."""
 
 import subprocess
 import sys
@@ -43,17 +43,17 @@ assert seen == [str([1] * 12)]
 
 table = pyarrow.table({"a": list(range(30))})
 # [columns]
-c = mt.Column.from_arrow(table)               # of pyarrow, polars, DuckDB, …: shares its memory
+c = mt.Column.from_arrow(table)               # from pyarrow, polars, DuckDB, …: shares its memory
 c.children[0][10:20].null_count               # slices and children are columns on the same buffers
 mt.from_dlpack(c.children[0])                 # numbers without nulls are tensors, read-only
-pyarrow.record_batch(c)                       # and back, by the same interface
+pyarrow.record_batch(c)                       # and back, through the same interface
 # [/columns]
 
 
 def on_a_gpu(s):
     # [stream]
     with mt.stream(s):                            # an int, or a stream of CuPy, PyTorch, cuda.core, …
-        a = mt.zeros((1024, 1024), device="cuda") # queued on s; nothing waits
+        a = mt.zeros((1024, 1024), device="cuda") # queued on s; does not block
         a.fill(1.5)
     a.copy("cpu").tolist()                        # finished data
     # [/stream]

@@ -1,4 +1,4 @@
-// Receive a tensor, read it, hand out one of your own, ask for a copy.
+// Imports a tensor, reads it, exports an array, and requests a copy.
 #include <ferry/ferry.hpp>
 
 #include <array>
@@ -37,7 +37,7 @@ int main() {
     image mine{{1, 2, 3, 40, 5, 6}, {2, 3}};
 
     // [export]
-    // A copy, owned by the receiver alone; and the array itself, moved into the DLPack struct.
+    // A copy, owned only by the consumer; and the array itself, moved into the DLPack struct.
     auto copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always});
     auto shared = ferry::to_dlpack(std::move(mine));
     // [/export]

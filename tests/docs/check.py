@@ -1,4 +1,4 @@
-"""Holds the documentation to the code: blocks are copies of files that run, links lead somewhere, every error is explained.
+"""Checks the documentation: blocks are copies of files that run, links are valid, every error code is explained.
 
 usage: check.py [--fix | --self-test]
 
@@ -6,13 +6,13 @@ A block names its source in the line before it, a whole file or a marked part of
 
     <!-- from: examples/quickstart/main.cpp [receive] -->
 
-The part lies between the lines `// [receive]` and `// [/receive]` (`#` instead of `//` outside C++); its indentation is
-taken off. --fix writes the blocks anew from their sources. A block of commands may say instead what runs it:
+The part is between the lines `// [receive]` and `// [/receive]` (`#` instead of `//` outside C++); its indentation is
+removed. --fix updates the blocks from their sources. A block of commands may instead name the script that runs it:
 
     <!-- run by: tests/docs/five_minutes.py -->
 
-That script names the document, whose blocks it runs, or has each of the commands itself. What neither compiles nor runs is
-`text`: output, a picture in letters, a sketch.
+That script contains the name of the document, whose blocks it runs, or each of the commands. A block that is neither compiled
+nor run has the language `text`: output, a diagram, a sketch.
 """
 
 import argparse
@@ -44,13 +44,13 @@ def part_of(text, part):
             for slash in ("", "/")
         )
         if len(begin) != 1 or len(end) != 1 or end[0] < begin[0]:
-            raise ValueError(f"part [{part}] is not there exactly once")
+            raise ValueError(f"expected part [{part}] exactly once")
         lines = lines[begin[0] + 1 : end[0]]
     return textwrap.dedent("\n".join(line for line in lines if not MARK.match(line))).strip("\n") + "\n"
 
 
 def check_blocks(document, text, read):
-    """Errors, and the text with every block as its source has it."""
+    """Returns the errors, and the text with every block replaced by its source."""
     errors = []
 
     def renewed(block):
@@ -70,7 +70,7 @@ def check_blocks(document, text, read):
             errors.append(f"{where}: {path}: {error}")
             return block[0]
         if source != code:
-            errors.append(f"{where}: differs from {path}{f' [{part}]' if part else ''}; check.py --fix renews it")
+            errors.append(f"{where}: differs from {path}{f' [{part}]' if part else ''}: run check.py --fix")
         head = block[0][: block.start("code") - block.start()]
         return f"{head}{source}```"
 
@@ -78,15 +78,15 @@ def check_blocks(document, text, read):
 
 
 def commands_of(code):
-    """The commands of a block, one each, without comments, and with one space where there were several."""
+    """Returns the commands of a block without comments and with single spaces."""
     whole = re.sub(r"\\\n", " ", re.sub(r"(?m)(^|\s)#.*$", "", code))
     return [" ".join(line.split()) for line in whole.splitlines() if line.strip()]
 
 
 def not_run(document, language, code, runner, read):
-    """Why it cannot be that the script runs the block."""
+    """Returns the reasons why the script does not run the block."""
     if language not in COMMANDS:
-        return [f"a block of {language or 'no language'} is from a file, not run by {runner}"]
+        return [f"a block of {language or 'no language'} must be from a file, not run by {runner}"]
     try:
         script = read(runner)
     except OSError as error:
@@ -94,35 +94,35 @@ def not_run(document, language, code, runner, read):
     if f'"{document}"' in script:  # the script reads the page itself
         return []
     known = " ".join(commands_of(script))  # comments run nothing
-    return [f"{runner} runs no `{command}`" for command in commands_of(code) if command not in known and command != f"bash {runner}"]
+    return [f"{runner} does not run `{command}`" for command in commands_of(code) if command not in known and command != f"bash {runner}"]
 
 
 def check_links(document, text):
     for target in LINK.findall(text):
         if not (document.parent / target).exists():
-            yield f"{document.relative_to(ROOT)}: the link to {target} leads nowhere"
+            yield f"{document.relative_to(ROOT)}: the link to {target} has no target"
 
 
 def check_rules(tested, text):
-    """The list of rules and the list that the tests are held to have the same numbers."""
+    """Checks that docs/rules.md and the list of tested rules have the same numbers."""
     numbers, rows = (set(re.findall(pattern, source, re.M)) for pattern, source in ((r"^(R\d+) ", tested), (r"^\| (R\d+) \|", text)))
     for number in sorted(numbers ^ rows):
-        yield f"docs/rules.md and tests/rules/rules.txt: {number} is in one of them only"
+        yield f"docs/rules.md and tests/rules/rules.txt: {number} is only in one of them"
 
 
 def check_codes(header, text):
-    """Every errc has a row of its own, and no row is of another."""
+    """Checks that the rows are exactly the enumerators of errc."""
     body = re.search(r"enum class errc : int \{(.*?)\};", header, re.S)[1]
     codes = {c for c in re.findall(r"^\s*([a-z_]+)\s*(?:=\s*0\s*)?,", body, re.M)} - {"ok"}
     rows = re.findall(r"^\| `([a-z_]+)` \|", text, re.M)
     for code in sorted(codes - set(rows)):
         yield f"docs/errors.md: errc::{code} has no row"
     for code in sorted(set(rows) - codes):
-        yield f"docs/errors.md: there is no errc::{code}"
+        yield f"docs/errors.md: errc::{code} does not exist"
 
 
 def check_figures(text, read):
-    """Each measured row of the README stands on the page that it names: one line there has all of its numbers, as they are written."""
+    """Checks that the page that a measured row of the README names has a line with the same numbers."""
     rows = re.findall(r"^\|[^|\n]*\|((?:[^|\n]*\|)+) \[[^\]]*\]\(([^)#]+)[^)]*\) \|$", text, re.M)
     if not rows:
         yield "README.md: no figure with a source"
@@ -133,7 +133,7 @@ def check_figures(text, read):
 
 
 def check_parts(text, measured):
-    """The README's row of each part has the lines and the seconds that performance.json has for its header."""
+    """Checks the lines and seconds of each part in the README against performance.json."""
     for part in measured["parts"]["rows"]:
         row = next((line for line in text.splitlines() if f"`ferry/{part['header']}`" in line and line.startswith("|")), "")
         if f"| {part['lines']} | {part['seconds']:.2f} s |" not in row:
@@ -141,17 +141,17 @@ def check_parts(text, measured):
 
 
 def check_performance(text, measured, page):
-    """docs/performance.md is what bench/report.py makes of performance.json."""
+    """Checks that docs/performance.md is the output of bench/report.py for performance.json."""
     if text != page(measured["rows"], measured["facts"], measured["parts"]):
-        yield "docs/performance.md is not what bench/report.py --page writes"
+        yield "docs/performance.md differs from the output of bench/report.py --page"
 
 
 def check_adapter(code):
-    """The adapter that the README shows is what it says: at most 20 lines, none wider than 100 columns."""
+    """Checks that the adapter of minitensor has at most 20 lines of at most 100 columns."""
     lines = code.splitlines()
     if len(lines) > 20:
-        yield f"the adapter of minitensor has {len(lines)} lines, and 20 are promised"
-    yield from (f"the adapter of minitensor has a line of {len(line)} columns" for line in lines if len(line) > 100)
+        yield f"the adapter of minitensor has {len(lines)} lines, expected at most 20"
+    yield from (f"the adapter of minitensor has a line of {len(line)} columns, expected at most 100" for line in lines if len(line) > 100)
 
 
 def check(fix):
@@ -163,7 +163,7 @@ def check(fix):
         fresh, wrong = check_blocks(name, text, lambda path: (ROOT / path).read_text(encoding="utf-8"))
         if fix and fresh != text:
             document.write_text(fresh, encoding="utf-8")
-            print(f"renewed: {name}")
+            print(f"updated: {name}")
             wrong = check_blocks(name, fresh, lambda path: (ROOT / path).read_text(encoding="utf-8"))[1]
         errors += wrong
         errors += check_links(document, text)

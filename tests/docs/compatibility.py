@@ -1,9 +1,9 @@
-"""Holds docs/compatibility.md to what it speaks of: the lanes of tests/run, the macros of the headers, what is deprecated.
+"""Compares docs/compatibility.md with the lanes of tests/run, the macros of the headers, and the deprecated names.
 
 usage: compatibility.py [--fix | --self-test]
 
-The matrix between `<!-- matrix -->` and `<!-- /matrix -->` is written by --fix, out of the lanes and the presets that they name. Where
-CI is set, the compilers must also be of the versions that the page says.
+--fix writes the matrix between `<!-- matrix -->` and `<!-- /matrix -->` from the lanes and the presets that they name. If CI is set,
+the versions of the compilers must also be those of the page.
 """
 
 import json
@@ -15,21 +15,21 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility.md"
-# What a command without a version in its name is in CI.
+# The compiler in CI for a command without a version in its name.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
 RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cross"}
-# A lane, or the line that begins the lanes of some scope.
+# A lane, or the line at the beginning of the lanes of a scope.
 LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
 CROSS = "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
 MACRO = re.compile(r"^ *# *define (FERRY_(?:VERSION|HAS)\w*)", re.M)
 DEPRECATED = re.compile(r"\[\[deprecated(?:\((.*?)\))?\]\]", re.S)
-TERM = re.compile(r'"[^"]*; goes in (\d+)\.(\d+)"')
+TERM = re.compile(r'"[^"]*; removed in (\d+)\.(\d+)"')
 
 
 def preset(presets, name, key):
-    """A cache variable of a preset, or of the one that it inherits from."""
+    """Returns a cache variable of a preset, or of the preset that it inherits from."""
     found = next(p for p in presets["configurePresets"] if p["name"] == name)
     return found.get("cacheVariables", {}).get(key) or preset(presets, found["inherits"], key)
 
@@ -47,16 +47,16 @@ def parts(rest):
 
 
 def row(scope, lane, run, rest, presets):
-    """One line of the matrix, of a lane that compiles."""
+    """Returns the row of the matrix for a lane that compiles."""
     words = rest.split()
     standard = (re.findall(r"CMAKE_CXX_STANDARD=(\d+)", rest) or ["20"])[0]
     library = "libc++ 19" if "$libcxx" in rest else "libstdc++ 12"
     if run == "cuda_headers":
         command, what = "nvcc", ("every CUDA header" if scope == "`--full`" else "the CUDA headers that changed") + ", the umbrellas"
     elif run == "nvcc_tests":
-        command, what = "nvcc", "CUDA tests: built for a GPU, run as far as they need none" + ("" if scope == "`--full`" else "; if they or the CUDA headers changed")
+        command, what = "nvcc", "CUDA tests: built for a GPU; those that need none are run" + ("" if scope == "`--full`" else ". Only if they or the CUDA headers changed")
     elif run == "fake_cuda":
-        command, what = preset(presets, words[0], "CMAKE_CXX_COMPILER"), "GPU tests on a fake of CUDA's runtime"
+        command, what = preset(presets, words[0], "CMAKE_CXX_COMPILER"), "GPU tests on a fake CUDA runtime"
         what += ", ThreadSanitizer" if words[0] == "tsan" else ""
     elif run == "cross":
         command, what = "g++", f"run by QEMU: {'s390x (big-endian), tests of wire' if words else CROSS}"
@@ -64,7 +64,7 @@ def row(scope, lane, run, rest, presets):
         command, what = preset(presets, "dev", "CMAKE_CXX_COMPILER"), f"the DLPack header of version {words[0]}"
     else:
         command = (re.findall(r"CMAKE_CXX_COMPILER=(\S+)", rest) or [preset(presets, words[1], "CMAKE_CXX_COMPILER")])[0]
-        what = {"cxx_all": "everything", "cxx_unit": "unit tests", "cxx_programs": "tests of what has threads"}.get(run) or parts(rest)
+        what = {"cxx_all": "everything", "cxx_unit": "unit tests", "cxx_programs": "tests of multithreaded programs"}.get(run) or parts(rest)
         if run == "cxx_all" and "$each_header" in rest:
             what += ", every header alone"
     return f"| {lane} | {scope} | {compiler_name(command)} | {library} | C++{standard} | {what} |"
@@ -93,7 +93,7 @@ def check_deprecated(headers, version):
         for said in DEPRECATED.findall(text):
             term = TERM.search(said)
             if not term:
-                yield f'{path}: write [[deprecated("use ...; goes in X.Y")]]'
+                yield f'{path}: write [[deprecated("use ...; removed in X.Y")]]'
             elif (int(term[1]), int(term[2])) <= version:
                 yield f"{path}: should have gone in {term[1]}.{term[2]}: {said}"
 
@@ -153,8 +153,8 @@ def self_test():
     assert not list(check_macros(header, "| `FERRY_HAS_X` | x |\n| `FERRY_VERSION` | x |\n"))
     assert len(list(check_macros(header, "| `FERRY_HAS_Y` | x |\n"))) == 3
     for text, wrong in (
-        ('[[deprecated("use g; goes in 0.3")]] void f();', False),
-        ('[[deprecated("use g; goes in 0.2")]] void f();', True),
+        ('[[deprecated("use g; removed in 0.3")]] void f();', False),
+        ('[[deprecated("use g; removed in 0.2")]] void f();', True),
         ('[[deprecated("use g")]] void f();', True),
         ("[[deprecated]] void f();", True),
     ):

@@ -1,4 +1,4 @@
-"""Every public header in one translation unit, without SYSTEM: what compilers warn about, and whether options change the text.
+"""Compiles all public headers in one translation unit, not as SYSTEM headers; reports warnings, and differences between options.
 
 usage: headers.py warnings COMPILER DLPACK | headers.py same-text COMPILER DLPACK
 """
@@ -16,36 +16,36 @@ INCLUDE = ROOT / "include"
 
 GCC = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow"]
 # [exceptions]
-# What is left out of -Weverything, and why.
+# The warnings of -Weverything that are disabled, and the reasons.
 CLANG = {
-    "c++98-compat": "for code that older standards must compile",
+    "c++98-compat": "only for code that must also compile as an older standard",
     "c++98-compat-pedantic": "the same",
-    "c++20-compat": "the same: consteval is a word of C++20",
-    "padded": "a struct with padding is not a mistake",
-    "switch-default": "without a default label the compiler names the enumerator that was forgotten",
-    "switch-enum": "with a default label the others are meant to be one case",
-    "ctad-maybe-unsupported": "deduction by the constructors is what is meant",
-    "weak-vtables": "a header-only library has no file to put a vtable in",
-    "unsafe-buffer-usage": "pointers are what DLPack hands over; they are checked where they come in",
+    "c++20-compat": "the same: consteval is a keyword of C++20",
+    "padded": "structs with padding are intended",
+    "switch-default": "without a default label the compiler reports missing enumerators",
+    "switch-enum": "a default label handles the remaining enumerators on purpose",
+    "ctad-maybe-unsupported": "deduction from the constructors is intended",
+    "weak-vtables": "a header-only library has no source file for a vtable",
+    "unsafe-buffer-usage": "DLPack passes pointers; they are checked on import",
     "unsafe-buffer-usage-in-container": "the same, for std::span of a pointer and a count",
-    "comma": "two assignments in one case of a switch",
-    "float-equal": "the conformance kit asks for exactly the number that it wrote",
-    "documentation": "a \\throws that only names the error is whole",
-    "exit-time-destructors": "each thread's CUDA events go with it",
-    "disabled-macro-expansion": "macros of CPython and the C library that name themselves",
-    "cast-function-type-strict": "CPython's table of methods has one type for functions of several",
+    "comma": "two assignments in one case of a switch statement",
+    "float-equal": "the conformance kit compares with exactly the value that it wrote",
+    "documentation": "a \\throws that only names the error is complete",
+    "exit-time-destructors": "the CUDA events of a thread are destroyed with the thread",
+    "disabled-macro-expansion": "macros of CPython and the C library that expand to their own name",
+    "cast-function-type-strict": "CPython's method table stores functions of several types as one type",
 }
 # [/exceptions]
 
 
 
 def wheel(name, include):
-    """The folder of headers in an installed wheel."""
+    """Returns the folder of headers in an installed wheel."""
     spec = importlib.util.find_spec(name)
     return [str(pathlib.Path(root, include)) for root in (spec.submodule_search_locations if spec else [])]
 
 
-# Headers of other libraries: what a header of ours includes, and the folders to look in. What is not installed is left out.
+# Headers of other libraries that ferry's headers include, and the folders to search. Headers of missing libraries are left out.
 LIBRARIES = {
     "cuda_runtime_api.h": ["/usr/local/cuda/include"],
     "thrust/device_vector.h": ["/usr/local/cuda/include/cccl"],
@@ -57,7 +57,7 @@ LIBRARIES = {
     "xtensor/xarray.hpp": ["/usr/include"],
     "nanobind/nanobind.h": wheel("nanobind", "include"),
     "pybind11/pybind11.h": wheel("pybind11", "include"),
-    "ATen/core/Tensor.h": [],  # minutes; the adapter's tests compile it with ferry's own warnings
+    "ATen/core/Tensor.h": [],  # takes minutes; the tests of the adapter compile it with ferry's own warnings
 }
 NEEDS = {
     "ferry/cuda": ["cuda_runtime_api.h"],
@@ -80,7 +80,7 @@ def folder_of(library):
 
 
 def sort_headers():
-    """The headers that can be compiled here, Python's first, as CPython asks; and those left out with what they miss."""
+    """Returns the headers that can be compiled here, those of Python first, as CPython requires; and the others with the missing libraries."""
     usable, left_out = [], {}
     for file in sorted(INCLUDE.rglob("*.hpp")):
         header = file.relative_to(INCLUDE).as_posix()
@@ -110,9 +110,9 @@ def compile_text(text, *command):
 
 
 def warnings(compiler, dlpack):
-    """Compiles all headers and, with Clang, the examples for what templates do: a warning from a header of ours is an error.
+    """Compiles all headers and, with Clang, the examples, which instantiate templates. A warning in a header of ferry is an error.
 
-    What GCC says of templates the tests show, which are compiled with these warnings anyway.
+    GCC compiles the tests, which instantiate the templates, with these warnings in any case.
     """
     headers, left_out = sort_headers()
     command = [compiler, *flags(dlpack), "-fsyntax-only"]
@@ -120,7 +120,7 @@ def warnings(compiler, dlpack):
     if "clang" in compiler:
         for example in [*sorted((ROOT / "examples").glob("*.cpp")), ROOT / "examples/quickstart/main.cpp"]:
             sources[example.name] = f'#include "{example}"\n'
-        # xtensor before 0.25 has partial specialisations that are ambiguous by the rule that Clang 19 goes by.
+        # xtensor before 0.25 has partial specialisations that are ambiguous under the rules of Clang 19.
         command += ["-fno-relaxed-template-template-args", "-Wno-deprecated-no-relaxed-template-template-args"]
         command += ["-Weverything", *(f"-Wno-{name}" for name in CLANG), "-ferror-limit=0"]
     else:
@@ -135,15 +135,15 @@ def warnings(compiler, dlpack):
         failed = failed or bool(ours) or result.returncode != 0
     planted = compile_text(f'# 1 "{INCLUDE}/ferry/planted.hpp" 1\ninline char planted(int i) {{ return i; }}\n', *command)
     if "planted.hpp" not in planted.stderr:
-        sys.exit("a planted conversion went unnoticed")
+        sys.exit("the deliberate conversion was not reported")
     print(f"{len(headers)} headers")
     if left_out:
-        print("left out for want of a library:", *left_out)
+        print("left out, library not installed:", *left_out)
     return failed
 
 
 def text_of(compiler, dlpack, options, first):
-    """What the preprocessor leaves of the headers that need no library, by file."""
+    """Returns the preprocessed text of the headers that need no library, by file."""
     core = [header for header in sort_headers()[0] if not any(header.startswith(prefix) for prefix in NEEDS)]
     result = compile_text(includes([*first, *core]), compiler, *flags(dlpack), *options, "-E")
     if result.returncode:
@@ -159,7 +159,7 @@ def text_of(compiler, dlpack, options, first):
 
 
 def same_text(compiler, dlpack):
-    """No header reads differently under another option, or after other headers: then no inline function differs, either."""
+    """Checks that the text of no header depends on options or on headers before it, so that inline functions do not either."""
     plain = text_of(compiler, dlpack, [], [])
     usable = sort_headers()[0]
     variants = {
@@ -172,14 +172,14 @@ def same_text(compiler, dlpack):
     failed = len(plain) < 100
     for name, (options, first) in variants.items():
         if not set(first) <= set(usable):
-            print(f"left out, the library is not here: {name}")
+            print(f"left out, library not installed: {name}")
             continue
         other = text_of(compiler, dlpack, options, first)
         differ = [header for header in plain if plain[header] != other.get(header)]
         print(f"{name}: {len(plain)} headers, {len(differ)} differ", *differ, sep="\n")
         failed = failed or bool(differ)
     if text_of(compiler, dlpack, ["-fno-rtti"], []) == plain:
-        sys.exit("the one option that a header asks about went unnoticed")
+        sys.exit("-fno-rtti, which a header queries, did not change the text")
     return failed
 
 

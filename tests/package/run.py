@@ -127,32 +127,32 @@ def components(package):
     return None if package.environment["WITH"] else "without cuda and kernels: there is no nvcc"
 
 
-# What a build says when something is missing: the options that take it away, and words that must be in the message. The first
-# word says how ferry comes in. `after_project` is CMake code that runs after project().
+# The messages for missing dependencies: the options that hide the dependency, and text that the message must contain. The first
+# word is the method to add ferry. `after_project` is CMake code that runs after project().
 NOWHERE = ["-DCMAKE_DISABLE_FIND_PACKAGE_dlpack=ON", "-DCMAKE_IGNORE_PATH=/usr/include;/usr/local/include"]
 BAD = {
-    "no DLPack": ("package", NOWHERE, "", "no dlpack/dlpack.h was found. Set FERRY_DLPACK_INCLUDE_DIR"),
+    "no DLPack": ("package", NOWHERE, "", "dlpack/dlpack.h was not found. Set FERRY_DLPACK_INCLUDE_DIR"),
     "no DLPack, from source": ("source", [*NOWHERE, "-DFERRY_FETCH_DLPACK=OFF"], "", "set FERRY_FETCH_DLPACK=ON to download it"),
-    "another folder than DLPack's": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR=/"], "", "(/) holds no dlpack/dlpack.h"),
-    "DLPack 0.8": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR={old}"], "", "needs DLPack 1.0 or newer"),
-    "no toolkit": ("package cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda is not available: find_package(CUDAToolkit 13.0) found none: install"),
+    "another folder than DLPack's": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR=/"], "", "(/) does not contain dlpack/dlpack.h"),
+    "DLPack 0.8": ("package", ["-DFERRY_DLPACK_INCLUDE_DIR={old}"], "", "requires DLPack 1.0 or newer"),
+    "no toolkit": ("package cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda is not available: find_package(CUDAToolkit 13.0) failed: install"),
     "no toolkit, from source": ("source cuda", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON"], "", "component cuda is not available"),
     "no nvcc": ("package kernels", ["{dlpack}"], "", "component kernels is not available: {no_nvcc}"),
     "no Python headers": ("package python", ["{dlpack}", "-DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON"], "", "component python is not available: {any}install CPython's headers"),
-    "ipc on another system": ("package ipc", ["{dlpack}", "-DCMAKE_SYSTEM_NAME=FreeBSD"], "", "component ipc is not available: it is for Linux"),
-    "a component that is none": ("package arow", ["{dlpack}"], "", "there is none of this name; there are ferry, arrow, ipc, cuda, kernels, python"),
-    "an old GCC": ("package", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4.0)", "needs GCC 12 or Clang 16, or newer, and {any}is GNU 11.4.0. Set CMAKE_CXX_COMPILER"),
+    "ipc on another system": ("package ipc", ["{dlpack}", "-DCMAKE_SYSTEM_NAME=FreeBSD"], "", "component ipc is not available: it requires Linux"),
+    "a component that is none": ("package arow", ["{dlpack}"], "", "unknown component; expected one of ferry, arrow, ipc, cuda, kernels, python"),
+    "an old GCC": ("package", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 11.4.0)", "requires GCC 12 or Clang 16, or newer, but {any}is GNU 11.4.0. Set CMAKE_CXX_COMPILER"),
     "an old Clang, from source": ("source", ["{dlpack}"], "set(CMAKE_CXX_COMPILER_ID Clang)\nset(CMAKE_CXX_COMPILER_VERSION 15.0.7)", "is Clang 15.0.7. Set CMAKE_CXX_COMPILER"),
 }
 
 
 def words(text):
-    """The text of a message of CMake, which breaks lines anywhere."""
+    """Normalises white space, because CMake wraps messages."""
     return re.sub(r"\s+", " ", text)
 
 
 def bad_input(package):
-    """The errors of CMake name the missing dependency, and how to get it."""
+    """CMake reports missing dependencies and the fix."""
     work = package.folder("bad_input")
     (work / "old/dlpack").mkdir(parents=True)
     (work / "old/dlpack/dlpack.h").write_text("#define DLPACK_VERSION 80\n", encoding="utf-8")
@@ -160,7 +160,7 @@ def bad_input(package):
     known = {
         "old": str(work / "old"),
         "dlpack": f"-DFERRY_DLPACK_INCLUDE_DIR={package.dlpack}",
-        "no_nvcc": "nvcc compiles them: project(... LANGUAGES CXX CUDA)" if has_toolkit else "find_package(CUDAToolkit 13.0)",
+        "no_nvcc": "nvcc is required: use project(... LANGUAGES CXX CUDA)" if has_toolkit else "find_package(CUDAToolkit 13.0)",
         "any": "{any}",
     }
 
@@ -189,7 +189,7 @@ def bad_input(package):
 
 
 def bad_input_without_cmake(package):
-    """The errors of the headers, without CMake."""
+    """The headers report missing requirements with #error."""
     include = ["-std=c++20", f"-I{ROOT}/include", "-fsyntax-only", "-x", "c++", "-include", "ferry/ferry.hpp", "/dev/null"]
     dlpack = ["-isystem", package.dlpack]
     old = package.folder("old_header")
@@ -272,10 +272,10 @@ def versions(package):
         "conanfile.py": json.loads(inspected)["version"],
     }
     wrong = {where: version for where, version in said.items() if version != package.version}
-    expect(not wrong, f"include/ferry/version.hpp says {package.version}, and {wrong}")
-    # The files that build packages must not repeat the version, since no check compares it there.
+    expect(not wrong, f"include/ferry/version.hpp has {package.version}, but {wrong}")
+    # Version literals that no check compares: the files that build packages have none.
     for file in ("CMakeLists.txt", "conanfile.py", "pyproject.toml", *(f"cmake/{f.name}" for f in (ROOT / "cmake").iterdir())):
-        expect(package.version not in read(ROOT / file), f"{file} has a version of its own")
+        expect(package.version not in read(ROOT / file), f"{file} contains the version")
 
 
 def headers(task, compiler):
@@ -286,26 +286,26 @@ def headers(task, compiler):
     return check
 
 
-# Each check, the checks that must run before it, and its name in the table. Long ones are first.
+# The checks, the checks that they need, and their names in the table. The slowest are first.
 CHECKS = {
     "python": (python_wheel, [], "a Python wheel, and an extension that requires it"),
-    "find_package": (way("find_package"), [], "find_package, from a prefix that was moved"),
-    "one_program": (way("one_program"), ["find_package"], "parts built with other options in one program, with -Werror=odr"),
-    "warnings_clang": (headers("warnings", "clang"), [], "all headers without a warning: Clang, -Weverything"),
-    "warnings_gcc": (headers("warnings", "compiler"), [], "all headers without a warning: GCC"),
+    "find_package": (way("find_package"), [], "find_package, from a moved prefix"),
+    "one_program": (way("one_program"), ["find_package"], "parts built with different options in one program, with -Werror=odr"),
+    "warnings_clang": (headers("warnings", "clang"), [], "no warning in any header: Clang, -Weverything"),
+    "warnings_gcc": (headers("warnings", "compiler"), [], "no warning in any header: GCC"),
     "components": (components, ["find_package"], "every component, installed and from source"),
     "conan": (way("conan"), [], "Conan 2"),
-    "vcpkg": (way("vcpkg"), [], "vcpkg's port, as an overlay and by itself"),
+    "vcpkg": (way("vcpkg"), [], "vcpkg's port, as an overlay and alone"),
     "copy": (way("copy"), [], "a copy of include/"),
     "add_subdirectory": (way("add_subdirectory"), [], "add_subdirectory"),
     "fetch_content": (way("fetch_content"), [], "FetchContent"),
     "pkg_config": (way("pkg_config"), [], "pkg-config"),
     "fetched_dlpack": (way("fetched_dlpack"), [], "a fetched DLPack"),
     "quickstart": (quickstart, ["find_package"], "the quickstart, against the installed package"),
-    "bad_input": (bad_input, ["find_package"], "what is missing is said, by CMake"),
-    "bad_input_without_cmake": (bad_input_without_cmake, [], "what is missing is said, by the headers"),
-    "same_text": (headers("same-text", "compiler"), [], "headers read the same whatever the options"),
-    "contents": (contents, ["find_package", "conan", "vcpkg", "python"], "packages have what they need, and nothing else"),
+    "bad_input": (bad_input, ["find_package"], "CMake reports missing dependencies"),
+    "bad_input_without_cmake": (bad_input_without_cmake, [], "the headers report missing dependencies"),
+    "same_text": (headers("same-text", "compiler"), [], "the text of the headers does not depend on options"),
+    "contents": (contents, ["find_package", "conan", "vcpkg", "python"], "packages contain the required files, and no others"),
     "versions": (versions, ["find_package", "python"], "one version"),
 }
 
@@ -319,7 +319,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CHECKS))
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(CHECKS):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
+        parser.error(f"unknown check {', '.join(sorted(unknown))}; expected {', '.join(CHECKS)}")
     wanted = set(arguments.names or CHECKS)
     wanted |= {need for name in wanted for need in CHECKS[name][1]}
 
@@ -332,7 +332,7 @@ def main():
             check, needs, _ = CHECKS[name]
             for need in needs:
                 if futures[need].result()[0] != "passed":
-                    return "failed", 0.0, f"{need} failed, which it needs"
+                    return "failed", 0.0, f"it needs {need}, which failed"
             start = time.monotonic()
             try:
                 result = "passed", check(package)
@@ -340,7 +340,7 @@ def main():
                 result = "failed", str(failure)
             return result[0], time.monotonic() - start, result[1]
 
-        # A check is submitted after the checks that it needs, so that none waits for one that cannot start.
+        # A check is submitted after the checks that it needs, so that no check waits for one that never starts.
         for name in sorted(wanted, key=lambda name: (bool(CHECKS[name][1]), list(CHECKS).index(name))):
             futures[name] = pool.submit(one, name)
         rows = {name: futures[name].result() for name in CHECKS if name in wanted}

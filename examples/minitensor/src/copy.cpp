@@ -61,7 +61,9 @@ void for_each_element(tensor const& to, tensor const& from, F&& f) {
 }
 
 [[noreturn]] void no_strided_copy(tensor const&, tensor const&, std::uintptr_t) {
-    throw buffer_error{"minitensor copies contiguous tensors to and from GPUs; see use_strided_copy"};
+    throw buffer_error{
+        "minitensor copies only contiguous tensors to and from GPUs: call use_strided_copy, or make the tensor "
+        "contiguous"};
 }
 
 std::atomic<strided_copy> copy_strided{&no_strided_copy};

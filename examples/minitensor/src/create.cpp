@@ -33,7 +33,7 @@ void fill_compact(tensor const& t, element const& e, stream const& s) {
     for (; done < all; done *= 2) cuda::copy(to + done, to, std::min(done, all - done), s);
 }
 
-/// The same elements with every stride positive: in which order they are filled does not matter.
+/// Returns the same elements with positive strides; the order of a fill does not matter.
 tensor forwards(tensor const& t) {
     std::int64_t offset = 0;
     auto strides = t.strides();
@@ -49,7 +49,7 @@ struct loop {
     std::int64_t extent, stride;  // in bytes
 };
 
-/// The loops over a tensor whose strides are positive, largest strides first and as few as will do.
+/// The loops over a tensor with positive strides: largest strides first, merged where possible.
 std::vector<loop> loops_of(tensor const& t) {
     auto const bytes = static_cast<std::int64_t>(t.dtype().bits) / 8;
     std::vector<loop> all, few;
@@ -64,7 +64,7 @@ std::vector<loop> loops_of(tensor const& t) {
     return few;
 }
 
-/// Elements of whole bytes, anywhere: the innermost loops are made compact once and copied to every place where they belong.
+/// Fills strided elements of whole bytes: a compact copy of the innermost loops is copied to each position.
 void fill_strided(tensor const& t, element const& e, stream const& s) {
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
     auto const bytes = static_cast<std::int64_t>(t.dtype().bits) / 8;
@@ -89,7 +89,7 @@ void fill_strided(tensor const& t, element const& e, stream const& s) {
     }
     auto const pieces = static_cast<std::int64_t>(box.rows * box.slices);
     std::int64_t const shape[] = {width / bytes * pieces};
-    tensor const compact{t.dtype(), shape, {device::cuda, s.device}};  // freed behind the copies; other memory would wait
+    tensor const compact{t.dtype(), shape, {device::cuda, s.device}};  // freed in stream order after the copies
     compact.line()->continue_on(s);
     fill_compact(compact, e, s);
     auto* to = static_cast<unsigned char*>(t.data());
@@ -128,7 +128,7 @@ void fill(tensor const& t, number value) {
     auto const type = t.dtype();
     auto const e = encode(type, value);
     if (detail::is_queued(t)) return fill_queued(t, e);
-    static_cast<void>(on_host(t));  // what is pending on it is done
+    static_cast<void>(on_host(t));  // waits for pending work
     if (t.ndim() == 0) return store(type, t.data(), 0, e);
     auto const step = t.shape().back() > 1 ? t.strides().back() * type.bits : 0;
     detail::for_each_row(t.shape(), t.strides(), t.strides(),
@@ -142,7 +142,7 @@ void fill(tensor const& t, number value) {
 tensor zeros(dtype type, std::vector<std::int64_t> shape, device where) {
     tensor t{type, std::move(shape), where};
     if (type.kind == kind::float8_e8m0fnu) {
-        fill(t, 0.0);  // the format has no zero: its code 0 is a tiny number
+        fill(t, 0.0);  // the format has no zero: its code 0 is a small number
     } else if (t.size() != 0 && detail::is_queued(t)) {
         auto const s = current_stream(t.device());
         t.line()->continue_on(s);

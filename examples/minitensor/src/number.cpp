@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "elements are little-endian");
 
-// What a format does with infinity and NaN.
+// How a format represents infinity and NaN.
 enum class special : std::uint8_t {
     ieee,       // the largest exponent is kept for them
     nan_only,   // "fn": all ones is NaN, no infinity
@@ -78,7 +78,7 @@ unsigned encode_float(format f, double x) {
             case special::ieee: return sign | infinity | (1u << (f.mantissa - 1));
             case special::nan_only: return sign | (f.sign_bit() - 1);
             case special::unsigned_: return f.sign_bit();
-            case special::none: return sign ^ f.sign_bit();  // a zero, as ml_dtypes has it
+            case special::none: return sign ^ f.sign_bit();  // zero, like ml_dtypes
         }
     }
     unsigned code = infinity;

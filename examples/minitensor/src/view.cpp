@@ -8,7 +8,7 @@
 namespace mt {
 namespace {
 
-/// The place of a possibly negative axis.
+/// Returns the index of a possibly negative axis.
 std::size_t axis_of(std::int64_t axis, std::size_t ndim) {
     auto const n = static_cast<std::int64_t>(ndim);
     if (axis < -n || axis >= n) {
@@ -30,7 +30,7 @@ tensor index(tensor const& t, std::vector<subscript> const& subscripts) {
     std::vector<std::int64_t> strides;
     for (std::size_t i = 0; i < t.ndim(); ++i) {
         auto const extent = t.shape()[i];
-        // Nothing is computed from the strides of an empty tensor: they may be anything.
+        // The strides of an empty tensor are arbitrary and not used.
         auto const stride = t.size() == 0 ? 0 : t.strides()[i];
         if (i >= subscripts.size()) {
             shape.push_back(extent);

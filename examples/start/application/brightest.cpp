@@ -6,12 +6,12 @@
 #include <exception>
 #include <limits>
 
-// The largest element of a matrix of any library.
+// Returns the largest element of a matrix of any library.
 float brightest(pybind11::object const& x) {
-    // On the host: shared if the host can read the memory, else a finished copy.
+    // Shares memory that the host can read; copies other memory to the host.
     auto const tensor =
         ferry::python::from_python<ferry::managed_tensor>(x.ptr(), {.device = ferry::cpu});
-    auto const pixels = tensor.as<float const, 2>();  // type, rank and place are checked here, once
+    auto const pixels = tensor.as<float const, 2>();  // type, rank and device are checked here, once
     float most = -std::numeric_limits<float>::infinity();
     for (std::int64_t row = 0; row < pixels.extent(0); ++row)
         for (std::int64_t column = 0; column < pixels.extent(1); ++column)

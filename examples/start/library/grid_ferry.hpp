@@ -4,14 +4,14 @@
 #include <ferry/ferry.hpp>
 
 template <> struct ferry::array_traits<grid> {
-    // Where the elements are: nothing is copied, the grid stays the owner.
+    // Describes the elements. Copies nothing; the grid remains the owner.
     static tensor_view view(grid const& g) { return {g.data, g.extents, g.strides}; }
-    // One more owner of the same elements, for the receiver.
+    // Returns another owner of the same elements, for the consumer.
     static grid share(grid const& g) { return g; }
-    // A received tensor, validated already: layouts that the library cannot hold are refused.
+    // Imports a validated tensor; throws if the library cannot represent it.
     static grid adopt(managed_tensor t) {
         auto const elements =
-            t.as<float, 2>();  // another type, rank or place, or read-only: ferry::error
+            t.as<float, 2>();  // throws for another type, rank or device, or read-only data
         auto const kept = std::make_shared<managed_tensor>(std::move(t));
         return {kept,
                 elements.data(),

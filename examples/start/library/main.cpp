@@ -11,7 +11,7 @@ int main() {
     grid const back = ferry::from_dlpack<grid>(std::move(tensor));  // imported; shares
     std::printf("the same elements: %s\n", back.data == mine.data ? "yes" : "no");
 
-    // Checks the rules of the exchange on grids.
+    // Tests the adapter against the rules of the exchange.
     auto const make = [](ferry::shape_view shape) {
         if (shape.rank() != 2) throw std::invalid_argument{"a grid has two dimensions"};
         return make_grid(shape[0], shape[1]);

@@ -13,7 +13,7 @@ int main(int, char** arguments) {
     std::ifstream file{arguments[1], std::ios::binary};
     std::string const text{std::istreambuf_iterator<char>{file}, {}};
     auto const descriptor = ferry::wire::from_bytes(
-        std::as_bytes(std::span{text}));  // checked: it may come from anywhere
+        std::as_bytes(std::span{text}));  // validated: the source need not be trusted
 
     try {
         ferry::column const c =

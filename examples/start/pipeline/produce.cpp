@@ -12,7 +12,7 @@
 // The application's buffers: three readings, the second of which is missing.
 struct readings {
     std::vector<float> celsius{20.5f, 0.0f, 21.25f};
-    unsigned char is_valid[1] = {0b101};  // a bit for each item, the lowest first
+    unsigned char is_valid[1] = {0b101};  // one bit for each item, lowest bit first
 };
 
 int main(int, char** arguments) {
@@ -23,13 +23,13 @@ int main(int, char** arguments) {
         ferry::make_column({.format = "f", .name = "celsius", .length = 3, .buffers = buffers}, r);
 
     ferry::ipc::shared const shared =
-        ferry::ipc::share(c);  // ordinary memory is copied once, into shared memory
+        ferry::ipc::share(c);  // copies once, into shared memory
     auto const bytes =
-        ferry::wire::to_bytes(shared.descriptor());  // the layout, in a few hundred bytes
+        ferry::wire::to_bytes(shared.descriptor());  // a few hundred bytes
     std::ofstream{path.string() + ".part", std::ios::binary}.write(
         reinterpret_cast<char const*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    std::filesystem::rename(path.string() + ".part", path);  // whole, once it is there
+    std::filesystem::rename(path.string() + ".part", path);  // atomic: the consumer never reads a partial file
 
     while (std::filesystem::exists(path))
         std::this_thread::sleep_for(std::chrono::milliseconds{20});
-}  // closes the share: new attaches are refused; existing ones stay valid
+}  // closes the share: new attaches fail, existing ones stay valid

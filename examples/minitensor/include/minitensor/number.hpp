@@ -1,4 +1,4 @@
-// minitensor: single elements as numbers, whatever their type.
+// minitensor: elements of any type as numbers.
 #pragma once
 
 #include <minitensor/dtype.hpp>
@@ -16,20 +16,19 @@ using number = std::variant<bool, std::int64_t, std::uint64_t, double, std::comp
 /// The bytes of one element; a packed type uses the low bits of the first.
 using element = std::array<unsigned char, 16>;
 
-/// Reads an element exactly: every value of every type fits a number. The small float formats
-/// follow the OCP and ml_dtypes definitions.
+/// Converts an element to a number, exactly. The small float formats follow the definitions of OCP and
+/// ml_dtypes.
 [[nodiscard]] number decode(dtype, element const&);
 
-/// Writes a number as an element of the type.
+/// Converts a number to an element of the type.
 ///
-/// To a float type: to the nearest, ties to even. What is too large becomes infinity where the
-/// format has one, else NaN, else (float6, float4) the largest number; NaN becomes a zero in the
-/// formats without it; float8_e8m0fnu turns all that is not positive into NaN. To an integer type:
-/// fractions are cut off. To bool: whether it is not zero.
+/// Float types: rounds to nearest, ties to even. Values that are too large become infinity if the format
+/// has it, else NaN, else (float6, float4) the largest number. NaN becomes zero in formats without NaN.
+/// In float8_e8m0fnu values that are not positive become NaN. Integer types: fractions are truncated.
+/// bool: whether the value is not zero.
 ///
-/// \throws std::overflow_error     an integer type cannot hold it
-/// \throws std::invalid_argument   a complex number for a real type; NaN or infinity for an integer
-/// type
+/// \throws std::overflow_error    the value does not fit in an integer type
+/// \throws std::invalid_argument  a complex number for a real type; NaN or infinity for an integer type
 [[nodiscard]] element encode(dtype, number);
 
 /// Reads or writes the element that starts `bit` bits after `base`; `bit` may be negative.

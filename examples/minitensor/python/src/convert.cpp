@@ -54,7 +54,7 @@ nb::object list_from(mt::tensor const& t, std::size_t dimension, std::int64_t of
 }  // namespace
 
 mt::tensor* tensor_in(nb::handle o) {
-    // The type itself first: nanobind's way looks it up by its C++ name.
+    // Checks the type itself first; nanobind looks it up by its C++ name.
     static nb::handle const type = nb::type<mt::tensor>();
     if (!o.type().is(type) && !nb::isinstance<mt::tensor>(o)) return nullptr;
     if (!nb::inst_ready(o)) return nullptr;
@@ -79,7 +79,7 @@ mt::number to_number(nb::handle o, mt::dtype to) {
             PyBuffer_Release(&buffer);
             if (scalar) one = asarray(o, {}, {});
         } else {
-            PyErr_Clear();  // it may still be a number in another way
+            PyErr_Clear();  // another conversion may succeed
         }
     }
     if (one && one->ndim() == 0) {

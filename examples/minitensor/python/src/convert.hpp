@@ -1,4 +1,4 @@
-// Between Python objects and minitensor's.
+// Conversions between Python objects and minitensor types.
 #pragma once
 
 #include <minitensor/minitensor.hpp>
@@ -17,10 +17,10 @@ namespace mt::python {
 
 namespace nb = nanobind;
 
-/// The Tensor in an object; null if it is none.
+/// Returns the Tensor in an object, or null for other objects.
 [[nodiscard]] mt::tensor* tensor_in(nb::handle);
 
-/// A new Tensor, or Column; null with a Python error set if there cannot be one.
+/// Creates a Tensor or Column; returns null with a Python error set on failure.
 template <class T>
 [[nodiscard]] PyObject* new_object(T&& made) noexcept {
     try {
@@ -45,7 +45,7 @@ template <class T>
 
 [[nodiscard]] nb::tuple to_tuple(std::vector<std::int64_t> const&);
 
-/// A device as users write it: "cpu", "cuda:1", a pair (type, id), or an array that lives there.
+/// A device as users write it: "cpu", "cuda:1", a pair (type, id), or an array on it.
 [[nodiscard]] mt::device to_device(nb::handle);
 
 [[nodiscard]] mt::tensor asarray(nb::handle, std::optional<mt::dtype>, mt::device);
@@ -53,7 +53,7 @@ template <class T>
 /// t[key]
 [[nodiscard]] mt::tensor getitem(mt::tensor const&, nb::handle key);
 
-/// The same elements, finished, on the host; other threads run while it waits.
+/// Returns the elements in host memory, ready; releases the GIL while it waits.
 [[nodiscard]] mt::tensor readable(mt::tensor const&);
 
 /// Defines stream, current_stream, cuda_available, device_count and synchronize.
@@ -62,7 +62,7 @@ void define_streams(nb::module_&);
 /// Defines Column.
 void define_columns(nb::module_&);
 
-/// The Column in an object; null if it is none.
+/// Returns the Column in an object, or null for other objects.
 [[nodiscard]] ferry::column const* column_in(nb::handle);
 
 /// Defines Shared, ipc_share and ipc_attach.

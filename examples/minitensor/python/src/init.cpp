@@ -1,5 +1,5 @@
-// The entry of the Python module. It refuses sub-interpreters before nanobind sees them: initialising a second module replaces
-// the state that the first one, in the main interpreter, works with.
+// The entry point of the Python module. It refuses sub-interpreters before nanobind is initialised: initialising a second
+// module would replace the state that the first one, in the main interpreter, uses.
 #include <Python.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ int refuse_sub_interpreters(PyObject* = nullptr) {
     return -1;
 }
 
-// CPython 3.13 calls the entry in the main interpreter, whichever imports the module, and only the slots in the one that does.
+// CPython 3.13 always calls the entry point in the main interpreter, and only the slots in the importing interpreter.
 void refuse_in_slots(PyModuleDef& def) {
     static std::array<PyModuleDef_Slot, 16> slots;
     if (def.m_slots == slots.data()) return;

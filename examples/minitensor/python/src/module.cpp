@@ -23,7 +23,7 @@ namespace {
 #ifdef MINITENSOR_HAS_CUDA
 using back_end = ferry::python::cuda_back_end<>;
 
-/// What minitensor cannot do itself: layouts other than compact ones, to and from GPUs.
+/// Copies layouts that are not compact to and from GPUs, which minitensor does not support itself.
 void copy_strided(tensor const& to, tensor const& from, std::uintptr_t stream) {
     auto const dst = ferry::view_of(to);
     auto const src = ferry::view_of(from);
@@ -88,7 +88,7 @@ std::size_t length(tensor const& t) {
 
 NB_MODULE(_minitensor_of_main, m) {
     m.doc() = "The compiled part of minitensor.";
-    nb::set_leak_warnings(false);  // Tensors in the globals of a program that ends are no leak
+    nb::set_leak_warnings(false);  // Tensors in global variables at exit are not leaks
     nb::register_exception_translator([](std::exception_ptr const& p, void*) {
         try {
             std::rethrow_exception(p);

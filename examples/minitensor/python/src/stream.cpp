@@ -1,4 +1,4 @@
-// Streams, as Python programs name them.
+// Conversion of the streams of Python libraries.
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
@@ -9,7 +9,7 @@
 namespace mt::python {
 namespace {
 
-/// An attribute; nothing if the object has none of that name.
+/// Returns an attribute, or nothing if the object does not have it.
 nb::object attribute(nb::handle o, char const* name) {
     auto value = nb::steal(PyObject_GetAttrString(o.ptr(), name));
     if (!value.is_valid() && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error{};
@@ -24,7 +24,7 @@ std::uintptr_t handle_from(nb::handle o) {
     throw std::invalid_argument{"the handle of a stream is an int that is not negative"};
 }
 
-/// A stream's handle by the names that libraries give it. The null stream of a library is the legacy default one.
+/// Returns the handle of a stream of another library. A null stream is the legacy default stream.
 std::uintptr_t number_of(nb::handle o) {
     if (o.is_none()) return 1;
     if (PyLong_Check(o.ptr()) && !PyBool_Check(o.ptr())) {
@@ -67,7 +67,7 @@ class stream_scope {
     std::shared_ptr<void const> owner_;
 };
 
-/// The stream of no device in particular.
+/// The stream without a device.
 mt::stream innermost() { return mt::current_stream({mt::device::cuda_host, 0}); }
 
 }  // namespace

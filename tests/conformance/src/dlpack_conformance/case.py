@@ -84,7 +84,7 @@ def accept(library, offered, **how):
     except Exception as error:
         text = told(error)
     gc.collect()
-    raise Broken(f"it refused: {text}")
+    raise Broken(f"it refused the tensor: {text}")
 
 
 def refuse(library, offered, **how):
@@ -94,10 +94,10 @@ def refuse(library, offered, **how):
     try:
         array = library.take(offered, **how)
     except SystemError as error:
-        raise Broken(f"it left Python's error indicator in disorder: {told(error)}") from error
+        raise Broken(f"it left an inconsistent Python error indicator: {told(error)}") from error
     except Exception as error:
         return told(error)
-    raise Broken(f"it accepted it as {library.described(array)}")
+    raise Broken(f"it accepted the tensor as {library.described(array)}")
 
 
 def try_import(library, offered, **how):
@@ -107,6 +107,6 @@ def try_import(library, offered, **how):
     try:
         return library.take(offered, **how), None
     except SystemError as error:
-        raise Broken(f"it left Python's error indicator in disorder: {told(error)}") from error
+        raise Broken(f"it left an inconsistent Python error indicator: {told(error)}") from error
     except Exception as error:
         return None, told(error)

@@ -14,9 +14,9 @@ from .rules import NOT_OBSERVABLE, RULES
 from .running import run
 
 WORST = ["failed", "broken", "departs", "kept", "n/a"]
-EPILOGUE = f"""libraries: {', '.join(FILES)}; or FILE.py, or FILE.py:CLASS, a plug-in of your own
-outcomes:  kept; broken; departs (from what a source recommends, or several libraries hold, and no text demands); n/a; failed (the plug-in)
-status:    0 no rule is broken, 1 a rule is broken, 2 usage, or a plug-in that failed"""
+EPILOGUE = f"""libraries: {', '.join(FILES)}; or FILE.py, or FILE.py:CLASS, a custom plug-in
+outcomes:  kept; broken; departs (from a recommendation, or from a behaviour that several libraries share); n/a; failed (the plug-in)
+status:    0 no rule is broken, 1 a rule is broken, 2 a usage error, or a plug-in failed"""
 
 
 def selected(only):
@@ -26,7 +26,7 @@ def selected(only):
     words = [word.strip() for word in only.split(",") if word.strip()]
     unknown = [w for w in words if w not in RULES and w not in CASES]
     if unknown:
-        sys.exit(usage(f"--only: there is no rule {', '.join(unknown)}"))
+        sys.exit(usage(f"--only: unknown rule {', '.join(unknown)}"))
     return [key for key in keys if CASES[key].rule in words or key in words]
 
 
@@ -150,7 +150,7 @@ def print_json(found, keys):
 
 
 def unconfirmed(found):
-    """Returns the breaks that their reproduction script does not show."""
+    """Returns the violations that their reproduction script does not show."""
     wrong = []
     for spec, (_, results) in found.items():
         for r in results:
@@ -162,7 +162,7 @@ def unconfirmed(found):
 def reproduce(word, timeout):
     what, _, spec = word.partition(":")
     if not spec or (what not in RULES and what not in CASES):
-        return usage("--reproduce takes RULE:LIBRARY, such as R24:jax, or CASE:LIBRARY with a case of --json")
+        return usage("--reproduce expects RULE:LIBRARY, for example R24:jax, or CASE:LIBRARY with a case of --json")
     keys = [what] if what in CASES else []
     if not keys:
         facts, results = run(spec, [key for key in CASES if CASES[key].rule == what], timeout)
@@ -170,7 +170,7 @@ def reproduce(word, timeout):
             return usage(facts["error"])
         keys = [r.case for r in results if r.outcome in ("broken", "departs")]
     if not keys:
-        return usage(f"{spec} breaks nothing of {what}")
+        return usage(f"{spec} does not break {what}")
     for key in keys[1:]:
         print(f"# also: --reproduce {key}:{spec}", file=sys.stderr)
     try:
@@ -186,15 +186,15 @@ def arguments():
     )
     parser.description = "Runs every rule of the DLPack exchange on live libraries and prints rule by library."
     parser.add_argument("libraries", nargs="*", metavar="LIBRARY")
-    parser.add_argument("--only", metavar="RULES", help="a comma list, such as R24,R28")
+    parser.add_argument("--only", metavar="RULES", help="comma-separated rules, for example R24,R28")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true")
     form.add_argument("--markdown", action="store_true")
-    form.add_argument("--list", action="store_true", help="the rules, their cases, and what Python cannot see")
-    form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that shows the break without this package")
-    parser.add_argument("--verify", action="store_true", help="run the reproduction of every break, too; one that shows nothing is a failure")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="seconds, after which a case is taken to hang (120)")
-    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="libraries at a time")
+    form.add_argument("--list", action="store_true", help="the rules, their cases, and the rules that cannot be tested from Python")
+    form.add_argument("--reproduce", metavar="RULE:LIBRARY", help="print a script that reproduces the violation without this package")
+    parser.add_argument("--verify", action="store_true", help="also run the reproduction of every violation; one that does not reproduce it is a failure")
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="seconds before a case is reported as a timeout (120)")
+    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), metavar="N", help="number of libraries tested in parallel")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--version", action="version", version=__version__)
     return parser
@@ -210,15 +210,15 @@ def main():
     if asked.reproduce:
         sys.exit(reproduce(asked.reproduce, asked.timeout))
     if not asked.libraries:
-        parser.error("which libraries?")
+        parser.error("no library is given")
     if asked.timeout <= 0 or asked.jobs < 1:
-        parser.error("--timeout and --jobs are positive")
+        parser.error("--timeout and --jobs must be positive")
     keys = selected(asked.only)
     found = run_all(list(dict.fromkeys(asked.libraries)), keys, asked.timeout, asked.jobs, asked.quiet)
     wrong = unconfirmed(found) if asked.verify else []
     (print_json if asked.json else print_markdown if asked.markdown else print_text)(found, keys)
     for claim in wrong:
-        print(f"dlpack-conformance: the reproduction of {claim} does not show the break", file=sys.stderr)
+        print(f"dlpack-conformance: the reproduction of {claim} does not show the violation", file=sys.stderr)
     if wrong or findings(found, "failed") or any("error" in facts for facts, _ in found.values()):
         sys.exit(2)
     sys.exit(bool(findings(found, "broken")))

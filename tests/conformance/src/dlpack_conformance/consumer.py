@@ -17,9 +17,9 @@ def holds(library, array, values):
         found = library.values(array)
     except Exception as error:
         if library.carries:
-            raise NotApplicable(f"it passes it on, and cannot be asked for its numbers: {told(error)}") from error
-        raise Broken(f"it took it, and reading it back raised {told(error)}") from error
-    require(found == values, f"it reads {found!r:.80}, and the tensor holds {values!r:.80}")
+            raise NotApplicable(f"it passes the tensor on and cannot read its values: {told(error)}") from error
+        raise Broken(f"it imported the tensor, and reading its values raised {told(error)}") from error
+    require(found == values, f"it reads {found!r:.80}, but the tensor has {values!r:.80}")
 
 
 def imported(library, values=VALUES, **fields):
@@ -35,7 +35,7 @@ def imported(library, values=VALUES, **fields):
 def released_once(offered):
     tensors = len([f for f in offered.made if f.has_deleter])
     calls = offered.settled(tensors)
-    require(calls == tensors, f"{tensors} tensors were handed out, and deleters ran {calls} times")
+    require(calls == tensors, f"{tensors} tensors were exported, but deleters ran {calls} times")
 
 
 def taken_or_refused(library, reason, values=VALUES, **fields):
@@ -68,12 +68,12 @@ def refused(library, **fields):
         except Exception:
             return  # the library marks it as not readable on the host
     what = "" if fields.get("data", DATA) is None else f" as {library.described(array)}"
-    raise Broken(f"it accepted it{what}")
+    raise Broken(f"it accepted the tensor{what}")
 
 
 def needs_versions(offered):
     if not offered.versioned:
-        raise NotApplicable("it asks for the legacy struct only, which has neither version nor flags")
+        raise NotApplicable("it requests only the legacy struct, which has neither version nor flags")
 
 
 def asks_for_versions(library):
@@ -83,11 +83,11 @@ def asks_for_versions(library):
 
 
 @case("R1", "consumer", "header: DLManagedTensorVersioned, DLManagedTensor")
-def a_plain_tensor_is_taken(library):
+def a_plain_tensor_is_imported(library):
     imported(library)
 
 
-@case("R2", "consumer", "header: a consumer must call the deleter and touch nothing else")
+@case("R2", "consumer", "header: a consumer must call the deleter and access no other field")
 def another_major_version_is_refused_and_released(library):
     asks_for_versions(library)
     for major in (2, 99, 2**32 - 1):
@@ -96,8 +96,8 @@ def another_major_version_is_refused_and_released(library):
         released_once(offered)
 
 
-@case("R3", "consumer", "header: a minor mismatch can be used safely")
-def every_minor_version_is_taken(library):
+@case("R3", "consumer", "header: another minor version can be used safely")
+def every_minor_version_is_imported(library):
     asks_for_versions(library)
     for minor in (0, 1, 2, 3, 4, 17, 2**32 - 1):
         imported(library, version=(1, minor))
@@ -109,13 +109,13 @@ def a_null_deleter_is_never_called(library):
 
 
 @case("R5", "consumer", "header: manager_ctx is the producer's")
-def manager_ctx_means_nothing(library):
+def manager_ctx_is_ignored(library):
     for ctx in (0, 0xDEAD):
         imported(library, ctx=ctx)
 
 
-@case("R7", "consumer", "header: the struct is a borrow until the deleter is called")
-def the_deleter_waits_for_the_last_use(library):
+@case("R7", "consumer", "header: the struct is borrowed until the deleter is called")
+def the_deleter_runs_after_the_last_use(library):
     offered = Offer()
     array = accept(library, offered)
     gc.collect()
@@ -128,8 +128,8 @@ def the_deleter_waits_for_the_last_use(library):
     released_once(offered)
 
 
-@case("R8", "consumer", "header: the legacy struct is deprecated, and in use", "should")
-def a_legacy_tensor_is_taken(library):
+@case("R8", "consumer", "header: the legacy struct is deprecated but still in use", "should")
+def a_legacy_tensor_is_imported(library):
     offered = Offer(versioned=False)
     array = accept(library, offered)
     holds(library, array, VALUES)
@@ -151,14 +151,14 @@ def read_only_data_is_not_writable(library):
     holds(library, array, VALUES)
     writable = library.writable(array)
     if writable is None:
-        raise NotApplicable("it has no read-only arrays, and the standard asks such a library to ignore the flag")
+        raise NotApplicable("it has no read-only arrays; by the standard such a library ignores the flag")
     address = library.address(array)
     if address is None or DATA <= address < DATA + 24:
-        require(not writable, "the array is writable, and its memory is the read-only tensor's")
+        require(not writable, "the array is writable and shares the memory of the read-only tensor")
 
 
 @case("R12", "consumer", "header: IS_COPIED informs the consumer")
-def a_copy_of_the_producer_is_taken(library):
+def a_copy_of_the_producer_is_imported(library):
     asks_for_versions(library)
     imported(library, flags=IS_COPIED)
 
@@ -171,15 +171,15 @@ def padded_elements_are_not_read_as_packed(library):
     taken_or_refused(library, "it refuses padded float4_e2m1fn", [0, 0.5, 1, 1.5, 2, 3], **fields)
 
 
-@case("R14", "consumer", "no text; dlpack#190: unknown flags are ignored", "should")
+@case("R14", "consumer", "no specification; dlpack#190: unknown flags are ignored", "should")
 def unknown_flags_are_ignored(library):
     asks_for_versions(library)
     for bit in (3, 17, 63):
         imported(library, flags=1 << bit)
 
 
-@case("R15", "consumer", "no text; NumPy: the legacy struct cannot say that it is writable", "should")
-def a_legacy_tensor_reads_right(library):
+@case("R15", "consumer", "no specification; NumPy: the legacy struct has no flag for writable data", "should")
+def a_legacy_tensor_is_read_correctly(library):
     taken_or_refused(library, "it takes no legacy struct (R8)", versioned=False)
 
 
@@ -203,7 +203,7 @@ def width_case(library, dtypes):
 
 
 @case("R17", "consumer", "header: bits; a width that the type does not have", "should")
-def widths_that_no_type_has_are_refused(library):
+def invalid_widths_are_refused(library):
     width_case(library, [(0, 31, 1), (2, 24, 1), (5, 48, 1), (1, 255, 1), (0, 0, 1)])
 
 
@@ -224,8 +224,8 @@ def vector_types_are_not_read_as_scalars(library):
     refused(library, dtype=(2, 32, 2))
 
 
-@case("R21", "consumer", "header: lanes; no type has none", "should")
-def no_lanes_is_refused(library):
+@case("R21", "consumer", "header: lanes; every type has at least one", "should")
+def zero_lanes_are_refused(library):
     refused(library, dtype=(2, 32, 0))
 
 
@@ -245,7 +245,7 @@ def null_strides_are_compact(library):
 
 
 @case("R24", "consumer", "header: strides in elements")
-def strides_are_followed(library):
+def strides_are_respected(library):
     cases = [((1, 2), [[0, 2, 4], [1, 3, 5]], "a transposed tensor"), ((20, 5), [[0, 5, 10], [20, 25, 30]], "a stepped tensor")]
     reasons = []
     for strides, values, what in cases:
@@ -258,53 +258,53 @@ def strides_are_followed(library):
 
 
 @case("R25", "consumer", "header: shape can be NULL when ndim is 0")
-def no_dimensions_is_one_element(library):
+def a_tensor_without_dimensions_has_one_element(library):
     for shape in ((), None):
         imported(library, 1, shape=shape, strides=None, ndim=0, data=DATA + 4)
 
 
 @case("R26", "consumer", "header: data should be NULL if the tensor is of size zero")
-def no_elements_need_no_data(library):
+def a_tensor_without_elements_needs_no_data(library):
     empty = [[], []]
     for data in (None, DATA):
         imported(library, empty, data=data, shape=(2, 0))
 
 
-@case("R26", "consumer", "no text: there is nothing that the strides lead to; cccl#11605", "should")
-def strides_of_no_elements_mean_nothing(library):
+@case("R26", "consumer", "no specification; cccl#11605: without elements no stride is used", "should")
+def strides_without_elements_are_ignored(library):
     imported(library, [[], []], data=None, shape=(2, 0), strides=(I64, 7))
 
 
-@case("R27", "consumer", "no text; pytorch#83158: the stride of one element leads nowhere", "should")
-def the_stride_of_one_element_means_nothing(library):
+@case("R27", "consumer", "no specification; pytorch#83158: the stride of a dimension of size 1 is not used", "should")
+def the_stride_of_one_element_is_ignored(library):
     for stride in (0, 7, 1 << 40):
         imported(library, [[[0], [1], [2]]], shape=(1, 3, 1), strides=(stride, 1, stride))
 
 
 @case("R28", "consumer", "header: strides are signed")
-def negative_strides_are_followed_or_refused(library):
+def negative_strides_are_respected_or_refused(library):
     taken_or_refused(library, "it refuses them", [[5, 4, 3], [2, 1, 0]], data=DATA + 20, strides=(-3, -1))
 
 
 @case("R29", "consumer", "header: strides; a stride of 0 repeats")
-def zero_strides_are_followed_or_refused(library):
+def zero_strides_are_respected_or_refused(library):
     taken_or_refused(library, "it refuses them", [[0, 1, 2], [0, 1, 2]], strides=(0, 1))
 
 
 @case("R31", "consumer", "header: do not rely on the alignment of data")
-def unaligned_data_reads_right_or_is_refused(library):
+def unaligned_data_is_read_correctly_or_refused(library):
     memory = (ctypes.c_int32 * 6)(*range(6))
     for offset in (1, 4, 36):
         ctypes.memmove(DATA + 2048 + offset, memory, 24)
         taken_or_refused(library, f"it refuses data {offset} bytes behind a page", data=DATA + 2048 + offset)
 
 
-@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+@case("R32", "consumer", "no specification; arrow#51122: no valid tensor has such a struct", "should")
 def negative_ndim_is_refused(library):
     refused(library, ndim=-1)
 
 
-@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+@case("R32", "consumer", "no specification; arrow#51122: no valid tensor has such a struct", "should")
 def negative_extents_are_refused(library):
     refused(library, shape=(2, -3), strides=(3, 1))
 
@@ -314,23 +314,23 @@ def null_shape_is_refused(library):
     refused(library, shape=None, strides=None, ndim=2)
 
 
-@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+@case("R32", "consumer", "no specification; arrow#51122: no valid tensor has such a struct", "should")
 def a_product_that_overflows_is_refused(library):
     refused(library, shape=(2**33, 2**33), strides=(2**33, 1))
 
 
-@case("R32", "consumer", "no text: a struct that no tensor has; arrow#51122", "should")
+@case("R32", "consumer", "no specification; arrow#51122: no valid tensor has such a struct", "should")
 def a_size_in_bytes_that_overflows_is_refused(library):
     refused(library, shape=(2**62,), strides=(1,))
 
 
-@case("R32", "consumer", "no text: NULL data with elements behind it", "should")
+@case("R32", "consumer", "no specification: data is NULL, but the tensor has elements", "should")
 def null_data_with_elements_is_refused(library):
     refused(library, data=None)
 
 
-@case("R33", "consumer", "no text; nanobind hands out one struct several times", "should")
-def the_struct_is_not_written_into(library):
+@case("R33", "consumer", "no specification; nanobind exports one struct several times", "should")
+def the_struct_is_not_modified(library):
     offered = Offer(ctx=0x1234)
     array = accept(library, offered)
     forged = offered.made[-1]
@@ -350,8 +350,8 @@ def unknown_devices_are_refused(library):
         refused(library, device=(device, 0))
 
 
-@case("R35", "consumer", "no text; CuPy exports the real id", "should")
-def the_id_of_the_host_means_nothing(library):
+@case("R35", "consumer", "no specification; CuPy exports the actual id", "should")
+def the_id_of_the_host_is_ignored(library):
     imported(library, device=(1, 7))
 
 
@@ -362,18 +362,18 @@ class Disagrees(Offer):
         return (3, 0)
 
 
-@case("R38", "consumer", "no text; PyTorch: pinned memory is 3 by the method and 1 by the capsule", "should")
-def the_capsule_is_trusted_where_the_method_disagrees(library):
+@case("R38", "consumer", "no specification; PyTorch: pinned memory is device 3 in __dlpack_device__ and 1 in the capsule", "should")
+def the_device_of_the_capsule_has_precedence(library):
     offered = Disagrees()
     array, error = try_import(library, offered)
     if error is not None:
-        require(not offered.made, f"it took a capsule, and refused: {error}")
-        raise NotApplicable(f"it refuses pinned memory before it asks: {error}")
+        require(not offered.made, f"it consumed a capsule and then refused the tensor: {error}")
+        raise NotApplicable(f"it refuses pinned memory before it calls __dlpack__: {error}")
     holds(library, array, VALUES)
 
 
 @case("R39", "consumer", "header: kDLCUDAHost, kDLROCMHost and kDLCUDAManaged can be read by the host", "should")
-def host_readable_memory_reads_right_or_is_refused(library):
+def host_readable_memory_is_read_correctly_or_refused(library):
     reasons = []
     for device in (3, 11, 13):
         try:
@@ -384,7 +384,7 @@ def host_readable_memory_reads_right_or_is_refused(library):
         raise NotApplicable(reasons[0])
 
 
-@case("R40", "consumer", "header: data of another device is no address of the host")
+@case("R40", "consumer", "header: the data pointer of another device is not a host address")
 def memory_of_other_devices_is_refused(library):
     for device in (4, 7, 8):
         refused(library, device=(device, 0))
@@ -412,7 +412,7 @@ def only_the_keywords_of_the_standard_are_passed(library):
     offered = Records()
     accept(library, offered)
     for positions, keywords in offered.calls:
-        require(not positions, f"it passed {positions!r} by position")
+        require(not positions, f"it passed {positions!r} as positional arguments")
         unknown = set(keywords) - {"stream", "max_version", "dl_device", "copy"}
         require(not unknown, f"it passed {sorted(unknown)}")
         version = keywords.get("max_version")
@@ -443,8 +443,8 @@ def true_copies(library):
     holds(library, array, VALUES)
     address = library.address(array)
     if address is None:
-        raise NotApplicable("it does not say where its arrays are")
-    require(not DATA <= address < DATA + 24, "the array has the memory of the producer, which would have copied")
+        raise NotApplicable("the address of its arrays is unknown")
+    require(not DATA <= address < DATA + 24, "the array shares the memory of the producer")
 
 
 @case("R53", "consumer", "array API: from_dlpack(copy=False) must never copy; None must reuse the memory if possible")
@@ -454,25 +454,25 @@ def false_and_none_share(library):
         array = accept(library, offered, **how)
         address = library.address(array)
         if address is None:
-            raise NotApplicable("it does not say where its arrays are")
-        require(address == DATA, "the array has other memory than the compact, page-aligned tensor")
+            raise NotApplicable("the address of its arrays is unknown")
+        require(address == DATA, "the array does not share the memory of the compact, page-aligned tensor")
 
 
-@case("R54", "consumer", "array API: False raises BufferError, in one place ValueError, where a copy is needed")
-def a_copy_that_is_forbidden_is_an_error(library):
+@case("R54", "consumer", "array API: False raises BufferError (in one place ValueError) if a copy is required")
+def a_forbidden_copy_is_an_error(library):
     takes_copy(library)
 
     class NeedsCopy(Offer):
         def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
             if copy is False:
-                raise BufferError("only by a copy")
+                raise BufferError("a copy is required")
             self.fields.update(data=DATA + 4096, flags=IS_COPIED)
             return super().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     ctypes.memmove(DATA + 4096, DATA, 24)
     offered = NeedsCopy()
     array, text = try_import(library, offered, copy=False)
-    require(array is None, "the producer was not told copy=False, copied, and the copy was accepted")
+    require(array is None, "the producer was not called with copy=False, made a copy, and the copy was accepted")
     require(text.split(":")[0] in ("BufferError", "ValueError"), f"it raised {text}")
 
 
@@ -483,19 +483,19 @@ def copy_is_forwarded_to_the_producer(library):
         offered = Offer()
         try_import(library, offered, copy=copy)
         asked = [a["copy"] for a in offered.asked]
-        require(copy in asked, f"the producer was asked with copy={asked}")
+        require(copy in asked, f"the producer was called with copy={asked}")
 
 
 @case("R55", "consumer", "array API: from_dlpack offers a way to the host")
-def the_host_can_be_asked_for(library):
+def the_host_can_be_requested(library):
     if "device" not in library.arguments:
         raise NotApplicable("its from_dlpack has no device")
     array = accept(library, Offer(), device=library.host_device)
     holds(library, array, VALUES)
 
 
-@case("R58", "consumer", "array API: recommended: without max_version after a TypeError", "should")
-def an_old_producer_is_asked_again(library):
+@case("R58", "consumer", "array API: recommendation to call again without max_version after a TypeError", "should")
+def an_old_producer_is_called_again(library):
     class Old:
         def __init__(self):
             self.offered = Offer(versioned=False)
@@ -517,7 +517,7 @@ def an_old_producer_is_asked_again(library):
 
 
 @case("R58", "consumer", "array API: the consumer must verify the version even when max_version is passed")
-def the_name_decides_what_is_in_a_capsule(library):
+def the_name_of_a_capsule_states_its_struct(library):
     asks_for_versions(library)
     offered = Offer(versioned=False)
     array, error = try_import(library, offered)
@@ -528,7 +528,7 @@ def the_name_decides_what_is_in_a_capsule(library):
 
 
 @case("R58", "consumer", "array API: the consumer must verify the version even when max_version is passed")
-def a_versioned_struct_that_nobody_asked_for_is_no_legacy_one(library):
+def an_unrequested_versioned_struct_is_not_read_as_legacy(library):
     offered = Offer(versioned=True)
     array, error = try_import(library, offered)
     if error is None:
@@ -551,21 +551,21 @@ def the_capsule_is_renamed(library):
     offered = OneCapsule()
     array = accept(library, offered)
     expected = USED_VERSIONED if offered.versioned else USED_LEGACY
-    require(name_of(offered.capsule) == expected, f"the capsule is called {name_of(offered.capsule)} after the import")
+    require(name_of(offered.capsule) == expected, f"the capsule has the name {name_of(offered.capsule)} after the import")
     del array
 
 
-@case("R60", "consumer", "Python specification: the name says what is in a capsule")
+@case("R60", "consumer", "Python specification: the name of a capsule states its struct")
 def capsules_of_other_names_are_refused(library):
     for name in (b"tensor", b"dltensor_", b"", b"dltensor_versioned_2", b"arrow_array", None):
         offered = OneCapsule(name=name)
         refuse(library, offered)
-        require(offered.deletions == 0, f"a capsule called {name} was refused, and its deleter was run")
-        require(name_of(offered.capsule) == name, f"a capsule called {name} is called {name_of(offered.capsule)} after the refusal")
+        require(offered.deletions == 0, f"a capsule named {name} was refused, but its deleter was called")
+        require(name_of(offered.capsule) == name, f"a capsule named {name} has the name {name_of(offered.capsule)} after the refusal")
 
 
 @case("R60", "consumer", "array API: __dlpack__ returns a PyCapsule")
-def what_is_no_capsule_is_refused(library):
+def an_object_that_is_no_capsule_is_refused(library):
     class Odd(Offer):
         def __init__(self, answer):
             super().__init__()
@@ -581,8 +581,8 @@ def what_is_no_capsule_is_refused(library):
         refuse(library, Odd(answer))
 
 
-@case("R62", "consumer", "Python specification: the consumer owes one deleter call; the capsule, if it was left alone")
-def a_refusal_leaves_the_capsule_alone_or_releases_it(library):
+@case("R62", "consumer", "Python specification: the consumer calls the deleter once; the capsule does if it was not consumed")
+def a_refusal_keeps_or_releases_the_capsule(library):
     seen = 0
     for fields in (
         {"dtype": (99, 32, 1)}, {"dtype": (2, 32, 2)}, {"dtype": (2, 31, 1)}, {"device": (99, 0)}, {"device": (4, 0)},
@@ -595,12 +595,12 @@ def a_refusal_leaves_the_capsule_alone_or_releases_it(library):
         seen += 1
         capsule, calls = offered.capsules[-1], offered.deletions
         used = name_of(capsule) in (USED_VERSIONED, USED_LEGACY)
-        text = f"it refused ({error}) and the capsule is still called {name_of(capsule)}, but the deleter has run {calls} times"
+        text = f"it refused ({error}) and the capsule still has the name {name_of(capsule)}, but the deleter has run {calls} times"
         require(used or calls == 0, text)
         del capsule
         released_once(offered)
     if not seen:
-        raise NotApplicable("it refuses nothing of what it asks for")
+        raise NotApplicable("it refuses none of the tensors that it requests")
 
 
 @case("R63", "consumer", "Python specification: a capsule is consumed exactly once")
@@ -614,15 +614,15 @@ def a_used_capsule_is_refused(library):
 
 
 @case("R64", "consumer", "array API: from_dlpack takes an object with __dlpack__")
-def an_object_is_taken(library):
+def an_object_is_imported(library):
     offered = Offer()
     holds(library, accept(library, offered), VALUES)
 
 
-@case("R64", "consumer", "no text; PyTorch and CuPy: a raw capsule is taken, too", "should")
-def a_raw_capsule_is_taken(library):
+@case("R64", "consumer", "no specification; PyTorch and CuPy also import raw capsules", "should")
+def a_raw_capsule_is_imported(library):
     if not library.takes_capsules:
-        raise NotApplicable("it takes objects only, as the standard has it")
+        raise NotApplicable("it accepts only objects, like the standard")
     offered = Offer()
     for version in ((1, 0), None):
         capsule = offered.__dlpack__(max_version=version)
@@ -630,12 +630,12 @@ def a_raw_capsule_is_taken(library):
 
 
 @case("R68", "consumer", "header: the deleter destroys the struct")
-def the_deleter_runs_once_for_each_of_many(library):
+def the_deleter_runs_once_for_each_tensor(library):
     offered = Offer()
     arrays = [accept(library, offered) for _ in range(20)]
     arrays += [library.take(offered) for _ in range(5)]
     del arrays
-    require(offered.settled() == len(offered.made), f"{len(offered.made)} tensors went out, and deleters ran {offered.deletions} times")
+    require(offered.settled() == len(offered.made), f"{len(offered.made)} tensors were exported, but deleters ran {offered.deletions} times")
     require(all(f.deletions == 1 for f in offered.made), "a deleter ran more than once")
 
 
@@ -644,7 +644,7 @@ class Boom(Exception):
 
 
 @case("R81", "consumer", "array API: from_dlpack must propagate the exceptions of __dlpack__")
-def the_errors_of_a_producer_come_through(library):
+def errors_of_a_producer_propagate(library):
     class Raises(Offer):
         def __init__(self, error):
             super().__init__()
@@ -668,7 +668,7 @@ def the_errors_of_a_producer_come_through(library):
         raise Broken(f"{type(error).__name__} of the producer was swallowed")
 
 
-@case("R81", "consumer", "array API: AttributeError if __dlpack__ is not there", "should")
+@case("R81", "consumer", "array API: AttributeError without __dlpack__", "should")
 def an_object_without_the_protocol_is_an_error(library):
     refuse(library, object())
 

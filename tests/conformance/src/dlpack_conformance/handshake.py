@@ -77,7 +77,7 @@ def hold(cuda, stream, seconds):
 
 def on_a_device(library):
     if library.device[0] not in (2, 10):
-        raise NotApplicable("its arrays are on the host, which has no streams")
+        raise NotApplicable("its arrays are in host memory, which has no streams")
     try:
         library.on
     except AttributeError:
@@ -112,7 +112,7 @@ def the_consumers_stream_waits_for_the_producers_work(library):
     cuda = on_a_device(library)
     theirs = new_stream(cuda)
     busy = waits_for_the_producer(library, cuda, theirs, stream=theirs)
-    require(busy, "the consumer's stream is idle while work of the producer is held back")
+    require(busy, "the consumer's stream is idle while work of the producer is blocked")
 
 
 @case("R43", "handshake", "array API: stream is provided by the consumer, its own")
@@ -133,11 +133,11 @@ def a_consumer_passes_the_stream_that_it_uses(library):
         offered = Lends()
         library.take(offered)
     passed = [asked.get("stream") for asked in offered.asked]
-    require(mine in passed, f"its current stream is {mine:#x}, and it passed stream={passed}")
+    require(mine in passed, f"its current stream is {mine:#x}, but it passed stream={passed}")
 
 
 @case("R44", "handshake", "array API: -1 means that the producer must not synchronise")
-def minus_one_waits_for_nothing(library):
+def minus_one_does_not_synchronise(library):
     cuda = on_a_device(library)
     theirs = new_stream(cuda)
     busy = waits_for_the_producer(library, cuda, theirs, stream=-1)
@@ -148,12 +148,12 @@ def minus_one_waits_for_nothing(library):
 def stream_zero_is_refused(library):
     on_a_device(library)
     if library.device[0] == 10:
-        raise NotApplicable("0 is ROCm's default stream")
+        raise NotApplicable("0 is the default stream of ROCm")
     refused_export(library, library.array(), max_version=(1, 0), stream=0)
 
 
 @case("R44", "handshake", "array API: 1 is the legacy default stream, 2 the per-thread one; support is optional", "should")
-def default_streams_have_their_numbers(library):
+def default_streams_have_the_right_numbers(library):
     on_a_device(library)
     for stream in (None, 1, 2):
         export(library, library.array(), max_version=(1, 0), stream=stream)
@@ -166,7 +166,7 @@ def negative_streams_are_refused(library):
 
 
 @case("R48", "handshake", "array API: for kDLCPU a synchronisation must be performed")
-def what_arrives_on_the_host_is_finished(library):
+def data_on_the_host_is_ready(library):
     cuda = on_a_device(library)
     mine, x = array_on_a_stream(library, cuda)
     with library.on(mine):
@@ -176,8 +176,8 @@ def what_arrives_on_the_host_is_finished(library):
         try:
             capsule = x.__dlpack__(max_version=(1, 0), dl_device=(1, 0))
         except BufferError as error:
-            raise Broken(f"it has no way to the host: {told(error)}") from error
+            raise Broken(f"it cannot copy to the host: {told(error)}") from error
         waited = time.monotonic() - start
         found = elements_of(struct_of(capsule).tensor, library.plain[0])
     expected = library.worked(x)
-    require(found == expected, f"after {waited:.3f} s it gave {found!r:.80}, and the array is {expected!r:.80}")
+    require(found == expected, f"after {waited:.3f} s it returned {found!r:.80}, but the array is {expected!r:.80}")

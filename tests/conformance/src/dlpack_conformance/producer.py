@@ -25,9 +25,9 @@ def legacy_capsule(library, x, **arguments):
     try:
         capsule = x.__dlpack__(**arguments)
     except BufferError as error:
-        raise NotApplicable(f"it no longer makes the legacy struct: {told(error)}") from error
+        raise NotApplicable(f"it does not export the legacy struct: {told(error)}") from error
     if name_of(capsule) != LEGACY:
-        raise NotApplicable("it no longer makes the legacy struct")
+        raise NotApplicable("it does not export the legacy struct")
     return capsule
 
 
@@ -35,26 +35,26 @@ def versioned_capsule(library, x, **arguments):
     """Exports a versioned capsule, which has flags."""
     capsule = export(library, x, max_version=ONE, **arguments)
     if name_of(capsule) != VERSIONED:
-        raise NotApplicable("it makes the legacy struct only, which has neither version nor flags")
+        raise NotApplicable("it exports only the legacy struct, which has neither version nor flags")
     return capsule
 
 
 def reads_right(library, capsule, dtype, shape, layout="compact"):
     raw = struct_of(capsule)
     expected = LAYOUTS[layout](numbers(dtype, shape))
-    require(dtype_of(raw.tensor) == DTYPES[dtype], f"its dtype is {dtype_of(raw.tensor)}, and {dtype} is {DTYPES[dtype]}")
+    require(dtype_of(raw.tensor) == DTYPES[dtype], f"its dtype is {dtype_of(raw.tensor)}, but {dtype} is {DTYPES[dtype]}")
     if dtype in FORMATS:
         found = elements_of(raw.tensor, dtype)
-        require(found == expected, f"the memory reads {found!r:.80}, and the array is {expected!r:.80}")
+        require(found == expected, f"the memory contains {found!r:.80}, but the array is {expected!r:.80}")
 
 
 @case("R1", "producer", "header: DLManagedTensorVersioned")
-def struct_is_laid_out_as_the_header_says(library):
+def struct_has_the_layout_of_the_header(library):
     reads_right(library, export(library, library.array(), max_version=ONE), *library.plain)
 
 
 @case("R1", "producer", "header: DLManagedTensor")
-def legacy_struct_is_laid_out_as_the_header_says(library):
+def legacy_struct_has_the_layout_of_the_header(library):
     reads_right(library, legacy_capsule(library, library.array()), *library.plain)
 
 
@@ -65,13 +65,13 @@ def major_version_is_one(library):
 
 
 @case("R4", "producer", "header: the codes from 7 on came with 1.1", "should")
-def new_dtypes_carry_the_version_that_has_them(library):
+def new_dtypes_have_a_version_that_defines_them(library):
     new = [name for name in library.dtypes if DTYPES[name][0] >= 7]
     if not new:
         raise NotApplicable("it has no type that DLPack 1.0 lacks")
     for name in new:
         raw = struct_of(versioned_capsule(library, library.array(name, (4,))))
-        require(raw.minor >= 1, f"{name} goes out as version ({raw.major}, {raw.minor}), which has no such type")
+        require(raw.minor >= 1, f"{name} is exported with version ({raw.major}, {raw.minor}), which does not define this type")
 
 
 @case("R6", "producer", "header: the deleter destroys manager_ctx and the struct itself")
@@ -92,11 +92,11 @@ def lies_where_others_lay(once, evidence):
     for _ in range(200):
         places.add(once())
         gc.collect(0)
-    require(len(places) <= 100, f"{evidence}, and they lay in {len(places)} places")
+    require(len(places) <= 100, f"{evidence}, but they had {len(places)} addresses")
 
 
-@case("R7", "producer", "header: the struct borrows; the data lives until the deleter is called")
-def data_lives_until_the_deleter_is_called(library):
+@case("R7", "producer", "header: the struct is borrowed; the data is valid until the deleter is called")
+def data_is_valid_until_the_deleter_is_called(library):
     dtype, expected = library.plain
     x = library.array()
     capsule = export(library, x, max_version=ONE)
@@ -108,13 +108,13 @@ def data_lives_until_the_deleter_is_called(library):
     delete(raw)
     del others
     require(shape == expected and len(strides) == len(shape), f"without the array, shape and strides are {shape} and {strides}")
-    require(found == numbers(dtype, expected), f"without the array, the memory reads {found!r:.80}")
+    require(found == numbers(dtype, expected), f"without the array, the memory contains {found!r:.80}")
 
 
-@case("R8", "producer", "array API: max_version; legacy is what consumers without it understand", "should")
-def legacy_struct_is_still_to_be_had(library):
+@case("R8", "producer", "array API: max_version; consumers that do not pass it expect the legacy struct", "should")
+def legacy_struct_is_available(library):
     capsule = export(library, library.array())
-    require(name_of(capsule) in (LEGACY, VERSIONED), f"the capsule is called {name_of(capsule)}")
+    require(name_of(capsule) in (LEGACY, VERSIONED), f"the capsule has the name {name_of(capsule)}")
     require(name_of(capsule) == LEGACY, "without max_version it returns a versioned capsule, which an old consumer cannot read")
 
 
@@ -135,18 +135,18 @@ def writable_is_not_flagged(library):
 
 
 @case("R11", "producer", "header: DLPACK_FLAG_BITMASK_READ_ONLY", "should")
-def read_only_survives_a_re_export(library):
+def read_only_is_kept_by_a_re_export(library):
     if not library.consumes:
         raise NotApplicable("it imports nothing")
     offered = Offer(flags=READ_ONLY)
     a = library.take(offered)
     if not offered.versioned:
-        raise NotApplicable("it asks for the legacy struct only, which has no flags")
+        raise NotApplicable("it requests only the legacy struct, which has no flags")
     if library.writable(a) is None:
-        raise NotApplicable("it has no read-only arrays; the standard asks such a library to ignore the flag")
+        raise NotApplicable("it has no read-only arrays; by the standard such a library ignores the flag")
     library.made = "import of a tensor that is READ_ONLY"
     raw = struct_of(versioned_capsule(library, a))
-    require(raw.flags & READ_ONLY, f"read-only came in, and goes out with flags {raw.flags}")
+    require(raw.flags & READ_ONLY, f"a read-only tensor is exported again with flags {raw.flags}")
 
 
 @case("R12", "producer", "array API: when a copy happens, IS_COPIED must be set")
@@ -155,18 +155,18 @@ def copy_is_flagged(library):
     try:
         x.__dlpack__(max_version=ONE, copy=True)
     except Exception as error:
-        raise NotApplicable(f"it makes no copies (R53): {told(error)}") from error
+        raise NotApplicable(f"it does not copy (R53): {told(error)}") from error
     raw = struct_of(versioned_capsule(library, x, copy=True))
     require(raw.flags & IS_COPIED, f"flags are {raw.flags} for copy=True")
 
 
 @case("R12", "producer", "header: IS_COPIED means solely owned by the consumer")
-def what_is_shared_is_not_flagged_as_copied(library):
+def shared_memory_is_not_flagged_as_copied(library):
     x = library.array()
     one, other = versioned_capsule(library, x), versioned_capsule(library, x)
     flags = [struct_of(c).flags & IS_COPIED for c in (one, other)]
     same = first_of(struct_of(one)) == first_of(struct_of(other))
-    require(not (same and any(flags)), "two exports have the same memory, and say IS_COPIED")
+    require(not (same and any(flags)), "two exports share memory and have the flag IS_COPIED")
 
 
 @case("R12", "producer", "header: IS_COPIED means solely owned by the consumer")
@@ -179,33 +179,33 @@ def a_shared_re_export_is_not_flagged_as_copied(library):
     one, other = versioned_capsule(library, a), versioned_capsule(library, a)
     same = first_of(struct_of(one)) == first_of(struct_of(other))
     flags = [struct_of(c).flags for c in (one, other)]
-    require(not (same and any(f & IS_COPIED for f in flags)), f"two exports have the same memory, and flags {flags}")
+    require(not (same and any(f & IS_COPIED for f in flags)), f"two exports share memory and have the flags {flags}")
 
 
 @case("R14", "producer", "header: flags should be 0 by default", "should")
 def unknown_flags_are_zero(library):
     raw = struct_of(versioned_capsule(library, library.array()))
-    require(raw.flags < 8, f"flags are {raw.flags:#x}, and only the lowest three bits have a meaning")
+    require(raw.flags < 8, f"flags are {raw.flags:#x}, but only the lowest three bits are defined")
 
 
-@case("R15", "producer", "no text; NumPy: a legacy consumer cannot be told that it must not write", "should")
-def read_only_data_is_not_lent_as_legacy(library):
+@case("R15", "producer", "no specification; NumPy: the legacy struct cannot tell its consumer that the data is read-only", "should")
+def read_only_data_is_not_shared_as_legacy(library):
     x = library.array(layout="readonly")
     try:
         capsule = x.__dlpack__()
     except Exception:
         return
     if name_of(capsule) != LEGACY:
-        raise NotApplicable("it no longer makes the legacy struct")
+        raise NotApplicable("it does not export the legacy struct")
     library.said = "x.__dlpack__()"
     address = library.address(x)
     if address is None:
         address = first_of(struct_of(x.__dlpack__()))
-    require(first_of(struct_of(capsule)) != address, "the memory of a read-only array is shared by a struct that cannot say so")
+    require(first_of(struct_of(capsule)) != address, "the memory of a read-only array is shared through a struct without a read-only flag")
 
 
 @case("R16", "producer", "header: DLDataTypeCode; R17: bits of the whole element")
-def dtypes_have_their_codes_and_widths(library):
+def dtypes_have_the_right_codes_and_widths(library):
     for dtype in library.dtypes:
         library.made = f"{dtype} (2, 3)"
         capsule = export(library, library.array(dtype, (2, 3)), max_version=ONE)
@@ -213,25 +213,25 @@ def dtypes_have_their_codes_and_widths(library):
 
 
 @case("R19", "producer", "header: sub-byte types are packed unless IS_SUBBYTE_TYPE_PADDED is set")
-def packed_elements_follow_in_little_bit_order(library):
+def packed_elements_are_in_little_bit_order(library):
     if not library.consumes:
-        raise NotApplicable("it imports nothing, and the case brings its numbers in by an import")
+        raise NotApplicable("it imports nothing, and this case requires an import")
     packed = ctypes.create_string_buffer(bytes([0x10, 0x32, 0x54]), 64)
     offered = Offer(data=ctypes.addressof(packed), shape=(6,), dtype="float4_e2m1fn", version=(1, 1))
     try:
         a = library.take(offered)
     except Exception as error:
-        raise NotApplicable("it takes no float4_e2m1fn") from error
+        raise NotApplicable("it does not import float4_e2m1fn") from error
     library.made = "float4_e2m1fn (6,)"
     capsule = export(library, a, max_version=(1, 3))
     raw = struct_of(capsule)
     data = ctypes.string_at(first_of(raw), 6 if isinstance(raw, Versioned) and raw.flags & PADDED else 3)
     codes = [b & 15 for b in data] if len(data) == 6 else [data[i // 2] >> 4 * (i % 2) & 15 for i in range(6)]
     require(dtype_of(raw.tensor) == (17, 4, 1), f"its dtype is {dtype_of(raw.tensor)}")
-    require(codes == list(range(6)), f"the elements 0 to 5 lie in memory as {data.hex(' ')}, which reads {codes}")
+    require(codes == list(range(6)), f"the elements 0 to 5 are in memory as {data.hex(' ')}, which decodes to {codes}")
 
 
-@case("R20", "producer", "header: nothing in DLDataType says byte order; NumPy")
+@case("R20", "producer", "header: DLDataType has no byte order; NumPy")
 def foreign_byte_order_is_refused(library):
     x = library.special("byteswapped")
     refused_export(library, x, max_version=ONE)
@@ -244,17 +244,17 @@ def first_element_is_data_plus_byte_offset(library):
     reads_right(library, capsule, "int32", (4, 6), "offset")
     address = library.address(x)
     if address is not None:
-        require(first_of(struct_of(capsule)) == address, "data + byte_offset is not where the library says that its first element is")
+        require(first_of(struct_of(capsule)) == address, "data + byte_offset is not the address of the first element in the library")
 
 
-@case("R23", "producer", "no text; dlpack#186: consumers have ignored it", "should")
+@case("R23", "producer", "no specification; dlpack#186: several consumers ignored it", "should")
 def byte_offset_is_zero(library):
     raw = struct_of(export(library, library.array(layout="offset"), max_version=ONE))
     require(raw.tensor.byte_offset == 0, f"byte_offset is {raw.tensor.byte_offset}")
 
 
 @case("R24", "producer", "header: strides can not be NULL if ndim != 0, since 1.2")
-def strides_are_not_null_where_the_version_promises_them(library):
+def strides_are_not_null_if_the_version_requires_them(library):
     for arguments in ({"max_version": (1, 3)}, {"max_version": ONE}):
         for layout in ("compact", "transposed")[: 2 if library.plain == Library.plain else 1]:
             raw = struct_of(export(library, library.array(layout=layout), **arguments))
@@ -279,35 +279,35 @@ def layout_case(layout):
 
 
 @case("R24", "producer", "header: strides in elements")
-def transposed_and_stepped_views_have_their_strides(library):
+def transposed_and_stepped_views_have_the_right_strides(library):
     for layout in ("transposed", "stepped"):
         layout_case(layout)(library)
 
 
 @case("R25", "producer", "header: shape and strides may be NULL if ndim is 0")
-def no_dimensions_is_one_element(library):
+def a_tensor_without_dimensions_has_one_element(library):
     x = library.array("float32", ())
     raw = struct_of(export(library, x, max_version=ONE))
     require(raw.tensor.ndim == 0, f"ndim is {raw.tensor.ndim}")
-    require(raw.tensor.data, "data is NULL, and there is one element")
-    require(elements_of(raw.tensor, "float32") == 0, f"the element reads {elements_of(raw.tensor, 'float32')}, and it is 0")
+    require(raw.tensor.data, "data is NULL, but the tensor has one element")
+    require(elements_of(raw.tensor, "float32") == 0, f"the element is {elements_of(raw.tensor, 'float32')}, expected 0")
 
 
 @case("R26", "producer", "header: data should be NULL if the tensor is of size zero", "should")
-def data_of_no_elements_is_null(library):
+def data_without_elements_is_null(library):
     raw = struct_of(export(library, library.array("int32", (0, 3)), max_version=ONE))
     require(not raw.tensor.data, "data is not NULL for shape (0, 3)")
 
 
 @case("R26", "producer", "header: DLTensor")
-def no_elements_can_be_exported(library):
+def arrays_without_elements_can_be_exported(library):
     for shape in ((0,), (0, 3), (3, 0)):
         raw = struct_of(export(library, library.array("int32", shape), max_version=ONE))
-        require(shape_of(raw.tensor) == shape, f"the shape is {shape_of(raw.tensor)}, and the array's is {shape}")
+        require(shape_of(raw.tensor) == shape, f"the shape is {shape_of(raw.tensor)}, but the array's is {shape}")
 
 
 @case("R28", "producer", "header: strides are signed; array API: the buffer must be reused if possible")
-def negative_strides_go_out_right_or_not_at_all(library):
+def negative_strides_are_exported_correctly_or_refused(library):
     x = library.array(layout="reversed")
     try:
         capsule = x.__dlpack__(max_version=ONE)
@@ -318,48 +318,48 @@ def negative_strides_go_out_right_or_not_at_all(library):
 
 
 @case("R29", "producer", "header: strides")
-def broadcast_views_read_right(library):
+def broadcast_views_are_exported_correctly(library):
     layout_case("broadcast")(library)
 
 
 @case("R30", "producer", "header: strides are in elements; array API: BufferError for strides that cannot be exported")
-def byte_strides_between_elements_are_refused(library):
+def byte_strides_within_elements_are_refused(library):
     x = library.special("odd-strides")
     refused_export(library, x, max_version=ONE)
 
 
 @case("R31", "producer", "header: data is always aligned to 256 bytes, and consumers must not rely on it", "should")
-def fresh_memory_is_aligned(library):
+def new_memory_is_aligned(library):
     if not library.owns_memory:
-        raise NotApplicable("its memory is another library's")
+        raise NotApplicable("another library allocates its memory")
     least = 256
     arrays = [library.make("float32", (1000 + 17 * i,)) for i in range(16)]
     for x in arrays:
         address = first_of(struct_of(export(library, x, max_version=ONE)))
         while address % least:
             least //= 2
-    require(least >= 64, "of 16 fresh arrays one begins at no multiple of 64 bytes")
+    require(least >= 64, "one of 16 new arrays does not begin at a multiple of 64 bytes")
 
 
 @case("R35", "producer", "header: device_id; there is one CPU", "should")
 def host_is_device_zero(library):
     if library.device[0] not in (1, 3, 13):
-        raise NotApplicable("its arrays are on a device that has numbers")
+        raise NotApplicable("its arrays are on a device with an id")
     raw = struct_of(export(library, library.array(), max_version=ONE))
     require(raw.tensor.device.id == 0, f"the device is {device_of(raw.tensor)}")
 
 
 @case("R37", "producer", "array API: __dlpack_device__")
-def device_is_a_pair_and_the_capsule_says_the_same(library):
+def device_is_a_pair_and_matches_the_capsule(library):
     x = library.array()
     library.said = "x.__dlpack_device__()"
     device = x.__dlpack_device__()
-    require(isinstance(device, tuple) and len(device) == 2, f"it returned {device!r}, no pair")
+    require(isinstance(device, tuple) and len(device) == 2, f"it returned {device!r}, which is not a pair")
     require(all(isinstance(part, int) or hasattr(part, "value") for part in device), f"it returned {device!r}")
     pair = tuple(int(getattr(part, "value", part)) for part in device)
     found = device_of(struct_of(export(library, x, max_version=ONE)).tensor)
-    require(pair == found, f"__dlpack_device__ says {pair}, and the capsule {found}")
-    require(x.__dlpack_device__() == device, "asked again, it says something else")
+    require(pair == found, f"__dlpack_device__ returns {pair}, but the capsule has {found}")
+    require(x.__dlpack_device__() == device, "a second call returns another device")
 
 
 @case("R40", "producer", "array API: a device type that cannot be handled must be a BufferError")
@@ -379,11 +379,11 @@ def no_plain_tensor(library, check):
         kinds.append(kind)
         check(x)
     if not kinds:
-        raise NotApplicable("all of its arrays are plain, on one device")
+        raise NotApplicable("all of its arrays are dense and on one device")
 
 
 @case("R41", "producer", "array API: BufferError when the data cannot be exported")
-def what_is_no_plain_tensor_is_refused(library):
+def sparse_and_sharded_tensors_are_refused(library):
     no_plain_tensor(library, lambda x: refused_export(library, x, max_version=ONE))
 
 
@@ -417,7 +417,7 @@ def all_keywords_are_accepted(library):
 
 
 @case("R52", "producer", "array API: the parameters of __dlpack__ are keyword-only")
-def positions_are_a_type_error(library):
+def positional_arguments_are_a_type_error(library):
     library.said = "x.__dlpack__(None)"
     x = library.array()
     try:
@@ -426,7 +426,7 @@ def positions_are_a_type_error(library):
         return
     except Exception as error:
         raise Broken(f"it raised {told(error)}") from error
-    raise Broken("it took an argument by position")
+    raise Broken("it accepted a positional argument")
 
 
 @case("R52", "producer", "array API: consumers fall back on TypeError")
@@ -448,52 +448,52 @@ def true_copies(library):
     x = library.array()
     shared = export(library, x, max_version=ONE)
     copied = export(library, x, max_version=ONE, copy=True)
-    require(first_of(struct_of(shared)) != first_of(struct_of(copied)), "copy=True has the memory of copy=None")
+    require(first_of(struct_of(shared)) != first_of(struct_of(copied)), "copy=True shares the memory of copy=None")
     reads_right(library, copied, *library.plain)
     same = {first_of(struct_of(export(library, x, max_version=ONE, copy=True))), first_of(struct_of(copied))}
-    require(len(same) == 2, "two copies have the same memory")
+    require(len(same) == 2, "two copies share memory")
 
 
 @case("R53", "producer", "array API: False must never copy")
 def false_shares(library):
     x = library.array()
     shared, kept = export(library, x, max_version=ONE), export(library, x, max_version=ONE, copy=False)
-    require(first_of(struct_of(shared)) == first_of(struct_of(kept)), "copy=False has other memory than copy=None")
+    require(first_of(struct_of(shared)) == first_of(struct_of(kept)), "copy=False does not share the memory of copy=None")
     raw = struct_of(kept)
-    require(not (isinstance(raw, Versioned) and raw.flags & IS_COPIED), "copy=False says IS_COPIED")
+    require(not (isinstance(raw, Versioned) and raw.flags & IS_COPIED), "copy=False has the flag IS_COPIED")
 
 
-@case("R54", "producer", "array API: False raises BufferError, in one place ValueError, where a copy is needed")
-def a_copy_that_is_forbidden_is_a_buffer_or_value_error(library):
+@case("R54", "producer", "array API: False raises BufferError (in one place ValueError) if a copy is required")
+def a_forbidden_copy_is_a_buffer_or_value_error(library):
     error = refused_export(library, library.array(), max_version=ONE, dl_device=(4, 0), copy=False)
     require(isinstance(error, (BufferError, ValueError)), f"it raised {told(error)}")
 
 
-@case("R55", "producer", "array API: kDLCPU is the target that every producer has")
+@case("R55", "producer", "array API: every producer supports the target kDLCPU")
 def host_is_a_target(library):
     x = library.array()
     raw = struct_of(export(library, x, max_version=ONE, dl_device=(1, 0)))
-    require(elements_of(raw.tensor, library.plain[0]) == numbers(*library.plain), "what arrives on the host is not the array")
+    require(elements_of(raw.tensor, library.plain[0]) == numbers(*library.plain), "the tensor on the host has other elements than the array")
 
 
-@case("R57", "producer", "array API: recommended, where max_version is (1, 0) or above", "should")
-def versioned_struct_is_to_be_had(library):
+@case("R57", "producer", "array API: recommendation for max_version (1, 0) or above", "should")
+def versioned_struct_is_available(library):
     capsule = export(library, library.array(), max_version=ONE)
-    require(name_of(capsule) == VERSIONED, f"asked for version (1, 0), it returns a capsule called {name_of(capsule).decode()!r}")
+    require(name_of(capsule) == VERSIONED, f"asked for version (1, 0), it returns a capsule named {name_of(capsule).decode()!r}")
 
 
-@case("R57", "producer", "array API: the recommended logic returns the own version", "should")
-def higher_requests_get_the_own_version(library):
+@case("R57", "producer", "array API: the recommended logic returns the version of the producer", "should")
+def newer_requests_return_the_own_version(library):
     for version in ((1, 1), (1, 99), (2, 0), (99, 0)):
         capsule = export(library, library.array(), max_version=version)
-        require(name_of(capsule) in (VERSIONED, LEGACY), f"the capsule is called {name_of(capsule)}")
+        require(name_of(capsule) in (VERSIONED, LEGACY), f"the capsule has the name {name_of(capsule)}")
         raw = struct_of(capsule)
         if isinstance(raw, Versioned):
-            require(raw.major == 1, f"asked for {version}, it stamps ({raw.major}, {raw.minor})")
+            require(raw.major == 1, f"asked for {version}, it returns version ({raw.major}, {raw.minor})")
 
 
-@case("R59", "producer", "array API: __dlpack__ hands out; several consumers call it more than once")
-def asking_often_changes_nothing_and_leaks_nothing(library):
+@case("R59", "producer", "array API: several consumers call __dlpack__ more than once")
+def repeated_calls_change_and_leak_nothing(library):
     x = library.array("int32", MEGABYTE)
     references = sys.getrefcount(x)
 
@@ -516,7 +516,7 @@ def asking_often_changes_nothing_and_leaks_nothing(library):
 
 
 @case("R60", "producer", "Python specification: the names of capsules")
-def capsules_have_their_names(library):
+def capsules_have_the_right_names(library):
     x = library.array()
     for arguments in ({"max_version": ONE}, {}):
         try:
@@ -525,11 +525,11 @@ def capsules_have_their_names(library):
             continue
         library.said = f"x.__dlpack__({arguments})"
         require(is_capsule(capsule), f"it returned a {type(capsule).__name__}")
-        require(name_of(capsule) in (VERSIONED, LEGACY), f"the capsule is called {name_of(capsule)}")
+        require(name_of(capsule) in (VERSIONED, LEGACY), f"the capsule has the name {name_of(capsule)}")
 
 
 @case("R61", "producer", "Python specification: the capsule's destructor calls the deleter under the unused name")
-def a_capsule_that_nobody_consumes_is_released(library):
+def an_unused_capsule_is_released(library):
     def once():
         capsule = export(library, library.array("int32", MEGABYTE), max_version=ONE)
         first = first_of(struct_of(capsule))
@@ -541,7 +541,7 @@ def a_capsule_that_nobody_consumes_is_released(library):
 
 
 @case("R61", "producer", "Python specification: nothing is deleted under the used name")
-def a_capsule_that_was_consumed_is_left_alone(library):
+def a_consumed_capsule_is_not_released(library):
     dtype, shape = library.plain
     capsule = export(library, library.array(), max_version=ONE)
     raw = take(capsule)
@@ -560,7 +560,7 @@ def a_capsule_that_was_consumed_is_left_alone(library):
 
 
 @case("R61", "producer", "CPython: a destructor must leave the exception in flight as it is; numpy#32697, jax#31271")
-def an_exception_in_flight_survives_the_destructor(library):
+def an_exception_in_flight_is_preserved_by_the_destructor(library):
     x = library.array()
 
     def one_capsule_then_an_error():
@@ -586,8 +586,8 @@ def the_deleter_runs_on_any_thread(library):
             on_a_foreign_thread(raw.deleter, ctypes.addressof(raw))
 
 
-@case("R66", "producer", "no text; numpy#22510: consumers let go while the process ends", "should", alone=True)
-def the_deleter_runs_after_the_interpreter(library):
+@case("R66", "producer", "no specification; numpy#22510: consumers release tensors while the process ends", "should", alone=True)
+def the_deleter_can_run_after_finalisation(library):
     raw = take(export(library, library.array(), max_version=ONE))
     if not raw.deleter:
         raise NotApplicable("there is no deleter")
@@ -597,8 +597,8 @@ def the_deleter_runs_after_the_interpreter(library):
     KEPT.append(raw)  # the interpreter is finalised first; then the C library calls its exit handlers
 
 
-@case("R67", "producer", "no text: nothing would look at the error", "should")
-def the_deleter_leaves_no_error(library):
+@case("R67", "producer", "no specification: no caller would check the error", "should")
+def the_deleter_sets_no_error(library):
     raw = take(export(library, library.array(), max_version=ONE))
     if raw.deleter:
         ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(raw.deleter)(ctypes.addressof(raw))
@@ -606,7 +606,7 @@ def the_deleter_leaves_no_error(library):
 
 
 @case("R81", "producer", "array API: BufferError should be raised when the data cannot be exported", "should")
-def what_cannot_travel_is_a_buffer_error(library):
+def data_that_cannot_be_exchanged_is_a_buffer_error(library):
     found = []
 
     def check(x, kind):
@@ -622,4 +622,4 @@ def what_cannot_travel_is_a_buffer_error(library):
         library.made = kind
         check(x, kind)
     if not found:
-        raise NotApplicable("the plug-in knows no array that cannot travel")
+        raise NotApplicable("the plug-in has no array that cannot be exchanged")

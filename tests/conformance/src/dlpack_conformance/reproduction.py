@@ -143,7 +143,7 @@ def confirms(key, spec, timeout=120.0):
             [sys.executable, "-c", script(key, spec)], capture_output=True, text=True, errors="replace", timeout=timeout
         )
     except subprocess.TimeoutExpired:
-        return "it hung"
+        return "timeout"
     if done.returncode == 1 and done.stdout.startswith("broken:"):
         return done.stdout.splitlines()[0]
     if done.returncode < 0:

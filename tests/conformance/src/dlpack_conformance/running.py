@@ -50,7 +50,7 @@ class Worker:
         while b"\n" not in self.pending:
             if not self.selector.select(max(0, end - time.monotonic())):
                 self.end()
-                raise Died(f"it hung: no answer within {timeout:g} s")
+                raise Died(f"timeout: no answer within {timeout:g} s")
             read = os.read(self.process.stdout.fileno(), 1 << 16)
             if not read:
                 raise Died(self.how_it_died())
@@ -71,13 +71,13 @@ class Worker:
             status = self.process.wait(self.timeout)
         except subprocess.TimeoutExpired:
             self.end()
-            return f"it hung: the process did not end within {self.timeout:g} s"
+            return f"timeout: the process did not end within {self.timeout:g} s"
         self.errors.seek(0)
         said = [line for line in self.errors.read().decode(errors="replace").splitlines() if line.strip()]
         noise = ("Fatal Python error", "  File", "Current thread", "Extension modules", "frame #", "Exception raised from", "  <no")
         said = [line for line in said if not line.startswith(noise)]
         told = [line for line in said if "what():" in line] or said
-        last = f"; its last words: {told[-1].strip()[:120]}" if told else ""
+        last = f"; its last output: {told[-1].strip()[:120]}" if told else ""
         if status < 0:
             return f"the process was ended by {signal.Signals(-status).name}{last}"
         return f"the process ended with status {status}{last}"

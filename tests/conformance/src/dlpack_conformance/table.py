@@ -36,13 +36,13 @@ def published(library):
         if found is not None:
             library.said = f"type(x).{name}"
             return found
-    raise NotApplicable("its type publishes no table")
+    raise NotApplicable("its type has no table")
 
 
 def table_of(library):
     found = published(library)
     if is_capsule(found):
-        require(name_of(found) == TABLE_NAME, f"the capsule is called {name_of(found)}")
+        require(name_of(found) == TABLE_NAME, f"the capsule has the name {name_of(found)}")
         return Table.from_address(capsule_pointer(id(found), static_name(TABLE_NAME)))
     return Table.from_address(int(found))
 
@@ -63,13 +63,13 @@ def fresh(library, shape=(2, 3), dtype="float32", **fields):
 
 
 @case("R69", "table", "header 1.3: a PyCapsule on the type, named dlpack_exchange_api")
-def the_table_is_in_a_capsule_of_its_name(library):
+def the_table_is_in_a_named_capsule(library):
     found = published(library)
     if isinstance(found, int):
-        raise NotApplicable("its table is spelled as in 1.2, an integer")
+        raise NotApplicable("its table is an integer, as in 1.2")
     require(is_capsule(found), f"it is a {type(found).__name__}")
-    require(name_of(found) == TABLE_NAME, f"the capsule is called {name_of(found)}")
-    require(not capsule_destructor(found), "the capsule has a destructor, and the table lives as long as the process")
+    require(name_of(found) == TABLE_NAME, f"the capsule has the name {name_of(found)}")
+    require(not capsule_destructor(found), "the capsule has a destructor, but the table is valid until the process ends")
 
 
 @case("R70", "table", "header 1.3: DLPackExchangeAPIHeader")
@@ -79,35 +79,35 @@ def the_header_has_a_version_and_an_end(library):
     previous = table.prev_api
     while previous and seen < 100:
         previous, seen = Table.from_address(previous).prev_api, seen + 1
-    require(seen < 100, "prev_api leads to no end")
+    require(seen < 100, "the chain of prev_api has no end")
 
 
 @case("R71", "table", "header 1.3: DLPackExchangeAPI; dltensor_from_py_object_no_sync may be NULL")
-def no_member_but_one_is_null(library):
+def only_one_member_may_be_null(library):
     table = table_of(library)
     for member in ("allocator", "from_object", "to_object", "current_stream"):
         require(getattr(table, member), f"the member {member} is NULL")
 
 
 @case("R72", "table", "header 1.3: DLPackManagedTensorAllocator")
-def the_allocator_gives_memory_as_the_prototype_says(library):
+def the_allocator_follows_the_prototype(library):
     status, address, errors = fresh(library)
-    require(status == 0 and address and not errors, f"it returned {status} and said {errors}")
+    require(status == 0 and address and not errors, f"it returned {status} and reported {errors}")
     raw = Versioned.from_address(address)
-    require(shape_of(raw.tensor) == (2, 3) and dtype_of(raw.tensor) == DTYPES["float32"], "it is not what the prototype says")
+    require(shape_of(raw.tensor) == (2, 3) and dtype_of(raw.tensor) == DTYPES["float32"], "the tensor does not match the prototype")
     if library.device[0] == 1:
         ctypes.memset(raw.tensor.data + raw.tensor.byte_offset, 0, 24)
     delete(raw)
 
 
 @case("R72", "table", "header 1.3: SetError is called exactly when it fails")
-def a_failed_allocation_is_told_by_set_error(library):
+def a_failed_allocation_calls_set_error(library):
     for fields in ({"dtype": (99, 32, 1)}, {"device": (99, 0)}):
         status, address, errors = fresh(library, **fields)
         if status == 0:
             raise Broken(f"it returned 0 for {fields}")
-        require(len(errors) == 1, f"it returned {status}, and called SetError {len(errors)} times")
-        require(errors[0][0] == 0x1234, "SetError got another context")
+        require(len(errors) == 1, f"it returned {status} and called SetError {len(errors)} times")
+        require(errors[0][0] == 0x1234, "SetError was called with another context")
         require(not error_occurred(), "it set a Python error itself")
 
 
@@ -120,7 +120,7 @@ def exported_by_table(library, x):
 
 
 @case("R73", "table", "header 1.3: DLPackManagedTensorFromPyObjectNoSync, owning")
-def an_object_goes_out_and_owns_its_memory(library):
+def an_exported_object_owns_its_memory(library):
     import gc
 
     x = library.array("int32", (2, 3))
@@ -135,14 +135,14 @@ def an_object_goes_out_and_owns_its_memory(library):
 
 
 @case("R73", "table", "header 1.3: -1 with a Python exception set")
-def an_object_that_cannot_travel_is_a_python_error(library):
+def an_object_that_cannot_be_exchanged_is_a_python_error(library):
     table, out = table_of(library), c_void_p()
     try:
         x = library.special("sparse")
     except Exception as error:
-        raise NotApplicable("the plug-in makes none of its own type that cannot travel") from error
+        raise NotApplicable("the plug-in has no array of its own type that cannot be exchanged") from error
     if type(x) is not type(library.array()):
-        raise NotApplicable("what cannot travel is of another type")
+        raise NotApplicable("the array that cannot be exchanged has another type")
     library.said = "managed_tensor_from_py_object_no_sync(sparse)"
     try:
         status = FROM_OBJECT(table.from_object)(x, byref(out))
@@ -154,7 +154,7 @@ def an_object_that_cannot_travel_is_a_python_error(library):
 
 
 @case("R74", "table", "header 1.3: DLPackManagedTensorToPyObjectNoSync takes the tensor over")
-def a_tensor_becomes_an_object_that_releases_it_once(library):
+def an_imported_tensor_is_released_once(library):
     if library.device[0] != 1:
         raise NotApplicable("the tensor of the case is on the host")
     table, forged, out = table_of(library), Forged(), py_object()
@@ -171,7 +171,7 @@ def a_tensor_becomes_an_object_that_releases_it_once(library):
 
 
 @case("R75", "table", "header 1.3: DLPackDLTensorFromPyObjectNoSync, borrowed")
-def an_object_is_lent(library):
+def an_object_is_exported_for_one_call(library):
     table = table_of(library)
     if not table.borrow:
         raise NotApplicable("dltensor_from_py_object_no_sync is NULL, as it may be")
@@ -179,9 +179,9 @@ def an_object_is_lent(library):
     library.said = "dltensor_from_py_object_no_sync(x)"
     status = BORROW(table.borrow)(x, byref(lent))
     require(status == 0, f"it returned {status}")
-    require(shape_of(lent) == (2, 3) and dtype_of(lent) == DTYPES["int32"], "it is not what the array is")
+    require(shape_of(lent) == (2, 3) and dtype_of(lent) == DTYPES["int32"], "the tensor does not match the array")
     if library.device[0] == 1:
-        require(elements_of(lent, "int32") == numbers("int32", (2, 3)), "the memory is not the array's")
+        require(elements_of(lent, "int32") == numbers("int32", (2, 3)), "the tensor has other memory than the array")
 
 
 @case("R76", "table", "header 1.3: DLPackCurrentWorkStream")
@@ -203,7 +203,7 @@ def an_object_of_another_type_is_a_python_error(library):
         raise Broken(f"status and error disagree: {told(error)}") from error
     except Exception:
         return
-    raise Broken(f"it returned {status} for an object that is no array")
+    raise Broken(f"it returned {status} for an object that is not an array")
 
 
 def with_table(**members):
@@ -226,7 +226,7 @@ def with_table(**members):
 
 
 @case("R70", "consumer", "header 1.3: the members of another major version have another layout")
-def a_table_of_another_major_version_is_left_alone(library):
+def a_table_of_another_major_version_is_not_used(library):
     offered, calls = with_table(major=2)
     library.said, library.offered = f"{library.call}(x)", "an object whose type has a table of version (2, 0)"
     try:
@@ -238,14 +238,14 @@ def a_table_of_another_major_version_is_left_alone(library):
     require(library.values(array) == VALUES, f"it reads {library.values(array)}")
 
 
-@case("R71", "consumer", "no text; tvm-ffi: real tables have members that are NULL", "should")
-def a_table_of_null_members_is_survived(library):
+@case("R71", "consumer", "no specification; tvm-ffi: some tables have NULL members", "should")
+def null_members_of_a_table_are_not_called(library):
     offered, _ = with_table(major=1, minor=3, allocator=None, from_object=None, to_object=None, borrow=None, current_stream=None)
     library.said, library.offered = f"{library.call}(x)", "an object whose type has a table of NULL members"
     try:
         array = library.take(offered)
     except SystemError as error:
-        raise Broken(f"it left Python's error indicator in disorder: {told(error)}") from error
+        raise Broken(f"it left an inconsistent Python error indicator: {told(error)}") from error
     except Exception:
         return
     require(library.values(array) == VALUES, f"it reads {library.values(array)}")

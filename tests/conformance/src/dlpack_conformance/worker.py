@@ -15,11 +15,11 @@ from .plugin import Cannot
 
 # The cases that run for arrays that the host cannot read.
 OF_THE_STRUCT = {
-    "major_version_is_one", "copy_is_flagged", "what_is_shared_is_not_flagged_as_copied", "unknown_flags_are_zero", "byte_offset_is_zero",
-    "strides_are_not_null_where_the_version_promises_them", "data_of_no_elements_is_null", "no_elements_can_be_exported",
-    "device_is_a_pair_and_the_capsule_says_the_same", "unknown_device_is_a_buffer_error", "all_keywords_are_accepted",
-    "positions_are_a_type_error", "unknown_keywords_are_a_type_error", "none_shares", "false_shares", "versioned_struct_is_to_be_had",
-    "higher_requests_get_the_own_version", "capsules_have_their_names", "writable_is_not_flagged",
+    "major_version_is_one", "copy_is_flagged", "shared_memory_is_not_flagged_as_copied", "unknown_flags_are_zero", "byte_offset_is_zero",
+    "strides_are_not_null_if_the_version_requires_them", "data_without_elements_is_null", "arrays_without_elements_can_be_exported",
+    "device_is_a_pair_and_matches_the_capsule", "unknown_device_is_a_buffer_error", "all_keywords_are_accepted",
+    "positional_arguments_are_a_type_error", "unknown_keywords_are_a_type_error", "none_shares", "false_shares", "versioned_struct_is_available",
+    "newer_requests_return_the_own_version", "capsules_have_the_right_names", "writable_is_not_flagged",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ python -m ferry_headers --version
 pip uninstall --yes ferry-headers
 export SKBUILD_CMAKE_BUILD_TYPE=Debug  # nanobind takes long to optimise
 # [extension]
-export PIP_FIND_LINKS=$PWD/wheels  # ferry-headers is taken from there
+export PIP_FIND_LINKS=$PWD/wheels  # pip finds ferry-headers there
 pip install ./extension
 python -c "import app; print(app.total(app.numbers()))"
 # [/extension]

@@ -7,8 +7,8 @@
 
 namespace mt {
 
-/// "Tensor([1, 2, 3], shape=(3), dtype=int64, device=cpu)": the values, summarised when there are
-/// more than 1000.
+/// Returns the text of a tensor, for example "Tensor([1, 2, 3], shape=(3), dtype=int64, device=cpu)".
+/// More than 1000 values are summarised.
 [[nodiscard]] std::string to_string(tensor const&);
 
 }  // namespace mt

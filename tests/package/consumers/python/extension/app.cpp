@@ -6,7 +6,7 @@
 namespace nb = nanobind;
 
 NB_MODULE(app, m) {
-    // Takes whatever has __dlpack__.
+    // Accepts any object with __dlpack__.
     m.def("total", [](nb::handle x) {
         auto const tensor = ferry::python::from_python<ferry::managed_tensor>(x.ptr(), {.device = ferry::cpu});
         auto const values = tensor.as<float const, 1>();
