@@ -18,8 +18,8 @@ PAGE = ROOT / "docs/compatibility.md"
 # The compiler in CI for a command without a version in its name.
 VERSIONS = {"g++": ("GCC", 12), "nvcc": ("nvcc", 13)}
 RUNS = {"cxx_all", "cxx_unit", "cxx_parts", "cxx_programs", "older_dlpack", "nvcc_tests", "fake_cuda", "cuda_headers", "cross"}
-# A lane, or the line at the beginning of the lanes of a scope.
-LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
+# A lane, or the line at the beginning or the end of the lanes of a scope.
+LANE = re.compile(r"^ *(?:if \[ (?P<scope>[^]]*) \]; then$|(?P<end>fi)$|(?:\[.*?\] \|\| )*lane (?P<name>\S+) (?P<run>\S+)(?P<rest>(?:.*\\\n)*.*)$)", re.M)
 SCOPES = {'-n "$scope"': "`--ci`, `--full`", '"$scope" = ci': "`--ci`", '"$scope" = full': "`--full`"}
 CROSS = "AArch64, tests of tensor, exchange; s390x (big-endian), tests of tensor, wire"
 MATRIX = re.compile(r"(?<=<!-- matrix -->\n).*?(?=<!-- /matrix -->)", re.S)
@@ -66,14 +66,14 @@ def row(scope, lane, run, rest, presets):
         command = (re.findall(r"CMAKE_CXX_COMPILER=(\S+)", rest) or [preset(presets, words[1], "CMAKE_CXX_COMPILER")])[0]
         what = {"cxx_all": "everything", "cxx_unit": "unit tests", "cxx_programs": "tests of multithreaded programs"}.get(run) or parts(rest)
         if run == "cxx_all" and "$each_header" in rest:
-            what += ", every header alone"
+            what += ", every header alone (`--ci`, `--full`)"
     return f"| {lane} | {scope} | {compiler_name(command)} | {library} | C++{standard} | {what} |"
 
 
 def matrix(script, presets):
     scope, rows = "always", []
     for found in LANE.finditer(script):
-        scope = SCOPES.get(found["scope"], scope)
+        scope = "always" if found["end"] else SCOPES.get(found["scope"], scope)
         run = (found["run"] or "").strip('"')
         if run in RUNS:
             rows.append(row(scope, found["name"], run, found["rest"], presets))
@@ -142,7 +142,7 @@ def self_test():
         "    lane 16 cxx_unit 16 clang -DCMAKE_CXX_COMPILER=clang++-16\n    lane old older_dlpack 1.0 a==1\n"
     )
     assert matrix(script, presets).splitlines()[2:] == [
-        "| dev | always | GCC 12 | libstdc++ 12 | C++20 | everything, every header alone |",
+        "| dev | always | GCC 12 | libstdc++ 12 | C++20 | everything, every header alone (`--ci`, `--full`) |",
         "| a | `--ci`, `--full` | Clang 19 | libstdc++ 12 | C++20 | unit tests |",
         "| n | `--full` | nvcc 13 | libstdc++ 12 | C++20 | every CUDA header, the umbrellas |",
         "| l | `--full` | Clang 19 | libc++ 19 | C++23 | every header, static checks, tests of base |",
