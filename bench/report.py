@@ -28,9 +28,9 @@ WHY = {
     "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; the export of ferry "
     "increments an atomic reference count, decides the exchange and checks the view.",
     "minitensor to torch by tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
-    "frame of": "Most of this time is the wake-up of the other process by the kernel, which takes long on a virtual machine of two cores, also with a "
+    "frame of": "Most of this time is the wake-up of the other process by the kernel, which takes a long time on a virtual machine with two cores, also with a "
     "pipe; ipc.md has the figures of a larger machine.",
-    "contiguous": "Both sides call the same memcpy; which of them gets the faster memory varies from run to run.",
+    "contiguous": "Both sides call the same memcpy; which of the two gets the faster memory varies from run to run.",
 }
 
 
@@ -214,15 +214,16 @@ def page(rows, facts, parts=None):
     out = [
         "# Performance",
         "",
-        "This page is written by `bench/run --write`. Each row compares two times that were measured in turns in one run. **Ratio** is the peer's time",
-        "divided by ferry's: above 1 ferry is faster, below 1 the peer is. The quartiles of the ratio are in brackets. A budget of the form",
+        "This page is written by `bench/run --write`. Each row compares two times that were measured alternately in one run: *ours* is",
+        "ferry's time, *peer* that of the library or call in the column *against*. **Ratio** is the peer's time divided by ferry's: above 1, ferry",
+        "is faster; below 1, the peer is faster. The quartiles of the ratio are in brackets. A budget is a target that the project sets; the form",
         "\"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. Rows without a budget are informational. The times",
         "were measured on the machine below. The figures are in [performance.json](performance.json).",
         "",
         "![The ratio of the peer's time to ferry's, for each row with a budget](images/ratios.svg)",
         "",
         "`bench/run --write` measures on another machine: it builds the programs, installs the peers into `build/venv` and writes this page in a quarter of an",
-        "hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the picture from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
+        "hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
         "[ipc.md](ipc.md#what-it-costs) those between processes.",
         "",
     ]
@@ -230,8 +231,8 @@ def page(rows, facts, parts=None):
     out += ["", "![ferry and its peers side by side](performance.png)"]
     if parts:
         out += ["", "## What each part costs", "",
-                "Lines are those of the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); IPC includes `ferry/wire`.",
-                f"Front end is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
+                "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); the lines of IPC include `ferry/wire`.",
+                f"\"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
                 f"that includes only this header, minus that of an empty file or of the header in the column *without*: the minimum of",
                 f"{parts['rounds']} rounds on {parts['date']}. For comparison: `#include <memory>` takes {parts['memory']:.2f} s in that run.",
                 "`bench/include_cost.py --parts` prints this table.", "",

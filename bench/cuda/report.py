@@ -103,7 +103,7 @@ def page(measured):
     one_of = of["gpu"] + (f", one of {of['gpus']}" if of["gpus"] > 1 else "")
     part = [
         f"{one_of} (driver {of['driver']}, CUDA {of['cuda']}, {of['cores']} host cores), {of['date']}, `{of['command']}`.\n"
-        "Rates are in GB/s. **Ratio** is the peer's time divided by ferry's in the same run: above 1 ferry is faster. Its quartiles are in brackets. A budget\n"
+        "Rates are in GB/s. **Ratio** is the peer's time divided by ferry's in the same run: above 1, ferry is faster. Its quartiles are in brackets. A budget\n"
         "of the form \"time ≤ 1.2 × the peer's\" is a limit on ferry's time relative to the peer's. The project sets the budgets"
         f"{f'; {missed} do not hold' if missed else ', and all hold'}.\n",
         table(["what", "bytes", "rate", "against", "ratio", "budget", "holds"], budgets(bound)),
@@ -119,20 +119,20 @@ def page(measured):
         ]
     if by["ways"]:
         part += [
-            "Strided tensors are packed on the device by kernels, which a header contains as PTX (`pack.hpp`, used for the rows above) or nvcc compiles (`pack.cuh`).\n"
+            "Strided tensors are packed on the device by kernels, which are in a header as PTX (`pack.hpp`, used for the rows above) or compiled by nvcc (`pack.cuh`).\n"
             "Without kernels, pitched copies and loops on the host are used. Copies to pinned memory; the ratio is to the contiguous copy of the same size:\n",
             table(["layout", "bytes", "method", "rate", "ratio"], ways(by["ways"])),
         ]
     if by["peers"]:
         part += [
-            "`to_host` with 8 lanes and the calls of Python libraries, in turns in one process, to newly allocated memory, until the data is in host memory. The ratio\n"
-            "is in brackets:\n",
+            "`to_host` with 8 lanes and the calls of Python libraries, measured alternately in one process, with newly allocated host memory, until the data is in that\n"
+            "memory. The ratio is in brackets:\n",
             peers(by["peers"]),
         ]
     if by["frames"]:
         part += [
-            "Frames in GPU memory from one process to another, in turns with Python libraries; the consumer copies each frame. The ratio is in brackets. Two\n"
-            "slots are used alternately, except in the rows \"one at a time\":\n",
+            "Frames in GPU memory from one process to another, measured alternately with Python libraries; the consumer copies each frame. The ratio is in brackets.\n"
+            "Two slots are used alternately, except in the rows \"one at a time\":\n",
             peers(by["frames"]),
         ]
     return "\n".join(part)
