@@ -1,4 +1,4 @@
-// expect: the temporary is destroyed before the callee returns
+// expect: the borrowed_tensor would outlive the temporary array
 // Compilers print the deleted declaration, which contains the fix.
 #include <ferry/exchange/to_dlpack.hpp>
 

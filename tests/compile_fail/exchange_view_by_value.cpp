@@ -1,4 +1,4 @@
-// expect: array_traits<T>::view takes the array by value, so that its view outlives that copy: take it by reference
+// expect: array_traits<T>::view takes the array by value, and the view would outlive that copy: take it by reference
 // The extents are destroyed with the copy.
 #include <ferry/exchange/to_dlpack.hpp>
 

@@ -1,4 +1,4 @@
-// expect: short vectors of packed elements are not supported: make the lanes a dimension
+// expect: short vectors of packed elements are not supported: make the lanes a dimension, and T one lane
 // A packed element is one value.
 #include <ferry/tensor/typed_view.hpp>
 

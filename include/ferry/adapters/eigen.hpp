@@ -69,7 +69,7 @@ template <class Map>
 struct eigen_map {
     static constexpr bool is_handle = true, owns = false;
     static auto* data(Map& m) noexcept { return m.data(); }
-    // const applies to the map, not to the elements
+    // `const` applies to the map, not to the elements.
     static auto* data(Map const& m) noexcept { return const_cast<Map&>(m).data(); }
 };
 
@@ -86,7 +86,7 @@ template <class S, int N, int O, class I>
 struct shaped_traits<Eigen::Tensor<S, N, O, I>> : detail::eigen_tensor<Eigen::Tensor<S, N, O, I>>,
                                                   detail::eigen_owner<Eigen::Tensor<S, N, O, I>> {};
 /// Eigen::Map: `ferry::shaped{map}` references the elements, which must outlive every tensor that shares them. An
-/// rvalue of it is copied or refused (D13). A map of const elements is exported read-only (R11).
+/// rvalue map is copied or refused (D13). A map of const elements is exported read-only (R11).
 template <class M, int A, class S>
 struct shaped_traits<Eigen::Map<M, A, S>> : detail::eigen_dense<Eigen::Map<M, A, S>>,
                                             detail::eigen_map<Eigen::Map<M, A, S>> {};

@@ -50,8 +50,8 @@ concept strided_mdspan = element<typename Mdspan::value_type> && Mdspan::mapping
 
 #if FERRY_HAS_STD_MDSPAN
 /// std::mdspan: `ferry::shaped{m}` references the elements, which must outlive every tensor that shares them. An rvalue
-/// of it is copied or refused (D13). An mdspan of const elements is exported read-only (R11). Supports any strided
-/// layout, and the default accessor only, since others may return elements that are not at the pointer.
+/// mdspan is copied or refused (D13). An mdspan of const elements is exported read-only (R11). Supports any strided
+/// layout, and the default accessor only, since other accessors may return elements that are not in memory.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<std::mdspan<T, Extents, Layout>>
 struct shaped_traits<std::mdspan<T, Extents, Layout>> : detail::mdspan_layout<std::mdspan<T, Extents, Layout>> {};

@@ -1,4 +1,5 @@
-// ferry: adapter for cuda::std::mdspan of CCCL, which is available in C++17 and in device code, in both directions.
+// ferry: adapter for CCCL's cuda::std::mdspan, which is available in C++17 and in device code: exports, and conversions
+// of typed views.
 #pragma once
 
 #include <ferry/adapters/mdspan.hpp>
@@ -13,7 +14,7 @@ struct cccl : of<::cuda::std::mdspan, ::cuda::std::dextents, ::cuda::std::layout
 
 }  // namespace mdspan_family
 
-/// cuda::std::mdspan: as std::mdspan. Supports the default accessor only, for host memory.
+/// cuda::std::mdspan: the same as for std::mdspan. Supports the default accessor and host memory only.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>>

@@ -1,4 +1,5 @@
-// ferry: adapter for cv::Mat, both directions: strided rows, channels as the last dimension, OpenCV's reference count.
+// ferry: adapter for cv::Mat, exports and imports, with strided rows, channels as the last dimension, and reference
+// counts.
 #pragma once
 
 #include <ferry/adapters/shaped.hpp>
@@ -13,7 +14,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Releases an imported tensor with the last cv::Mat that shares it. Does not allocate.
+/// Releases an imported tensor when the last cv::Mat that shares it is destroyed. Does not support allocation.
 class opencv_owner final : public cv::MatAllocator {
    public:
     cv::UMatData* allocate(int, int const*, int, void*, std::size_t*, cv::AccessFlag,
@@ -26,15 +27,15 @@ class opencv_owner final : public cv::MatAllocator {
         delete u;
     }
     [[nodiscard]] static opencv_owner const& instance() {
-        static opencv_owner const& only = *new opencv_owner;  // never destroyed: matrices outlive statics
+        static opencv_owner const& only = *new opencv_owner;  // not destroyed: matrices may outlive it
         return only;
     }
 };
 
-/// Maximal rank of a cv::Mat; OpenCV defines CV_MAX_DIM in a header that this one does not include.
+/// Maximum rank of a cv::Mat; OpenCV defines CV_MAX_DIM in a header that this one does not include.
 inline constexpr int opencv_dims = 32;
 
-/// An OpenCV depth and the DLPack data type that it corresponds to.
+/// An OpenCV depth and the corresponding DLPack data type.
 struct opencv_depth {
     int depth;
     data_type type;
@@ -56,12 +57,13 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 
 /// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
 ///
-/// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix cannot
-/// have: negative, zero, or an innermost one other than 1. Request `{.copy = ferry::copy_policy::always}` for those.
+/// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix does not
+/// support: negative, zero, or an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}` for
+/// such tensors.
 ///
 /// A matrix over memory of the caller, as `cv::Mat(rows, columns, type, data)` makes, has no reference count and owns
-/// nothing: an rvalue of it is copied or refused, as of a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
-/// or keep it as an lvalue and keep the memory alive.
+/// nothing: as an rvalue, it is copied or refused, like a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
+/// or export the matrix as an lvalue and keep the memory alive.
 template <>
 struct shaped_traits<cv::Mat> {
     static constexpr int max_rank = detail::opencv_dims + 1;
@@ -90,7 +92,7 @@ struct shaped_traits<cv::Mat> {
     /// Returns the type of one channel.
     ///
     /// \param m  matrix
-    /// \return   element type; an invalid one, which every export rejects, for a depth that DLPack does not define
+    /// \return   element type; for a depth that DLPack does not define, an invalid type, which every export rejects
     static data_type dtype(cv::Mat const& m) noexcept {
         for (auto const& row : detail::opencv_depths)
             if (row.depth == m.depth()) return row.type;
@@ -107,12 +109,14 @@ struct shaped_traits<cv::Mat> {
     /// \return   true when the matrix has a reference count
     static bool owns(cv::Mat const& m) noexcept { return m.u != nullptr; }
 
-    /// Imports a tensor without a copy. The matrix owns it on success; on failure it has been released.
+    /// Imports a tensor without a copy. The matrix owns the tensor on success; on failure the tensor has been released.
+    /// For at least 3 dimensions, a dense last dimension of at most CV_CN_MAX elements becomes the channels.
     ///
     /// \param m  tensor in host-accessible memory
     /// \return   matrix that shares the elements
-    /// \throws error          errc::rank, dtype, device, read_only (R11), strides (R28), overflow
-    /// \throws cv::Exception  errors of OpenCV
+    /// \throws error           errc::rank, dtype, device, read_only (R11), strides (R28) or overflow
+    /// \throws cv::Exception   errors of OpenCV
+    /// \throws std::bad_alloc  when an allocation fails
     static cv::Mat adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
@@ -171,10 +175,10 @@ struct shaped_traits<cv::Mat> {
     /// Allocates a matrix of one channel in host memory.
     ///
     /// \param type   element type
-    /// \param shape  2 to 32 extents
+    /// \param shape  2 to 32 extents, each of which fits int
     /// \param d      must be ferry::cpu
     /// \return       matrix; its elements are uninitialised
-    /// \throws error          errc::device, rank, dtype
+    /// \throws error          errc::device, rank or dtype
     /// \throws cv::Exception  errors of OpenCV
     static cv::Mat allocate(data_type type, shape_view shape, device d) {
         if (d != cpu)

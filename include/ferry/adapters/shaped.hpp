@@ -20,7 +20,7 @@ namespace ferry::inline v0 {
 /// Describes the arrays of a library; specialised by the adapter headers.
 ///
 /// Required members:
-/// - `max_rank`: maximal rank
+/// - `max_rank`: maximum rank
 /// - `is_flat`: whether the type is a one-dimensional container, to which `shaped` can give another shape
 /// - `is_handle`: whether copies share the elements
 /// - `int describe(Owner const&, std::int64_t* extents, std::int64_t* strides)`: writes extents and strides, in
@@ -47,12 +47,13 @@ concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
 
 /// An array of another library, with extents and strides as DLPack needs them.
 ///
-/// For libraries that store sizes of another type (std::vector, Eigen) or strides in bytes (OpenCV). Owns the array, or
-/// holds a handle to it, according to `shaped_traits<Owner>::is_handle`. Export it with to_dlpack or borrow. The shape
-/// of the array must not change while it is held; its elements may be written. As thread-safe as the array.
+/// Use it for libraries that store sizes of another type (std::vector, Eigen) or strides in bytes (OpenCV). Owns the
+/// array, or stores a handle to it, according to `shaped_traits<Owner>::is_handle`. Export it with to_dlpack or borrow.
+/// The shape of the array must not change while this object exists; its elements may be written. As thread-safe as the
+/// array.
 ///
-/// to_dlpack copies an rvalue whose handle does not own the elements, such as a std::span; keep it as an lvalue to
-/// share them (D13).
+/// An rvalue that stores a handle without ownership, such as a std::span, is not shared: pass it as an lvalue, or
+/// request copy_policy::always (D13).
 template <has_shaped_traits Owner>
 class shaped {
     using layout = shaped_traits<Owner>;
@@ -64,17 +65,22 @@ class shaped {
     /// \throws error  errors of `shaped_traits<Owner>::describe`, for layouts that DLPack cannot express
     explicit shaped(Owner owner) : owner_(std::move(owner)), rank_{layout::describe(owner_, extents_, strides_)} {}
 
-    /// Gives the elements of a one-dimensional container another shape, row-major.
+    /// Stores a one-dimensional container with another shape, in row-major order.
     ///
     /// \param owner    container
     /// \param extents  shape; as many elements as the container has
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ
-    /// \throws error  errc::rank for more than `max_rank` extents
+    /// \throws error  errc::shape when the numbers of elements differ; errc::rank for more than `max_rank` extents
     shaped(Owner owner, std::initializer_list<std::int64_t> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
         : shaped{std::move(owner), shape_view{extents.begin(), static_cast<int>(extents.size())}, where} {}
+    /// Overload for a list of extents.
+    ///
+    /// \param owner    container
+    /// \param extents  shape; only read during the call
+    /// \param where    source location for errors
+    /// \throws error  as above
     shaped(Owner owner, shape_view extents, std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
         : owner_(std::move(owner)), rank_{extents.rank()} {
@@ -98,7 +104,7 @@ class shaped {
     [[nodiscard]] Owner& get() noexcept { return owner_; }
     [[nodiscard]] Owner const& get() const noexcept { return owner_; }
 
-    /// Returns a view of the elements, which references the extents and strides of this object.
+    /// Returns a view of the elements, which references this object for extents and strides.
     ///
     /// \return  view; read-only when the elements are const
     /// \throws error  errors of `shaped_traits<Owner>::device`
@@ -108,7 +114,7 @@ class shaped {
     [[nodiscard]] tensor_view ferry_view() const& {
         return {layout::data(owner_), layout::dtype(owner_), {extents_, rank_}, {strides_, rank_}, place()};
     }
-    tensor_view ferry_view() const&& FERRY_DELETED("the view would outlive its extents: keep the array in a variable");
+    tensor_view ferry_view() const&& FERRY_DELETED("the view would outlive its extents: store the array in a variable");
 
    private:
     [[nodiscard]] device place() const {
@@ -189,7 +195,7 @@ struct allocation_of_shaped<Owner> {
 
 }  // namespace detail
 
-/// Exports and imports of arrays of another library, as far as `shaped_traits<Owner>` supports them.
+/// Exports and imports of arrays of another library, to the extent that `shaped_traits<Owner>` supports them.
 ///
 /// Handles are shared; other arrays are moved or copied. Imports share the elements when `shaped_traits<Owner>` has
 /// `adopt`.

@@ -54,8 +54,8 @@ struct flat_layout {
 
 }  // namespace detail
 
-/// std::array, and nested std::array: exported directly, since the extents are in the type. An export by move moves the
-/// elements into the tensor; a const array is exported read-only (R11).
+/// std::array and nested std::array: exported directly, since the type contains the extents. An rvalue is moved into
+/// the tensor, elements included; a const array is exported read-only (R11).
 template <class T, std::size_t N>
     requires element<typename detail::nested<T>::element>
 struct array_traits<std::array<T, N>> {
@@ -96,7 +96,7 @@ struct shaped_traits<std::vector<T, Allocator>> : detail::flat_layout<std::vecto
 };
 
 /// std::span: `ferry::shaped{std::span{v}, {2, 3}}` references the elements, which must outlive every tensor that
-/// shares them. An rvalue of it is copied or refused, never shared (D13). A span of const elements is exported
+/// shares them. An rvalue span is copied or refused, never shared (D13). A span of const elements is exported
 /// read-only (R11).
 template <class T, std::size_t N>
     requires element<std::remove_cv_t<T>>

@@ -1,4 +1,4 @@
-// ferry: adapter for at::Tensor of PyTorch's C++ library, both directions.
+// ferry: adapter for at::Tensor of PyTorch's C++ library, exports and imports.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -20,7 +20,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// A PyTorch scalar type and the DLPack data type that it corresponds to.
+/// A PyTorch scalar type and the corresponding DLPack data type.
 struct torch_type {
     c10::ScalarType theirs;
     data_type ours;
@@ -83,7 +83,7 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
         reinterpret_cast<std::uintptr_t>(c10::impl::VirtualGuardImpl{d.type()}.getStream(d).native_handle());
     if (d.type() == c10::kHIP)
         return handle == 0 ? stream_token::rocm_default(d.index()) : stream_token::rocm_handle(handle);
-    // PyTorch's stream 0 is the legacy default stream (R44)
+    // PyTorch's stream 0 is the legacy default stream (R44).
     return handle == 0 ? stream_token::cuda_legacy_default(d.index()) : stream_token::from_cuda_handle(handle);
 }
 
@@ -91,22 +91,21 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 
 /// Exports and imports of at::Tensor. Copies of an at::Tensor share the elements.
 ///
-/// DLPack does not express gradients, lazy conjugation or negation, and sparse layouts (R41): exports of such tensors
-/// throw, and the message names the call that resolves it (detach, resolve_conj, resolve_neg, to_dense). PyTorch does
-/// not express read-only data (R11) and negative strides (R28): imports of such tensors throw; request a copy.
+/// DLPack cannot express gradients, lazy conjugation, lazy negation or sparse layouts (R41). Exports of such tensors
+/// throw, and the message names the call to make first: detach, resolve_conj, resolve_neg or to_dense. PyTorch supports
+/// neither read-only data (R11) nor negative strides (R28). Imports of such tensors throw; request a copy.
 template <>
 struct array_traits<at::Tensor> {
     /// Returns the view of a strided const tensor. Does not synchronise.
     ///
-    /// The view of copy-on-write storage is read-only (R11): its elements are not copied, and lazy clones keep sharing
-    /// them. Other views are writable: const applies to the handle, not to the elements.
+    /// The view of copy-on-write storage is read-only (R11), so that the elements are not copied and remain shared by
+    /// lazy clones. Other views are writable: `const` applies to the handle, not to the elements.
     ///
     /// \param t  tensor
     /// \return   view; valid while `t` exists, for copy-on-write storage until `t` is written
     /// \throws error       errc::argument when the tensor is undefined or sparse, requires a gradient, or is a lazy
-    ///                     conjugate or negation
-    /// \throws error       errc::dtype when DLPack does not define the scalar type
-    /// \throws error       errc::device for a device other than CPU, CUDA and HIP
+    ///                     conjugate or negation; errc::dtype when DLPack does not define the scalar type; errc::device
+    ///                     for a device other than CPU, CUDA and HIP
     /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
@@ -167,12 +166,14 @@ struct array_traits<at::Tensor> {
     /// \throws c10::Error  errors of PyTorch
     static shared share(at::Tensor const& t) { return {detail::is_copy_on_write(t) ? at::_lazy_clone(t) : t}; }
 
-    /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released.
+    /// Imports a tensor without a copy. The at::Tensor owns it on success; on failure it has been released. An empty
+    /// tensor is released at once, and the result is a new empty at::Tensor.
     ///
     /// \param m  tensor
     /// \return   tensor that shares the elements
-    /// \throws error       errc::dtype, device, read_only (R11), strides (R28)
-    /// \throws c10::Error  errors of PyTorch
+    /// \throws error           errc::dtype, device, read_only (R11) or strides (R28)
+    /// \throws c10::Error      errors of PyTorch
+    /// \throws std::bad_alloc  when an allocation fails
     static at::Tensor adopt(managed_tensor m) {
         constexpr auto api = "ferry::from_dlpack";
         auto const v = m.view();
@@ -204,7 +205,7 @@ struct array_traits<at::Tensor> {
     /// \param shape  extents
     /// \param d      device
     /// \return       tensor with uninitialised elements
-    /// \throws error       errc::dtype, device
+    /// \throws error       errc::dtype or device
     /// \throws c10::Error  errors of PyTorch
     static at::Tensor allocate(data_type type, shape_view shape, device d) {
         return at::empty(at::IntArrayRef{shape.data(), shape.size()},
@@ -221,7 +222,7 @@ struct array_traits<at::Tensor> {
     /// Returns PyTorch's current stream of the calling thread.
     ///
     /// \param d  device
-    /// \return   stream of the device; none for devices other than CUDA and HIP devices
+    /// \return   stream of the device; none for devices other than CUDA and ROCm
     /// \throws error  errc::device when this build of PyTorch does not support the device
     static stream_token current_stream(device d) {
         if (d.type != device_type::cuda && d.type != device_type::rocm) return {};

@@ -1,4 +1,4 @@
-// ferry: adapter for xtensor: exports of xarray and xtensor containers, and xtensor expressions of typed views.
+// ferry: adapter for xtensor: exports xarray and xtensor containers, and converts typed views to xtensor expressions.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -38,7 +38,8 @@ struct xtensor_traits {
 
 }  // namespace detail
 
-/// The containers own their elements: export them by move, or with borrow. Const containers are read-only (R11).
+/// The containers own their elements: export them by move, or with borrow. Const containers are exported read-only
+/// (R11).
 template <class EC, xt::layout_type L, class SC, class Tag>
 struct array_traits<xt::xarray_container<EC, L, SC, Tag>>
     : detail::xtensor_traits<xt::xarray_container<EC, L, SC, Tag>> {};
@@ -46,7 +47,7 @@ template <class EC, std::size_t N, xt::layout_type L, class Tag>
 struct array_traits<xt::xtensor_container<EC, N, L, Tag>>
     : detail::xtensor_traits<xt::xtensor_container<EC, N, L, Tag>> {};
 
-/// Returns an xtensor expression of a view, of any strides.
+/// Returns an xtensor expression of a view with any strides.
 ///
 /// The expression references the elements, which must outlive it. Does not synchronise.
 ///

@@ -1,4 +1,4 @@
-// ferry: integer arithmetic that reports overflow instead of wrapping (R32).
+// ferry: integer arithmetic with overflow detection (R32).
 #pragma once
 
 #include <ferry/config.hpp>

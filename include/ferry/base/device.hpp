@@ -8,7 +8,7 @@
 
 namespace ferry::inline v0 {
 
-/// Device types, with DLPack's numbers (R34). No released DLPack header defines 19 to 21.
+/// Device types, with the values of `DLDeviceType` (R34). Released DLPack headers define none above 18.
 enum class device_type : std::int32_t {
     cpu = abi::device::cpu,
     cuda = abi::device::cuda,
@@ -34,7 +34,7 @@ enum class device_type : std::int32_t {
 /// Returns whether DLPack defines a device type; imports reject other types (R3).
 ///
 /// \param type  device type
-/// \return      true for a type of DLPack
+/// \return      true when DLPack defines the type
 [[nodiscard]] constexpr bool is_known(device_type type) noexcept {
     auto const n = static_cast<std::int32_t>(type);
     return n >= abi::device::cpu && n <= abi::device::ascend && n != 5 && n != 6;
@@ -65,7 +65,8 @@ enum class device_type : std::int32_t {
     return type == device_type::rocm || type == device_type::rocm_host;
 }
 
-/// Returns whether `DLTensor::data` is an address, to which byte offsets can be added, or an opaque handle.
+/// Returns whether `DLTensor::data` is an address, to which byte offsets can be added. For the other device types, it
+/// is an opaque handle.
 ///
 /// \param type  device type
 /// \return      false for opencl, vulkan, metal and web_gpu
@@ -74,26 +75,26 @@ enum class device_type : std::int32_t {
            type != device_type::web_gpu;
 }
 
-/// A device type and the id of a device, as numbered by the producer (R36).
+/// A device: its type, and its id as numbered by the producer (R36).
 struct device {
     device_type type = device_type::cpu;
     std::int32_t id = 0;
 
-    /// Constructs the host, `ferry::cpu`.
+    /// Constructs `ferry::cpu`.
     constexpr device() = default;
     /// Constructs a device.
     ///
     /// \param t  device type
     /// \param i  id
     constexpr device(device_type t, std::int32_t i = 0) noexcept : type{t}, id{i} {}
-    /// Converts the DLPack struct, without a check of its numbers.
+    /// Constructs a device from a DLPack struct. Does not check the values.
     ///
     /// \param d  DLPack struct
     constexpr explicit device(DLDevice d) noexcept : type{static_cast<device_type>(d.device_type)}, id{d.device_id} {}
 
     /// Converts to the DLPack struct.
     ///
-    /// \return  struct with the same numbers
+    /// \return  struct with the same values
     [[nodiscard]] constexpr DLDevice to_abi() const noexcept {
         return {static_cast<DLDeviceType>(static_cast<std::int32_t>(type)), id};
     }
@@ -107,7 +108,7 @@ inline constexpr device cpu{device_type::cpu, 0};
 /// Returns whether host code may dereference memory of a device (R39).
 ///
 /// \param d  device
-/// \return   as for the type of the device
+/// \return   true for devices of type cpu, cuda_host, rocm_host and cuda_managed
 [[nodiscard]] constexpr bool is_host_accessible(device d) noexcept { return is_host_accessible(d.type); }
 
 /// Returns whether the device ids of a type are ignored: exports write 0, imports accept any id (R35).
@@ -125,7 +126,7 @@ inline constexpr device cpu{device_type::cpu, 0};
     return a.type == b.type && (a.id == b.id || ignores_id(a.type));
 }
 
-/// Returns the name of a device type for messages.
+/// Returns the name of a device type, for use in messages.
 ///
 /// \param type  device type
 /// \return      "cpu", "cuda", …, or "unknown"; static storage

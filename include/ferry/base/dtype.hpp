@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0 {
 
-/// Kind of an element type, with DLPack's numbers (R16).
+/// Kind of an element type, with the values of `DLDataTypeCode` (R16).
 enum class type_code : std::uint8_t {
     int_ = abi::code::int_,
     uint = abi::code::uint,
@@ -37,7 +37,7 @@ enum class type_code : std::uint8_t {
 };
 
 /// An element type: its kind, the number of bits of one lane, and the number of lanes of a vector. `bits` of a complex
-/// type includes both parts (R17). Any values can be stored; `is_valid` checks them.
+/// type includes both parts (R17). The constructors do not check the values; `is_valid` does.
 struct data_type {
     type_code code = type_code::float_;
     std::uint8_t bits = 32;
@@ -51,14 +51,14 @@ struct data_type {
     /// \param b  bits of one lane
     /// \param l  number of lanes
     constexpr data_type(type_code c, std::uint8_t b, std::uint16_t l = 1) noexcept : code{c}, bits{b}, lanes{l} {}
-    /// Converts the DLPack struct, without a check of its numbers.
+    /// Constructs an element type from a DLPack struct. Does not check the values.
     ///
     /// \param t  DLPack struct
     constexpr explicit data_type(DLDataType t) noexcept : code{type_code{t.code}}, bits{t.bits}, lanes{t.lanes} {}
 
     /// Converts to the DLPack struct.
     ///
-    /// \return  struct with the same numbers
+    /// \return  struct with the same values
     [[nodiscard]] constexpr DLDataType to_abi() const noexcept {
         return {static_cast<std::uint8_t>(code), bits, lanes};
     }
@@ -76,7 +76,7 @@ struct data_type {
     return padded ? (bits + 7) / 8 * 8 : bits;
 }
 
-/// Returns whether elements are not byte-aligned and therefore have no address.
+/// Returns whether elements are packed: not byte-aligned, and therefore without an address.
 ///
 /// \param t       element type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13)
@@ -91,7 +91,7 @@ struct data_type {
 /// \param t       element type
 /// \param padded  whether sub-byte elements are padded to whole bytes (R13)
 /// \param out     number of bytes
-/// \return        false when the size does not fit (R32)
+/// \return        false when the size does not fit std::int64_t (R32)
 [[nodiscard]] constexpr bool byte_count(std::int64_t count, data_type t, bool padded, std::int64_t& out) noexcept {
     std::int64_t const bits = bits_per_element(t, padded);
     // Counts groups of eight elements: a count of bits would overflow for sizes that fit in bytes.
@@ -102,7 +102,8 @@ struct data_type {
 /// Returns whether DLPack defines an element type.
 ///
 /// \param t  element type
-/// \return   true when the code is known (R3, R16) and allows the number of bits (R17, R18)
+/// \return   true when the code is known (R3, R16), supports the number of bits (R17, R18), and there is at least one
+///           lane
 [[nodiscard]] constexpr bool is_valid(data_type t) noexcept {
     if (t.bits == 0 || t.lanes == 0) return false;
     bool const whole = t.bits % 8 == 0;
@@ -138,8 +139,8 @@ struct data_type {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }
 
-/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". For a type that is not
-/// valid it appends the numbers.
+/// Appends the name of a type to a message: "float32", "complex64", "float8_e4m3fn", "uint8x4". For an invalid
+/// type, appends the numbers of its code, bits and lanes.
 ///
 /// \param out  message
 /// \param t    element type
@@ -171,8 +172,8 @@ constexpr message& operator<<(message& out, data_type t) noexcept {
 /// \return     `out`
 constexpr message& operator<<(message&& out, data_type t) noexcept { return out << t; }
 
-/// An element of a packed type, in the low bits of `bits`. Views return packed elements by value, since they have no
-/// address.
+/// The value of an element of a packed type, in the low bits of `bits`. Views return packed elements by value, since
+/// they have no address.
 template <type_code Code, std::uint8_t Bits>
 struct packed_element {
     std::uint8_t bits;
@@ -253,7 +254,7 @@ struct dtype_traits<packed_element<Code, Bits>> {
 /// An element type: dtype_traits has a specialisation for it. Not required: arithmetic.
 template <class T>
 concept element = requires {
-    // Compilers print the unsatisfied line: keep the instruction on it.
+    // Compilers print the line of an unsatisfied requirement: keep the instruction on that line.
     // clang-format off
     { dtype_traits<std::remove_cv_t<T>>::value } -> std::convertible_to<data_type>;  // unknown: specialise ferry::dtype_traits<T>
     // clang-format on
@@ -263,7 +264,7 @@ concept element = requires {
 template <element T>
 inline constexpr data_type dtype_of = dtype_traits<std::remove_cv_t<T>>::value;
 
-/// An element type that is packed unless a tensor is flagged as padded; its elements are read by value.
+/// An element type whose elements are packed, except in padded tensors (R13). Views return its elements by value.
 template <class T>
 concept packed_type = element<T> && is_packed(dtype_of<T>);
 

@@ -10,10 +10,10 @@
 
 namespace ferry::inline v0 {
 
-/// Error codes. Programs test the code; the text of an error is for users.
+/// Error codes. Programs compare the code; the text of an error is for users and may change.
 enum class errc : int {
     ok = 0,
-    version,           ///< the struct has another major version (R2)
+    version,           ///< the major version of the struct is not supported (R2)
     null_struct,       ///< a null pointer to a tensor
     rank,              ///< negative, or not the requested rank (R25, R32)
     shape,             ///< a negative or missing extent (R32), or another shape than expected
@@ -101,7 +101,8 @@ enum class errc : int {
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
 
-/// Text in a buffer of fixed size. Never allocates, so it can report a lack of memory; longer text is truncated.
+/// Text in a buffer of fixed size. Never allocates, so that it can report out-of-memory errors; longer text is
+/// truncated.
 class message {
    public:
     /// Constructs an empty text.
@@ -202,8 +203,8 @@ class FERRY_VISIBLE error : public std::exception {
     message text_;
 };
 
-/// A source location as a parameter. `{}` does not convert to it, which prevents an ambiguity with overloads that have
-/// a request parameter.
+/// A parameter type for source locations. It cannot be constructed from `{}`, which prevents ambiguity with overloads
+/// that have a `request` parameter.
 struct call_site {
     std::source_location location;
     /// Converts a source location.

@@ -36,20 +36,20 @@ enum class flags : std::uint64_t {
 /// \param a  bits
 /// \return   bits that are not set in `a`
 [[nodiscard]] constexpr flags operator~(flags a) noexcept { return flags{~static_cast<std::uint64_t>(a)}; }
-/// Sets bits.
+/// Sets the bits of another set.
 ///
 /// \param a  bits to change
 /// \param b  bits to set
 /// \return   `a`
 constexpr flags& operator|=(flags& a, flags b) noexcept { return a = a | b; }
-/// Clears all bits except some.
+/// Clears the bits that are not in another set.
 ///
 /// \param a  bits to change
 /// \param b  bits to keep
 /// \return   `a`
 constexpr flags& operator&=(flags& a, flags b) noexcept { return a = a & b; }
 
-/// Returns whether a set contains some bits.
+/// Returns whether a set contains all bits of another set.
 ///
 /// \param set     bits
 /// \param wanted  bits to test for

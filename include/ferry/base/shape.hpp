@@ -12,8 +12,8 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// A contiguous container of std::int64_t with `data()` and `size()`: std::vector, std::array, std::span, …. Not
-/// required: iterators.
+/// A contiguous container of std::int64_t with `data()` and `size()`: std::vector, std::array or std::span, for
+/// example. Not required: iterators.
 template <class Range>
 concept integer_list = requires(Range const& r) {
     { r.data() } -> std::convertible_to<std::int64_t const*>;
@@ -26,9 +26,16 @@ class int64_list {
     constexpr int64_list() = default;
     constexpr int64_list(std::int64_t const* data, int rank) noexcept : data_{data}, rank_{rank} {}
 
+    /// Returns the address of the first value; may be null.
     [[nodiscard]] constexpr std::int64_t const* data() const noexcept { return data_; }
+    /// Returns the number of values.
     [[nodiscard]] constexpr std::size_t size() const noexcept { return static_cast<std::size_t>(rank_); }
+    /// Returns the number of values.
     [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
+    /// Returns the value of a dimension. Does not check the index.
+    ///
+    /// \param i  dimension; at least 0 and less than the rank
+    /// \return   value
     [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept { return data_[i]; }
     [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return data_; }
     [[nodiscard]] constexpr std::int64_t const* end() const noexcept {
@@ -42,23 +49,23 @@ class int64_list {
 
 }  // namespace detail
 
-/// A view of the extents of a tensor, in elements, slowest dimension first. The list must outlive the view; temporary
-/// lists do not compile.
+/// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists do not
+/// compile.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
     constexpr shape_view() = default;
-    /// Refers to a list of extents.
+    /// Constructs a view from an address and a rank.
     ///
     /// \param extents  array of `rank` extents; may be null for rank 0
     /// \param rank     number of extents
     constexpr shape_view(std::int64_t const* extents, int rank) noexcept : int64_list{extents, rank} {}
-    /// Refers to an array of extents.
+    /// Constructs a view of an array.
     ///
     /// \param extents  array; must outlive the view
     template <std::size_t N>
     constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
-    /// Refers to the elements of a container.
+    /// Constructs a view of the elements of a container.
     ///
     /// \param extents  container of extents; must outlive the view
     template <detail::integer_list Range>
@@ -77,6 +84,7 @@ class shape_view : public detail::int64_list {
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
     shape_view(Range&&) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
 
+    /// Returns whether the ranks and all extents are equal.
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept {
         if (a.rank_ != b.rank_) return false;
         for (int i = 0; i < a.rank_; ++i)
@@ -90,17 +98,17 @@ class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).
     constexpr strides_view() = default;
-    /// Refers to a list of strides.
+    /// Constructs a view from an address and a rank.
     ///
     /// \param strides  array of `rank` strides; null means compact row-major
     /// \param rank     number of strides
     constexpr strides_view(std::int64_t const* strides, int rank) noexcept : int64_list{strides, rank} {}
-    /// Refers to an array of strides.
+    /// Constructs a view of an array.
     ///
     /// \param strides  array; must outlive the view
     template <std::size_t N>
     constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
-    /// Refers to the elements of a container.
+    /// Constructs a view of the elements of a container.
     ///
     /// \param strides  container of strides; must outlive the view
     template <detail::integer_list Range>
@@ -144,7 +152,7 @@ class strides_view : public detail::int64_list {
 namespace detail {
 
 /// Returns the compact row-major stride of the next outer dimension. An extent of 0 counts as 1, as in NumPy and
-/// PyTorch. Returns 0 on overflow, which happens for empty tensors only.
+/// PyTorch. Returns 0 on overflow, which is possible only for empty tensors.
 [[nodiscard]] constexpr std::int64_t compact_step(std::int64_t step, std::int64_t extent) noexcept {
     return checked_multiply(step, extent > 0 ? extent : 1, step) ? step : 0;
 }
@@ -168,8 +176,8 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
 /// \param bytes       strides in bytes
 /// \param item_bytes  size of an element in bytes
 /// \param out         array of at least `bytes.rank()` values; may be the array of `bytes`
-/// \return            false when a stride is not a multiple of the element size, which DLPack cannot express (R30);
-///                    `out` is then unspecified
+/// \return            false when a stride is not a multiple of the element size, which DLPack cannot express (R30), or
+///                    when the element size is not positive and the rank is not 0; `out` is then unspecified
 [[nodiscard]] constexpr bool to_element_strides(strides_view bytes, std::int64_t item_bytes,
                                                 std::int64_t* out) noexcept {
     if (item_bytes <= 0) return bytes.rank() == 0;

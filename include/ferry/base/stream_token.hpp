@@ -11,21 +11,23 @@
 
 namespace ferry::inline v0 {
 
-/// Identifies the stream of a handshake (R43–R46): none, no synchronisation, the legacy default stream, the per-thread
-/// default stream, or a handle; the last three for one family of devices. Does not own the stream.
+/// Identifies the stream of a handshake (R43–R46): no stream, no synchronisation, the legacy default stream, the
+/// per-thread default stream, or the handle of a stream. The last three belong to a family of devices: CUDA, ROCm, or
+/// another device type. Does not own the stream.
 ///
-/// A literal 0 or nullptr is ambiguous and does not compile; for a handle that is null at run time every exchange
-/// throws errc::stream. Integers are used at the Python border only.
+/// A literal 0 or nullptr is ambiguous and does not compile; exchanges throw errc::stream for a handle that is null at
+/// run time. `from_cuda_handle` and `rocm_handle` convert the stream numbers of the Python protocol.
 ///
-/// Each device has default streams. A token of a default stream may omit the device: exchanges then use the device of
-/// the tensor, and functions that take a stream without a tensor use device 0. Tokens of the same stream compare equal.
+/// Each device has its own default streams. A token of a default stream may omit the device: exchanges then use the
+/// device of the tensor, and functions that take a stream without a tensor use device 0.
 class stream_token {
    public:
     /// What a token identifies.
     enum class kind : std::uint8_t { none, no_sync, legacy_default, per_thread_default, handle };
 
-    /// Constructs the token for no stream, the only one for host memory. For a device with streams it means the default
-    /// stream or complete data, according to the rules of the device (R44, R46, R49).
+    /// Constructs the token for no stream, as for host memory, which has none (R46). For CUDA and ROCm device memory it
+    /// means the default stream (R44, R45); for other memory, that the data is complete when the exchange returns
+    /// (R49).
     constexpr stream_token() = default;
 
     /// Returns the token for no synchronisation by the producer: the consumer orders its work itself (-1 in Python).
@@ -35,11 +37,11 @@ class stream_token {
 
     /// Returns the token of CUDA's legacy default stream.
     ///
-    /// \return  token without a device: exchanges add theirs
+    /// \return  token without a device; exchanges add the device of the tensor
     [[nodiscard]] static constexpr stream_token cuda_legacy_default() noexcept {
         return {kind::legacy_default, device_type::cuda, 1};
     }
-    /// Returns the token of CUDA's legacy default stream of a device.
+    /// Returns the token of a device's legacy default stream.
     ///
     /// \param device_id  device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
@@ -48,11 +50,11 @@ class stream_token {
     }
     /// Returns the token of CUDA's per-thread default stream of the calling thread.
     ///
-    /// \return  token without a device: exchanges add theirs
+    /// \return  token without a device; exchanges add the device of the tensor
     [[nodiscard]] static constexpr stream_token cuda_per_thread_default() noexcept {
         return {kind::per_thread_default, device_type::cuda, 2};
     }
-    /// Returns the token of CUDA's per-thread default stream of the calling thread and a device.
+    /// Returns the token of a device's per-thread default stream of the calling thread.
     ///
     /// \param device_id  device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
@@ -78,11 +80,11 @@ class stream_token {
 
     /// Returns the token of ROCm's default stream.
     ///
-    /// \return  token without a device: exchanges add theirs
+    /// \return  token without a device; exchanges add the device of the tensor
     [[nodiscard]] static constexpr stream_token rocm_default() noexcept {
         return {kind::legacy_default, device_type::rocm, 0};
     }
-    /// Returns the token of ROCm's default stream of a device.
+    /// Returns the token of a ROCm device's default stream.
     ///
     /// \param device_id  device; an exchange of data on another device throws errc::stream
     /// \return           token of that stream
@@ -102,7 +104,7 @@ class stream_token {
     template <std::integral Int>
     static stream_token rocm(Int) FERRY_DELETED("streams are not integers: use rocm_default() or pass the hipStream_t");
 
-    /// Returns the token of a stream of a device other than those of CUDA and ROCm.
+    /// Returns the token of a stream of another device type than those of CUDA and ROCm.
     ///
     /// \param type    device type
     /// \param handle  native handle of the stream; remains owned by the caller
@@ -110,10 +112,10 @@ class stream_token {
     [[nodiscard]] static constexpr stream_token native(device_type type, std::uintptr_t handle) noexcept {
         return {kind::handle, type, handle};
     }
-    /// Converts a stream number of CUDA and the array API to a token (R44).
+    /// Converts a CUDA stream number of the array API to a token (R44).
     ///
     /// \param number  1 for the legacy default stream, 2 for the per-thread default stream, otherwise a cudaStream_t
-    /// \return        token of that stream; ambiguous for 0
+    /// \return        token of that stream; for 0, a token for which `is_ambiguous()` is true
     [[nodiscard]] static constexpr stream_token from_cuda_handle(std::uintptr_t number) noexcept {
         if (number == 1) return cuda_legacy_default();
         if (number == 2) return cuda_per_thread_default();
@@ -123,20 +125,20 @@ class stream_token {
     /// Converts a ROCm stream to a token (R45).
     ///
     /// \param number  hipStream_t as a number
-    /// \return        token of that stream; ambiguous for 0
+    /// \return        token of that stream; for 0, a token for which `is_ambiguous()` is true
     [[nodiscard]] static constexpr stream_token rocm_handle(std::uintptr_t number) noexcept {
         return {kind::handle, device_type::rocm, number};
     }
 
     /// Returns what the token identifies.
     [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
-    /// Returns the device type to whose family the stream belongs.
+    /// Returns the family of devices to which the stream belongs.
     ///
-    /// \return  device type; cpu for no stream and no_sync()
+    /// \return  device type of the family, such as cuda; cpu for no stream and no_sync()
     [[nodiscard]] constexpr device_type family() const noexcept { return static_cast<device_type>(family_); }
     /// Returns the native handle.
     ///
-    /// \return  1, 2 or the cudaStream_t for CUDA; 0 without a handle
+    /// \return  handle; 1 or 2 for the default streams of CUDA; 0 for the other tokens without a handle
     [[nodiscard]] constexpr std::uintptr_t native_handle() const noexcept { return handle_; }
 
     /// Returns whether the token identifies a default stream, of which each device has its own.
@@ -150,16 +152,18 @@ class stream_token {
     ///
     /// \return  id; 0 without a device
     [[nodiscard]] constexpr std::int32_t device_id() const noexcept { return device_id_; }
-    /// Completes a default stream without a device for work on memory of a device.
+    /// Adds a device to the token of a default stream that has none.
     ///
-    /// \param d  device; adds nothing for pinned and managed memory, which streams of every device order
-    /// \return   default stream of `d` for a default stream without a device; otherwise the same token
+    /// \param d  device; host-accessible devices are not added, because streams of any device can order work on their
+    ///           memory
+    /// \return   token of the default stream of `d`; an unchanged copy of any other token
     [[nodiscard]] constexpr stream_token on_device(device d) const noexcept {
         return is_default() ? bound_to(d) : *this;
     }
-    /// Adds a device to a token without one, handles included: back ends throw when the stream is of another device.
+    /// Adds a device to a token of a stream, or handle, that has none. Back ends throw when the stream of a handle
+    /// belongs to another device.
     ///
-    /// \param d  device; adds nothing for pinned and managed memory
+    /// \param d  device; host-accessible devices are not added
     /// \return   token of the same stream
     [[nodiscard]] constexpr stream_token bound_to(device d) const noexcept {
         auto copy = *this;
@@ -168,7 +172,7 @@ class stream_token {
         copy.has_device_ = true;
         return copy;
     }
-    /// Removes the device, as a conversion to a number and back does.
+    /// Removes the device. A conversion to a stream number and back has the same effect.
     ///
     /// \return  token of the same stream without a device
     [[nodiscard]] constexpr stream_token without_device() const noexcept {
@@ -180,7 +184,8 @@ class stream_token {
     /// Returns whether the token identifies the default stream of another device.
     ///
     /// \param d  device
-    /// \return   true for a default stream of a device other than `d`; false for handles, whose device is unknown
+    /// \return   true for a default stream of a device other than `d`; false for handles, for tokens without a device,
+    ///           and when `d` is host-accessible
     [[nodiscard]] constexpr bool is_default_of_other(device d) const noexcept {
         return is_default() && has_device_ && !ignores_id(d.type) && device_id_ != d.id;
     }
@@ -194,7 +199,8 @@ class stream_token {
     /// Returns whether the token is a null handle, which may mean either default stream (R44).
     [[nodiscard]] constexpr bool is_ambiguous() const noexcept { return kind_ == kind::handle && handle_ == 0; }
 
-    /// Returns whether two tokens identify the same stream.
+    /// Returns whether two tokens identify the same stream. A default stream without a device equals that of device 0;
+    /// the devices of handles are not compared.
     friend constexpr bool operator==(stream_token const& a, stream_token const& b) noexcept {
         return a.kind_ == b.kind_ && a.family_ == b.family_ && a.handle_ == b.handle_ &&
                (a.device_id_ == b.device_id_ || !a.is_default());
@@ -217,8 +223,8 @@ class stream_token {
 ///
 /// \param family  device type of the streams
 /// \param type    device type of the memory
-/// \return        true for CUDA streams and types 2, 3 and 13; for ROCm streams and types 10 and 11; for streams of
-///                other devices and the same type
+/// \return        as `uses_cuda_streams(type)` for CUDA streams, as `uses_rocm_streams(type)` for ROCm streams; for
+///                streams of another family, true when the types are equal
 [[nodiscard]] constexpr bool orders(device_type family, device_type type) noexcept {
     if (family == device_type::cuda) return uses_cuda_streams(type);
     if (family == device_type::rocm) return uses_rocm_streams(type);

@@ -8,17 +8,17 @@
 
 namespace ferry::inline v0 {
 
-/// A DLPack version. Major versions differ in ABI (R2); minor versions only add enumerators (R3).
+/// A DLPack version. Major versions differ in ABI (R2); minor versions of one major version share it (R3).
 struct version {
     std::uint32_t major;
     std::uint32_t minor;
 
-    /// The newest version that ferry supports; independent of the DLPack header.
+    /// The newest version that ferry supports, whatever the version of the DLPack header.
     static version const current;
     /// Requests the unversioned `DLManagedTensor` (R57).
     static version const legacy;
 
-    /// Returns whether the version means the unversioned struct.
+    /// Returns whether the version stands for the unversioned struct.
     [[nodiscard]] constexpr bool is_legacy() const noexcept { return major == 0; }
 
     friend constexpr auto operator<=>(version const&, version const&) = default;

@@ -14,7 +14,7 @@ namespace ferry::inline v0 {
 
 /// Customisation point: an array library specialises it for its array type.
 ///
-/// Only `view` is required, for T& and for T const&; each of the other members adds a capability:
+/// Only `view` is required, for T& and for T const&. Each of the other members adds a capability.
 ///
 /// - `tensor_view view(T&)`, `tensor_view view(T const&)`: describes the elements; the second returns a read-only view.
 ///   Extents and strides refer to storage in the array. Throws for arrays that are not one tensor on one device, such
@@ -22,15 +22,17 @@ namespace ferry::inline v0 {
 /// - `Owner share(T const&)`: returns another owner of the same memory; needed to export lvalues.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or
-///   already_ready if no work is pending; `ready_on` of the array must return that stream. If both exist, ferry calls
-///   the one with two parameters.
-/// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies, which any
-///   stream may write at once; throws for unsupported devices.
-/// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or already_ready.
+///   ferry::already_ready if no work is pending; `ready_on` of the array must return that stream. If both exist, ferry
+///   calls the one with two parameters.
+/// - `T allocate(data_type, shape_view, device)`: returns a new compact array on that device for copies. Any stream may
+///   write the array without a wait. Throws for unsupported devices.
+/// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
-/// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). Without it, a type with a
-///   non-trivial destructor does; any other type does if all elements lie within the object. Alternatively a function,
-///   `static bool owns(T const&)`, for a type of which only some arrays own their elements.
+/// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes so
+///   for a type with a non-trivial destructor, and for an object that contains all elements. For a type of which only
+///   some arrays own their elements, define a function: `static bool owns(T const&)`.
+/// - `static constexpr bool vector_elements`, `static constexpr bool padded_elements`: whether imports support short
+///   vectors and padded sub-byte elements; see `accepts_vectors` and `accepts_padded`.
 ///
 /// All members are public and static; overload sets and templates are allowed. A member with one of these names and an
 /// unsupported signature does not compile; see exchange/detail/adapter.hpp. A type without `view` may have a member
@@ -40,17 +42,17 @@ struct array_traits;
 
 namespace detail {
 
-/// `view` takes the array by value, so that its extents are destroyed with that copy.
+/// `view` takes the array by value: the extents of the view would be destroyed with that copy.
 template <class T>
 concept view_takes_value = requires { static_cast<tensor_view (*)(T)>(array_traits<T>::view); };
 
-/// `adopt` takes the tensor by value or as an rvalue. By const reference it cannot take ownership.
+/// `adopt` takes the tensor by value or as an rvalue. An `adopt` that takes a const reference cannot take ownership.
 template <class T>
 concept takes_over = requires { static_cast<T (*)(managed_tensor)>(array_traits<T>::adopt); } || requires {
     static_cast<T (*)(managed_tensor&&)>(array_traits<T>::adopt);
 } || !requires(managed_tensor const& m) { array_traits<T>::adopt(m); };
 
-/// `adopt` can be called with a stream, whatever it returns.
+/// `adopt` can be called with a stream, regardless of its return type.
 template <class T>
 concept declares_stream_of_adopt =
     requires(managed_tensor m, stream_token ready) { array_traits<T>::adopt(std::move(m), ready); };
@@ -80,8 +82,8 @@ concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
 template <class Array>
 concept viewable = has_traits_view<Array> || has_member_view<Array>;
 
-/// array_traits<T>::share returns an owner by value; the copy of a reference would copy the elements. Not required:
-/// that the owner has the type of the array.
+/// array_traits<T>::share returns an owner by value; if it returned a reference, ferry would copy the elements. Not
+/// required: that the owner has the type of the array.
 template <class Array>
 concept shareable = viewable<Array> && requires(Array const& a) {
     { array_traits<std::remove_cv_t<Array>>::share(a) } -> viewable;

@@ -19,13 +19,13 @@ namespace ferry::inline v0 {
 template <class T>
 concept consumer = std::same_as<T, managed_tensor> || adopting<T>;
 
-/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Imports of
-/// others throw errc::dtype for such tensors (R21).
+/// The array supports short vectors (lanes ≠ 1) as elements: array_traits<T>::vector_elements is true. Imports to other
+/// arrays throw errc::dtype for such tensors (R21).
 template <class T>
 concept accepts_vectors = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::vector_elements; };
 
-/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. For other
-/// arrays an import copies such tensors and packs the elements (R13).
+/// The array supports sub-byte elements that occupy one byte each: array_traits<T>::padded_elements is true. Imports to
+/// other arrays copy such tensors and pack the elements (R13).
 template <class T>
 concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires array_traits<T>::padded_elements; };
 
@@ -51,14 +51,14 @@ void require_lanes([[maybe_unused]] tensor_view const& v, [[maybe_unused]] std::
             fail(errc::dtype, "ferry::from_dlpack",
                  message{"dtype "}
                      << v.dtype() << " has " << unsigned{v.dtype().lanes}
-                     << " lanes, expected 1: this consumer has no vector elements (R21); view the data as uint8 at the "
+                     << " lanes, expected 1: this consumer has no vector elements (R21); view the data as uint8 in the "
                         "producer",
                  where);
     }
 }
 
-/// Passes a tensor to its consumer, and the stream `ready` on which its data is ready if `adopt` has a parameter for
-/// it. Consumes the tensor on success and on failure.
+/// Passes a tensor to its consumer. If `adopt` has a second parameter, also passes `ready`, the stream on which the
+/// data is ready. Consumes the tensor on success and on failure.
 template <consumer Consumer>
 [[nodiscard]] Consumer consume(managed_tensor&& tensor, [[maybe_unused]] stream_token ready,
                                std::source_location where) {
@@ -70,7 +70,7 @@ template <consumer Consumer>
 }
 
 /// Returns the request with the stream on which the consumer will use the tensor: that of the request, else
-/// array_traits<T>::current_stream. Every import calls this first, so it checks the adapter of the consumer.
+/// array_traits<T>::current_stream. Also checks the adapter of the consumer, since every import calls this first.
 ///
 /// \param req  request of the caller
 /// \param dev  device of the tensor, for requests without a device

@@ -17,14 +17,14 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Performs the part of a request that the producer ignored: `copy` and `device` (R56, R58). The tensor is ready on
-/// `ready`.
+/// Performs the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on the
+/// stream `ready`.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request req, stream_token ready, BackEnd& b,
                                           std::source_location where) {
     if (!got) return ferry::to_dlpack(std::move(got), req, b, ready, where);  // throws errc::consumed
     require_lanes<Consumer>(got.view(), where);                               // before a copy
-    req.max_version = version::current;  // was for the producer; `adopt` takes a versioned tensor
+    req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
     // mutant: r12_copied_already
     if (req.copy == copy_policy::always && got.is_copied()) req.copy = copy_policy::if_needed;
     tensor_view const v = got.view();
@@ -37,7 +37,7 @@ template <class Consumer, class BackEnd>
     auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
     auto* const raw =
         execute<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
-    managed_tensor const released{std::move(got)};  // the copy no longer reads it
+    managed_tensor const released{std::move(got)};  // the copy no longer reads the source
     return trusted::adopt(raw);
 }
 
@@ -45,8 +45,8 @@ template <class Consumer, class BackEnd>
 /// default stream (R44); already_ready where the producer has synchronised: without a stream (R49) and for the host
 /// (R48).
 ///
-/// A producer that ignored the requested device cannot have used a stream of another family. It has used a default
-/// stream as that of its own device.
+/// A producer that ignored the requested device cannot have used a stream of another family. It has interpreted a
+/// default stream as the default stream of its own device.
 [[nodiscard]] constexpr stream_token ready_after(request const& req, device dev) noexcept {
     bool const is_used =
         req.stream.is_no_sync() || (req.stream.names_stream() && orders(req.stream.family(), dev.type));
@@ -56,7 +56,7 @@ template <class Consumer, class BackEnd>
 }
 
 /// Returns the stream on which data on `dev` is ready at the end of an import: the stream of the request, which was
-/// ordered after the producer's, else the default stream; already_ready if the host has waited. With no_sync no stream
+/// ordered after the producer's, else the default stream; already_ready if the host has waited. With no_sync, no stream
 /// was ordered, and the data is ready on `before`.
 [[nodiscard]] constexpr stream_token ready_for(request const& req, stream_token before, device dev) noexcept {
     if (!req.stream.is_no_sync()) return ready_after(req, dev).on_device(dev);
@@ -88,17 +88,19 @@ template <class Consumer, class BackEnd>
 
 }  // namespace detail
 
-/// Imports a tensor without a producer, which therefore cannot order a stream.
+/// Imports a managed_tensor, whose producer can no longer order a stream: the caller passes the stream on which the
+/// data is ready.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param tensor    tensor; consumed on success, unchanged on failure before `adopt`
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
-/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending; not needed for host
-///                  memory
+/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending; not needed for
+///                  devices of type cpu
 /// \param where     source location for errors
 /// \return          the tensor or its copy, as the consumer's type
-/// \throws error  as below
+/// \throws error  errors of to_dlpack for a managed_tensor; errc::dtype for short vectors (`accepts_vectors`); errors
+///                of `adopt`
 template <class Consumer, class BackEnd>
 [[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
@@ -109,19 +111,20 @@ template <class Consumer, class BackEnd>
 /// Imports a tensor from any producer (R43, R48, R53, R56–R58).
 ///
 /// Passes the request to the producer, validates the result, performs the copy and the waits that the producer did not,
-/// and calls array_traits<Consumer>::adopt. The result has the flag is_copied if either side copied. With a stream,
-/// does not block; with device = cpu, the data is complete on return.
+/// and calls array_traits<Consumer>::adopt. The result has the flag is_copied if either side copied. A request with a
+/// stream does not block; for a request with device = cpu, the data is complete on return. Exceptions of an exporter
+/// and of `adopt` propagate.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer. An array is shared as an lvalue and moved as an rvalue, as in to_dlpack. A raw struct is
-///               consumed on success and on failure; its deleter is called exactly once. Device memory of a raw struct
-///               or a managed_tensor needs the overload with `ready_on`.
+///               consumed on success and on failure; its deleter is called exactly once. For a raw struct or a
+///               managed_tensor with memory of another type than cpu, use the overload with `ready_on`.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
 /// \return       the tensor or its copy, as the consumer's type
-/// \throws error  as from_dlpack(raw) and to_dlpack
-/// \throws        what an exporter or `adopt` throws; std::bad_alloc
+/// \throws error           errors of from_dlpack for a raw struct, and of to_dlpack
+/// \throws std::bad_alloc  when an allocation fails
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,
                                    std::source_location where = std::source_location::current()) {

@@ -1,4 +1,5 @@
-// ferry: decides whether to share, copy or refuse, which stream or host waits, and the version and flags of the result.
+// ferry: decides whether to share, copy or refuse, whether a stream or the host waits, and the version and flags of the
+// result.
 // All decisions of an exchange are made here, by a pure function (D6).
 #pragma once
 
@@ -23,8 +24,8 @@ struct tensor_properties {
     device where = cpu;        ///< device of the data
     flags bits = flags::none;  ///< flags; all but read_only and subbyte_padded are ignored
     data_type type{};          ///< data type
-    /// The stream of pending work, already_ready, or none if the producer does not know the stream. Ignored for host
-    /// memory, on which no work is pending.
+    /// The stream of pending work, already_ready, or none if the producer does not know the stream. Ignored for devices
+    /// of type cpu, on which no work is pending.
     stream_token ready_on{};
     bool is_shareable = true;  ///< whether the owner can be moved or shared
     /// Whether DLPack can describe the layout (R21: packed data may begin within a byte) and the consumer supports it
@@ -47,8 +48,8 @@ struct decision {
     action act = action::share;  ///< share, copy or refuse
     device to = cpu;             ///< device of the result
     wait how = wait::none;       ///< wait to perform
-    /// For a share, the stream that waits, or for which the host waits; for a copy, the stream on which it is queued,
-    /// or none for a synchronous copy.
+    /// For a share, the stream that waits, or for which the host waits. For a copy, the stream on which the copy is
+    /// queued, or none for a synchronous copy.
     stream_token on{};
     version stamp{};             ///< version of the result; version::legacy is the unversioned struct (R57)
     flags bits = flags::none;    ///< flags of the result
@@ -93,10 +94,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// Decides an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).
+/// Makes the decision of an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).
 ///
-/// A pure function of its arguments. Errors are decisions to refuse. Always inlined, so that the compiler evaluates it
-/// for constant requests.
+/// A pure function of its arguments. Reports an error as a decision to refuse. Always inlined, so that the compiler
+/// evaluates it for constant requests.
 ///
 /// \param props  properties of the producer's tensor
 /// \param req    request of the consumer
@@ -114,8 +115,8 @@ namespace detail {
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
         return refuse(errc::device,
-                      "the requested device is not one that DLPack defines: request a device type of DLPack and an id "
-                      "from 0 (R34)");
+                      "the requested device is not one that DLPack defines: request a device type of DLPack, with an "
+                      "id of 0 or greater (R34)");
 
     // The stream belongs to the target device (R48).
     if (req.stream.is_ambiguous())
@@ -124,7 +125,7 @@ namespace detail {
     if (!fits(req.stream, d.to.type))  // mutant: r46_r48_stream_fits
         return refuse(errc::stream, d.to.type == device_type::cpu
                                         ? "CPU memory has no streams: omit the stream (R46, R48)"
-                                        : "the stream belongs to another kind of device than the target: pass a "
+                                        : "the stream belongs to another type of device than the target: pass a "
                                           "stream of the target device (R43–R45)");
 
     if (req.stream.is_default_of_other(d.to))  // mutant: r48_default_of_other
@@ -197,7 +198,7 @@ namespace detail {
         if (!fits(ready, props.where.type))  // mutant: r43_family
             return refuse(
                 errc::stream,
-                "the stream on which the data is ready belongs to another kind of device than the data: pass a stream "
+                "the stream on which the data is ready belongs to another type of device than the data: pass a stream "
                 "of the device of the data (R43–R45)");
         if (ready.is_default_of_other(props.where))  // mutant: r43_ready_of_other
             return refuse(errc::stream,

@@ -7,9 +7,10 @@
 
 namespace ferry::inline v0 {
 
-/// Makes work queued on `to` after this call run after the work queued on `from` before it (R43).
+/// Makes work queued on `to` after this call run after the work queued on `from` before this call (R43).
 ///
-/// Makes no call of the back end when the streams are equal, or when either names no stream. Does not block the host.
+/// Does not call the back end when the streams are equal, or when either token identifies no stream. Does not block the
+/// host.
 ///
 /// \param from  stream of the producer
 /// \param to    stream of the consumer

@@ -25,11 +25,12 @@ concept producer = viewable<std::remove_reference_t<P>> || exporter<std::remove_
                    std::same_as<std::remove_cvref_t<P>, DLManagedTensorVersioned*> ||
                    std::same_as<std::remove_cvref_t<P>, DLManagedTensor*>;
 
-/// Type of `view_of`.
+/// Type of the function object `view_of`.
 struct view_of_t {
+    /// Returns a view of an array. Exceptions of array_traits<T>::view and `ferry_view` propagate.
+    ///
     /// \param a  array; must outlive the view
-    /// \return   view of its elements
-    /// \throws   what array_traits<T>::view or `ferry_view` throws
+    /// \return   view of the elements
     template <has_traits_view Array>
     [[nodiscard]] constexpr tensor_view operator()(Array& a) const {
         return array_traits<std::remove_cv_t<Array>>::view(a);
@@ -42,7 +43,8 @@ struct view_of_t {
         requires(!std::is_lvalue_reference_v<Array>)
     void operator()(Array&&) const FERRY_DELETED("the view would outlive the temporary array: store the array in a variable");
 };
-/// `view_of(array)` returns a non-owning view of an array, by array_traits<T>::view or else by its member `ferry_view`.
+/// `view_of(array)` returns a non-owning view of an array: calls array_traits<T>::view, or else its member
+/// `ferry_view`.
 inline constexpr view_of_t view_of{};
 
 }  // namespace ferry::inline v0

@@ -45,7 +45,7 @@ struct copy_with_source {
     [[no_unique_address]] Mark queued{};  // last member: waits before the others are destroyed
 };
 
-/// Whether the argument is an lvalue or can be moved. A const rvalue cannot: its elements would be copied implicitly.
+/// Whether the argument is an lvalue or can be moved. A const rvalue cannot be moved: its elements would be copied.
 template <class Array>
 inline constexpr bool can_move = std::is_lvalue_reference_v<Array> || !std::is_const_v<std::remove_reference_t<Array>>;
 
@@ -89,8 +89,8 @@ template <class Array>
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
 
-/// Returns the device of a source for the back end. A copy to the CPU of host-accessible memory without pending work is
-/// a host copy for a back end that does not reach that memory (R39).
+/// Returns the device of a source to pass to the back end: cpu for host-accessible memory without pending work that is
+/// copied to the CPU, if the back end does not reach that memory (R39).
 [[nodiscard]] device source_for(auto& b, decision const& d, device dev) {
     bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(dev) && !d.on.names_stream();
     return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
@@ -192,7 +192,7 @@ template <class Array>
     else return own(array_traits<std::remove_cvref_t<Array>>::share(array));
 }
 
-/// Throws errc::argument for an object of a class derived from Array: a move would slice it, and could lose the
+/// Throws errc::argument for an object of a class derived from Array, since a move would slice it and could lose the
 /// elements.
 template <class Array>
 void require_not_sliced([[maybe_unused]] Array& array, [[maybe_unused]] char const* api,
@@ -257,16 +257,18 @@ template <class Array, class BackEnd>
 
 }  // namespace detail
 
-/// Exports an array: shares its memory if the request allows it, otherwise copies, otherwise throws (R53).
+/// Exports an array: shares its memory if the request and the array allow it, otherwise copies it or throws (R53).
 ///
-/// An rvalue is moved into the tensor, in one allocation (D1). If it does not own its elements, it is copied or refused
-/// (D13, `array_traits<T>::owns`). An lvalue is shared by array_traits<T>::share, any number of times (R59); without
-/// `share` it can be moved, copied (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the
-/// array is const or its view is read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
+/// An rvalue is moved into the tensor, in one allocation (D1). If it does not own its elements, only copies are
+/// possible, and an export that would share it throws errc::not_shareable (D13, `array_traits<T>::owns`). An lvalue is
+/// shared by array_traits<T>::share, any number of times (R59); without `share` it can be moved, copied
+/// (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the array is const or its view is
+/// read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
 ///
-/// With a stream, orders that stream after array_traits<T>::ready_on and does not block (R43). With device = cpu, and
-/// for pinned and managed memory without a stream, the data is complete on return (R48, R49). The deleter of a copy
-/// waits for an incomplete copy, if the back end has `mark` (`marking_back_end`).
+/// A request with a stream orders that stream after array_traits<T>::ready_on and does not block (R43). For a request
+/// with device = cpu, and for pinned and managed memory without a stream, the data is complete on return (R48, R49).
+/// The deleter of an incomplete copy waits for it, if the back end has `mark` (`marking_back_end`). Exceptions of the
+/// members of array_traits<T> propagate.
 ///
 /// \param array  array; an rvalue is unchanged on failure before it has been moved. A copy that is queued on a stream
 ///               keeps its source alive (R50), with two exceptions: the memory of an array that does not own it, and of
@@ -275,9 +277,9 @@ template <class Array, class BackEnd>
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
 /// \return       tensor that owns the array, another owner of its memory, or a copy
-/// \throws error  errc::copy_needed, not_shareable, stream, device or no_backend; errc::argument when a move would
-///                slice the array; errors of `validate` and of the back end
-/// \throws        what the members of array_traits<T> throw; std::bad_alloc
+/// \throws error           errc::copy_needed, not_shareable, stream, device or no_backend; errc::argument when a move
+///                         would slice the array; errors of `validate` and of the back end
+/// \throws std::bad_alloc  when an allocation fails
 template <class Array, class BackEnd = host_back_end const&>
     requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
@@ -318,16 +320,16 @@ template <class Array>
     }
 }
 
-/// Exports a tensor: returns it unchanged, with its flags and version (R4, R12), if the request allows it, otherwise
-/// copies it.
+/// Exports a tensor: returns the tensor itself, with its flags and version (R4, R12), if the request allows it,
+/// otherwise copies it.
 ///
-/// If its strides are NULL although its version requires them, the result is a new struct with strides that owns
-/// `tensor` (R24). Synchronises as the overload for arrays.
+/// The result is a new struct that owns `tensor` if the requested device is another type for the same memory (R39), or
+/// if the strides are NULL although the version requires them (R24). Synchronises as the overload for arrays.
 ///
 /// \param tensor    tensor; consumed on success, unchanged on failure
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
-/// \param ready_on  stream on which the data is ready; required for device memory, if a wait or a copy is necessary
+/// \param ready_on  stream on which the data is ready; required for a wait or a copy, except for devices of type cpu
 /// \param where     source location for errors
 /// \return          the tensor, a struct that owns it, or a copy
 /// \throws error  errc::consumed when `tensor` is empty; others as above
@@ -353,7 +355,7 @@ template <class BackEnd = host_back_end const&>
         detail::execute<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
     if (raw == nullptr) return std::move(tensor);  // unchanged, with the fields that were checked (R33)
     // mutant: r68_released
-    managed_tensor const released{std::move(tensor)};  // the copy no longer reads it
+    managed_tensor const released{std::move(tensor)};  // the copy no longer reads the source
     return detail::trusted::adopt(raw);
 }
 
@@ -367,7 +369,7 @@ managed_tensor to_dlpack(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor ha
 /// \param array  array; must outlive the result
 /// \param where  source location for errors
 /// \return       struct that borrows the array
-/// \throws error  errors of `validate`;  errc::rank for more than borrowed_tensor::max_rank dimensions
+/// \throws error  errors of `validate`; errc::rank for more than borrowed_tensor::max_rank dimensions
 template <class Array>
 [[nodiscard]] borrowed_tensor borrow(Array& array, std::source_location where = std::source_location::current()) {
     static_assert(detail::is_adapted<Array>());
@@ -376,7 +378,7 @@ template <class Array>
 template <class Array>
     requires(!std::is_lvalue_reference_v<Array>)
 // clang-format off
-void borrow(Array&&) FERRY_DELETED("the temporary is destroyed before the callee returns: store it in a variable, or pass it to to_dlpack");
+void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
 // clang-format on
 
 }  // namespace ferry::inline v0

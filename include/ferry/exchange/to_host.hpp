@@ -14,8 +14,8 @@ namespace ferry::inline v0 {
 
 /// Imports a tensor to the host: shares memory that the host can read, and copies other memory (R39, R48, R53).
 ///
-/// The data is complete on return, whatever stream produced it (D7). A copy has the flag is_copied. Its memory is
-/// allocated by the back end; `allocating_from{space, back_end}` allocates from another memory space.
+/// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied. The
+/// back end allocates its memory; `allocating_from{space, back_end}` allocates from another memory space.
 ///
 /// \param from   producer: an array, an exporter or a foreign struct, as in from_dlpack; ownership as there
 /// \param b      back end; required for device memory
@@ -29,7 +29,8 @@ template <class Producer, class BackEnd = host_back_end const&>
     return from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
 }
 
-/// Brings a tensor without a producer to the host. The data is complete on return.
+/// Imports a managed_tensor to the host: shares memory that the host can read, and copies other memory. The data is
+/// complete on return.
 ///
 /// \param tensor    tensor; consumed on success, unchanged on failure
 /// \param b         back end; required for device memory
@@ -52,12 +53,13 @@ template <class Tensor, class... Rest>
     requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
 managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
 
-/// Overload for tensors already on the host; no stream is needed.
+/// Overload for tensors in pageable host memory (type cpu); no stream is needed.
 ///
-/// \param tensor  tensor in host memory; consumed on success, unchanged on failure
+/// \param tensor  tensor in pageable host memory; consumed on success, unchanged on failure
 /// \param where   source location for errors
 /// \return        the tensor
-/// \throws error  errc::stream when it is in device memory
+/// \throws error  errc::stream for any other memory, pinned and managed memory included; errc::consumed when `tensor`
+///                is empty
 [[nodiscard]] inline managed_tensor to_host(managed_tensor&& tensor,
                                             std::source_location where = std::source_location::current()) {
     return to_dlpack(std::move(tensor), request{.device = cpu}, host_only, {}, where);

@@ -17,7 +17,7 @@
 namespace ferry::inline v0 {
 
 /// Owner of memory that a back end allocated. Movable; `data()` returns the address; the destructor releases the memory
-/// and may run on any thread, also after the end of the back end's SDK.
+/// and may run on any thread, even after the shutdown of the back end's SDK.
 template <class M>
 concept owned_memory = std::move_constructible<M> && requires(M const& m) {
     { m.data() } -> std::convertible_to<void*>;
@@ -31,8 +31,8 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before it returns when `on` names
 ///   no stream. On return, source memory of type cpu may be reused; the destination is complete when the work queued on
 ///   `on` has run. May return a bool: true means that the copy is complete. When it throws, nothing is queued.
-/// - `order(from, to)`: work queued on `to` after this call runs after the work queued on `from` before it. Does not
-///   block the host.
+/// - `order(from, to)`: makes work queued on `to` after this call run after the work queued on `from` before this call.
+///   Does not block the host.
 /// - `wait(on)`: blocks the host until the work queued on `on` has run; never synchronises a whole device. When it
 ///   throws, work queued on `on` no longer runs, and memory that such work uses may be freed.
 template <class B>
@@ -48,10 +48,10 @@ concept back_end =
 /// A back end that can wait for queued work when an object is destroyed.
 ///
 /// `mark(on)` returns an object whose destructor blocks until the work queued on `on` at the time of the call has run.
-/// The destructor may run on any thread, also after the end of the back end's SDK; that of a default-constructed object
-/// does not wait. An exchange stores a mark with each copy that it queues, so that releasing an incomplete copy does
-/// not free memory in use. With a back end without `mark`, the consumer must wait before it releases the copy (R50),
-/// even when it never imported it.
+/// The destructor may run on any thread, even after the shutdown of the back end's SDK; that of a default-constructed
+/// object does not wait. An exchange stores a mark with each copy that it queues, so that the release of an incomplete
+/// copy does not free memory in use. Without `mark`, the consumer must wait for the copy before it releases the tensor
+/// (R50), even if it did not use the data.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
     { b.mark(on) } -> std::movable;
@@ -69,11 +69,11 @@ struct host_back_end {
     ///
     /// \param bytes  size
     /// \return       uninitialised memory, aligned to default_alignment
-    /// \throws std::bad_alloc  when there is no memory
+    /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
         return buffer<host_space>{bytes};
     }
-    /// Executes a plan before it returns.
+    /// Executes a plan. Blocks until the copy is complete.
     ///
     /// \param plan  copy plan
     /// \param dst   destination
@@ -83,7 +83,9 @@ struct host_back_end {
         copy_on_host(plan, dst, src);
         return true;
     }
+    /// Does nothing: there are no streams.
     void order(stream_token, stream_token) const noexcept {}
+    /// Does nothing: no work is queued.
     void wait(stream_token) const noexcept {}
 };
 
@@ -93,7 +95,7 @@ inline constexpr host_back_end host_only{};
 namespace detail {
 
 /// Base class of back ends that change some operations of another back end. Forwards each operation to the other back
-/// end, and has the same optional operations. Stores a pointer to the other back end and is as thread-safe.
+/// end, and has the same optional operations. Stores a pointer to the other back end; as thread-safe as that back end.
 template <back_end BackEnd>
 class forwarding {
    public:
@@ -114,7 +116,7 @@ class forwarding {
     {
         return underneath_->mark(on);
     }
-    /// The operations of `arrow_event_back_end`.
+    /// Operations of `arrow_event_back_end`.
     void wait_for_event(void* event, device d, stream_token on) const
         requires requires(BackEnd& b) { b.wait_for_event(event, d, on); }
     {
@@ -125,7 +127,7 @@ class forwarding {
     {
         return underneath_->record_event(d, on);
     }
-    /// The operations of imports from Python.
+    /// Operations that imports from Python use.
     [[nodiscard]] auto make_current(device d) const
         requires requires(BackEnd& b) { b.make_current(d); }
     {
@@ -151,10 +153,10 @@ class forwarding {
 template <memory_space Space, back_end BackEnd = host_back_end const>
 class allocating_from : public detail::forwarding<BackEnd> {
    public:
-    /// Constructs a back end from a space and another back end.
+    /// Constructs a back end from a memory space and another back end.
     ///
-    /// \param space       memory space for the results
-    /// \param underneath  back end for everything else; must outlive this object
+    /// \param space       memory space for allocations
+    /// \param underneath  back end for copies, ordering and waits; must outlive this object
     constexpr explicit allocating_from(Space space, BackEnd& underneath = host_only)
         : detail::forwarding<BackEnd>{underneath}, space_{std::move(space)} {}
 
@@ -166,7 +168,7 @@ class allocating_from : public detail::forwarding<BackEnd> {
         // mutant: space_reach
         return (is_host_accessible(d) && is_same_device(d, space_.device())) || this->underneath().reaches(d);
     }
-    /// Allocates memory from the space. Throws the exceptions of the space as well.
+    /// Allocates memory from the space. Exceptions of the space propagate.
     ///
     /// \param d      device of the result
     /// \param bytes  size
@@ -196,13 +198,13 @@ namespace detail {
     fail(errc::no_backend, api, text, where);
 }
 
-/// \throws error  errc::no_backend unless `d` is the host or supported by the back end
+/// Throws errc::no_backend unless `d` is of type cpu or the back end supports it.
 template <class BackEnd>
 void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
     if (d.type != device_type::cpu && !b.reaches(d)) fail_no_back_end(d, api, where);
 }
 
-/// Copies, and returns whether the copy is complete; false for a back end whose `copy` returns nothing.
+/// Calls `copy` of a back end. Returns whether the copy is complete; false when `copy` returns void.
 template <back_end B>
 bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
     if constexpr (std::same_as<decltype(b.copy(plan, dst, to, src, from, on)), bool>) {

@@ -8,8 +8,8 @@
 
 namespace ferry::inline v0 {
 
-/// Owns memory of a space and returns it to the space on destruction, which may happen on any thread. Move-only. A
-/// buffer of 0 bytes allocates nothing; its address is null.
+/// Owns memory of a space, and returns it to the space on destruction, on any thread. Move-only. A buffer of 0 bytes
+/// does not allocate; its address is null.
 template <memory_space Space = host_space>
 class buffer {
    public:
@@ -18,8 +18,8 @@ class buffer {
     /// \param bytes      size
     /// \param space      memory space; the buffer stores a copy, which is a handle
     /// \param alignment  alignment in bytes
-    /// \throws std::bad_alloc  when a host space has no memory
-    /// \throws error           errors of spaces of other devices
+    /// \throws std::bad_alloc  when a host space cannot allocate
+    /// \throws error           errors of other spaces
     explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment)
         : space_{std::move(space)},
           data_{bytes != 0 ? space_.allocate(bytes, alignment) : nullptr},

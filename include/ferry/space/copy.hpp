@@ -14,17 +14,17 @@ namespace ferry::inline v0 {
 
 /// Copies the elements of `src` into `dst`.
 ///
-/// Shapes and data types must be equal; strides may differ. Blocks until the data is in `dst`; waits for `on` only,
-/// never for a device. Without a stream, no work may be pending on either tensor.
+/// Shapes and data types must be equal; strides may differ. Blocks until the data is in `dst`; synchronises the stream
+/// `on` only, never a device. Without a stream, no work may be pending on either tensor.
 ///
 /// \param dst    destination; must not overlap `src`
 /// \param src    source
 /// \param b      back end; required when either side is device memory
-/// \param on     stream on which both sides are ready, of the device of one of them; not needed for host memory
+/// \param on     stream of the device of `dst` or `src`, on which both are ready; not needed for host memory
 /// \param where  source location for errors
-/// \return       number of bytes of the elements
-/// \throws error  errc::shape, dtype, read_only, overflow, null_data, stream, no_backend; errc::strides for a
-///                destination that repeats elements (R29) or strides that do not match the rank; errors of the back end
+/// \return       size of the destination's elements in bytes, in a compact layout
+/// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data, stream or no_backend; errc::strides when
+///                `dst` repeats elements (R29) or the number of strides is not the rank; errors of the back end
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},
@@ -38,7 +38,7 @@ std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = 
             where);
     auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
     if (plan.kind == copy_kind::empty) return 0;
-    // A default stream without a device is the destination's, unless streams of every device order the destination.
+    // A default stream without a device is that of the destination, or of the source for host-accessible destinations.
     on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
     detail::copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on);
     return dst.nbytes();

@@ -15,7 +15,7 @@ namespace ferry::inline v0 {
 enum class copy_kind : std::uint8_t {
     empty,       ///< no elements
     contiguous,  ///< one unit, no loops: a single memcpy
-    rows,        ///< units are runs of elements, or at least a cache line: a memcpy for each, or pitched copies
+    rows,        ///< units are runs of elements, or at least a cache line each: one memcpy per unit, or pitched copies
     transpose,   ///< short units; the loop over the source's fastest dimension encloses that over the destination's
     gather,      ///< short units with any other strides, including negative and zero source strides
     bits,        ///< units, strides and offsets are in bits: elements that are not byte-aligned (R19)
@@ -23,22 +23,22 @@ enum class copy_kind : std::uint8_t {
 
 /// A copy between two layouts of the same shape.
 ///
-/// For every index of the loops, `unit` bytes (bits, if `counts_bits()`) are copied from the source's offset plus
-/// strides to the destination's. Units do not overlap in the destination. Contains distances, not addresses;
-/// independent of the device.
+/// For every index of the loops, `unit` bytes (bits, if `counts_bits()`) are copied. Their position on each side is the
+/// offset plus the products of indices and strides. Units overlap in the destination only if its elements do. Contains
+/// distances, not addresses; independent of the device.
 ///
-/// For `transpose`, dimension rank − 1 is the destination's fastest and rank − 2 the source's; otherwise dimensions are
-/// sorted by destination stride, largest first.
+/// For `transpose`, dimension rank − 1 is the fastest of the destination and rank − 2 the fastest of the source. For
+/// other kinds, the dimensions are sorted by destination stride, largest first.
 struct copy_plan : loop_nest {
     /// Size of a cache line in bytes. Units of at least this size can be copied in any order at the same speed.
     static constexpr std::int64_t line = 64;
 
     copy_kind kind = copy_kind::empty;
-    std::int32_t zero_bits = 0;    ///< bits to clear after each unit: unpacking to whole bytes (R13); only with `bits`
+    std::int32_t zero_bits = 0;    ///< bits to clear after each unit when unpacking to bytes (R13); kind `bits` only
     std::int64_t unit = 0;         ///< size of a contiguous unit, in bytes or bits
     std::int64_t total_bytes = 0;  ///< size of the elements when compact, in the destination's packing
 
-    /// \return  whether unit, strides and offsets are in bits, counted from bit 0 of the first element's byte
+    /// Returns whether unit, strides and offsets are in bits, counted from bit 0 of the first element's byte.
     [[nodiscard]] constexpr bool counts_bits() const noexcept { return kind == copy_kind::bits; }
 
     friend constexpr bool operator==(copy_plan const&, copy_plan const&) = default;
@@ -61,7 +61,7 @@ constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int6
     }
 }
 
-/// Converts a plan in bits to bytes; false when a stride or offset is not a whole number of bytes.
+/// Converts a plan in bits to bytes. Returns false when a distance is not a whole number of bytes.
 constexpr bool to_bytes(copy_plan& plan) noexcept {
     std::int64_t all = plan.unit | plan.dst_offset | plan.src_offset;
     for (int i = 0; i < plan.rank; ++i) all |= plan.dst_strides[i] | plan.src_strides[i];
@@ -118,7 +118,7 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     if (in_bits && !to_bytes(plan)) {
         plan.kind = copy_kind::bits;
     } else {
-        classify(plan, in_bits ? 0 : dst_unit);  // sub-byte elements: whole bytes are runs of elements
+        classify(plan, in_bits ? 0 : dst_unit);  // 0: a unit of sub-byte elements is a run
     }
     return plan;
 }
@@ -128,17 +128,18 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// Plans a copy of `src` to `dst`.
 ///
 /// Shapes and data types must be equal; strides may differ. For sub-byte types one view may be packed and the other
-/// padded; the plan then packs, or unpacks and clears the padding (R13, R19). Reads metadata only; allocates nothing
-/// and does not synchronise. The views must be valid: check foreign ones with `validate` first. Overlapping elements of
-/// `dst` are detected only for stride 0; otherwise one of the values is written.
+/// padded; the plan then packs, or unpacks and clears the padding (R13, R19). Reads metadata only; does not allocate or
+/// synchronise. The views must be valid: check foreign views with `validate` first. Overlapping elements of `dst` are
+/// detected for stride 0 only; with other strides, an overlapping element receives one of the values.
 ///
 /// \param dst    destination
 /// \param src    source
-/// \param api    function name for errors
+/// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
 /// \return       plan; of kind empty when there are no elements (R26)
-/// \throws error  errc::shape or dtype when the views differ; errc::read_only (R11); errc::strides when `dst` repeats
-///                elements (R29); errc::null_data; errc::overflow when the size does not fit (R32)
+/// \throws error  errc::shape or dtype when the views differ; errc::rank or shape for a negative rank or extent;
+///                errc::read_only (R11); errc::strides when `dst` repeats elements (R29) or the number of strides is
+///                not the rank; errc::null_data; errc::overflow when the size does not fit (R32)
 [[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
                                                  char const* api = "ferry::make_copy_plan",
                                                  std::source_location where = std::source_location::current()) {

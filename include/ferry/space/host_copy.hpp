@@ -28,11 +28,11 @@ namespace detail {
 
 /// Executes a plan on host-accessible memory.
 ///
-/// Blocks until the copy is complete; single-threaded, allocates nothing, does not synchronise with devices. Requires
-/// no alignment (R31). Writes the destination's elements only, and preserves the other bits of a shared byte (R19).
-/// Contiguous runs use memcpy.
+/// Blocks until the copy is complete. Runs on the calling thread; does not allocate, or synchronise with devices.
+/// Requires no alignment (R31). Writes the destination's elements only, and preserves the other bits of a shared byte
+/// (R19).
 ///
-/// \param plan  plan
+/// \param plan  copy plan
 /// \param dst   `data()` of the destination of the plan; must not overlap `src`; null for an empty plan only
 /// \param src   `data()` of the source of the plan; null for an empty plan only
 inline void copy_on_host(copy_plan const& plan, void* dst, void const* src) noexcept {

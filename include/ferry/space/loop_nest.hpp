@@ -15,11 +15,12 @@ namespace ferry::inline v0 {
 /// bits for a plan of kind bits. Trivially copyable; never allocates: `max_rank` suffices for every shape, since the
 /// number of elements fits 63 bits (R32) and every extent is at least 2. Entries at `rank` and above are uninitialised.
 struct loop_nest {
+    /// Maximum number of dimensions.
     static constexpr int max_rank = 62;
 
     int rank = 0;
     std::int64_t dst_offset = 0;  ///< from the destination's first element to the first unit of the loops
-    std::int64_t src_offset = 0;
+    std::int64_t src_offset = 0;  ///< the same for the source
     std::int64_t extents[max_rank];  ///< slowest destination dimension first; all ≥ 2
     std::int64_t dst_strides[max_rank];
     std::int64_t src_strides[max_rank];  ///< any sign; 0 repeats the source (R28, R29)
@@ -31,11 +32,11 @@ struct loop_nest {
             for (int i = 0; i < max_rank; ++i) extents[i] = dst_strides[i] = src_strides[i] = 0;
     }
 
-    /// Adds a dimension as the innermost one; reverses it when the destination stride is negative.
+    /// Adds an innermost dimension, and reverses it when the destination stride is negative.
     ///
     /// \param extent      extent, at least 1; an extent of 1 adds nothing (R27)
-    /// \param dst_stride  distance between neighbours in the destination
-    /// \param src_stride  distance between neighbours in the source
+    /// \param dst_stride  distance between adjacent units in the destination
+    /// \param src_stride  distance between adjacent units in the source
     constexpr void add(std::int64_t extent, std::int64_t dst_stride, std::int64_t src_stride) noexcept {
         if (extent == 1) return;  // R27
         if (dst_stride < 0) {
@@ -75,13 +76,13 @@ struct loop_nest {
     /// Removes the innermost dimension when its units are adjacent in both layouts.
     ///
     /// \param unit  size of a unit
-    /// \return      size of the unit that replaces the run; `unit` when the dimension stays
+    /// \return      size of the unit that replaces the run; `unit` when no dimension was removed
     [[nodiscard]] constexpr std::int64_t absorb_run(std::int64_t unit) noexcept {
         if (rank == 0 || dst_strides[rank - 1] != unit || src_strides[rank - 1] != unit) return unit;
         return unit * extents[--rank];
     }
 
-    /// Finds the dimension of the smallest nonzero source stride by magnitude.
+    /// Finds the dimension with the smallest magnitude of a nonzero source stride.
     ///
     /// \return  index of the dimension; −1 if there is none
     [[nodiscard]] constexpr int fastest_source() const noexcept {
@@ -95,8 +96,8 @@ struct loop_nest {
 
     /// Moves a dimension inwards; the dimensions in between move outwards by one.
     ///
-    /// \param from  its position
-    /// \param to    its new position, at least `from`
+    /// \param from  position of the dimension
+    /// \param to    new position, at least `from`
     constexpr void move_inwards(int from, int to) noexcept {
         dimension const moving = get(from);
         for (; from < to; ++from) set(from, get(from + 1));

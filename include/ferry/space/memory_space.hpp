@@ -14,7 +14,7 @@ namespace ferry::inline v0 {
 /// A source of memory of one device.
 ///
 /// - `allocate(bytes, alignment)`: returns memory, or throws.
-/// - `deallocate(p, bytes, alignment)`: releases it; takes the same size and alignment.
+/// - `deallocate(p, bytes, alignment)`: releases memory; takes the size and alignment that were passed to `allocate`.
 /// - `device()`: returns the device of the memory.
 ///
 /// Copies of a space are handles to the same source; the deleter of a tensor stores a copy. Not required: that the host
@@ -35,14 +35,14 @@ concept plain_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n) } -> std::same_as<void*>;
     r.deallocate(p, n, n);
 };
-/// A resource whose `allocate` returns a pointer class with `get()`, as Thrust's do.
+/// A resource whose `allocate` returns a pointer class with `get()`, as in Thrust.
 template <class R>
 concept fancy_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate(n, n).get() } -> std::convertible_to<void*>;
     r.deallocate(decltype(r.allocate(n, n))(p), n, n);
 };
-/// A resource whose `allocate` is stream-ordered, with the synchronous form `allocate_sync`: later releases of CCCL and
-/// RMM.
+/// A resource whose `allocate` is stream-ordered and whose synchronous form is `allocate_sync`, as in later releases of
+/// CCCL and RMM.
 template <class R>
 concept sync_resource = requires(R& r, void* p, std::size_t n) {
     { r.allocate_sync(n, n) } -> std::same_as<void*>;
@@ -66,7 +66,7 @@ struct host_space {
     /// \param bytes      size
     /// \param alignment  alignment in bytes
     /// \return           uninitialised memory
-    /// \throws std::bad_alloc  when there is no memory
+    /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         return ::operator new(bytes, std::align_val_t{alignment});
     }
@@ -86,14 +86,14 @@ struct host_space {
 template <memory_resource_like Resource>
 class resource_space {
    public:
-    /// Refers to a memory resource.
+    /// Constructs a space from a memory resource.
     ///
-    /// \param resource  memory resource
+    /// \param resource  memory resource; must outlive every tensor allocated from it
     /// \param d         device of its memory
     constexpr explicit resource_space(Resource& resource, ferry::device d = cpu) noexcept
         : resource_{&resource}, device_{d} {}
 
-    /// Allocates memory from the resource. Throws the exceptions of the resource.
+    /// Allocates memory from the resource. Exceptions of the resource propagate.
     ///
     /// \param bytes      size
     /// \param alignment  alignment in bytes
@@ -114,7 +114,7 @@ class resource_space {
             else if constexpr (detail::fancy_resource<Resource>)
                 resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);
             else resource_->deallocate_sync(p, bytes, alignment);
-        } catch (...) {  // Thrust's resources throw at the end of a program, after CUDA's shutdown (R66)
+        } catch (...) {  // Thrust's resources throw after CUDA's shutdown (R66)
         }
     }
     /// Returns the device of the resource's memory.

@@ -25,7 +25,7 @@ class legacy_owner {
     DLManagedTensor* raw_;
 };
 
-/// Throws for a tensor with properties that need flags, which the legacy struct lacks (R13, R15).
+/// Throws for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
 inline void check_legacy_flags(tensor_view const& v, char const* api, std::source_location where) {
     if (v.is_read_only())
         fail(errc::read_only, api,
@@ -45,12 +45,13 @@ inline void check_legacy_flags(tensor_view const& v, char const* api, std::sourc
 /// Makes one allocation. Does not synchronise.
 ///
 /// \param raw      struct; owned by the result on success; on failure its deleter has run exactly once
-/// \param assumed  flags of the data, which the struct does not have: read-only unless the documentation of the
-///                 producer states that the data may be written (R15)
+/// \param assumed  flags of the data, which the struct does not contain; pass flags::none only if the documentation of
+///                 the producer states that the data may be written (R15)
 /// \param where    source location for errors
 /// \return         tensor
-/// \throws error  as from_dlpack for versioned structs
-/// \throws std::bad_alloc
+/// \throws error           errc::null_struct, device, dtype, rank, shape, overflow or null_data: the message contains
+///                         the field, its value and the fix
+/// \throws std::bad_alloc  when the allocation fails
 [[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensor* raw, flags assumed = flags::read_only,
                                                 std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::from_dlpack";
@@ -61,12 +62,13 @@ inline void check_legacy_flags(tensor_view const& v, char const* api, std::sourc
     return make_managed(std::move(owner), tensor_view{raw->dl_tensor, assumed}, assumed, version::current, where);
 }
 
-/// Returns the tensor as a legacy struct. Makes one allocation. On failure the object is unchanged.
+/// Releases ownership as a legacy struct (R8). Makes one allocation. On failure the object is unchanged.
 ///
 /// \param where  source location for errors
 /// \return       struct that owns the tensor; the caller must call its deleter once
-/// \throws error  errc::read_only or errc::flags for properties that need flags (R13, R15); errc::consumed when empty
-/// \throws std::bad_alloc
+/// \throws error           errc::read_only for read-only data (R15); errc::flags for padded elements (R13);
+///                         errc::consumed when empty
+/// \throws std::bad_alloc  when the allocation fails
 inline DLManagedTensor* managed_tensor::release_legacy(std::source_location where) {
     constexpr auto api = "ferry::managed_tensor::release_legacy";
     if (raw_ == nullptr)

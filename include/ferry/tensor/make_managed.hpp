@@ -18,7 +18,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// The versioned or the legacy struct. Not required: that it owns anything.
+/// The versioned or the legacy struct. Not required: an owner or a deleter.
 template <class Raw>
 concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::same_as<Raw, DLManagedTensor>;
 
@@ -30,10 +30,10 @@ concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::sam
     return {version::current.major, minor < needed ? needed : minor};  // mutant: r4_stamp
 }
 
-/// Struct and owner in one allocation (D1), which the shape and strides follow.
+/// Struct and owner, followed by the shape and the strides in the same allocation (D1).
 template <managed_struct Raw, class Owner>
 struct block {
-    Raw raw;  // written field by field once the owner has moved in
+    Raw raw;  // written field by field after the owner has been moved
     Owner owner;
 
     template <class From>
@@ -41,8 +41,8 @@ struct block {
 
     static constexpr std::align_val_t alignment{alignof(Owner) > alignof(Raw) ? alignof(Owner) : alignof(Raw)};
     static constexpr bool over_aligned = static_cast<std::size_t>(alignment) > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
-    /// Returns the address of the shape. It is aligned: the size of a block is a multiple of the alignment of a
-    /// pointer.
+    /// Returns the address of the shape, which is aligned, since the size of a block is a multiple of the alignment of
+    /// a pointer.
     [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
         return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + sizeof(block));
     }
@@ -82,8 +82,8 @@ FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metada
     return empty;
 }
 
-/// Writes the tensor of a managed struct, whose layout is at `metadata`: byte offset 0 (R23), NULL data for empty
-/// tensors (R26), id 0 for device types without ids (R35).
+/// Writes the tensor of a managed struct, whose layout is at `metadata`: NULL data and byte offset 0 for empty tensors
+/// (R26), id 0 for device types without ids (R35). The byte offset is 0 unless the data is a handle (R23).
 FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
                                       DLTensor& out) noexcept {
     out.data = empty ? nullptr : v.data();
@@ -95,22 +95,23 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
-/// Throws if the view of an owner has changed with its move by more than the address. The layout of `before`, the view
-/// before the move, is at `metadata`.
+/// Throws if the move of an owner changed its view, other than the address. `before` is the view before the move, whose
+/// layout is at `metadata`.
 FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
                                      bool empty, char const* api, std::source_location where) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
-    // Lists at the same address are equal. Otherwise those of `before` may have been destroyed: compare with metadata.
+    // Lists at the same address are equal. Otherwise those of `before` may have been destroyed: compare with
+    // `metadata`.
     if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
         for (int i = 0; same && i < rank; ++i)
             same = after.extent(i) == metadata[i] &&
                    (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
     if (!same)
         fail(errc::argument, api,
-             message{"the view of the owner changed with its move: shape, strides and data type must be the same "
-                     "before and after it"},
+             message{"the view of the owner changed during its move: return the same shape, strides and data type "
+                     "before and after the move"},
              where);
 }
 
@@ -160,18 +161,20 @@ struct trusted {
 /// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
 /// std::shared_ptr, a std::unique_ptr or an intrusive pointer.
 ///
-/// Makes one allocation, for struct, owner, shape and strides (D1). Does not synchronise.
+/// Makes one allocation, for struct, owner, shape and strides (D1). Does not synchronise. An exception before the move
+/// leaves `owner` unchanged; after the move, the moved owner is destroyed.
 ///
-/// \param owner        owner; moved into the tensor. On failure it is unchanged before the move, and destroyed after
-///                     it.
-/// \param view_at      function that returns the view of an owner. It is called again after the move, so that elements
-///                     may be stored in the owner.
-/// \param bits         flags to add to those of the view: flags::is_copied if the memory is new (R12)
+/// \param owner        owner; moved into the tensor
+/// \param view_at      function that returns the view of an owner. It is called before and after the move, so that
+///                     elements may be stored in the owner.
+/// \param bits         flags to add to those of the view, whose flags::is_copied is ignored; pass flags::is_copied if
+///                     the memory is new (R12)
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor
-/// \throws error  errc::argument when more than the address of the view changes with the move; errors of `validate`
-/// \throws std::bad_alloc
+/// \throws error           errc::argument when the move changes the shape, strides or data type of the view; errors of
+///                         `validate`; errors of `view_at`
+/// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
@@ -183,17 +186,16 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
         "ferry::make_managed", where));
 }
 
-/// Overload for an owner whose elements do not move with it.
+/// Overload for an owner whose elements keep their address when it is moved.
 ///
-/// \param owner        owner; moved into the tensor. On failure it is unchanged before the move, and destroyed after
-///                     it.
+/// \param owner        owner; moved into the tensor; on failure as above
 /// \param view         view of the elements; extents and strides must remain valid during the call
-/// \param bits         flags to add to those of the view
+/// \param bits         flags to add to those of the view, whose flags::is_copied is ignored
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor
-/// \throws error  errors of `validate`
-/// \throws std::bad_alloc
+/// \throws error           errors of `validate`
+/// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view view, flags bits = flags::none,

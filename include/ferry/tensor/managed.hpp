@@ -18,13 +18,13 @@ struct trusted;
 ///
 /// Move-only; the destructor calls the deleter (R6, R68). Stores a copy of the fields of the struct, so that later
 /// changes of the struct by other users have no effect, and never writes to the struct (R33). The lists of extents and
-/// strides belong to the producer, which does not change them (R7).
+/// strides belong to the producer, which must not change them (R7).
 ///
 /// Different objects may be used by different threads at the same time; one object may not. The deleter runs on the
 /// thread that destroys the object (R65); asynchronous work of the consumer must be complete by then (R50).
 class managed_tensor {
    public:
-    /// Empty, as after a move or a release.
+    /// Constructs an empty object, as after a move or a release.
     managed_tensor() = default;
     managed_tensor(managed_tensor&& other) noexcept
         : raw_{std::exchange(other.raw_, nullptr)}, view_{std::exchange(other.view_, {})} {}
@@ -39,11 +39,13 @@ class managed_tensor {
         if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // R5: the deleter may be NULL
     }
 
-    /// \return  whether it holds a tensor
+    /// Returns whether this object owns a tensor.
     [[nodiscard]] explicit operator bool() const noexcept { return raw_ != nullptr; }
 
-    /// \return  view of the tensor: a reference to a member, which a move of this object empties; a copy of the view is
-    ///          valid until the tensor is destroyed
+    /// Returns a view of the tensor.
+    ///
+    /// \return  reference to a member, which a move of this object resets; a copy of the view is valid until the tensor
+    ///          is destroyed
     [[nodiscard]] tensor_view const& view() const& noexcept { return view_; }
     // clang-format off
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
@@ -64,18 +66,22 @@ class managed_tensor {
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
     void as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
 
+    /// Returns the data type.
     [[nodiscard]] data_type dtype() const noexcept { return view_.dtype(); }
+    /// Returns the device of the data.
     [[nodiscard]] ferry::device device() const noexcept { return view_.device(); }
+    /// Returns the number of dimensions.
     [[nodiscard]] int rank() const noexcept { return view_.rank(); }
+    /// Returns whether the data must not be written (R11).
     [[nodiscard]] bool is_read_only() const noexcept { return view_.is_read_only(); }
-    /// \return  whether the memory was allocated for this exchange, so that this object is its sole owner (R12)
+    /// Returns whether the memory was allocated for this exchange, so that this object is its sole owner (R12).
     [[nodiscard]] bool is_copied() const noexcept { return view_.is_copied(); }
-    /// \return  version of the struct; version::legacy when empty
+    /// Returns the version of the struct; version::legacy when empty.
     [[nodiscard]] version stamped() const noexcept {
         return raw_ != nullptr ? version{raw_->version.major, raw_->version.minor} : version::legacy;
     }
 
-    /// \return  struct, which this object still owns; null when empty
+    /// Returns the struct, which this object still owns; null when empty.
     [[nodiscard]] DLManagedTensorVersioned const* get() const& noexcept { return raw_; }
     // clang-format off
     DLManagedTensorVersioned const* get() const&& FERRY_DELETED("the struct would outlive the tensor: store the managed_tensor in a variable, or call release()");
@@ -87,12 +93,14 @@ class managed_tensor {
         view_ = {};
         return std::exchange(raw_, nullptr);
     }
-    /// Releases ownership, as a legacy struct (R8); defined in tensor/legacy.hpp.
+    /// Releases ownership as a legacy struct (R8). Makes one allocation. On failure the object is unchanged. Include
+    /// <ferry/tensor/legacy.hpp>.
     ///
     /// \param where  source location for errors
     /// \return       struct that owns the tensor, whose deleter the caller must call exactly once
-    /// \throws error  errc::read_only or errc::flags for properties that need flags (R13, R15); errc::consumed when
-    ///                empty
+    /// \throws error           errc::read_only for read-only data (R15); errc::flags for padded elements (R13);
+    ///                         errc::consumed when empty
+    /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] DLManagedTensor* release_legacy(std::source_location where = std::source_location::current());
 
    private:
@@ -108,8 +116,8 @@ class managed_tensor {
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
 ///
-/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the producer's
-/// handshake. Thread-safe.
+/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the handshake with
+/// the producer. Thread-safe.
 ///
 /// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. Of a struct of
 ///               another major version, only version and deleter are accessed (R2).

@@ -1,4 +1,4 @@
-// ferry: conversion of typed views to mdspan. Supports any implementation; includes only that of the standard library.
+// ferry: conversion of typed views to mdspan, of any implementation; includes only that of the standard library.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -48,7 +48,7 @@ struct standard;
 
 namespace detail {
 
-/// A family for host memory. Not required: the constructors of its mdspans, which `to_mdspan` uses.
+/// A family for host memory. Not required: the constructors of its mdspans, although `to_mdspan` calls them.
 template <class Family>
 concept host_mdspan_family = requires {
     typename Family::template contiguous<float, 2>;
@@ -73,8 +73,8 @@ template <class Family, class T, std::size_t Rank, access Access, layout Layout>
     else return std::type_identity<typename Family::template device_strided<T, Rank>>{};
 }
 
-/// Writes the strides for layout_stride, which must be positive and map no two elements to the same address. Strides
-/// that are ignored, because the extent is 1 (R27) or the tensor is empty (R26), are replaced by compact ones.
+/// Writes the strides for layout_stride. Throws unless they are positive and map no two elements to the same address.
+/// Strides of dimensions of extent 1 (R27) and of empty tensors (R26) are replaced by compact ones.
 template <class View, class Strides>
 constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_location where) {
     constexpr auto api = "ferry::to_mdspan";
@@ -131,7 +131,8 @@ template <class Mdspan, class T, int Rank, access Access, layout Layout, std::si
 /// \param v      typed view of static rank
 /// \param where  source location for errors
 /// \return       mdspan
-/// \throws error  errc::strides: zero, negative or overlapping strides, which layout_stride does not allow (R28, R29)
+/// \throws error  errc::strides for zero, negative or overlapping strides, which layout_stride does not allow (R28,
+///                R29)
 template <class Family = mdspan_family::standard, element T, int Rank, access Access, layout Layout>
     requires(!packed_type<T> && (Access == access::host || detail::device_mdspan_family<Family>))
 [[nodiscard]] constexpr auto to_mdspan(typed_view<T, Rank, Access, Layout> const& v,

@@ -20,7 +20,7 @@ inline constexpr int dynamic_rank = -1;
 /// The code that may access the elements (D4).
 enum class access : std::uint8_t {
     host,   ///< host code
-    device  ///< device code only; the view gives their address
+    device  ///< device code only; host code can obtain their address
 };
 
 /// The strides that a view supports.
@@ -41,7 +41,7 @@ struct checked_by_as {
          message{} << count << " indices for a tensor of rank " << rank << ": pass one index for each dimension");
 }
 
-/// Stores extents and strides, so that a view of static rank references only the elements.
+/// Stores copies of extents and strides, so that a view of static rank references only the elements.
 template <int Rank>
 struct extents_and_strides {
     std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
@@ -88,11 +88,11 @@ struct extents_and_strides<dynamic_rank> {
 
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
-/// References the elements. A view of static rank copies extents and strides; one of dynamic rank references them, too.
-/// Created by `as`, which checks that the tensor has these properties. A regular value, as thread-safe as T*.
+/// Created by `as`, which checks type, rank, access and layout. References the elements; a view of dynamic rank also
+/// references the extents and strides, of which a view of static rank stores a copy. Copyable; as thread-safe as T*.
 ///
-/// Elements of type T const are read-only (D3). With access::device, only `data()` is available, for kernels. Elements
-/// of packed types, of which a byte may hold several, have no address and are read by value.
+/// Elements of type T const are read-only (D3). With access::device, host code cannot access elements: pass `data()` to
+/// a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 class typed_view {
     static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
@@ -101,7 +101,7 @@ class typed_view {
 
     static_assert(
         !packed_type<T> || dtype_of<T>.lanes == 1,
-        "ferry: short vectors of packed elements are not supported: make the lanes a dimension, with T one lane");
+        "ferry: short vectors of packed elements are not supported: make the lanes a dimension, and T one lane");
 
    public:
     using element_type = T;
@@ -110,32 +110,32 @@ class typed_view {
     using reference = std::conditional_t<packed_type<T>, value_type, T&>;
 
     // clang-format off
-    explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks that the view has these properties");
+    explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks the type, rank and access of the view");
     // clang-format on
-    /// Constructor for `as`.
+    /// Constructs a view; called by `as`.
     ///
     /// \param v  view that `as` has checked
     constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept
         : data_{static_cast<T*>(v.data())}, layout_{v}, step_{bits_per_element(v.dtype(), v.is_padded())} {}
 
-    /// \return  address of the first element
+    /// Returns the address of the first element.
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
+    /// Returns the number of dimensions.
     [[nodiscard]] constexpr int rank() const noexcept { return layout_.rank(); }
     /// \param i  dimension
-    /// \return   its extent
+    /// \return   extent of the dimension
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return layout_.extent(i); }
     /// \param i  dimension
-    /// \return   its stride, in elements
+    /// \return   stride of the dimension, in elements
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return layout_.stride(i); }
-    /// \return  number of elements
+    /// Returns the number of elements.
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 0;
         static_cast<void>(element_count(layout_.shape(), count));
         return count;
     }
 
-    /// Returns an element. Does not check the values of the indices; their number is checked, for a static rank at
-    /// compile time.
+    /// Returns an element. Checks the number of indices (at compile time for a static rank), but not their values.
     ///
     /// \param index  one index for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
@@ -151,7 +151,7 @@ class typed_view {
     ///
     /// \param index  one index for each dimension
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range
+    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
     template <std::convertible_to<std::int64_t>... Index>
         requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference at(Index... index) const {
@@ -172,7 +172,7 @@ class typed_view {
         return element_at(layout_.offset(index.data()));
     }
 
-    /// \return  all elements, in row-major order
+    /// Returns all elements, in row-major order.
     [[nodiscard]] constexpr std::span<T> span() const noexcept
         requires(Access == access::host && Layout == layout::contiguous && !packed_type<T>)
     {
@@ -218,14 +218,14 @@ class typed_view {
 /// access (R39), alignment (R31) and contiguity. Reads metadata only. Does not synchronise.
 ///
 /// DLPack does not require that the bytes of a bool are 0 or 1, and reading another value through `as<bool>` is
-/// undefined behaviour. For data of untrusted producers, read the bytes at `tensor_view::data()` as unsigned char and
+/// undefined behaviour. For data from untrusted producers, read the bytes at `tensor_view::data()` as unsigned char and
 /// compare them with 0. Copies do not change the bytes.
 ///
-/// \param v      view; its data must outlive the result, and for a dynamic rank its extents and strides, too
+/// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the result
 /// \param where  source location for errors
 /// \return       typed view
-/// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment: the
-///                message contains the fix
+/// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment, with
+///                the fix in the message; errc::device from `validate` for a view without valid extents
 template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
@@ -233,7 +233,7 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
         message text{"dtype is "};
         text << v.dtype() << ", expected " << dtype_of<T>;
         if (v.dtype().lanes != dtype_of<T>.lanes)
-            text << " (R21: a tensor of vectors can be viewed as uint8 at the producer)";
+            text << " (R21: a tensor of vectors can be viewed as uint8 in the producer)";
         detail::fail(errc::dtype, api, text << ": call as<T> with the type of the tensor, or convert the tensor",
                      where);
     }
@@ -249,7 +249,7 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                      where);
     std::int64_t count = 0;
     bool const has_extents = v.rank() == 0 || v.shape().data() != nullptr;  // mutant: as_extents
-    // Throws with the reason when there are no extents, or they cannot be counted (R25, R32).
+    // Reports missing or invalid extents (R25, R32).
     if (!has_extents || !element_count(v.shape(), count)) detail::validate_view(v, api, where);
     if (!std::is_const_v<T> && v.is_read_only())
         detail::fail(

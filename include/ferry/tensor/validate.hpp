@@ -16,18 +16,17 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// R2: of a struct of another major version, only `version` and `deleter` may be accessed.
+/// Rejects other major versions: of such a struct, only `version` and `deleter` may be accessed (R2).
 inline void check_version(version v, char const* api, std::source_location where) {
     if (v.major == version::current.major) return;  // mutant: validate_version
     fail(errc::version, api,
          message{"the tensor has DLPack version "}
-             << v.major << "." << v.minor << ", expected 1.x, which has another ABI (R2): request max_version=(1, 3) "
-                                             "from the producer",
+             << v.major << "." << v.minor << ", whose ABI differs, expected 1.x (R2): request max_version=(1, 3) from "
+                                             "the producer",
          where);
 }
 
-/// R3, R34: rejects unknown device types, but not unknown minor versions. R35, R36: rejects negative ids of device
-/// types with ids.
+/// Rejects unknown device types (R3, R34), and negative ids of device types with ids (R35, R36).
 inline void check_device(device d, char const* api, std::source_location where) {
     if (!is_known(d.type))  // mutant: validate_device
         fail(errc::device, api,
@@ -37,11 +36,11 @@ inline void check_device(device d, char const* api, std::source_location where) 
     if (d.id < 0 && !ignores_id(d.type))  // mutant: validate_device_id
         fail(errc::device, api,
              message{"the device id of "} << name(d.type) << " is " << d.id
-                                          << ", expected an id from 0 (R36): correct it in the producer",
+                                          << ", expected 0 or greater (R36): correct it in the producer",
              where);
 }
 
-/// R3, R16–R18: rejects unknown and malformed data types.
+/// Rejects unknown and malformed data types (R3, R16–R18).
 inline void check_dtype(data_type t, char const* api, std::source_location where) {
     if (is_valid(t)) return;  // mutant: validate_dtype
     message text{"dtype "};
@@ -53,24 +52,24 @@ inline void check_dtype(data_type t, char const* api, std::source_location where
         case type_code::bool_: text << ": bool must have 8 bits (R17)"; break;
         default: text << " (R3, R16)";
     }
-    fail(errc::dtype, api, text << "; view the data as uint8 at the producer", where);
+    fail(errc::dtype, api, text << "; view the data as uint8 in the producer", where);
 }
 
-/// The distances from the address of the first element to both ends of the elements, in bytes.
+/// The distances in bytes from the address of the first element to both ends of the memory of all elements.
 struct byte_reach {
     std::uint64_t below = 0;  ///< to the start of the element with the lowest address
     std::uint64_t above = 0;  ///< to the end of the element with the highest address
 };
 
-/// R25, R32: checks rank, extents, and the number of elements and bytes. Returns the number of elements, and sets
-/// `reach` for compact elements.
+/// Checks rank, extents, and the number of elements and bytes (R25, R32). Returns the number of elements, and sets
+/// `reach` to that of compact elements.
 inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, byte_reach& reach, char const* api,
                                 std::source_location where) {
     // mutant: validate_ndim
     if (t.ndim < 0) fail(errc::rank, api, message{"ndim is "} << t.ndim << "; it must not be negative (R32)", where);
     if (t.ndim > 0 && t.shape == nullptr)  // mutant: validate_shape_null
-        fail(errc::shape, api, message{"shape is NULL with ndim "} << t.ndim << "; only ndim 0 allows it (R25, R32)",
-             where);
+        fail(errc::shape, api,
+             message{"shape is NULL with ndim "} << t.ndim << "; it may be NULL only with ndim 0 (R25, R32)", where);
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] < 0)  // mutant: validate_extent
             fail(errc::shape, api, message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)",
@@ -86,8 +85,8 @@ inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, 
     return count;
 }
 
-/// R24, R26–R29, R32: checks that the reach of the elements fits. Negative strides (R28) and 0 (R29) are allowed.
-/// Strides of empty tensors and of dimensions of extent 1 are ignored (R26, R27).
+/// Checks that the reach of the elements fits 63 bits, and sets `reach` (R24, R32). Negative strides (R28) and strides
+/// of 0 (R29) are allowed. Strides of empty tensors (R26) and of dimensions of extent 1 (R27) are ignored.
 inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, byte_reach& reach,
                           char const* api, std::source_location where) {
     if (t.strides == nullptr || count == 0) return;
@@ -109,8 +108,8 @@ inline void check_strides(DLTensor const& t, std::int64_t count, data_type type,
     reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
 }
 
-/// R23, R26, R32: checks that data is not NULL, unless the tensor is empty, and that the byte offset and all elements
-/// lie within the address space.
+/// Checks that data is not NULL, unless the tensor is empty (R26), and that the byte offset and all elements lie within
+/// the address space (R23, R32).
 inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, char const* api,
                        std::source_location where) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
@@ -129,20 +128,20 @@ inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, 
     if (before || (reach.above != 0 && reach.above - 1 > ~address))  // mutant: validate_reach
         fail(errc::overflow, api,
              message{"data is "} << address << ", and shape and strides place elements "
-                                 << (before ? "before the first" : "after the last")
-                                 << " address (R23, R32): correct data, shape or strides in the producer",
+                                 << (before ? "before the start" : "beyond the end")
+                                 << " of the address space (R23, R32): correct data, shape or strides in the producer",
              where);
 }
 
-/// Validates a foreign managed struct. Takes a pointer, because a struct of another major version may be smaller than
-/// the type, to which a reference would then not be valid (R2).
+/// Validates a foreign managed struct. Takes a pointer, since a struct of another major version may be smaller than
+/// DLManagedTensorVersioned, and a reference to it would then not be valid (R2).
 inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
 /// Returns true for common tensors that pass all checks: known device, plain type of at most 64 bits, no extent of 0,
-/// no byte offset, and sizes, reach and addresses far from overflow. A fast path of one loop; other tensors are checked
-/// by `examine`.
+/// no byte offset, and sizes, reach and addresses far from overflow. This is the fast path, with one loop; `examine`
+/// checks the other tensors.
 [[nodiscard]] FERRY_ALWAYS_INLINE bool is_ordinary(DLTensor const& t) noexcept {
-    constexpr std::int64_t far = std::int64_t{1} << 48;  // 64 dimensions and 64 bits still fit
+    constexpr std::int64_t far = std::int64_t{1} << 48;  // sums over 64 dimensions of 64-bit elements do not overflow
     bool const plain =
         t.dtype.code <= abi::code::float_ && t.dtype.bits % 8 == 0 && t.dtype.bits - 1u < 64u && t.dtype.lanes == 1;
     if (!plain || !is_known(device{t.device}.type) || t.device.device_id < 0 || t.data == nullptr || t.byte_offset != 0)
@@ -189,7 +188,7 @@ FERRY_COLD inline byte_reach examine(DLTensor const& t, bool padded, char const*
 ///
 /// \param t      tensor
 /// \param bits   flags of the struct; none for a legacy struct
-/// \param api    public function for errors; static storage
+/// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
 /// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message contains the field, its value
 ///                and the fix
@@ -201,9 +200,9 @@ inline void validate(DLTensor const& t, flags bits = flags::none, char const* ap
 /// Validates a managed struct: the version, before any other field (R2), and the tensor. Does not call the deleter.
 ///
 /// \param t      struct
-/// \param api    public function for errors; static storage
+/// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
-/// \throws error  as above; errc::version
+/// \throws error  errc::version; errors of the overload for a DLTensor
 inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
     detail::check_managed(&t, api, where);
@@ -216,8 +215,8 @@ inline void detail::check_managed(DLManagedTensorVersioned const* t, char const*
 
 namespace detail {
 
-/// Converts a view to a DLTensor for `validate`. Throws errc::strides unless it has one stride for each extent, or
-/// none.
+/// Converts a view to a DLTensor for `validate`. Throws errc::strides unless the view has one stride for each extent,
+/// or none.
 [[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v, char const* api,
                                                      std::source_location where) {
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
@@ -235,7 +234,7 @@ namespace detail {
     return t;
 }
 
-/// Validates a view of an adapter or a caller.
+/// Validates a view that an adapter or a caller passed.
 FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
     ferry::validate(tensor_of(v, api, where), v.flags(), api, where);
 }

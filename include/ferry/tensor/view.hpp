@@ -13,13 +13,13 @@ namespace ferry::inline v0 {
 
 /// A non-owning view of a tensor: data, device, data type, shape, strides and flags.
 ///
-/// A regular value of fixed size. References data, shape and strides, which must outlive it (R7). Does not allocate.
+/// Copyable, of fixed size. References data, shape and strides, which must outlive it (R7). Does not allocate.
 ///
 /// The constructors do not check their arguments: `validate` checks foreign structs, and exports check the views of
 /// adapters. A view does not access the data; `as` returns a typed view that does.
 class tensor_view {
    public:
-    /// Rank 0 and null data.
+    /// Constructs a view of rank 0 with null data.
     constexpr tensor_view() = default;
 
     /// Constructs a view of elements of a C++ type.
@@ -48,8 +48,8 @@ class tensor_view {
                           ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
         : tensor_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
 
-    /// Constructs a view of a struct, which `validate` must have checked. Adds the byte offset to data that is an
-    /// address (R23).
+    /// Constructs a view of a struct, which `validate` must have checked. If the data is an address, adds the byte
+    /// offset to it (R23).
     ///
     /// \param t     tensor
     /// \param bits  flags of the struct
@@ -67,22 +67,30 @@ class tensor_view {
         }
     }
 
-    /// \return  address of the first element; on devices whose data is a handle, the handle, to which `byte_offset()`
-    ///          applies
+    /// Returns the address of the first element, or the handle of the memory; see `is_addressable`. `byte_offset()`
+    /// applies to a handle.
     [[nodiscard]] constexpr void* data() const noexcept { return data_; }
-    /// \return  offset of the first element in bytes; 0 unless data is a handle
+    /// Returns the offset of the first element in bytes; 0 unless the data is a handle.
     [[nodiscard]] constexpr std::uint64_t byte_offset() const noexcept { return byte_offset_; }
+    /// Returns the data type.
     [[nodiscard]] constexpr data_type dtype() const noexcept { return dtype_; }
+    /// Returns the device of the data.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return device_; }
+    /// Returns the number of dimensions.
     [[nodiscard]] constexpr int rank() const noexcept { return shape_.rank(); }
+    /// Returns the extents.
     [[nodiscard]] constexpr shape_view shape() const noexcept { return shape_; }
-    /// \param i  dimension
-    /// \return   its extent
+    /// Returns the extent of a dimension.
+    ///
+    /// \param i  dimension; not checked
+    /// \return   extent
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return shape_[i]; }
-    /// \return  strides in elements; implicit for a compact row-major view without a list of strides
+    /// Returns the strides in elements; implicit for a compact row-major view without a list of strides.
     [[nodiscard]] constexpr strides_view strides() const noexcept { return strides_; }
-    /// \param i  dimension
-    /// \return   its stride in elements, computed if the strides are implicit
+    /// Returns the stride of a dimension; computes it if the strides are implicit.
+    ///
+    /// \param i  dimension; not checked
+    /// \return   stride in elements
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
         if (!strides_.is_implicit()) return strides_[i];
         std::int64_t step = 1;
@@ -90,33 +98,36 @@ class tensor_view {
         return step;
     }
 
+    /// Returns the flags.
     [[nodiscard]] constexpr ferry::flags flags() const noexcept { return flags_; }
+    /// Returns whether the data must not be written (R11).
     [[nodiscard]] constexpr bool is_read_only() const noexcept { return has(flags_, ferry::flags::read_only); }
+    /// Returns whether the memory was allocated for the exchange (R12).
     [[nodiscard]] constexpr bool is_copied() const noexcept { return has(flags_, ferry::flags::is_copied); }
-    /// \return  whether each sub-byte element occupies one byte (R13)
+    /// Returns whether sub-byte elements are padded to whole bytes (R13).
     [[nodiscard]] constexpr bool is_padded() const noexcept { return has(flags_, ferry::flags::subbyte_padded); }
 
-    /// \return  number of elements; 1 for rank 0; 0 on overflow, which `validate` rejects (R32)
+    /// Returns the number of elements; 1 for rank 0; 0 on overflow, which `validate` rejects (R32).
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
         std::int64_t count = 0;
         static_cast<void>(element_count(shape_, count));
         return count;
     }
-    /// \return  size of the elements in bytes, in a compact layout (R19)
+    /// Returns the size in bytes of the elements in a compact layout (R19).
     [[nodiscard]] constexpr std::int64_t nbytes() const noexcept {
         std::int64_t bytes = 0;
         static_cast<void>(byte_count(size(), dtype_, is_padded(), bytes));
         return bytes;
     }
-    /// \return  whether it has no elements, because an extent is 0
+    /// Returns whether there are no elements, because an extent is 0.
     [[nodiscard]] constexpr bool is_empty() const noexcept {
         for (auto const extent : shape_)
             if (extent == 0) return true;
         return false;
     }
 
-    /// \return  whether the elements are compact and row-major; strides of dimensions of extent 1 (R27) and of empty
-    ///          tensors (R26) are ignored
+    /// Returns whether the elements are compact and row-major. Strides of dimensions of extent 1 (R27) and of empty
+    /// tensors (R26) are ignored.
     [[nodiscard]] constexpr bool is_contiguous() const noexcept {
         if (strides_.is_implicit()) return true;
         if (strides_.rank() != rank()) return false;
@@ -130,15 +141,17 @@ class tensor_view {
         return true;
     }
 
-    /// \return  read-only view of the same tensor (D3)
+    /// Returns a read-only view of the same tensor (D3).
     [[nodiscard]] constexpr tensor_view as_read_only() const noexcept {
         auto copy = *this;
         copy.flags_ |= ferry::flags::read_only;
         return copy;
     }
-    /// \param dev   device
-    /// \param bits  flags
-    /// \return      view of the same memory, with another device and other flags
+    /// Returns a view of the same memory, with another device and other flags.
+    ///
+    /// \param dev   device of the new view
+    /// \param bits  flags of the new view
+    /// \return      view
     [[nodiscard]] constexpr tensor_view with_device(ferry::device dev, ferry::flags bits) const noexcept {
         auto copy = *this;
         copy.device_ = dev;

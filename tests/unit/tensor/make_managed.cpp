@@ -369,7 +369,7 @@ TEST_CASE("a view that differs after the move is refused, and the owner is destr
                   static_cast<void>(
                       make_managed(std::move(o), [&](owner& x) { return &x == original ? row.before : row.after; }));
               },
-              {"ferry::make_managed", "changed with its move"});
+              {"ferry::make_managed", "changed during its move"});
         CHECK_FALSE(o.owns());
         CHECK(alive == 0);
     }

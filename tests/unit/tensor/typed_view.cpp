@@ -198,7 +198,7 @@ TEST_CASE("another data type is refused, and the error contains both") {
     fails(errc::dtype, [&] { static_cast<void>(as<ferry::int4, 2>(v)); }, {"expected int4"});
 }
 
-TEST_CASE("R21: a tensor of vectors requires a vector type, and the error proposes uint8 at the producer") {
+TEST_CASE("R21: a tensor of vectors requires a vector type, and the error proposes uint8 in the producer") {
     alignas(16) float data[24] = {};
     data[5] = 7;
     tensor_view const v{data, {ferry::type_code::float_, 32, 4}, two_by_three};

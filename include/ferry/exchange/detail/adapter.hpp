@@ -11,8 +11,8 @@ namespace ferry::inline v0::detail {
 template <class T>
 concept specialised = requires { sizeof(array_traits<T>); };
 
-/// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Detects overload sets,
-/// templates and private members, too, of which the address cannot be taken.
+/// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Also detects overload
+/// sets, templates and private members, whose address cannot be taken.
 struct every_name {
     int view, share, adopt, allocate, ready_on, current_stream, owns;
 };
@@ -61,12 +61,12 @@ consteval bool is_sound() {
     constexpr bool share = !declares_share<T> || !viewable<T> || shareable<T>;
     static_assert(
         share,
-        "ferry: array_traits<T>::share must be public, static Owner share(T const&): it takes the array by const reference and returns by value an owner with a view, such as another T");
+        "ferry: array_traits<T>::share must be public, static Owner share(T const&): take the array by const reference, and return by value an owner with a view, such as another T");
     constexpr bool adopt =
         !declares_adopt<T> || (adopting<T> && (!declares_stream_of_adopt<T> || adopts_with_stream<T>));
     static_assert(
         adopt,
-        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor) or static T adopt(ferry::managed_tensor, ferry::stream_token): it takes the tensor by value or as an rvalue, because with any other reference the tensor is destroyed after the call, then optionally the stream_token on which the data is ready, not a handle, and returns T by value");
+        "ferry: array_traits<T>::adopt must be public, static T adopt(ferry::managed_tensor) or static T adopt(ferry::managed_tensor, ferry::stream_token): take the tensor by value or as an rvalue, because other references cannot take ownership; take the stream on which the data is ready as a stream_token, not as a handle; return T by value");
     constexpr bool described = !declares_allocate<T> || viewable<T>;
     static_assert(
         described,
@@ -74,15 +74,15 @@ consteval bool is_sound() {
     constexpr bool allocate = !declares_allocate<T> || !described || allocates<T>;
     static_assert(
         allocate,
-        "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its arguments in this order, and return T by value");
+        "ferry: array_traits<T>::allocate must be public, static T allocate(ferry::data_type, ferry::shape_view, ferry::device), with its parameters in this order, and return T by value");
     constexpr bool ready_on = !declares_ready_on<T> || has_ready_on<T>;
     static_assert(
         ready_on,
-        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): it takes the array by const reference and returns a stream_token, not a handle");
+        "ferry: array_traits<T>::ready_on must be public, static ferry::stream_token ready_on(T const&): take the array by const reference, and return a stream_token, not a handle");
     constexpr bool current_stream = !declares_current_stream<T> || has_current_stream<T>;
     static_assert(
         current_stream,
-        "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): it takes the whole device and returns a stream_token, not a handle");
+        "ferry: array_traits<T>::current_stream must be public, static ferry::stream_token current_stream(ferry::device): take a device, not an id, and return a stream_token, not a handle");
     constexpr bool owns = !declares_owns<T> || has_owns<T>;
     static_assert(
         owns,
@@ -99,7 +99,7 @@ consteval bool is_adapted() {
     } else if constexpr (declares_view<T> && !has_traits_view<T>) {
         static_assert(
             !view_takes_value<T>,
-            "ferry: array_traits<T>::view takes the array by value, so that its view outlives that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
+            "ferry: array_traits<T>::view takes the array by value, and the view would outlive that copy: take it by reference, static tensor_view view(T&) and view(T const&)");
         static_assert(!view_is_no_static<T>,
                       "ferry: array_traits<T>::view is called without an object: make it static");
         static_assert(

@@ -20,19 +20,20 @@ struct bit_unit {
     return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
 }
 
-/// Loads and stores eight bytes as a little-endian number.
+/// Loads eight bytes as a little-endian number.
 [[nodiscard]] inline std::uint64_t load_word(std::byte const* p) noexcept {
     std::uint64_t w = 0;
     std::memcpy(&w, p, sizeof w);
     if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
     return w;
 }
+/// Stores a number as eight little-endian bytes.
 inline void store_word(std::byte* p, std::uint64_t w) noexcept {
     if constexpr (std::endian::native == std::endian::big) w = __builtin_bswap64(w);
     std::memcpy(p, &w, sizeof w);
 }
 
-/// Loads `count` ≤ 56 bits from bit `at` of `p`, least significant first. Reads only bytes that contain such bits.
+/// Loads `count` ≤ 56 bits from bit `at` of `p`, least significant first. Reads only bytes that contain these bits.
 [[nodiscard]] inline std::uint64_t load_bits(std::byte const* p, std::int64_t at, std::int64_t count) noexcept {
     p += at >> 3;
     auto const shift = at & 7;
@@ -53,7 +54,7 @@ inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count, std::u
     }
 }
 
-/// Copies a run of `count` bits: first up to a byte boundary of the destination, then by words.
+/// Copies a run of `count` bits, first up to a byte boundary of the destination, then by words.
 inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, std::int64_t from,
                          std::int64_t count) noexcept {
     auto const short_copy = [&](std::int64_t n) noexcept {

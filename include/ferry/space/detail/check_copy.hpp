@@ -66,7 +66,7 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
          where);
 }
 
-/// Whether the data pointer is not null and there is one stride for each extent, or none.
+/// Returns whether the data pointer is not null and there is one stride for each extent, or none.
 constexpr bool is_laid_out(tensor_view const& v) noexcept {
     return v.data() != nullptr && (v.strides().is_implicit() || v.strides().rank() == v.rank());
 }

@@ -12,8 +12,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// Number of rows of one pass when rows are so short that a loop over the column is cheaper; limits the memory that a
-/// pass accesses.
+/// Number of rows per pass for planes of short rows, which are copied column by column. Limits the memory that a pass
+/// accesses.
 inline constexpr std::int64_t rows_per_pass = 512;
 
 /// Copies `count` units. The strides are integers or std::integral_constant.

@@ -49,7 +49,7 @@ struct plane {
         }
     }
 
-    /// \return  number of dimensions of the nest that a plane covers
+    /// Returns the number of dimensions of a nest that its plane covers.
     [[nodiscard]] static int dimensions(loop_nest const& nest) noexcept { return nest.rank < 2 ? nest.rank : 2; }
 };
 

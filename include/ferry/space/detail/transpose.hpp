@@ -14,8 +14,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// Transposes a tile of one cache line by one cache line, through a buffer, so that each line is accessed once: rows at
-/// a distance of a power of two share a cache set and would evict each other.
+/// Transposes a tile of one cache line by one cache line through a buffer, so that each line is accessed once. Rows at
+/// a distance of a power of two share a cache set, and would otherwise evict each other.
 template <std::size_t Size>
 void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, std::int64_t src_column) noexcept {
     constexpr std::int64_t line = 64, size = Size, count = line / size, block = 16 / size;
@@ -33,8 +33,8 @@ void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, 
     for (std::int64_t r = 0; r < count; ++r) std::memcpy(dst + r * dst_row, buffer + r * line, line);
 }
 
-/// Transposes a plane of any size by units: for edges, and for units that do not fit a register. The inner loop is over
-/// the longer side.
+/// Transposes a plane of any size by units. Used at edges, and for units that do not fit a register. The inner loop is
+/// over the longer side.
 template <class Piece>
 void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     if (p.rows > p.columns) {
@@ -59,7 +59,7 @@ void with_stride(std::int64_t stride, Body const& body) noexcept {
     }
 }
 
-/// The same for units that fit a register; one side is dense along the inner loop.
+/// Overload for units that fit a register; one side is dense along the inner loop.
 template <std::size_t Size>
 void transpose_units(exact_piece<Size> piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     constexpr auto size = static_cast<std::int64_t>(Size);
@@ -146,8 +146,8 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, st
     constexpr std::int64_t size = Size, block = 16 / size, line = 64;
     if (p.dst_column != size || p.src_row != size || p.rows < block || p.columns < block)
         return transpose_plane<exact_piece<Size>>(piece, p, dst, src);
-    // A cache line that is written in two parts is evicted in between, which takes several times as long. So tiles
-    // start at a cache line of the destination, if the same column does in every row.
+    // A cache line that is written in two parts may be evicted between them, which takes several times as long. Tiles
+    // therefore start at a cache line boundary of the destination, if all rows have the same alignment.
     auto const to_line = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) % line);
     plane head{p}, rest{p};
     head.columns = p.dst_row % line == 0 && to_line % size == 0 ? to_line / size : 0;
@@ -161,7 +161,7 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, st
 /// is rank − 1.
 inline void transpose(loop_nest const& nest, std::int64_t unit, std::byte* dst, std::byte const* src) noexcept {
     plane inner{nest};
-    if (inner.src_row < 0) {  // R28: reversed, so that both sides are dense forwards
+    if (inner.src_row < 0) {  // reversed, so that source strides are positive (R28)
         dst += (inner.rows - 1) * inner.dst_row;
         src += (inner.rows - 1) * inner.src_row;
         inner.dst_row = -inner.dst_row;
