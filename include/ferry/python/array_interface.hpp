@@ -97,8 +97,8 @@ namespace ferry::inline v0::python::detail {
     return numbers;
 }
 
-/// Returns the stream on which the elements are ready. If the entry is None or missing, no work is pending; before
-/// version 3, which added the entry, work may be pending on the legacy default stream.
+/// Returns the stream on which the elements are ready. If the entry is None or missing, no work is pending. Version 3
+/// added the entry: before it, work may be pending on the legacy default stream.
 /// \throws error_is_set  ValueError: not a stream (R44)
 [[nodiscard]] inline stream_token stream_of(PyObject* interface, long long version) {
     reference const stream = entry(interface, "stream");
@@ -106,7 +106,7 @@ namespace ferry::inline v0::python::detail {
     long long number = 0;
     if (PyBool_Check(stream.get()) != 0 || !to_integer(stream.get(), number) || number <= 0)
         raise(PyExc_ValueError,
-              "__cuda_array_interface__: stream is not a stream (R44): expected None, 1, 2 or a cudaStream_t");
+              "__cuda_array_interface__: stream is not a valid handle (R44): expected None, 1, 2 or a cudaStream_t");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
