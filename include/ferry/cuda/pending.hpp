@@ -90,14 +90,15 @@ class pending {
 /// queued.
 ///
 /// \param source    tensor to copy
-/// \param to        device of the copy; not cpu
+/// \param to        device of the copy: cuda, cuda_host or cuda_managed
 /// \param b         back end; allocates the memory of the copy
 /// \param ready_on  stream of the source's device on which `source` is ready
 /// \param on        stream of the copy; default: `ready_on`
 /// \param where     source location reported by errors
 /// \return          the copy; take it with `get`
-/// \throws error  errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed, capturing;
-///                errors of the back end
+/// \throws error  errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed, capturing,
+///                no_backend; errors of the back end
+/// \throws std::bad_alloc  when there is no host memory
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
                                                  stream_token on = {},

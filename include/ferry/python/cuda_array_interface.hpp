@@ -35,7 +35,7 @@ namespace detail {
 /// \param x  Python object; borrowed
 /// \return   the tensor and the stream on which it is ready; std::nullopt if it has no such attribute
 /// \throws error_is_set  BufferError: a mask, another byte order (R20), a type without a DLPack data type (R16), or
-///                       strides that are not multiples of the element size (R30);  ValueError: malformed
+///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface
 /// \throws error         errc::foreign_pointer: memory that CUDA does not know;  device: memory of a context that is
 ///                       not its device's primary one;  no_driver: no CUDA driver;  errors of validate
 [[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {

@@ -22,7 +22,7 @@ namespace ferry::inline v0::python {
 ///            a stream the function waits for that work
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: a data type or byte order without a DLPack data type, strides that are not
-///                       multiples of the element size, or a mask of another type;  ValueError: malformed
+///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
 /// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
 ///                       device: the mask is on another device;  foreign_pointer: memory that CUDA does not know;
 ///                       no_driver: no CUDA driver;  no_backend: the back end does not reach the device
