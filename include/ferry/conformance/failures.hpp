@@ -122,7 +122,11 @@ outcome check_release([[maybe_unused]] Make& make, [[maybe_unused]] accepted con
     return found;
 }
 
-/// \param adopts  whether the checks of adopt passed; otherwise it is not called, since it may release memory twice
+/// Runs the checks of failures and of leaks.
+///
+/// \param make    the maker
+/// \param adopts  whether the checks of adopt passed; otherwise adopt is not called, since it may release memory twice
+/// \param record  recorder of the findings
 template <class Array, class Make, class Recorder>
 void check_failures(Make& make, bool adopts, Recorder& record) {
     accepted like;

@@ -8,7 +8,7 @@
 
 namespace ferry::inline v0::conformance {
 
-/// Result of the check of one rule.
+/// Verdict on one rule: it is kept or broken, or does not apply to the type.
 enum class verdict : std::uint8_t { kept, broken, not_applicable };
 
 /// Returns the name of a verdict for reports.
@@ -27,7 +27,7 @@ struct finding {
     char const* evidence;  ///< one sentence: what was observed, and for a broken rule how to fix it
 };
 
-/// Number of findings of each verdict.
+/// Number of findings with each verdict.
 struct summary {
     int kept = 0, broken = 0, not_applicable = 0;
     /// Returns whether no rule is broken and at least one is kept.
@@ -51,8 +51,8 @@ inline void add(outcome& sum, outcome const& next) noexcept {
     if (next.found == verdict::broken || sum.found == verdict::not_applicable || says_more) sum = next;
 }
 
-/// Runs checks, counts their verdicts and calls the user's `report` with each finding. A check that throws is a broken
-/// rule.
+/// Runs checks, counts their verdicts, and calls the user's `report` with each finding. If a check throws, its rule is
+/// reported as broken.
 template <class Report>
 class recorder {
    public:

@@ -25,13 +25,13 @@ outcome check_ready_on(pending_tensor& on, Array& a) {
         if (ready.is_ambiguous())
             return broken(
                 "ready_on returned a null handle (R44): return the legacy or the per-thread default stream explicitly");
-        if (!fits(ready, type)) return broken("ready_on returned a stream of another device type than the array's");
+        if (!fits(ready, type)) return broken("ready_on returned a stream whose device type differs from the array's");
         if (ready.names_stream()) on.sim.run(ready);
         if (on.is_written) return kept();
         return broken(
             ready.names_stream()
-                ? "ready_on returned a stream that is not ordered after the producer's: return current_stream's"
-                : "ready_on returned already_ready while the producer's work was pending: return current_stream's");
+                ? "ready_on returned a stream that is not ordered after the producer's stream: return current_stream()"
+                : "ready_on returned already_ready while the producer's work was pending: return current_stream()");
     }
 }
 
@@ -45,12 +45,12 @@ outcome check_current_stream(device dev) {
             return broken(
                 "current_stream returned a null handle: return the legacy or the per-thread default stream explicitly");
         if (!fits(token, dev.type))
-            return broken("current_stream returned a stream of another device type than requested");
+            return broken("current_stream returned a stream whose device type differs from the requested one");
         return kept();
     }
 }
 
-/// Checks that the elements are complete when only the consumer's stream has run.
+/// Checks that all elements have been written once the work on the consumer's stream has run.
 template <class Array>
 outcome check_ordered_export(pending_tensor& on, box<Array>& a) {
     stream_token const consumer = on.sim.make_stream();
@@ -88,7 +88,7 @@ outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
         auto const* const elements = on.sim.elements(copy.view().data());
         return elements != nullptr && first_mismatch(copy.view(), elements) < 0
                    ? kept()
-                   : broken("the elements of a queued copy differ from the array's");
+                   : broken("the elements of a queued copy differ from those of the array");
     }
 }
 
@@ -144,8 +144,8 @@ void check_handshake(Recorder& record) {
                                                   return check_ordered_export(on, a);
                                               else
                                                   return not_applicable(
-                                                      "adopt has no stream_token parameter: imports on another stream "
-                                                      "than current_stream are not ordered when exported again");
+                                                      "adopt has no stream_token parameter: imports on a stream other "
+                                                      "than current_stream() are not ordered when exported again");
                                           },
                                           true));
     record("R48", "to_host", each([](pending_tensor& on, box<Array>& a) { return check_host_copy(on, a); }));

@@ -8,15 +8,15 @@
 
 namespace ferry::inline v0::conformance {
 
-/// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3,
-/// … (true for bool; the real part for complex). Throws any exception for a shape that the
-/// library does not support; the kit then uses the other shapes. Not required: a certain rank or layout.
+/// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
+/// (true for bool; for complex types, the real parts). May throw any exception for a shape that the library does
+/// not support; the kit then uses the other shapes. Not required: support for any particular rank or layout.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;
 };
 
-/// `Array operator()(shape_view, data_type)`: the same, for arrays whose element type is chosen at run time.
+/// `Array operator()(shape_view, data_type)`: as `makes_shapes`, for arrays whose element type is chosen at run time.
 template <class Make, class Array>
 concept makes_types = requires(Make& make, shape_view shape, data_type type) {
     { make(shape, type) } -> std::same_as<Array>;

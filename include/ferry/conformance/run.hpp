@@ -16,12 +16,13 @@ namespace ferry::inline v0::conformance {
 ///
 /// Works with any test framework, or without one. A rule that does not apply to the type is reported as not
 /// applicable, with the reason as evidence. Reads and copies elements on the host and on a simulated device; uses no
-/// real device, starts no thread, and owns nothing after it returns. Does not detect accesses outside of the arrays:
-/// run it under AddressSanitizer as well. Exceptions of `report` propagate; those of the adapter become findings.
+/// real device, starts no thread, and owns nothing after it returns. Accesses outside of the arrays are not detected:
+/// also run the checks under AddressSanitizer. Exceptions of `report` propagate; exceptions of the adapter become
+/// findings.
 ///
 /// \param make    returns the arrays; `makes_shapes` and the concepts after it in maker.hpp list the required and the
 ///                optional functions
-/// \param report  callable that takes a `finding const&`; called once for each rule
+/// \param report  callable that takes a `finding const&`; called once for each check
 /// \return        number of findings of each verdict
 template <class Array, maker<Array> Make, class Report>
     requires viewable<Array>
@@ -44,7 +45,7 @@ summary run(Make&& make, Report&& report) {
     if constexpr (adopting<Array>) detail::check_imports<Array>(record);
     else
         record("R53", "adopt",
-              [] { return detail::not_applicable("the adapter has no array_traits<T>::adopt: it only produces"); });
+              [] { return detail::not_applicable("the adapter has no array_traits<T>::adopt: imports are not checked"); });
     detail::check_handshake<Array>(record);
     detail::check_failures<Array>(make, record.sum().broken == broken, record);
     return record.sum();

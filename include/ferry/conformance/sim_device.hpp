@@ -19,9 +19,9 @@ namespace ferry::inline v0::conformance {
 
 /// Simulated device memory and streams, with a back end (ferry::back_end) for both.
 ///
-/// Queued work runs when it is waited for, never earlier: a missing wait reads poison in every run. Host reads of
-/// device memory return poison; `elements` returns the address at which the device stores the data. Starts no threads;
-/// not thread-safe.
+/// Queued work runs only when it is waited for, so that a missing wait reads poison in every run. Host reads of device
+/// memory return poison, a fixed byte; `elements` returns the address at which the device stores the data. Starts no
+/// threads; not thread-safe.
 class sim_device {
     struct block {
         std::vector<std::byte> shown, elements;
@@ -29,7 +29,7 @@ class sim_device {
     };
 
    public:
-    /// Constructs a device without memory and streams.
+    /// Constructs a device that has no memory and no streams yet.
     ///
     /// \param dev  simulated device
     explicit sim_device(device dev) noexcept : device_{dev} {}
@@ -44,7 +44,7 @@ class sim_device {
         ///
         /// \param of  block of the device
         explicit memory(std::shared_ptr<block> of) noexcept : block_{std::move(of)} {}
-        /// Moves the ownership.
+        /// Takes over the memory of another owner.
         ///
         /// \param other  owner; empty afterwards
         memory(memory&& other) noexcept : block_{std::exchange(other.block_, nullptr)} {}
@@ -76,7 +76,7 @@ class sim_device {
     /// \param on    stream
     /// \param work  called by `run` or `wait`
     void queue(stream_token on, std::function<void()> work) { queues_[index_of(on)].work.push_back(std::move(work)); }
-    /// Runs the work that is queued on a stream at the time of the call, and the work that must run before it.
+    /// Runs the work that is queued on a stream at the time of the call, and first the work that it depends on.
     ///
     /// \param on  stream
     void run(stream_token on) {
@@ -132,7 +132,7 @@ class sim_device {
     /// \param to    device of the destination
     /// \param src   source
     /// \param from  device of the source
-    /// \param on    stream
+    /// \param on    stream of the copy, or no stream
     void copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         auto const keep_dst = keep(dst), keep_src = keep(src);
         void* const target = to.type == device_type::cpu ? dst : elements(dst);
@@ -144,10 +144,10 @@ class sim_device {
         if (on.names_stream() && from.type != device_type::cpu) queue(on, now);
         else now();
     }
-    /// Orders the work queued on `to` after this call after the work queued on `from` before it.
+    /// Makes later work on `to` run after all work that is queued on `from` now.
     ///
-    /// \param from  stream
-    /// \param to    stream
+    /// \param from  stream whose queued work runs first
+    /// \param to    stream whose later work waits for it
     void order(stream_token from, stream_token to) {
         auto const before = index_of(from);
         auto const upto = queues_[before].work.size();

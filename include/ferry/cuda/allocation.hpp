@@ -11,7 +11,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// One allocation of device memory, whichever address in it was asked for.
+/// The allocation of device memory that contains an address.
 struct allocation {
     std::byte* base = nullptr;  ///< first byte
     std::size_t bytes = 0;
@@ -21,10 +21,10 @@ struct allocation {
     bool has_legacy_handle = false;  ///< allocated by cudaMalloc: cudaIpcGetMemHandle accepts it
     bool is_managed = false;
     bool is_of_pool = false;    ///< allocated from a memory pool, which determines whether it can be exported
-    unsigned handle_types = 0;  ///< bits of cudaMemAllocationHandleType that it can be exported as
+    unsigned handle_types = 0;  ///< bits of cudaMemAllocationHandleType: handles that the pool supports
 
-    /// Whether other allocations may share a 2 MiB block with this one. An IPC handle maps whole blocks, and so exposes
-    /// them to the importer.
+    /// Returns whether other allocations may share a 2 MiB block with this one. An IPC handle maps whole blocks, so the
+    /// importer could access these allocations as well.
     ///
     /// \return  true unless the allocation consists of whole blocks
     [[nodiscard]] constexpr bool may_have_neighbours() const noexcept { return bytes % block != 0; }
@@ -33,8 +33,8 @@ struct allocation {
 
 namespace detail {
 
-/// Queries the address range of the allocation around `at`. For memory of a pool the pointer attributes report the
-/// pool's block instead.
+/// Queries the address range of the allocation that contains `at`. For memory of a pool, pointer attributes would
+/// report the pool's block instead.
 [[nodiscard]] inline CUresult get_address_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     using function = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
     static function const get = [] {
@@ -45,7 +45,7 @@ namespace detail {
     return get(&base, &bytes, at);
 }
 
-/// The same, by cuMemGetAddressRange, else by pointer attributes. Returns false when the driver reports neither.
+/// As `get_address_range`, and by pointer attributes when that fails. Returns false when both fail.
 [[nodiscard]] inline bool find_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     auto const ask = [&](auto& out, CUpointer_attribute what) {
         return driver().pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;

@@ -20,14 +20,16 @@ namespace ferry::inline v0::cuda {
 /// An owned event and a stable `cudaEvent_t*` to it, the type that `ArrowDeviceArray::sync_event` has for CUDA devices.
 class arrow_event {
    public:
+    /// Takes ownership of an event.
+    ///
     /// \param e  event to own
     explicit arrow_event(event e) noexcept : event_{std::move(e)}, handle_{event_.get()} {}
-    /// \return  a `cudaEvent_t*`, valid while this object exists
+    /// Returns a `cudaEvent_t*`, valid until this object is moved from or destroyed.
     [[nodiscard]] void* get() const noexcept { return &handle_; }
 
    private:
     event event_;
-    mutable cudaEvent_t handle_;  // consumers take a pointer to non-const
+    mutable cudaEvent_t handle_;  // consumers expect a pointer to non-const
 };
 
 /// The stateless CUDA back end, extended by events for Arrow's C device interface: `ferry::from_arrow(&array, &schema,

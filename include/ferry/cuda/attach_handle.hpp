@@ -27,8 +27,9 @@ namespace ferry::inline v0::cuda {
 /// \param layout       dtype, shape, strides, flags, and the device to open the memory on; its data pointer is not used
 /// \param where        source location reported by errors
 /// \return             a tensor that owns the mapping and closes it when it is destroyed, on any thread
-/// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, device; errc::out_of_range
-///                         when the tensor exceeds the allocation; errors of `validate` for the layout
+/// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform;
+///                         errc::device when the layout's device is not a CUDA device; errc::out_of_range when the
+///                         tensor exceeds the allocation; errors of `validate` for the layout
 /// \throws std::bad_alloc  when there is no host memory
 [[nodiscard]] inline managed_tensor attach_handle(ipc_handle const& handle, std::uint64_t byte_offset,
                                                   tensor_view const& layout,

@@ -57,7 +57,7 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
     queue(b, handle_of(other));
     try {
         cuda::order(other, on);  // mutant: cuda_batch_after
-    } catch (...) {              // after a failed copy no work is pending
+    } catch (...) {              // after a failure no work must be pending
         relaxed_capture_mode const relaxed;
         ignore(cudaStreamSynchronize(handle_of(other)));  // mutant: cuda_batch_failed
         throw;
@@ -83,8 +83,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 
 }  // namespace detail
 
-/// Copies scattered pieces of device, pinned or managed memory by one cudaMemcpyBatchAsync. Costs about 0.5 µs for each
-/// piece, where a loop of cudaMemcpyAsync costs 2 µs; for many small pieces `pack_pieces` (pack.hpp) is faster.
+/// Copies scattered pieces of device, pinned or managed memory by one cudaMemcpyBatchAsync. Takes about 0.5 µs for each
+/// piece, compared with 2 µs for each cudaMemcpyAsync; for many small pieces `pack_pieces` (pack.hpp) is faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. On the legacy
 /// default stream, which the driver does not accept here, the batch runs on a stream made for the call and ordered with

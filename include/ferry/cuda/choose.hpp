@@ -1,4 +1,4 @@
-// ferry: selects the method of a CUDA copy: a pure function of known facts, with measured constants (D8).
+// ferry: selects the method of a CUDA copy, by a pure function with measured thresholds (D8).
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -12,25 +12,25 @@ namespace ferry::inline v0::cuda {
 
 /// The methods by which a copy is executed.
 enum class copy_method : std::uint8_t {
-    nothing,
+    nothing,   ///< there is nothing to copy
     host,      ///< both sides are pageable memory: the calling thread copies
     plain,     ///< one cudaMemcpyAsync on the stream
-    bounced,   ///< into one pinned bounce buffer on the stream; the calling thread waits, then copies out of it
-    staged,    ///< chunks through pinned slots, by lanes; complete when the call returns
+    bounced,   ///< one copy into a pinned bounce buffer; the calling thread waits and copies the data out of it
+    staged,    ///< lanes copy chunks through pinned slots; complete when the call returns
     pitched,   ///< cudaMemcpy2DAsync or cudaMemcpy3DAsync for each index of the outer loops
     batch,     ///< all pieces in one cudaMemcpyBatchAsync
     kernel,    ///< one kernel on a device that can access both sides
-    packed,    ///< packed on the device, then copied as bytes: the destination is dense
-    unpacked,  ///< copied as bytes, then unpacked on the device: the source is dense
-    by_host,   ///< copied to the host, rearranged there by loops, and copied back where needed
+    packed,    ///< packed on the device, then copied as bytes; requires a dense destination
+    unpacked,  ///< copied as bytes, then unpacked on the device; requires a dense source
+    by_host,   ///< copied to the host, rearranged there, and copied back if the destination is not on the host
 };
 
-/// Facts besides the plan that determine the method.
+/// Properties of the memory and the machine that, with the plan, determine the method.
 struct copy_facts {
     device to, from;         ///< device of the destination and of the source
     int lanes = 8;           ///< lanes of the copier
     int processors = 16;     ///< processors of the host
-    bool is_here = true;     ///< the stream belongs to the GPU of the copy
+    bool is_here = true;     ///< all GPU memory of the copy is on the stream's device
     bool can_pack = false;   ///< pack kernels are available and can access all device memory involved
     bool is_fresh = false;   ///< the destination's pages have not been written yet
     bool dense_dst = false;  ///< the plan writes every byte between the first and the last one
@@ -43,9 +43,10 @@ struct staging {
     int slots;           ///< chunks that a lane has in flight
     std::size_t chunk;   ///< bytes
     bool non_temporal;   ///< the host copies with non-temporal stores
-    int taper = 1;       ///< parts of each lane's last chunk: no transfer overlaps with copying it out
-    /// The waiting thread populates destination pages ahead of the lanes: a page fault takes longer than filling the
-    /// page. Measured: 1 GiB by 8 lanes at 0.50 and 0.55 of the link; without this at 0.48 and 0.47.
+    int taper = 1;       ///< parts into which each lane divides its last chunk, whose host copy overlaps no transfer
+    /// The waiting thread populates destination pages ahead of the lanes, because a page fault takes longer than
+    /// filling the page. Measured for 1 GiB and 8 lanes in two runs: 0.50 and 0.55 of the link's bandwidth; without it,
+    /// 0.48 and 0.47.
     bool populate_ahead = false;
 };
 
@@ -53,19 +54,23 @@ namespace detail {
 
 inline constexpr std::size_t kib = 1024, mib = kib * kib;
 
-/// Up to this size an own pinned buffer beats cudaMemcpyAsync to pageable memory: 6.8 instead of 7.8 µs for 4 KiB, 12
-/// instead of 16 for 64 KiB, 98 instead of 117 for 1 MiB. Above it, the driver's pipelined copy is faster.
+/// Up to this size a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory: 6.8 instead
+/// of 7.8 µs for 4 KiB, 12 instead of 16 µs for 64 KiB, 98 instead of 117 µs for 1 MiB. For larger copies the driver's
+/// pipelined copy is faster.
 inline constexpr std::size_t bounced_to = mib;
-/// From this size a staged transfer beats cudaMemcpyAsync, which uses one staging slot of the driver.
+/// From this size a staged transfer is faster than cudaMemcpyAsync, for which the driver uses one staging buffer.
 inline constexpr std::size_t staged_from = 4 * mib;
-/// The same for unpopulated destination pages, whose page faults cost the driver's single thread more than the copy.
+/// As `staged_from`, for unpopulated destination pages: their page faults take the driver's single thread longer than
+/// the copy itself.
 inline constexpr std::size_t staged_fresh_from = 2 * mib;
-/// From these sizes larger chunks are faster, the more of them are in flight: 49 GB/s at 256 MiB and 51 at 1 GiB by 8
-/// lanes with 4 chunks of 2 MiB each; 4 MiB chunks reach 45 and 49, two slots 36, and 512 KiB chunks 27 at 64 MiB.
+/// Sizes from which larger chunks, and more of them in flight, are faster. Measured with 8 lanes: 4 chunks of 2 MiB in
+/// each lane reach 49 GB/s at 256 MiB and 51 GB/s at 1 GiB; chunks of 4 MiB reach 45 and 49 GB/s; 2 chunks in each lane
+/// reach 36 GB/s; chunks of 512 KiB reach 27 GB/s at 64 MiB.
 inline constexpr std::size_t medium_from = 16 * mib, large_from = 64 * mib;
 inline constexpr staging small_touched{4, 4, 512 * kib, true};
 inline constexpr staging medium_touched{8, 4, mib, true};
-/// Copying out the last chunks takes 0.28 ms at 64 MiB, 256 MiB and 1 GiB, and twice that with chunks of 4 MiB.
+/// Copying the last chunks out of the slots takes 0.28 ms at 64 MiB, 256 MiB and 1 GiB; with chunks of 4 MiB, twice as
+/// long.
 inline constexpr staging large_touched{8, 4, 2 * mib, true, 4};
 /// Unpopulated destination: the kernel has just zeroed each page in the cache, so cached stores are faster.
 inline constexpr staging small_fresh{8, 2, 512 * kib, false};
@@ -73,21 +78,21 @@ inline constexpr staging large_fresh{64, 2, 2 * mib, false};
 inline constexpr std::size_t large_upload_from = 128 * mib;
 inline constexpr staging small_upload{4, 4, 512 * kib, true};
 inline constexpr staging large_upload{8, 2, 2 * mib, true};
-/// Chunks for each lane below which fewer lanes are used: waking a lane costs more.
+/// Minimum number of chunks for each lane. With less work fewer lanes are used: waking a lane would take longer.
 inline constexpr std::size_t pieces_per_lane = 2;
 
-/// A pitched copy costs 2.3 µs at any size: from this number of calls the other methods are faster.
+/// Maximum number of pitched copies: each takes at least 2.3 µs, so for more calls the other methods are faster.
 inline constexpr std::int64_t most_pitched_calls = 32;
-/// A batch costs 0.5 µs for each piece.
+/// Maximum number of pieces in a batch, in which each piece takes 0.5 µs.
 inline constexpr std::int64_t most_batch_pieces = 100'000;
 inline constexpr std::int64_t smallest_batch_piece = 256;
-/// Bytes packed or unpacked at once. Larger strided copies are processed in slabs, with two buffers of this size.
+/// Default size of a slab in bytes. Strided copies that are larger are processed in slabs, with two buffers.
 inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
-/// Slab size where the copy engine transfers the slabs: it is not interrupted between them, and a smaller first slab
-/// starts the transfer earlier. 64 MiB took 1.03 times as long as a block of bytes, in one slab 1.05, in the same run.
-/// Lanes synchronise at each slab.
+/// Maximum size of a slab that the copy engine transfers. The engine does not pause between slabs, and with a smaller
+/// first slab the transfer starts earlier: a strided copy of 64 MiB takes 1.03 times as long as a contiguous one; as a
+/// single slab, 1.05 times. Lanes synchronise after each slab, so they use larger ones.
 inline constexpr std::size_t queued_slab = 16 * mib;
-/// Granularity in which driver pools allocate from the device, and in which they release memory above their threshold.
+/// Granularity with which the driver's memory pools allocate device memory and release memory above their threshold.
 inline constexpr std::size_t pool_step = 32 * mib;
 
 [[nodiscard]] constexpr std::int64_t product(copy_plan const& p, int levels) noexcept {
@@ -96,7 +101,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     return n;
 }
 
-/// Whether one call of the runtime copies several units, as rows or slices.
+/// Whether one call of the runtime API can copy several units, as rows or slices.
 [[nodiscard]] constexpr bool has_rows(copy_plan const& p) noexcept {
     return (p.kind == copy_kind::rows || p.kind == copy_kind::gather || p.kind == copy_kind::transpose) &&
            loops_per_copy(p, p.unit) > 0;
@@ -138,7 +143,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
 ///
 /// \param bytes  size of the transfer
 /// \param f      facts of the copy; `lanes` bounds the lanes used
-/// \return       lanes, slots and chunk size
+/// \return       the parameters
 [[nodiscard]] constexpr staging choose_staging(std::size_t bytes, copy_facts const& f) noexcept {
     using namespace detail;
     bool const up = f.from.type == device_type::cpu;
@@ -158,7 +163,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
 ///
 /// \param p  plan of the copy
 /// \param f  facts of the copy
-/// \return   the fastest method that supports both
+/// \return   the fastest method that supports the plan under these facts
 [[nodiscard]] constexpr copy_method choose(copy_plan const& p, copy_facts const& f) noexcept {
     using namespace detail;
     if (p.kind == copy_kind::empty) return copy_method::nothing;
@@ -166,7 +171,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     if (p.kind == copy_kind::contiguous) return choose_bytes(static_cast<std::size_t>(p.unit), f);
 
     bool const one = is_one_device(f), from_device = is_device(f.from), to_device = is_device(f.to);
-    // Pinned and pageable memory: the host copies, as the runtime would.
+    // Pinned and pageable memory: the host copies the elements, as the runtime would.
     if (!from_device && !to_device) return copy_method::by_host;
     bool const near = one || !(from_device && to_device);  // only one GPU is involved
     bool const pageable = f.to.type == device_type::cpu || f.from.type == device_type::cpu;
@@ -179,9 +184,9 @@ inline constexpr std::size_t pool_step = 32 * mib;
         return rows && calls == 1 && p.unit >= static_cast<std::int64_t>(mib) ? copy_method::pitched
                                                                               : copy_method::kernel;
     if (near && !one) {
-        // Wide rows are as fast as a contiguous block, and the copy engine writes pinned memory directly. The engine
-        // processes short rows one by one, and a single driver thread writes pageable memory: the device packs these
-        // first.
+        // Wide rows are copied as fast as a contiguous block, and the copy engine writes pinned memory directly. Short
+        // rows are slow, because the engine processes them one by one, and pageable memory is slow, because a single
+        // thread of the driver writes it: for both, the device packs first.
         bool const wide = few && p.unit >= 4096;
         bool const small = p.total_bytes < static_cast<std::int64_t>(staged_from);
         if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return copy_method::packed;

@@ -17,9 +17,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// One interprocess event for all work on a mapping, on any streams. Each stream is ordered before a stream of this
-/// object, and the event is recorded there: a later record covers all earlier ones, and one handle suffices. Move-only;
-/// one thread at a time.
+/// One interprocess event for all work on a mapping, on any number of streams. A stream of this object waits for each
+/// of them, and the event is recorded on that stream: the latest record covers all earlier ones, so one handle
+/// suffices. Move-only; not thread-safe.
 class completion_event {
    public:
     /// Creates one on the exporter's device; std::nullopt when there is no free event.

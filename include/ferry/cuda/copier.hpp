@@ -40,32 +40,33 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Executes a plan on memory of the current device, queued on a stream of it: `ferry::cuda::pack`.
+/// A function that queues the kernels for a plan on a stream of the current device, such as `ferry::cuda::pack`.
 using pack_function = void (*)(copy_plan const&, void* dst, void const* src, stream_ref);
 
 /// Resources of a copier. An aggregate for designated initialisers: the order of its members does not change.
 struct copier_options {
-    int lanes = 0;                                    ///< host threads; 0: one for each processor, at most 8
-    std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, and of the largest chunk
+    int lanes = 0;                                    ///< host threads; 0 or less: one for each processor, at most 8
+    std::size_t slot_bytes = std::size_t{4} << 20;    ///< size of a pinned slot, at least 4 KiB; no chunk is larger
     std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; at least one slot
     std::size_t most_kept = std::size_t{64} << 20;    ///< bytes of released pinned results that stay pinned for reuse
     pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
-    /// Bytes of pinned bounce buffers for small copies; below 2 MiB: none.
+    /// Upper bound of the pinned bounce buffers for small copies, in bytes. Below 2 MiB none are used.
     std::size_t most_small = std::size_t{4} << 20;
-    /// Upper bound of a slab, the part of a strided copy that the device packs or unpacks at once; two are in use.
-    /// A slab is at least one row or element, and all of a copy that counts bits. The same amount of device memory, at
-    /// least 32 MiB, stays allocated for later copies.
+    /// Upper bound of a slab in bytes, at least 4 KiB: the part of a strided copy that the device packs or unpacks at
+    /// once. A slab holds at least one row or element; a copy of sub-byte elements is always one slab. A copy uses up
+    /// to two slabs of device memory; on each device the larger of two slabs and 32 MiB stays allocated for later
+    /// copies.
     std::size_t slab_bytes = detail::slab;
 };
 
 /// A back end (`ferry::back_end`) that owns lanes: host threads, each with a stream and pinned slots.
 ///
 /// Threads start, and slots and bounce buffers are pinned, when a copy first needs them; they exist as long as the
-/// copier. The destructor finishes queued jobs and joins the threads; no call may be in progress then. Memory that the
-/// copier allocated may outlive it. Thread-safe: one copier serves a whole program.
+/// copier. The destructor finishes queued jobs and joins the threads; no other call may be in progress when it runs.
+/// Memory that the copier allocated may outlive it. Thread-safe: one copier suffices for a program.
 class copier {
    public:
-    /// Makes no CUDA call.
+    /// Constructs a copier without starting threads or calling CUDA.
     ///
     /// \param options  bounds of threads and memory
     explicit copier(copier_options const& options = {})
@@ -80,6 +81,8 @@ class copier {
     copier(copier const&) = delete;
     copier& operator=(copier const&) = delete;
 
+    /// Returns whether memory of a device can be copied from and to.
+    ///
     /// \param d  device to copy from or to
     /// \return   true for host, device, pinned and managed memory
     [[nodiscard]] constexpr bool reaches(device d) const noexcept {
@@ -100,13 +103,13 @@ class copier {
         return made;
     }
 
-    /// Executes a plan, as the concept `back_end` requires.
+    /// Copies the elements that a plan describes; an operation of the concept `back_end`.
     ///
-    /// Copies between GPUs, and between a GPU and pinned or managed memory, are queued on `on` and do not block. They
-    /// do block, and go through the host, when neither copy engine nor `pack` supports the layout (a transposed copy
-    /// between two GPUs without peer access, for example), or when the device has no memory for packing. Copies to or
-    /// from pageable memory block: they wait for the work on `on` and return when they are complete. No call waits for
-    /// any other stream.
+    /// Copies between GPUs, and between a GPU and pinned or managed memory, are queued on `on` and do not block,
+    /// except when neither the copy engine nor `pack` supports the layout (for example, a transposed copy between two
+    /// GPUs without peer access) or when the device has no memory for packing: these copies go through the host and
+    /// block. Copies to or from pageable memory also block: they wait for the work on `on` and return when they are
+    /// complete. No call waits for any other stream of the caller.
     ///
     /// \param plan  copy to execute
     /// \param dst   first element of the destination
@@ -115,9 +118,9 @@ class copier {
     /// \param from  device of `src`
     /// \param on    stream of either device; without one the copy runs on a stream of the copier, and the call blocks
     /// \return      true when the copy is complete, false when it is queued
-    /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, also for a
-    ///                            stream of a third device; errors of CUDA. No work of the copy is pending then, and
-    ///                            all slots are free
+    /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, also when
+    ///                            the stream belongs to neither device; errors of CUDA. On failure no work of the copy
+    ///                            is pending, and all slots are free
     /// \throws std::bad_alloc     when there is no host memory; as above
     /// \throws std::system_error  when no thread can be started; as above
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
@@ -129,7 +132,7 @@ class copier {
         t.device_id = t.is_queued ? detail::device_of(on, "ferry::cuda::copier") : detail::device_for(to, from);
         device_guard const current{t.device_id};
         detail::require_participating_stream(t.device_id, to, from, "ferry::cuda::copier");  // mutant: cuda_copier_side
-        detail::relaxed_capture_mode const relaxed{detail::driver()};             // before a stream is made
+        detail::relaxed_capture_mode const relaxed{detail::driver()};             // before a stream is created
         t.stream = t.is_queued ? detail::handle_of(on) : own_stream(t.device_id);
         if (t.is_queued) detail::require_uncaptured_default(on, "ferry::cuda::copier");
         detail::require_memory_on(dst, to, "ferry::cuda::copier");
@@ -154,31 +157,36 @@ class copier {
         }
     }
 
-    /// As `ferry::cuda::order`.
+    /// Orders two streams without blocking the host, as `ferry::cuda::order` does.
     ///
-    /// \param from  stream whose queued work comes first
-    /// \param to    stream whose later work waits
+    /// \param from  stream whose queued work runs first
+    /// \param to    stream whose later work waits for it
+    /// \throws error  as `ferry::cuda::order`
     void order(stream_token from, stream_token to) { cuda::order(from, to); }
-    /// As `ferry::cuda::wait`.
+    /// Blocks the host until the work queued on a stream has completed, as `ferry::cuda::wait` does.
     ///
-    /// \param on  stream to wait for; blocks the host
+    /// \param on  stream to wait for
+    /// \throws error  as `ferry::cuda::wait`
     void wait(stream_token on) { cuda::wait(on); }
+    /// Marks the work queued on a stream, so that it can be waited for later. Does not block.
+    ///
     /// \param on  CUDA stream
-    /// \return    an object whose destructor waits for the work queued on `on` now
+    /// \return    an object whose destructor waits for the work queued on `on` at the time of this call
+    /// \throws error  as the constructor of `queued_mark`
     [[nodiscard]] queued_mark mark(stream_token on) { return queued_mark{on}; }
 
-    /// \return  number of lanes (threads) that have started
+    /// Returns the number of lanes (host threads) that have been started.
     [[nodiscard]] int started_lanes() const { return team_.started(); }
-    /// \return  number of pinned slots, and of those that are free
+    /// Returns the number of pinned slots, and how many of them are free.
     [[nodiscard]] std::pair<std::size_t, std::size_t> slots() const { return team_.slots().counts(); }
-    /// \return  bytes of the pinned bounce buffers of small copies
+    /// Returns the total size of the pinned bounce buffers for small copies, in bytes.
     [[nodiscard]] std::size_t small_pinned() const { return small_.pinned(); }
 
    private:
     /// One copy and its stream.
     struct task {
         stream_token on;
-        bool is_queued;  ///< on the caller's stream; else on a stream of the copier, which the call waits for
+        bool is_queued;  ///< queued on the caller's stream; otherwise the call waits for a stream of the copier
         device to, from;
         cudaStream_t stream = nullptr;
         std::int32_t device_id = 0;  ///< device of the stream
@@ -282,7 +290,8 @@ class copier {
         job.cut.chunk = std::min(job.cut.chunk, slot_bytes_);
     }
 
-    /// Copies through a pinned bounce buffer, if one is free: false otherwise. Waits for the whole stream.
+    /// Copies through a pinned bounce buffer and waits for all work on the stream. Returns false when no buffer is
+    /// free.
     [[nodiscard]] bool bounce(void* dst, void const* src, std::size_t n, task& t) {
         auto const buffer = small_.try_take(n);
         if (buffer.data() == nullptr) return false;
@@ -303,8 +312,8 @@ class copier {
         else detail::copy_pieces(plan, plan.unit, dst, src, {}, t.stream);
     }
 
-    /// Calls `copy`, which allocates device memory; when there is none left, copies through the host. What `copy` had
-    /// queued by then writes only temporary memory.
+    /// Calls `copy`, which allocates device memory; when that allocation fails, copies through the host instead. Work
+    /// that `copy` queued before the failure writes only temporary memory.
     template <class Copy>
     void with_host_fallback(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t, Copy&& copy) {
         try {
@@ -372,8 +381,8 @@ class copier {
             unpack);
     }
 
-    /// Rearranges on the host. Needs no copy of the side that is host memory already when the other one is dense.
-    /// Blocks.
+    /// Rearranges the elements on the host. When one side is host memory and the device side is dense, only the device
+    /// side is copied to or from a temporary buffer. Blocks.
     void copy_by_host(copy_plan const& plan, std::byte* dst, std::byte const* src, task& t) {
         bool const down = t.from.type == device_type::cuda && t.to.type != device_type::cuda && t.facts.dense_src;
         bool const up = t.to.type == device_type::cuda && t.from.type != device_type::cuda && t.facts.dense_dst;
@@ -404,15 +413,15 @@ class copier {
         travel.done();
     }
 
-    /// The stream for copies without one. Such copies may wait for each other.
+    /// Returns the copier's stream on a device, for copies without a stream. Copies on it run one after another.
     [[nodiscard]] cudaStream_t own_stream(std::int32_t device_id) {
         std::lock_guard const lock{mutex_};
         for (auto const& [id, s] : streams_)
             if (id == device_id) return s.get();
         return streams_.emplace_back(device_id, stream{device_id}).second.get();
     }
-    /// The pool for packed slabs. The default pool would release its memory at each synchronisation, and allocating it
-    /// again costs more than a small copy.
+    /// Returns the memory pool for packed slabs. CUDA's default pool would release its memory at each synchronisation,
+    /// and allocating it again costs more than a small copy.
     [[nodiscard]] pool const& scratch(std::int32_t device_id) {
         std::lock_guard const lock{mutex_};
         for (auto const& p : scratch_)

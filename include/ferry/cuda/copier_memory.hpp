@@ -14,13 +14,15 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Memory that a copier allocated: host memory in huge pages, pinned memory of the copier's pool, or `memory` for other
-/// kinds.
+/// Memory that a copier allocated: host memory of `fresh_host_space`, pinned memory of the copier's pool, or `memory`
+/// for other kinds.
 ///
-/// Released by the destructor, on any thread, before or after the end of the copier. Pinned memory is reused at once:
-/// work that uses it must be complete by then (R50). Move-only.
+/// The destructor releases the memory, on any thread, and may run after the copier has been destroyed. Pinned memory
+/// can be reused immediately: work that uses it must be complete when the destructor runs (R50). Move-only.
 class copier_memory {
    public:
+    /// Allocates memory.
+    ///
     /// \param dev     device of the memory
     /// \param bytes   size
     /// \param on      stream on which device memory is first used; see `memory`
@@ -30,11 +32,11 @@ class copier_memory {
     copier_memory(ferry::device dev, std::size_t bytes, stream_token on, pinned_pool const& pinned)
         : owner_{make(dev, bytes, on, pinned)} {}
 
-    /// \return  first byte; null for 0 bytes of device memory
+    /// Returns the address of the memory; null for 0 bytes.
     [[nodiscard]] void* data() const noexcept {
         return std::visit([](auto const& owner) { return owner.data(); }, owner_);
     }
-    /// \return  size in bytes
+    /// Returns the size in bytes.
     [[nodiscard]] std::size_t size() const noexcept {
         return std::visit([](auto const& owner) { return owner.size(); }, owner_);
     }

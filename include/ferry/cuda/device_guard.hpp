@@ -9,8 +9,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// As `check`, for calls that report a device that does not exist as cudaErrorInvalidValue, and whose other arguments
-/// come from ferry: such an error becomes errc::device.
+/// As `check`, for calls that report a nonexistent device as cudaErrorInvalidValue. The other arguments of the call
+/// must be valid: this error is translated to errc::device.
 ///
 /// \param e      result of the call
 /// \param call   name of the function called
@@ -21,11 +21,13 @@ inline void check_device(cudaError_t e, char const* call,
     check(e == cudaErrorInvalidValue ? cudaErrorInvalidDevice : e, call, where);
 }
 
-/// Makes a device current for this thread, and restores the previous device, or the context current before, at the end
-/// of the scope. Costs one call when the device is current already. Initialises the primary contexts of both devices:
-/// select a device before the first exchange.
+/// Makes a device current for this thread, and restores the previous device, or the previous context, at the end of the
+/// scope. Takes one call when the device is current already. Initialises the primary contexts of both devices; to
+/// initialise no other context, select a device before the first exchange.
 class device_guard {
    public:
+    /// Makes a device current.
+    ///
     /// \param id  ordinal of the device
     /// \throws error  errc::device, no_driver
     explicit device_guard(std::int32_t id) {

@@ -63,7 +63,7 @@ namespace detail {
     }
 }
 
-/// What the user can do about it, as the end of the message.
+/// Returns how the user can fix an error, as the end of the message.
 [[nodiscard]] constexpr char const* cure_of(errc code) noexcept {
     switch (code) {
         case errc::context_lost: return ": the CUDA context is corrupt or destroyed; restart the process";

@@ -27,8 +27,8 @@ inline void wait(cudaEvent_t e) {
     check(cudaEventSynchronize(e), "cudaEventSynchronize");
 }
 
-/// The same before memory is released. Repeats a failed wait, since some fail without having waited; after a second
-/// failure no work runs any more.
+/// As `wait`, before memory is released. Repeats a failed wait once, because it may fail before the work has completed;
+/// after a second failure no work can be running.
 inline void wait_to_release(cudaEvent_t e) noexcept {
     relaxed_capture_mode const relaxed;
     if (cudaEventSynchronize(e) == cudaSuccess) return;
@@ -41,6 +41,8 @@ inline void wait_to_release(cudaEvent_t e) noexcept {
 /// An owned event without timing. Move-only. Belongs to the device that was current at its construction.
 class event {
    public:
+    /// Creates an event on the current device.
+    ///
     /// \throws error  errc::no_driver, out_of_memory; errors of CUDA
     event() {
         detail::relaxed_capture_mode const relaxed;
@@ -56,16 +58,15 @@ class event {
         if (handle_ != nullptr) detail::ignore(cudaEventDestroy(handle_));
     }
 
-    /// \return  the handle, owned by this object
+    /// Returns the handle, owned by this object.
     [[nodiscard]] cudaEvent_t get() const noexcept { return handle_; }
     /// Records all work queued on a stream so far, in place of an earlier record. Does not block.
     ///
     /// \param s  stream of the event's device
     /// \throws error  errc::stream, capturing; errors of CUDA
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
-    /// Does not block.
+    /// Returns whether all recorded work has completed. Does not block.
     ///
-    /// \return  true when all recorded work has completed
     /// \throws error  errors of CUDA, also of the recorded work
     [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
     /// Blocks the host until all recorded work has completed.

@@ -16,8 +16,8 @@ namespace ferry::inline v0::cuda {
 namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
-/// From this size memory is mapped in huge pages. Below, an allocator that caches blocks is faster (glibc's malloc
-/// caches up to 32 MiB).
+/// Minimum size of memory that is mapped in huge pages. For smaller sizes an allocator that caches blocks is faster
+/// (glibc's malloc caches blocks of up to 32 MiB).
 inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
 /// Maps `bytes`, a multiple of huge_page, aligned to huge_page. Pages are populated by their first write.
@@ -33,14 +33,14 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     return begin + before;
 }
 
-/// Populates the pages of a range, without writing; `begin` is aligned to a page. False where the system cannot: before
-/// Linux 5.14, or without memory.
+/// Populates the pages of a range without changing their contents; `begin` must be aligned to a page. Returns false
+/// when the kernel does not support this (before Linux 5.14) or has no memory.
 [[nodiscard]] inline bool populate_pages(std::byte* begin, std::size_t bytes) noexcept {
     constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
     return madvise(begin, bytes, populate_write) == 0;
 }
 
-/// Whether most pages of a range are unpopulated. Asks the kernel about a few of them; false when unknown.
+/// Returns whether most pages of a range are unpopulated, from a sample of 7; false when the kernel does not say.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {
     constexpr std::size_t probes = 7;
     auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -56,20 +56,24 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
 }  // namespace detail
 
-/// Host memory that is not populated yet. From 32 MiB it is aligned to 2 MiB and in huge pages, where
-/// /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`: filling it then costs a fifth of the page
-/// faults' time. Released memory returns to the system. Stateless; thread-safe.
+/// A memory space of host memory whose pages are not populated yet. Memory of 32 MiB or more is aligned to 2 MiB, and
+/// uses huge pages if /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`: its page faults then take a
+/// fifth of the time. Released memory is returned to the system. Stateless; thread-safe.
 struct fresh_host_space {
+    /// Allocates memory.
+    ///
     /// \param bytes      size
     /// \param alignment  a power of two
-    /// \return           memory; `deallocate` takes it with the same arguments
-    /// \throws std::bad_alloc  out of memory
+    /// \return           memory, to be passed to `deallocate` with the same size and alignment
+    /// \throws std::bad_alloc  when there is no memory
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
         if (bytes < detail::huge_from || alignment > detail::huge_page) return host_space{}.allocate(bytes, alignment);
         if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc{};
         return detail::map_huge(mapped(bytes));
     }
-    /// \param p          memory of `allocate`
+    /// Deallocates memory.
+    ///
+    /// \param p          memory returned by `allocate`
     /// \param bytes      as passed to `allocate`
     /// \param alignment  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) const noexcept {
@@ -77,7 +81,7 @@ struct fresh_host_space {
             return host_space{}.deallocate(p, bytes, alignment);
         static_cast<void>(munmap(p, mapped(bytes)));
     }
-    /// \return  cpu
+    /// Returns the device of the memory, cpu.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return cpu; }
 
    private:

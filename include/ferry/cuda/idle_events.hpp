@@ -19,7 +19,7 @@ struct pooled_event {
     cudaEvent_t e = nullptr;
 };
 
-/// Events that ended threads and released tensors have returned. Thread-safe.
+/// The events that threads and tensors have returned when they ended or were released. Thread-safe.
 class idle_events {
    public:
     /// Never destroyed: threads end and deleters run during the shutdown of the process.

@@ -1,4 +1,4 @@
-// ferry: shares CUDA memory with other processes: implements ferry::ipc by the handles of the CUDA runtime.
+// ferry: shares CUDA memory with other processes, by the IPC handles of the CUDA runtime.
 // length: export and import of a handle belong together
 #pragma once
 
@@ -38,19 +38,18 @@ namespace ferry::inline v0::cuda {
 
 /// Options for sharing CUDA memory. An aggregate for designated initialisers: the order of its members does not change.
 struct sharing_options {
-    /// Copy memory that may share a 2 MiB block with other allocations before sharing it: a handle maps whole blocks,
-    /// and so exposes them too.
+    /// Before sharing, copy memory that may have other allocations in the same 2 MiB block: a handle maps whole blocks,
+    /// and so would expose these allocations as well.
     bool isolate = false;
     /// Share memory of exportable pools by a handle of the pool. The pool's file descriptor must then reach the
     /// importer over a Unix socket, in addition to the description. Otherwise such memory is copied; memory of pools
     /// without a file descriptor (fabric handles only) always is.
     ///
-    /// A process has one mapping of such memory, which all `shareable` objects of a program use together. A shared
-    /// library does not see the mappings of the program: import such memory either in the program or in the library,
-    /// not in both.
+    /// A process has one mapping of such memory, which all `shareable` objects of a program share. A shared
+    /// library has its own table of mappings: import such memory either in the program or in the library, not in both.
     bool pools = false;
-    /// Upper bound of interprocess events for each device. A share of data that a stream writes uses one, as does a
-    /// mapping that was used on a stream, both for their lifetime. When none is free the host waits instead.
+    /// Upper bound of interprocess events for each device. An export with a stream uses one event for its lifetime, and
+    /// so does a mapping that has been used on a stream. When no event is free, the host waits for the stream instead.
     std::size_t most_events = 256;
 };
 
@@ -90,7 +89,7 @@ inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
                                 << " bytes: ask the exporter for a new descriptor");
 }
 
-/// A stream for work outside any capture. May be destroyed while its work is queued.
+/// Creates a stream, even while another thread captures. It may be destroyed while its work is still queued.
 [[nodiscard]] inline stream make_quiet_stream(std::int32_t device_id) {
     relaxed_capture_mode const relaxed;
     return stream{device_id};
@@ -120,10 +119,12 @@ inline void enqueue_wait(ipc_event const& e, stream_token on, char const* api) {
 /// which its data is ready.
 class exported_allocation {
    public:
+    /// Takes ownership of a description and its event.
+    ///
     /// \param description  description for importers
     /// \param device_id    device of the memory
-    /// \param events       events that `ready` returns to
-    /// \param ready        event recorded after the work that writes the data; std::nullopt: ready already
+    /// \param events       events of the process, to which the destructor returns `ready`
+    /// \param ready        event recorded after the work that writes the data; std::nullopt when the data is ready
     exported_allocation(wire::memory description, std::int32_t device_id, std::shared_ptr<detail::ipc_events> events,
                         std::optional<ipc_event> ready)
         : description_{std::move(description)},
@@ -140,11 +141,11 @@ class exported_allocation {
         if (!ready_) return;
         try {
             events_->of(device_id_).put(std::move(*ready_));
-        } catch (...) {  // does not happen: `of` has created that pool before
+        } catch (...) {  // not reached: the pool of this device exists already
         }
     }
 
-    /// \return  what importers need to open the memory
+    /// Returns the description that importers need to open the memory.
     [[nodiscard]] wire::memory const& description() const noexcept { return description_; }
 
     /// Makes a stream of this process wait until the data is ready; other processes open the event. Without a stream,
@@ -195,10 +196,12 @@ class exported_allocation {
 /// any thread, after the work that `record_done` recorded has completed.
 class opened_allocation {
    public:
+    /// Takes ownership of a mapping.
+    ///
     /// \param mapping       mapping to own
-    /// \param event_device  the exporter's device, to which its events belong, and this process's for it; the mapping
+    /// \param event_device  this process's ordinal of the exporter's device, to which all events belong; the mapping
     ///                      may be on another device
-    /// \param offset        offset of the data in the mapping
+    /// \param offset        offset of the data in the mapping, in bytes
     /// \param events        events of this process
     opened_allocation(detail::any_mapping mapping, std::int32_t event_device, std::size_t offset,
                       std::shared_ptr<detail::ipc_events> events)
@@ -206,11 +209,11 @@ class opened_allocation {
     opened_allocation(opened_allocation&&) noexcept = default;
     opened_allocation& operator=(opened_allocation&&) = delete;
 
-    /// \return  first byte of the data
+    /// Returns the address of the first byte of the data.
     [[nodiscard]] std::byte* data() const noexcept {
         return detail::visit_mapping(mapping_, [](auto const& m) { return m.data(); }) + offset_;
     }
-    /// \return  device on which the memory is mapped
+    /// Returns the device on which the memory is mapped.
     [[nodiscard]] ferry::device device() const noexcept {
         return {device_type::cuda, detail::visit_mapping(mapping_, [](auto const& m) { return m.device_id(); })};
     }
@@ -219,7 +222,8 @@ class opened_allocation {
     ///
     /// \param m   the exporter's description, with its event
     /// \param on  stream that waits, none() for the host, or no_sync() to do nothing
-    /// \throws error  errc::stale_handle, stream, capturing; errors of CUDA
+    /// \throws error  errc::bad_descriptor, stale_handle, same_process, unsupported_platform, stream, capturing; errors
+    ///                of CUDA
     void wait_ready(wire::memory const& m, stream_token on) const {
         if (m.ready.empty() || on.is_no_sync()) return;
         ipc_event const exporter_event{detail::to_handle(m.ready, "ready event's handle"), event_device_};
@@ -227,9 +231,9 @@ class opened_allocation {
         detail::enqueue_wait(exporter_event, on, "ferry::ipc::attach");
     }
 
-    /// Records all work queued on `on` as work on this memory. Does not block, unless no event is free or it cannot be
-    /// recorded: then the host waits for `on`. Without a stream there is nothing to record: the owner frees the memory
-    /// after its last access (R50). Not thread-safe.
+    /// Records that all work queued on `on` may use this memory. Does not block, except when no event is free or the
+    /// event cannot be recorded: the host then waits for `on`. Without a stream there is nothing to record: the owner
+    /// must release the memory after its last access (R50). Not thread-safe.
     ///
     /// \param on   stream that uses the memory, or none()
     /// \param out  handle of the event, set when the result is true
@@ -245,7 +249,7 @@ class opened_allocation {
                 out = done_->handle();
                 return true;
             }
-        } catch (...) {  // waits below instead, which throws when it fails, too
+        } catch (...) {  // falls back to the wait below, which reports errors
         }
         cuda::wait(on);
         return false;
@@ -260,12 +264,12 @@ class opened_allocation {
 };
 
 /// A CUDA back end that can share its memory with other processes (`ferry::ipc::handle_back_end`). Borrows another back
-/// end, which does everything else. Exported and opened memory may outlive it. Copies share its events and its mappings
-/// of pool memory. Thread-safe.
+/// end and forwards all other operations to it. Exported and opened memory may outlive this object. Copies of it share
+/// its events and its mappings of pool memory. Thread-safe.
 ///
 /// How memory is shared depends on its kind:
 ///
-/// - cudaMalloc: shared as it is; interior pointers and slices are described as an offset in their allocation.
+/// - cudaMalloc memory: shared without a copy; interior pointers and slices become offsets in their allocation.
 /// - stream-ordered and virtual memory: has no such handle (but see sharing_options::pools); copied into cudaMalloc
 ///   memory, or refused under copy_policy::never.
 /// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
@@ -274,25 +278,31 @@ class opened_allocation {
 template <back_end BackEnd = system_back_end const>
 class shareable : public ferry::detail::forwarding<BackEnd> {
    public:
+    /// Borrows a back end.
+    ///
     /// \param underneath  back end to borrow; must outlive this object and its copies
     /// \param options     how memory is shared
     constexpr explicit shareable(BackEnd& underneath, sharing_options const& options = {})
         : ferry::detail::forwarding<BackEnd>{underneath},
           options_{options},
           events_{std::make_shared<detail::ipc_events>(options.most_events)} {}
-    /// Uses `ferry::cuda::system`.
+    /// Borrows `ferry::cuda::system`.
     ///
     /// \param options  how memory is shared
     explicit shareable(sharing_options const& options = {})
         requires std::same_as<BackEnd, system_back_end const>
         : shareable{system, options} {}
 
+    /// Returns whether memory of a device is shared by handle.
+    ///
     /// \param d  device of the memory
-    /// \return   true for cuda: memory there is shared by handle
+    /// \return   true for the device type cuda
     [[nodiscard]] bool exports(device d) const noexcept { return d.type == device_type::cuda; }
 
+    /// Returns the reason why memory cannot be shared without a copy.
+    ///
     /// \param r  bytes to share
-    /// \return   why they cannot be shared without a copy; null when they can
+    /// \return   the reason, in static storage; null when the memory can be shared
     /// \throws error  as `allocation_of`
     [[nodiscard]] char const* refusal(ipc::byte_range const& r, device) const {
         auto const a = allocation_of(r.begin);
@@ -303,15 +313,15 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return nullptr;
     }
 
-    /// Allocates memory that can be shared: by cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes nothing
-    /// else. The bytes after `bytes` are cleared, before later work on `on`, or on return without a stream: they may
-    /// hold freed data.
+    /// Allocates memory that can be shared: by cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no
+    /// other allocation. The bytes from `bytes` to the end of the last block are set to 0, because they may hold freed
+    /// data: before later work on `on`, or, without a stream, before the call returns.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
     /// \param on     stream on which the memory is first used, or none()
     /// \return       owner of the memory
-    /// \throws error  errc::out_of_memory, capturing, stream; errors of CUDA
+    /// \throws error  errc::out_of_memory, device, capturing, stream; errors of CUDA
     [[nodiscard]] buffer<device_space> allocate_exportable(device d, std::size_t bytes, stream_token on) const {
         std::size_t const blocks = bytes / allocation::block + (bytes % allocation::block != 0 || bytes == 0);
         buffer<device_space> made{blocks * allocation::block, device_space{d.id}};
@@ -331,8 +341,9 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     /// \param r         bytes to share
     /// \param d         device of the memory
     /// \param ready_on  stream on which the data is ready, or none()
-    /// \return          description and ready event. The host has waited for `ready_on` when no event was free
-    /// \throws error  errc::not_exportable, out_of_range, device, stream, capturing; errors of CUDA
+    /// \return          description and ready event; without an event when the host waited because none was free
+    /// \throws error  errc::not_exportable, out_of_range, device, stream, capturing; errors of `allocation_of`; errors
+    ///                of CUDA
     [[nodiscard]] exported_allocation export_memory(ipc::byte_range const& r, device d, stream_token ready_on) const {
         auto const a = allocation_of(r.begin);
         auto const offset = static_cast<std::size_t>(r.begin - a.base);
@@ -366,8 +377,10 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return {std::move(m), a.device_id, events_, std::move(ready)};
     }
 
-    /// \param m  description of memory
-    /// \return   whether `open_memory` can open this kind
+    /// Returns whether `open_memory` supports a kind of memory.
+    ///
+    /// \param m  description of the memory
+    /// \return   true for memory described by a handle of the CUDA runtime
     [[nodiscard]] bool opens(wire::memory const& m) const noexcept {
         return m.kind == wire::memory_kind::cuda_legacy || m.kind == wire::memory_kind::cuda_pool;
     }
@@ -377,8 +390,9 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     /// \param m    the exporter's description
     /// \param how  device to open it on, and the pool's file descriptor, which stays the caller's
     /// \return     the mapping
-    /// \throws error  errc::stale_handle, device_not_found, no_peer_access, already_mapped, same_process, out_of_range,
-    ///                no_driver; errc::permission for pool memory without its file descriptor
+    /// \throws error  errc::bad_descriptor, stale_handle, device, device_not_found, no_peer_access, already_mapped,
+    ///                same_process, unsupported_platform, out_of_range, no_driver; errc::permission for pool memory
+    ///                without its file descriptor
     [[nodiscard]] opened_allocation open_memory(wire::memory const& m, ipc::opening const& how) const {
         std::int32_t const exporter_id = device_with(m.device), device_id = how.where ? how.where->id : exporter_id;
         auto const handle = detail::to_handle(m.handle, "memory's handle");
@@ -393,7 +407,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
             return pools_.open([&] { return imported_memory{imported_pool{how.file, device_id}, handle}; });
         }();
         void const* const base = detail::visit_mapping(mapping, [](auto const& open) { return open.data(); });
-        // An unknown size is taken from the description for pool memory only.
+        // When the driver does not know the size, that of the description is used, for pool memory only.
         auto const fallback = m.kind == wire::memory_kind::cuda_pool ? m.allocation : 0;
         detail::require_inside(m, detail::mapped_bytes_from(base, fallback));
         return {std::move(mapping), exporter_id, static_cast<std::size_t>(m.offset), events_};
@@ -404,8 +418,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
         return options_.pools && a.is_of_pool && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) != 0;
     }
 
-    /// Records an event after all work queued on a stream of any device. std::nullopt without a stream, and when no
-    /// event is free: the host has waited then.
+    /// Records an event after all work queued on a stream of any device. Returns std::nullopt without a stream, and,
+    /// after waiting for the stream, when no event is free.
     [[nodiscard]] std::optional<ipc_event> record_ready(std::int32_t device_id, stream_token on) const {
         if (!on.names_stream()) return std::nullopt;
         detail::require_stream(on, "ferry::ipc::share");

@@ -23,14 +23,14 @@
 namespace ferry::inline v0::cuda {
 
 /// An interprocess event, created by this process or opened from another one. A wait refers to the latest record, by
-/// any process, at the time when the wait is queued: record before the other process queues its wait. The exporter's
-/// event must outlive the importers'. Move-only.
+/// any process, at the time when the wait is queued, so the event must be recorded before the other process queues its
+/// wait. The exporter's event must outlive those that importers have opened. Move-only.
 class ipc_event {
    public:
     /// Creates an event that other processes can open.
     ///
     /// \param device_id  device of the event
-    /// \throws error  errors of CUDA: a device has about a thousand of them
+    /// \throws error  errors of CUDA; drivers support about a thousand events in a process
     explicit ipc_event(std::int32_t device_id) : device_id_{device_id} {
         device_guard const on{device_id};
         detail::relaxed_capture_mode const relaxed;
@@ -42,7 +42,7 @@ class ipc_event {
     /// \param from       the exporter's handle
     /// \param device_id  this process's ordinal of the exporter's device
     /// \param where      source location reported by errors
-    /// \throws error  errc::stale_handle, same_process, unsupported_platform
+    /// \throws error  errc::stale_handle, same_process, unsupported_platform, device; errors of CUDA
     ipc_event(ipc_handle const& from, std::int32_t device_id,
               std::source_location where = std::source_location::current())
         : device_id_{device_id} {
@@ -66,7 +66,9 @@ class ipc_event {
         detail::ignore(cudaEventDestroy(handle_));
     }
 
-    /// \return  a handle for other processes
+    /// Returns a handle with which other processes can open the event.
+    ///
+    /// \return  the handle
     /// \throws error  errors of CUDA
     [[nodiscard]] ipc_handle handle() const {
         device_guard const on{device_id_};  // some drivers crash with another device current
@@ -87,14 +89,15 @@ class ipc_event {
     /// \param s  stream of any device
     /// \throws error  errc::stream, capturing; errors of CUDA
     void enqueue_wait(cudaStream_t s) const { check(cudaStreamWaitEvent(s, handle_, 0), "cudaStreamWaitEvent"); }
-    /// \return  true when all recorded work has completed; does not block
+    /// Returns whether all recorded work has completed. Does not block.
+    ///
     /// \throws error  errors of CUDA
     [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
     /// Blocks the host until all recorded work has completed.
     ///
     /// \throws error  errors of CUDA
     void wait() const { detail::wait(handle_); }
-    /// \return  device of the event
+    /// Returns the ordinal of the event's device.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
@@ -106,15 +109,17 @@ class ipc_event {
 /// Thread-safe.
 class ipc_event_pool {
    public:
+    /// Constructs an empty pool; events are created when they are needed.
+    ///
     /// \param device_id  device of the events
-    /// \param most       upper bound of events
+    /// \param most       upper bound of the number of events
     explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept
         : device_id_{device_id}, most_{most} {}
 
-    /// Takes an event whose recorded work has completed.
+    /// Takes an event whose recorded work has completed, or creates one.
     ///
-    /// \return  std::nullopt when none is free and no more may or can be created: let the host wait for the stream
-    ///          instead
+    /// \return  the event; std::nullopt when none is free and no further one may or can be created: the host must then
+    ///          wait for the stream instead
     /// \throws error  errc::context_lost, no_driver
     [[nodiscard]] std::optional<ipc_event> take() {
         {
@@ -132,8 +137,9 @@ class ipc_event_pool {
             return std::nullopt;
         }
     }
-    /// Returns an event to the pool. Its work need not have completed: `take` does not return it before. A record on an
-    /// idle stream before that would end waits on its handle too early; a later record only prolongs them.
+    /// Returns an event to the pool. Its recorded work may still be pending: `take` returns the event only after that
+    /// work has completed. Recording it earlier, on an idle stream, would end waits of other processes too early;
+    /// recording it later can only prolong them.
     ///
     /// \param e  event of this pool
     void put(ipc_event&& e) noexcept {
@@ -166,8 +172,8 @@ class ipc_event_pool {
 
 namespace detail {
 
-/// The interprocess events of a process. Shared by their users, so that no event is destroyed while another process may
-/// use it.
+/// The interprocess events of a process, by device. Their users share ownership, so that no event is destroyed while
+/// another process may use it.
 class ipc_events {
    public:
     explicit ipc_events(std::size_t most) noexcept : most_{most} {}

@@ -22,7 +22,7 @@ using ipc_handle = std::array<std::byte, 64>;
 
 namespace detail {
 
-/// Why cudaIpcGetMemHandle cannot export an allocation; null when it can.
+/// Returns the reason why cudaIpcGetMemHandle cannot export an allocation; null when it can.
 [[nodiscard]] constexpr char const* why_not_exportable(allocation const& a) noexcept {
     if (a.is_managed) return "managed memory cannot be opened by other processes: copy it";
     if (a.is_of_pool && a.handle_types != 0 && (a.handle_types & cudaMemHandleTypePosixFileDescriptor) == 0)
@@ -60,10 +60,11 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
 
 }  // namespace detail
 
-/// Exports an allocation of cudaMalloc. Importers can read and write all of it, and other allocations in its 2 MiB
-/// blocks (`allocation::may_have_neighbours`). It must stay allocated until every importer has closed it.
+/// Exports an allocation made by cudaMalloc. Importers can read and write all of it, as well as other allocations in
+/// the same 2 MiB blocks (`allocation::may_have_neighbours`). The memory must stay allocated until all importers have
+/// closed it.
 ///
-/// \param a      allocation, of `allocation_of`
+/// \param a      allocation, as returned by `allocation_of`
 /// \param where  source location reported by errors
 /// \return       the handle
 /// \throws error  errc::not_exportable for managed, pool and virtual memory, with the reason; errors of CUDA
@@ -82,12 +83,12 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
     return out;
 }
 
-/// An allocation of another process, mapped in this one. The destructor closes it, on any thread; work that uses it
-/// must be complete by then. Opening an allocation again gives the same address. Move-only.
+/// An allocation of another process, mapped in this one. The destructor closes the mapping, on any thread; work that
+/// uses the memory must be complete when it runs. Opening an allocation again yields the same address. Move-only.
 class ipc_memory {
    public:
-    /// Maps an allocation for a device. On another GPU than the exporter's this enables peer access, which takes
-    /// milliseconds.
+    /// Maps an allocation for access by a device. If this is not the exporter's device, peer access is enabled, which
+    /// takes milliseconds.
     ///
     /// \param from       the exporter's handle
     /// \param device_id  device that will access the memory
@@ -122,9 +123,9 @@ class ipc_memory {
         }
     }
 
-    /// \return  first byte of the allocation
+    /// Returns the address of the first byte of the allocation.
     [[nodiscard]] std::byte* data() const noexcept { return base_; }
-    /// \return  device that the memory is mapped for
+    /// Returns the ordinal of the device for which the memory is mapped.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:

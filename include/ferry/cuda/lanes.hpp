@@ -69,9 +69,9 @@ class lane_link {
     int count_ = 0;
 };
 
-/// Threads that execute staged jobs, first in, first out. A lane waits for its own copies only: callers of `run` have
-/// waited for the work that the job depends on. Threads start when a job first needs them; the destructor finishes the
-/// queued jobs and joins. Thread-safe.
+/// Threads that execute staged jobs, first in, first out. A lane waits for its own copies only, so callers of `run`
+/// must have waited for the work that the job depends on. Threads start when a job first needs them; the destructor
+/// finishes the queued jobs and joins the threads. Thread-safe.
 class lane_team {
    public:
     lane_team(int most_lanes, std::size_t slot_bytes, std::size_t most_pinned) noexcept
@@ -98,7 +98,7 @@ class lane_team {
         std::lock_guard const lock{mutex_};
         start_threads(job.cut.lanes);
         jobs_.push_back(&job);
-        // Wakes as many lanes as the job uses: waking the others costs time.
+        // Wakes only as many lanes as the job uses, since waking a lane takes time.
         for (int i = 0; i < job.cut.lanes; ++i) work_.notify_one();
     }
     /// Waits until a started job is complete, or, after `cancel`, until no lane works on it. Returns its first error,
@@ -118,7 +118,8 @@ class lane_team {
     [[nodiscard]] slot_pool const& slots() const noexcept { return pool_; }
 
    private:
-    /// Starts threads up to `wanted`. Fewer suffice; throws only when there is none.
+    /// Starts threads until there are `wanted`. If some cannot be started, the others suffice; throws only when there
+    /// are none.
     void start_threads(int wanted) {
         if (wanted > most_lanes_) wanted = most_lanes_;
         while (static_cast<int>(threads_.size()) < wanted) {

@@ -22,12 +22,16 @@ struct device_accessor {
     using data_handle_type = T*;
 
     device_accessor() = default;
+    /// Returns the address of an element.
+    ///
     /// \param p  first element
     /// \param i  offset in elements
     /// \return   pointer to element `i`
     __host__ __device__ constexpr data_handle_type offset(data_handle_type p, std::size_t i) const noexcept {
         return p + i;
     }
+    /// Returns a reference to an element.
+    ///
     /// \param p  first element
     /// \param i  offset in elements
     /// \return   element `i`
@@ -65,7 +69,7 @@ template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>>
     : detail::mdspan_layout<::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>>> {
-    /// Queries the driver for the device (R35).
+    /// Queries the driver for the device of the elements (R35); cuda:0 for a null data handle.
     ///
     /// \param m  mdspan
     /// \return   device of its elements
@@ -73,7 +77,7 @@ struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout, cuda::device_access
     static ferry::device device(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const& m) {
         return m.data_handle() != nullptr ? cuda::device_of_pointer(m.data_handle()) : ferry::device{device_type::cuda};
     }
-    /// \return  the legacy default stream
+    /// Returns the legacy default stream.
     static stream_token ready_on(::cuda::std::mdspan<T, Extents, Layout, cuda::device_accessor<T>> const&) {
         return stream_token::cuda_legacy_default();
     }

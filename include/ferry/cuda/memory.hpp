@@ -1,4 +1,4 @@
-// ferry: memory of any CUDA kind, as back ends allocate it.
+// ferry: memory of any CUDA kind, allocated by back ends.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -19,15 +19,16 @@ namespace ferry::inline v0::cuda {
 
 /// Memory of one device type. Move-only.
 ///
-/// The destructor runs on any thread. It frees host memory at once, device memory in the order of the legacy default
-/// stream of its device, and so does not block. Work on non-blocking streams must be complete by then, or ordered
-/// before that stream (R50). After CUDA has shut down it frees no memory (R66).
+/// The destructor may run on any thread. It frees pageable memory immediately, pinned and managed memory by
+/// cudaFreeHost and cudaFree, which synchronise, and device memory in the order of the legacy default stream of its
+/// device, without blocking. Work on non-blocking streams must be complete by then, or ordered before that stream
+/// (R50). After CUDA has shut down, CUDA memory is not freed (R66).
 class memory {
    public:
     /// Allocates memory for work queued on `on`, which may belong to another device. Without a stream the memory can be
     /// used on any stream, and allocating device memory waits for the per-thread default stream.
     ///
-    /// \param dev    device of the memory
+    /// \param dev    device of the memory: cuda, cuda_host, cuda_managed or cpu
     /// \param bytes  size
     /// \param on     stream on which the memory is first used, or none()
     /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
@@ -59,9 +60,9 @@ class memory {
         }
     }
 
-    /// \return  first byte; null for 0 bytes
+    /// Returns the address of the memory; null for 0 bytes.
     [[nodiscard]] void* data() const noexcept { return data_; }
-    /// \return  size in bytes
+    /// Returns the size in bytes.
     [[nodiscard]] std::size_t size() const noexcept { return bytes_; }
     [[nodiscard]] ferry::device device() const noexcept { return device_; }
 

@@ -13,8 +13,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Makes nodes that `to` captures later depend on all that `from` has captured into the same graph. Uses no event; the
-/// streams may belong to different devices.
+/// Makes the nodes that `to` captures later depend on all nodes that `from` has captured into the same graph. Uses no
+/// event. The streams may belong to different devices.
 inline void order_in_graph(stream_token from, stream_token to) {
     std::vector<cudaGraphNode_t> nodes;
     std::vector<cudaGraphEdgeData> edges;
@@ -61,9 +61,9 @@ inline void wait_again(stream_token on) noexcept {
 /// Makes work queued on `to` later run after all work queued on `from` now: records an event and waits for it. Does not
 /// block the host.
 ///
-/// Equal streams cost no call. The streams may belong to different devices. A token that states a device must belong to
-/// it; this is not checked while the stream is being captured. Two streams of one capture become ordered in the graph;
-/// other captured streams are refused without invalidating the capture.
+/// Makes no call when the streams are equal. The streams may belong to different devices. A stream must belong to the
+/// device that its token states; this is not checked while the stream is being captured. Two streams of one capture
+/// become ordered in the graph; other captured streams are refused without invalidating the capture.
 ///
 /// \param from  stream whose queued work comes first; a token without a stream does nothing
 /// \param to    stream whose later work waits; a token without a stream does nothing
@@ -98,7 +98,7 @@ inline void wait(stream_token on) {
             detail::relaxed_capture_mode const relaxed{detail::driver()};
             check(cudaStreamSynchronize(s), "cudaStreamSynchronize");  // mutant: cuda_wait
         });
-    } catch (error const& e) {  // callers free memory that queued copies write: no queued work may remain
+    } catch (error const& e) {  // callers may free memory that queued copies write, so no queued work may remain
         if (e.code() != errc::capturing) detail::wait_again(on);
         throw;
     }

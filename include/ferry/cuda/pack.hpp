@@ -85,7 +85,7 @@ struct pack_library {
     return kernel;
 }
 
-/// The same for the kernel of scattered pieces.
+/// As `ptx_kernel`, for the kernel of scattered pieces.
 [[nodiscard]] inline void const* ptx_pieces_kernel() {
     static cudaKernel_t const kernel = load_ptx(pack_ptx_pieces, [](auto by_name) { return by_name("ferry_pieces"); });
     return kernel;
@@ -104,14 +104,14 @@ struct pack_library {
 /// any device, except that a captured stream must belong to the current one. The current device does not change.
 ///
 /// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes about 0.1
-/// s, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) avoids it. Bit layouts
-/// whose loops interleave in the destination, without being nested, are copied by a single thread.
+/// s, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) compiles nothing at run
+/// time. Bit layouts whose loops interleave in the destination, without being nested, are copied by a single thread.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the view that is the plan's destination
 /// \param src   first element of the view that is the plan's source
 /// \param on    CUDA stream
-/// \throws error  errc::stream for a null handle; errc::no_peer_access; errors of CUDA. Nothing is queued then
+/// \throws error  errc::stream for a null handle; errc::no_peer_access; errors of CUDA. On failure nothing is queued
 inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
@@ -120,9 +120,9 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
 /// nearly as fast as one copy of as many bytes; `copy_batch` costs a driver operation for each piece. Intended for many
 /// pieces of similar size. Does not block and allocates nothing. Thread-safe.
 ///
-/// All memory must be accessible from the stream's device, which is not checked, since a query costs as much as a
-/// piece; it must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose addresses have no
-/// common alignment are copied byte by byte.
+/// All memory must be accessible from the stream's device. This is not checked, since a query takes as long as the copy
+/// of a piece. The memory must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose
+/// addresses have no common alignment are copied byte by byte.
 ///
 /// May be captured; the graph then copies the pieces as passed here. The kernel is compiled for its device at the first
 /// call, as those of `pack`.

@@ -66,9 +66,9 @@ class peer_pairs {
     return now.reaches;
 }
 
-/// Whether a peer can access memory that belongs to no pool, once peer access is enabled: true for cudaMalloc, and for
-/// virtual memory with access for it. IPC memory is mapped for one device: a kernel of another one that accesses it
-/// corrupts the context.
+/// Returns whether a peer with peer access can access memory that belongs to no pool: true for memory of cudaMalloc,
+/// and for virtual memory to which the peer has been given access. IPC memory is mapped for one device only: access by
+/// a kernel on another device would corrupt the context.
 [[nodiscard]] inline bool is_accessible_by(std::int32_t reader, void const* p) {
     auto const at = reinterpret_cast<CUdeviceptr>(p);
     int is_of_malloc = 0;
@@ -84,8 +84,8 @@ class peer_pairs {
 }
 
 /// Enables access from `reader` to the memory of `p` on `owner`. Returns whether `reader` has access. Peer access is
-/// queried once for each pair of devices and thread; access to a pool at each call, since another pool may get the
-/// address.
+/// queried once for each pair of devices and thread. Access to a pool is set at each call, since the address may since
+/// have been reused by another pool.
 inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, bool recheck = false) {
     if (reader == owner) return true;
     relaxed_capture_mode const relaxed;

@@ -22,11 +22,13 @@
 
 namespace ferry::inline v0::cuda {
 
-/// The result of queued work, with the tensor that the work reads; both stay until the work has completed. The
-/// destructor waits for it. Move-only; not thread-safe.
+/// Owns the result of queued work, and the tensor that the work reads, until the work has completed. The destructor
+/// waits for the work. Move-only; not thread-safe.
 template <class T>
 class pending {
    public:
+    /// Takes ownership of a result and its source.
+    ///
     /// \param made    result, which the work writes
     /// \param source  tensor that the work reads
     /// \param done    event recorded on `on` after the work
@@ -50,16 +52,15 @@ class pending {
         if (done_) detail::wait_to_release(done_->get());  // mutant: cuda_pending_drop
     }
 
-    /// Does not block.
+    /// Returns whether the work has completed. Does not block.
     ///
-    /// \return  true when the work has completed
     /// \throws error  errors of the event
     [[nodiscard]] bool is_ready() const { return !done_ || done_->is_done(); }
     /// Waits for this work, then transfers the result to the caller. Releases the source.
     ///
     /// \return  the result
-    /// \throws error  errc::consumed when the result has been taken; errors of the event, and then the result stays
-    ///                here
+    /// \throws error  errc::consumed when the result has been taken; errors of the event; this object then keeps
+    ///                the result
     [[nodiscard]] T get() {
         if (!done_)
             ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
@@ -69,9 +70,9 @@ class pending {
         source_ = {};
         return std::move(made_);
     }
-    /// \return  stream of the work: work queued there later runs after it
+    /// Returns the stream of the work. Work that is queued there later can use the result.
     [[nodiscard]] stream_token token() const noexcept { return on_; }
-    /// \return  the result, for work queued on `token()`
+    /// Returns the result, to be used by work queued on `token()` only.
     [[nodiscard]] T const& peek() const& noexcept { return made_; }
 
    private:
@@ -89,14 +90,15 @@ class pending {
 /// queued.
 ///
 /// \param source    tensor to copy
-/// \param to        device of the copy; not cpu
+/// \param to        device of the copy: cuda, cuda_host or cuda_managed
 /// \param b         back end; allocates the memory of the copy
 /// \param ready_on  stream of the source's device on which `source` is ready
 /// \param on        stream of the copy; default: `ready_on`
 /// \param where     source location reported by errors
 /// \return          the copy; take it with `get`
-/// \throws error  errc::device for pageable memory, which only `to_host` fills; errc::stream, consumed, capturing;
-///                errors of the back end
+/// \throws error  errc::device for a copy to pageable memory (use `to_host`); errc::stream, consumed, capturing,
+///                no_backend; errors of the back end
+/// \throws std::bad_alloc  when there is no host memory
 template <back_end BackEnd>
 [[nodiscard]] pending<managed_tensor> copy_async(managed_tensor&& source, device to, BackEnd& b, stream_token ready_on,
                                                  stream_token on = {},

@@ -12,9 +12,9 @@ namespace ferry::inline v0::cuda::detail {
 /// The largest pitch of pitched copies (cudaDevAttrMaxPitch); the same on all GPUs so far.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
 
-/// Number of innermost loops that one copy can execute: 1 as rows, whose pitch is at least their width on both sides; 2
-/// as slices too, whose distance is a multiple of the pitch; 0 when each unit needs its own copy (negative, zero or too
-/// large strides).
+/// Returns the number of innermost loops that one copy of the runtime can execute: 1 for rows, whose pitch must be at
+/// least their width on both sides; 2 for slices of rows, whose distance must be a multiple of the pitch; 0 when each
+/// unit needs its own copy (strides that are negative, zero or too large).
 [[nodiscard]] constexpr int loops_per_copy(loop_nest const& p, std::int64_t unit) noexcept {
     int const rows = p.rank - 1, slices = p.rank - 2;
     if (rows < 0) return 0;
@@ -27,7 +27,7 @@ inline constexpr std::int64_t max_pitch = 0x7fffffff;
     return even(p.dst_strides) && even(p.src_strides) ? 2 : 1;
 }
 
-/// Number of copies for all loops.
+/// Returns the number of copies that all loops need.
 [[nodiscard]] constexpr std::int64_t count_copies(loop_nest const& p, std::int64_t unit) noexcept {
     std::int64_t n = 1;
     for (int i = p.rank - loops_per_copy(p, unit); i-- > 0;) n *= p.extents[i];

@@ -13,15 +13,20 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A memory space of pinned memory, in blocks of powers of two, which keeps released blocks up to a bound. Copies of it
-/// refer to one pool, which exists until the last copy and the last of its memory are destroyed. Thread-safe.
+/// A memory space of pinned memory that keeps released blocks for reuse, up to a bound. Sizes of blocks are powers of
+/// two. Copies refer to one pool, which exists until the last copy and the last buffer of it are destroyed.
+/// Thread-safe.
 class pinned_pool {
    public:
-    /// \param most_kept  bytes that stay pinned while they are not in use
+    /// Constructs an empty pool.
+    ///
+    /// \param most_kept  upper bound of the memory that stays pinned while it is not in use, in bytes
     explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20) : state_{std::make_shared<state>(most_kept)} {}
 
+    /// Allocates memory, from the pool if a block of the size is free.
+    ///
     /// \param bytes  size
-    /// \return       pinned memory; `deallocate` takes it with the same size
+    /// \return       pinned memory, to be passed to `deallocate` with the same size
     /// \throws error  errc::out_of_memory, no_driver
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         std::size_t const size = block_size(bytes);
@@ -38,7 +43,7 @@ class pinned_pool {
         }
         return pinned_space{}.allocate(size);
     }
-    /// Does not synchronise: work that uses the memory must be complete (R50).
+    /// Returns memory to the pool. Does not wait: work that uses the memory must be complete (R50).
     ///
     /// \param p      memory of `allocate`
     /// \param bytes  as passed to `allocate`
@@ -55,9 +60,9 @@ class pinned_pool {
         }
         pinned_space{}.deallocate(p, size);
     }
-    /// \return  cuda_host
+    /// Returns the device of the memory, cuda_host.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_host, 0}; }
-    /// \return  bytes pinned and not in use
+    /// Returns the amount of memory that is pinned and not in use, in bytes.
     [[nodiscard]] std::size_t kept() const {
         std::lock_guard const lock{state_->mutex};
         return state_->kept;

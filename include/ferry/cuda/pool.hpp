@@ -16,7 +16,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A handle to a CUDA memory pool, which the last handle, space or memory of it destroys. Thread-safe.
+/// A shared handle to a CUDA memory pool. The pool is destroyed with the last copy of the handle, including the copies
+/// in `pool_space` and in buffers of it; CUDA then frees its memory when the last allocation is freed. Thread-safe.
 class pool {
    public:
     /// Whether other processes can import the pool, by a file descriptor.
@@ -39,9 +40,11 @@ class pool {
         device_guard const on{device_id};
         check(cudaMemPoolCreate(&made, &props), "cudaMemPoolCreate");
         handle_ = {made, [](cudaMemPool_t p) { detail::ignore(cudaMemPoolDestroy(p)); }};
-        // By default unused memory is released at each synchronisation.
+        // By default CUDA releases unused memory at each synchronisation.
         check(cudaMemPoolSetAttribute(made, cudaMemPoolAttrReleaseThreshold, &most_kept), "cudaMemPoolSetAttribute");
     }
+    /// Returns the default pool of a device.
+    ///
     /// \param device_id  device of the memory
     /// \return           the device's default pool, not owned
     /// \throws error  errc::device, no_driver
@@ -51,13 +54,13 @@ class pool {
         return pool{device_id, std::shared_ptr<CUmemPoolHandle_st>{found, [](cudaMemPool_t) {}}};
     }
 
-    /// \return  the handle, owned by this object and its copies
+    /// Returns the handle, owned by this object and its copies.
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
-    /// \return  device of the memory
+    /// Returns the ordinal of the memory's device.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
-    /// Allocates in stream order: for work queued on `on` from now. Does not block. Free it with cudaFreeAsync, or use
-    /// `pool_space`.
+    /// Allocates memory in stream order, for later work on `on`. Does not block. The caller must free the memory with
+    /// cudaFreeAsync; `pool_space` does so.
     ///
     /// \param bytes  size
     /// \param on     stream of any device
@@ -83,24 +86,28 @@ class pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// A memory space over a pool and a stream: memory is allocated for work queued on the stream, and freed after the work
-/// queued there at that time. The stream must outlive the memory. Memory deallocated while the stream is being captured
-/// is leaked: freeing it would invalidate the capture. Thread-safe.
+/// A memory space over a pool and a stream. Memory is allocated for later work on the stream, and freed in stream
+/// order, after the work queued there before. The stream must outlive the memory. Memory deallocated while the stream
+/// is being captured is leaked: freeing it would invalidate the capture. Thread-safe.
 class pool_space {
    public:
+    /// Constructs a space; shares ownership of the pool and borrows the stream.
+    ///
     /// \param from  pool to allocate from
     /// \param on    stream that orders allocation and deallocation
     pool_space(pool from, stream_ref on) noexcept : pool_{std::move(from)}, on_{on} {}
 
+    /// Allocates memory for later work on the stream.
+    ///
     /// \param bytes  size
     /// \return       device memory, 256-byte aligned
     /// \throws error  as `pool::allocate`
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t = default_alignment) const {
         return pool_.allocate(bytes, on_);
     }
-    /// Does not block.
+    /// Frees memory after the work queued on the stream. Does not block.
     ///
-    /// \param p  memory of `allocate`
+    /// \param p  memory returned by `allocate`
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         try {
             device_guard const current{pool_.device_id()};
@@ -110,7 +117,7 @@ class pool_space {
         } catch (...) {  // CUDA has shut down
         }
     }
-    /// \return  device of the pool
+    /// Returns the device of the pool.
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, pool_.device_id()}; }
 
    private:

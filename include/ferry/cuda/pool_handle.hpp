@@ -24,7 +24,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Exports a pool as a file descriptor, which reaches another process over a Unix socket (SCM_RIGHTS) only.
+/// Exports a pool as a file descriptor, which must be sent to other processes over a Unix socket (SCM_RIGHTS).
 ///
 /// \param pool   pool created with cudaMemHandleTypePosixFileDescriptor
 /// \param where  source location reported by errors
@@ -47,8 +47,8 @@ namespace ferry::inline v0::cuda {
     return descriptor;
 }
 
-/// Exports memory of an exportable pool. The importer must have imported the pool. The memory must be allocated in the
-/// order of the importer's work, and stay allocated until every importer has freed it.
+/// Exports memory of an exportable pool, for importers that have imported the pool. The importer's work must be ordered
+/// after the allocation, and the memory must stay allocated until all importers have freed it.
 ///
 /// \param p      memory of the pool
 /// \param where  source location reported by errors
@@ -71,11 +71,11 @@ namespace ferry::inline v0::cuda {
     return out;
 }
 
-/// A handle to a memory pool of another process; it cannot allocate. Closed with the last handle and the memory
-/// imported from it. Thread-safe.
+/// A shared handle to a memory pool of another process, from which memory can be imported but not allocated. The pool
+/// is closed with the last copy of the handle and the last memory imported from it. Thread-safe.
 ///
-/// Import memory of it once per process and share the object, as all `shareable` objects do: when it is imported twice,
-/// the first free unmaps it for both.
+/// A process must import the same memory only once and share the `imported_memory`, as `shareable` does: if it is
+/// imported twice, the first free unmaps it for both.
 class imported_pool {
    public:
     /// Imports a pool and gives a device access to it.
@@ -113,7 +113,7 @@ class imported_pool {
         check(cudaMemPoolSetAccess(handle_.get(), &access, 1), "cudaMemPoolSetAccess", where);
     }
 
-    /// \return  the handle, owned by this object and its copies
+    /// Returns the handle, owned by this object and its copies.
     [[nodiscard]] cudaMemPool_t get() const noexcept { return handle_.get(); }
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
@@ -122,10 +122,12 @@ class imported_pool {
     std::shared_ptr<CUmemPoolHandle_st> handle_;
 };
 
-/// Memory imported from another process's pool. The destructor frees it, on any thread; this must happen before the
-/// exporter frees it, and after the work that uses it. Move-only.
+/// Memory imported from another process's pool. The destructor frees it, on any thread. It must run after the work that
+/// uses the memory has completed, and before the exporter frees the memory. Move-only.
 class imported_memory {
    public:
+    /// Imports memory.
+    ///
     /// \param from    pool that contains the memory
     /// \param handle  the exporter's handle
     /// \param where   source location reported by errors
@@ -163,10 +165,10 @@ class imported_memory {
         }
     }
 
-    /// \return  first byte
+    /// Returns the address of the first byte.
     [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(p_); }
-    /// Compares the addresses: memory imported again has the same address, also with another handle and for another
-    /// device, and the first free unmaps it for both.
+    /// Compares the addresses of two imports. Memory that is imported again has the same address, even with another
+    /// handle or for another device, and the first free unmaps it for both.
     ///
     /// \param other  memory imported by this process
     /// \return       true when both are the same memory
@@ -185,8 +187,8 @@ class imported_memory {
         pools_.front().enable_access(other.device_id());
         pools_.push_back(other);  // keeps the access that it enabled
     }
-    /// \return  device that the driver reports, the exporter's; the device that the memory was imported for has access
-    ///          to it
+    /// Returns the ordinal of the exporter's device, as the driver reports it. The device for which the memory was
+    /// imported has access to it.
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:

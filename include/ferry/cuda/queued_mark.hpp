@@ -46,12 +46,13 @@ class queued_mark {
     ~queued_mark() {
         if (event_.e == nullptr || is_reset()) return;
         // mutant: cuda_queued_mark
-        detail::wait_to_release(event_.e);  // with any device current
+        detail::wait_to_release(event_.e);  // does not depend on the current device
         detail::idle_events::all().put({&event_, 1});
     }
 
    private:
-    /// Whether the device was reset since: the event and the work no longer exist. False when unknown.
+    /// Returns whether the device has been reset since the event was recorded: the event and the work no longer exist
+    /// then. False when unknown.
     [[nodiscard]] bool is_reset() const noexcept {
         try {
             device_guard const current{event_.device_id};

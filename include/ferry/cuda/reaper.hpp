@@ -1,4 +1,4 @@
-// ferry: releases tensors after queued work, on a thread of the caller's choice.
+// ferry: releases tensors after queued work, on a thread that the caller chooses.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
@@ -16,9 +16,9 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Holds tensors that queued work still uses (R50), and releases them after it: in `poll`, on the calling thread, and
-/// in the destructor, which waits. Deleters never run on a thread of CUDA. Thread-safe, except for its destruction; not
-/// movable.
+/// Holds tensors that queued work still uses (R50), and releases them after that work has completed: in `poll`, on the
+/// calling thread, and in the destructor, which waits. Deleters never run on a thread of CUDA. Thread-safe, except for
+/// the destructor. Not movable.
 class reaper {
    public:
     reaper() = default;
@@ -52,7 +52,7 @@ class reaper {
         }
         return finished.size();
     }
-    /// \return  number of tensors held
+    /// Returns the number of tensors that are held.
     [[nodiscard]] std::size_t size() const {
         std::lock_guard const lock{mutex_};
         return held_.size();
@@ -97,8 +97,8 @@ class reaper {
     std::vector<idle_event> idle_;
 };
 
-/// Releases a tensor after all work queued on `on` now has completed, by a reaper. Does not block. Owns `tensor` on
-/// success; on failure it stays the caller's.
+/// Passes a tensor to a reaper, to be released after all work that is queued on `on` now has completed. Does not block.
+/// The reaper owns the tensor on success; on failure the caller still owns it.
 ///
 /// \param on      stream that uses the tensor; a default stream without a device is that of the tensor's device
 /// \param by      reaper, whose `poll` or destructor releases the tensor

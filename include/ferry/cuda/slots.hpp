@@ -12,7 +12,7 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// A bounded pool of pinned blocks of one size. Blocks are pinned when they are first needed, and kept: pinning takes a
-/// millisecond per MiB. Thread-safe; outlives its blocks.
+/// millisecond per MiB. Thread-safe. Must outlive its blocks.
 class slot_pool {
    public:
     /// One block; its destructor returns it to the pool.
@@ -50,7 +50,7 @@ class slot_pool {
     [[nodiscard]] block try_take() { return {*this, get(false)}; }
     [[nodiscard]] static block none() noexcept { return {}; }
 
-    /// Number of pinned blocks, and of those that are free.
+    /// Returns the number of pinned blocks, and how many of them are free.
     [[nodiscard]] std::pair<std::size_t, std::size_t> counts() const {
         std::lock_guard const lock{mutex_};
         return {pinned_, free_.size()};

@@ -9,16 +9,16 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Bounce buffers of two sizes, so that a first small copy does not pin what only a larger one needs; at most `most`
-/// bytes together, none when that is below 2 MiB. A buffer serves one copy at a time. Thread-safe; outlives its
-/// buffers.
+/// Bounce buffers of two sizes, so that the first small copy does not pin a large buffer. They have at most `most`
+/// bytes in total; there are none when `most` is below 2 MiB. A buffer is used by one copy at a time. Thread-safe. Must
+/// outlive its buffers.
 class small_buffers {
    public:
     explicit small_buffers(std::size_t most) noexcept
         : most_{most}, small_{small, most / 4}, large_{bounced_to, most - most / 4} {}
 
-    /// Takes a buffer of at least `n` bytes; `n` is at most `bounced_to`. Its data is null when none is free: no copy
-    /// waits for one.
+    /// Takes a buffer of at least `n` bytes; `n` is at most `bounced_to`. Its data is null when none is free: copies
+    /// do not wait for a buffer.
     [[nodiscard]] slot_pool::block try_take(std::size_t n) {
         slot_pool& from = n <= small ? small_ : large_;
         if (most_ < 2 * bounced_to) return slot_pool::none();

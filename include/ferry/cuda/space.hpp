@@ -13,18 +13,22 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// CUDA returns null or an error for 0 bytes; a space returns memory or throws.
+/// For 0 bytes CUDA returns null or an error, but a memory space must return memory or throw.
 [[nodiscard]] constexpr std::size_t at_least_one(std::size_t bytes) noexcept { return bytes == 0 ? 1 : bytes; }
 
 }  // namespace detail
 
-/// Device memory by cudaMalloc, 256-byte aligned. Deallocating synchronises the device (cudaFree does): use a pool
-/// where memory is allocated often. Thread-safe.
+/// A memory space of device memory, allocated by cudaMalloc and aligned to 256 bytes. Deallocation synchronises the
+/// device, as cudaFree does: use a pool for frequent allocations. Thread-safe.
 class device_space {
    public:
+    /// Constructs a space of a device; makes no CUDA call.
+    ///
     /// \param device_id  device of the memory
     constexpr explicit device_space(std::int32_t device_id = 0) noexcept : device_id_{device_id} {}
 
+    /// Allocates memory.
+    ///
     /// \param bytes  size
     /// \return       device memory
     /// \throws error  errc::out_of_memory, device, no_driver
@@ -35,21 +39,26 @@ class device_space {
         check(cudaMalloc(&p, detail::at_least_one(bytes)), "cudaMalloc");
         return p;
     }
-    /// \param p  memory of `allocate`
+    /// Frees memory. Leaks it after CUDA has shut down.
+    ///
+    /// \param p  memory returned by `allocate`
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         detail::relaxed_capture_mode const relaxed;
         detail::ignore(cudaFree(p));
     }
-    /// \return  device of the memory
+    /// Returns the device of the memory.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda, device_id_}; }
 
    private:
     std::int32_t device_id_;
 };
 
-/// Pinned host memory, portable to all devices; copies to it run at the speed of the link. Pinning takes about a
-/// millisecond per MiB: reuse it (`pinned_pool`). Deallocating synchronises (cudaFreeHost does). Thread-safe.
+/// A memory space of pinned host memory, portable to all devices, which copies reach at the full bandwidth of the link.
+/// Pinning takes about a millisecond for each MiB: reuse the memory (`pinned_pool`). Deallocation synchronises, as
+/// cudaFreeHost does. Thread-safe.
 struct pinned_space {
+    /// Allocates memory.
+    ///
     /// \param bytes  size
     /// \return       memory
     /// \throws error  errc::out_of_memory, no_driver
@@ -59,18 +68,22 @@ struct pinned_space {
         check(cudaHostAlloc(&p, detail::at_least_one(bytes), cudaHostAllocPortable), "cudaHostAlloc");
         return p;
     }
-    /// \param p  memory of `allocate`
+    /// Frees memory. Leaks it after CUDA has shut down.
+    ///
+    /// \param p  memory returned by `allocate`
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         detail::relaxed_capture_mode const relaxed;
         detail::ignore(cudaFreeHost(p));
     }
-    /// \return  cuda_host
+    /// Returns the device of the memory, cuda_host.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_host, 0}; }
 };
 
-/// Managed memory, accessible from the host and all GPUs; pages migrate on access. Deallocating synchronises (cudaFree
-/// does). Thread-safe.
+/// A memory space of managed memory, accessible from the host and all GPUs; pages migrate on access. Deallocation
+/// synchronises, as cudaFree does. Thread-safe.
 struct managed_space {
+    /// Allocates memory.
+    ///
     /// \param bytes  size
     /// \return       memory
     /// \throws error  errc::out_of_memory, no_driver
@@ -80,12 +93,14 @@ struct managed_space {
         check(cudaMallocManaged(&p, detail::at_least_one(bytes), cudaMemAttachGlobal), "cudaMallocManaged");
         return p;
     }
-    /// \param p  memory of `allocate`
+    /// Frees memory. Leaks it after CUDA has shut down.
+    ///
+    /// \param p  memory returned by `allocate`
     void deallocate(void* p, std::size_t, std::size_t = default_alignment) const noexcept {
         detail::relaxed_capture_mode const relaxed;
         detail::ignore(cudaFree(p));
     }
-    /// \return  cuda_managed
+    /// Returns the device of the memory, cuda_managed.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return {device_type::cuda_managed, 0}; }
 };
 

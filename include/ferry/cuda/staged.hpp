@@ -47,19 +47,19 @@ struct staged_job {
         } while (!next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed));
         return {begin, size};
     }
-    /// The size of the chunk that begins there.
+    /// Returns the size of the chunk at an offset.
     [[nodiscard]] std::size_t size_at(std::size_t begin) const noexcept {
         bool const is_last = bytes - begin <= cut.chunk * static_cast<std::size_t>(cut.lanes);
         return is_last ? std::max(cut.chunk / static_cast<std::size_t>(cut.taper), std::size_t{1}) : cut.chunk;
     }
-    /// Ends the job after the chunks taken so far.
+    /// Ends the job after the chunks that have been taken.
     void cancel() noexcept { next.store(bytes, std::memory_order_relaxed); }
     [[nodiscard]] bool has_more() const noexcept { return next.load(std::memory_order_relaxed) < bytes; }
 };
 
-/// Populates pages that lanes are about to write, `page` bytes at a time, until none are left or `make` fails; stays
-/// one chunk for each lane ahead of the chunks taken. `make(begin, bytes)` does not write, so it may run after a lane
-/// has written the page.
+/// Populates the pages that lanes will write next, `page` bytes at a time, until none are left or `make` fails. Stays
+/// at least one chunk for each lane ahead of the chunks taken. `make(begin, bytes)` must not change the contents of a
+/// page, since a lane may have written it already.
 template <class Make>
 void populate_pages_ahead(staged_job const& job, std::size_t page, Make make) noexcept {
     std::size_t const ahead = job.cut.chunk * static_cast<std::size_t>(job.cut.lanes),
@@ -71,7 +71,7 @@ void populate_pages_ahead(staged_job const& job, std::size_t page, Make make) no
     }
 }
 
-/// Pinned slots, and copies between a slot and the device that can be waited for. Not required: CUDA.
+/// A lane's pinned slots, with asynchronous copies between a slot and the device. Not required: CUDA.
 template <class L>
 concept link = requires(L& l, L const& c, int slot, void* to, void const* from, std::size_t n) {
     { c.slots() } -> std::same_as<int>;

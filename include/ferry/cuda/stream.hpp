@@ -13,11 +13,13 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A borrowed stream. Not constructible from integers or nullptr, which are ambiguous (R44): use `legacy_default()` or
-/// `per_thread_default()`. Converts to stream_token. A value; thread-safe like a pointer.
+/// A non-owning reference to a stream. Not constructible from integers or nullptr, which are ambiguous (R44): use
+/// `legacy_default()` or `per_thread_default()`. Converts to stream_token. Copyable; as thread-safe as a pointer.
 class stream_ref {
    public:
-    /// \param handle  stream; must outlive this object's use
+    /// Refers to a stream.
+    ///
+    /// \param handle  stream; must exist as long as this object is used
     stream_ref(cudaStream_t handle) noexcept : handle_{handle} {}
     // clang-format off
     stream_ref(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: use stream_ref::legacy_default() or per_thread_default()");
@@ -27,14 +29,14 @@ class stream_ref {
     stream_ref(Int) FERRY_DELETED("an integer is not a stream: use stream_ref::legacy_default(), per_thread_default() or pass the cudaStream_t");
     // clang-format on
 
-    /// \return  the legacy default stream of the current device
+    /// Returns the legacy default stream of the current device.
     [[nodiscard]] static stream_ref legacy_default() noexcept { return {cudaStreamLegacy}; }
-    /// \return  the calling thread's default stream of the current device
+    /// Returns the calling thread's default stream of the current device.
     [[nodiscard]] static stream_ref per_thread_default() noexcept { return {cudaStreamPerThread}; }
 
-    /// \return  the handle
+    /// Returns the handle.
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
-    /// \return  the token; a null handle gives one that every exchange refuses
+    /// Returns the stream as a token. For a null handle, every exchange rejects the token.
     operator stream_token() const noexcept { return stream_token::cuda(handle_); }
 
     friend bool operator==(stream_ref, stream_ref) = default;
@@ -46,6 +48,8 @@ class stream_ref {
 /// An owned non-blocking stream: not synchronised with the legacy default stream. Move-only.
 class stream {
    public:
+    /// Creates a stream.
+    ///
     /// \param device_id  device of the stream
     /// \throws error  errc::device, no_driver, out_of_memory
     explicit stream(std::int32_t device_id = 0) {
@@ -57,12 +61,12 @@ class stream {
         std::swap(handle_, other.handle_);
         return *this;
     }
-    /// Does not block: queued work still runs.
+    /// Destroys the stream without waiting for its queued work, which still runs.
     ~stream() {
         if (handle_ != nullptr && cudaStreamDestroy(handle_) != cudaSuccess) static_cast<void>(cudaGetLastError());
     }
 
-    /// \return  the handle
+    /// Returns the handle.
     [[nodiscard]] cudaStream_t get() const noexcept { return handle_; }
     operator stream_ref() const noexcept { return {handle_}; }
     operator stream_token() const noexcept { return stream_ref{handle_}; }
@@ -84,7 +88,8 @@ namespace detail {
 
 [[nodiscard]] constexpr bool is_default(stream_token t) noexcept { return t.which() != stream_token::kind::handle; }
 
-/// Throws for tokens that are no CUDA stream: a null handle, which is ambiguous, and streams of other device types.
+/// Throws for tokens that do not name a CUDA stream: a null handle, which is ambiguous, or a stream of another device
+/// type.
 inline void require_stream(stream_token t, char const* api) {
     if (t.is_ambiguous())
         ferry::detail::fail(
@@ -129,12 +134,13 @@ inline void require_expected_device(stream_token t, std::int32_t id, char const*
     return id;
 }
 
-/// Completes the check of `device_of` for default streams; their device must be current.
+/// Checks a default stream for a capture, which `device_of` does not. Its device must be current.
 inline void require_uncaptured_default(stream_token t, char const* api) {
     if (is_default(t)) require_no_capture(handle_of(t), api);
 }
 
-/// Calls `f(handle)`, with the device of a default stream current; other streams need no current device.
+/// Calls `f(handle)`. For a default stream its device is made current; for other streams the current device is
+/// irrelevant.
 template <class Function>
 auto on_device_of(stream_token t, Function&& f) {
     if (!is_default(t)) return f(handle_of(t));

@@ -1,4 +1,4 @@
-// ferry: stream-ordered memory resources of other libraries as memory spaces. Includes none of them.
+// ferry: adapts stream-ordered memory resources of other libraries to memory spaces, without including their headers.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -20,13 +20,13 @@ concept stream_first_resource = requires(R& r, void* p, std::size_t n, cudaStrea
     { r.allocate(s, n, n) } -> std::same_as<void*>;
     r.deallocate(s, p, n, n);
 };
-/// Resources of `cuda::mr` before: allocate_async, with the stream as the last argument.
+/// Resources of `cuda::mr` before CCCL 3.1: allocate_async, with the stream as the last argument.
 template <class R>
 concept async_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate_async(n, n, s) } -> std::same_as<void*>;
     r.deallocate_async(p, n, n, s);
 };
-/// RMM's base class before, whose memory is 256-byte aligned.
+/// RMM's base class before its resources took the stream first. Its memory is aligned to 256 bytes.
 template <class R>
 concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate(n, s) } -> std::same_as<void*>;
@@ -43,26 +43,26 @@ concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream
 
 }  // namespace detail
 
-/// A stream-ordered memory resource, recognised by its members: resources of `cuda::mr`, RMM and user-defined ones. Its
-/// stream type must be constructible from cudaStream_t. Not required: a base class, or a device.
+/// A stream-ordered memory resource, recognised by its member functions: those of `cuda::mr` and RMM, and user-defined
+/// ones. Its stream type must be constructible from cudaStream_t. Not required: a base class or a device.
 template <class R>
 concept stream_ordered_resource =
     detail::stream_first_resource<R> || detail::async_resource<R> || detail::stream_last_resource<R>;
 
-/// A memory space over a resource and a stream: memory is allocated for work queued on the stream, and freed after the
-/// work queued there at that time. Borrows both; they must outlive every tensor made from it. The resource determines
-/// whether calls block and what they do under graph capture. As thread-safe as the resource.
+/// A memory space over a resource and a stream. Memory is allocated for later work on the stream, and deallocated in
+/// stream order, after the work queued there before. Borrows both; they must outlive all memory allocated from them.
+/// The resource determines whether calls block and what they do under graph capture. As thread-safe as the resource.
 template <stream_ordered_resource Resource>
 class stream_resource_space {
    public:
-    /// For the stream's device; for the current device when it is a default stream.
+    /// Constructs a space of the stream's device, or of the current device for a default stream.
     ///
     /// \param resource  resource to borrow
     /// \param on        stream that orders allocation and deallocation
     /// \throws error  errc::capturing, no_driver; errors of CUDA
     stream_resource_space(Resource& resource, stream_ref on)
         : stream_resource_space{resource, on, detail::device_of(on)} {}
-    /// For a given device.
+    /// Constructs a space of a given device, without querying CUDA.
     ///
     /// \param resource   resource to borrow
     /// \param on         stream that orders allocation and deallocation
@@ -70,16 +70,20 @@ class stream_resource_space {
     stream_resource_space(Resource& resource, stream_ref on, std::int32_t device_id) noexcept
         : resource_{&resource}, on_{on}, device_id_{device_id} {}
 
+    /// Allocates memory for later work on the stream.
+    ///
     /// \param bytes      size
     /// \param alignment  a power of two; at most 256 for resources without an alignment argument
     /// \return           device memory
-    /// \throws  errors of the resource
+    /// \throws  the exceptions of the resource
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         if constexpr (detail::stream_first_resource<Resource>) return resource_->allocate(on_.get(), bytes, alignment);
         else if constexpr (detail::async_resource<Resource>)
             return resource_->allocate_async(bytes, alignment, on_.get());
         else return resource_->allocate(bytes, on_.get());
     }
+    /// Deallocates memory after the work queued on the stream. When the resource throws, the memory is leaked.
+    ///
     /// \param p          memory of `allocate`
     /// \param bytes      as passed to `allocate`
     /// \param alignment  as passed to `allocate`
@@ -93,7 +97,7 @@ class stream_resource_space {
         } catch (...) {  // CUDA has shut down, or the stream is destroyed: leaks (R66)
         }
     }
-    /// \return  device of the memory
+    /// Returns the device of the memory.
     [[nodiscard]] ferry::device device() const noexcept { return {device_type::cuda, device_id_}; }
 
    private:

@@ -10,7 +10,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The bits or bytes that one unit of a plan writes; it reads `unit`.
+/// Returns the number of bits or bytes that one unit of a plan writes; it reads `unit` bits or bytes.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
 /// Whether one side of a plan covers every byte between its first and its last one exactly once.
@@ -29,7 +29,8 @@ namespace ferry::inline v0::cuda::detail {
     return covered == high - low;
 }
 
-/// The same for a source, which may repeat bytes: its strides, sorted by size, must continue each other.
+/// Whether a source covers every byte between its first and its last one, possibly more than once: sorted by size, each
+/// stride must continue the previous one.
 [[nodiscard]] constexpr bool is_dense_source(copy_plan const& p) noexcept {
     if (!is_dense(p, p.src_offset, p.src_strides, p.unit)) return false;
     std::int64_t step = p.unit;
@@ -56,9 +57,9 @@ namespace ferry::inline v0::cuda::detail {
     return p;
 }
 
-/// A plan divided into slabs of at most `most` bytes of one side, which is dense, as is each slab. The loops with the
-/// largest strides have one index in a slab; the next loop is divided. A slab is at least one unit. Plans that count
-/// bits are one slab: their parts may not begin at a byte.
+/// A plan divided into slabs of at most `most` bytes of one side. That side must be dense, and so is each slab. A slab
+/// has one index of each of the loops with the largest strides, and a part of the next loop; it holds at least one
+/// unit. A plan that counts bits is one slab, because its parts might not begin at a byte.
 class slabs {
    public:
     constexpr slabs(copy_plan const& p, std::int64_t most, bool of_destination) noexcept
@@ -105,8 +106,8 @@ class slabs {
     copy_plan const& plan_;
     bool of_destination_;
     int by_stride_[copy_plan::max_rank] = {};  // the loops by stride, largest first
-    int level_ = 0;                        // index in it of the divided loop
-    std::int64_t outer_ = 1, pieces_ = 1;  // indices of the loops before it; parts of the divided loop
+    int level_ = 0;                        // position of the divided loop in by_stride_
+    std::int64_t outer_ = 1, pieces_ = 1;  // indices of the loops before the divided one; parts of that loop
     std::int64_t step_ = 0;                // indices in a part; 0: one slab
 };
 

@@ -22,8 +22,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Throws when memory is not on the device that its struct states, before a copy reads it. Memory described as cpu may
-/// be pinned or managed (R38).
+/// Throws when memory is not on the device that its DLTensor states. Memory described as cpu may be pinned or managed
+/// (R38).
 inline void require_memory_on(void const* p, device stated, char const* api) {
     if (p == nullptr) return;
     device const is = device_of_pointer(p);
@@ -43,14 +43,15 @@ inline void require_memory_on(void const* p, device stated, char const* api) {
                                 << ": correct the device that the producer reports");
 }
 
-/// Throws when a stream belongs to a GPU that holds neither side of a copy. Copies between host memory accept any.
+/// Throws when a stream belongs to a GPU that holds neither side of a copy. Copies between host memory accept any
+/// stream.
 inline void require_participating_stream(std::int32_t stream_id, device to, device from, char const* api) {
     bool const to_gpu = to.type == device_type::cuda, from_gpu = from.type == device_type::cuda;
     if ((!to_gpu && !from_gpu) || (to_gpu && to.id == stream_id) || (from_gpu && from.id == stream_id)) return;
     fail_other_device(stream_id, to_gpu ? to.id : from.id, api);
 }
 
-/// The device for a copy without a stream.
+/// Returns the device whose stream executes a copy without a stream.
 [[nodiscard]] inline std::int32_t device_for(device to, device from) {
     if (to.type == device_type::cuda) return to.id;
     if (from.type == device_type::cuda) return from.id;
@@ -61,29 +62,33 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 
 }  // namespace detail
 
-/// The stateless CUDA back end: each member makes plain calls of the runtime on the streams that it is given.
-/// Thread-safe. `copier` is the faster one.
+/// The stateless CUDA back end: each operation calls the CUDA runtime on the streams that are passed to it.
+/// Thread-safe. `copier` is faster.
 ///
-/// Copies between GPUs use peer access where the machine supports it, else the driver stages them. No call waits for
-/// other streams of the caller, except as CUDA's default streams synchronise with each other. The host waits for the
-/// stream when a copy reads host memory, or for a layout that a few pitched copies do not cover, which goes through the
-/// host. Without a stream, work runs on the per-thread default stream. Each thread keeps one event for each device, and
-/// which GPUs have peer access.
+/// Copies between GPUs use peer access where the machine supports it; otherwise the driver stages them. No call waits
+/// for other streams of the caller, except where CUDA's default streams synchronise implicitly. The host waits for the
+/// stream when a copy reads host memory, and when the layout would need many pitched copies: such copies go through the
+/// host. Without a stream, work runs on the per-thread default stream. Each thread caches one event for each device,
+/// and the pairs of GPUs that have peer access.
 struct system_back_end {
+    /// Returns whether memory of a device can be copied from and to.
+    ///
     /// \param d  device to copy from or to
     /// \return   true for host, device, pinned and managed memory
     [[nodiscard]] constexpr bool reaches(device d) const noexcept {
         return d.type == device_type::cpu || uses_cuda_streams(d.type);
     }
 
+    /// Allocates memory of any CUDA kind.
+    ///
     /// \param d      device of the memory
     /// \param bytes  size
     /// \param on     stream on which the memory is first used; see `memory`
     /// \return       owner of the memory
-    /// \throws error  as the constructor of `memory`
+    /// \throws error, std::bad_alloc  as the constructor of `memory`
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
-    /// Executes a plan, as the concept `back_end` requires.
+    /// Copies the elements that a plan describes; an operation of the concept `back_end`.
     ///
     /// \param plan  copy to execute
     /// \param dst   first element of the destination
@@ -92,8 +97,9 @@ struct system_back_end {
     /// \param from  device of `src`
     /// \param on    stream of either device; without one the call blocks
     /// \return      true when the copy is complete, false when it is queued
-    /// \throws error  errc::foreign_pointer, device, capturing; errc::stream, also for a stream of a third device;
-    ///                errors of CUDA. Nothing is queued then
+    /// \throws error           errc::foreign_pointer, device, capturing; errc::stream, also when the stream belongs to
+    ///                         neither device; errors of CUDA. On failure no work of the copy is pending
+    /// \throws std::bad_alloc  when there is no host memory; as above
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)
@@ -122,17 +128,22 @@ struct system_back_end {
         return true;
     }
 
-    /// As `ferry::cuda::order`.
+    /// Orders two streams without blocking the host, as `ferry::cuda::order` does.
     ///
-    /// \param from  stream whose queued work comes first
-    /// \param to    stream whose later work waits
+    /// \param from  stream whose queued work runs first
+    /// \param to    stream whose later work waits for it
+    /// \throws error  as `ferry::cuda::order`
     void order(stream_token from, stream_token to) const { cuda::order(from, to); }
-    /// As `ferry::cuda::wait`.
+    /// Blocks the host until the work queued on a stream has completed, as `ferry::cuda::wait` does.
     ///
-    /// \param on  stream to wait for; blocks the host
+    /// \param on  stream to wait for
+    /// \throws error  as `ferry::cuda::wait`
     void wait(stream_token on) const { cuda::wait(on); }
+    /// Marks the work queued on a stream, so that it can be waited for later. Does not block.
+    ///
     /// \param on  CUDA stream
-    /// \return    an object whose destructor waits for the work queued on `on` now
+    /// \return    an object whose destructor waits for the work queued on `on` at the time of this call
+    /// \throws error  as the constructor of `queued_mark`
     [[nodiscard]] queued_mark mark(stream_token on) const { return queued_mark{on}; }
 };
 

@@ -13,7 +13,9 @@ namespace ferry::inline v0::cuda::detail {
 /// scope. Does not block.
 class temporary {
    public:
-    /// \throws error  errc::out_of_memory
+    /// Allocates memory for later work on the stream.
+    ///
+    /// \throws error  errc::out_of_memory; errors of CUDA
     temporary(pool const& from, std::size_t bytes, cudaStream_t s) : stream_{s} {
         // mutant: cuda_temporary_take
         check(cudaMallocFromPoolAsync(&p_, bytes, from.get(), s), "cudaMallocFromPoolAsync");

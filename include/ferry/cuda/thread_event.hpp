@@ -14,8 +14,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The calling thread's events, one for each device and context. An event from before a device reset is not used again.
-/// A thread that ends returns its events to `idle_events`.
+/// The calling thread's events, one for each device and context. After a device reset, older events are not used. When
+/// the thread ends, its events are returned to `idle_events`.
 class thread_events {
    public:
     [[nodiscard]] cudaEvent_t get(std::int32_t device_id) {

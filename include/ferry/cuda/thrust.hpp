@@ -40,17 +40,19 @@ concept thrust_vector = element<typename V::value_type> && requires(V& v, V cons
 /// A Thrust vector with the extents of a tensor: `ferry::to_dlpack(ferry::cuda::shaped{std::move(vector), {rows,
 /// columns}})`. Owns the vector; copying it copies the elements.
 ///
-/// A vector does not store the stream that wrote it. By default a shaped vector is ready on the legacy default stream,
-/// which waits for both default streams that Thrust's default policy may use. After `thrust::cuda::par_nosync.on(s)`,
-/// or other work on a non-blocking stream, pass that stream.
+/// A vector does not store the stream on which it was written. By default a shaped vector is ready on the legacy
+/// default stream, which waits for both default streams that Thrust's default policy may use. After
+/// `thrust::cuda::par_nosync.on(s)`, or other work on a non-blocking stream, pass that stream.
 template <thrust_vector Vector>
 class shaped {
    public:
+    /// Takes ownership of a vector.
+    ///
     /// \param vector    vector to own
     /// \param extents   extents; their product is the vector's size
     /// \param ready_on  stream on which the elements are ready
     /// \param where     source location reported by errors
-    /// \throws error  errc::shape for another product
+    /// \throws error  errc::shape when the product of the extents differs from the vector's size
     shaped(Vector vector, std::vector<std::int64_t> extents,
            stream_token ready_on = stream_token::cuda_legacy_default(),
            std::source_location where = std::source_location::current())
@@ -62,23 +64,25 @@ class shaped {
                                     << static_cast<std::uint64_t>(vector_.size()) << " elements; correct the extents",
                                 where);
     }
-    /// With one dimension.
+    /// Takes ownership of a vector, as a tensor with one dimension.
     ///
     /// \param vector    vector to own
     /// \param ready_on  stream on which the elements are ready
     explicit shaped(Vector vector, stream_token ready_on = stream_token::cuda_legacy_default())
         : vector_{std::move(vector)}, extents_{static_cast<std::int64_t>(vector_.size())}, ready_on_{ready_on} {}
 
-    /// \return  the vector
+    /// Returns the vector.
     [[nodiscard]] Vector& vector() noexcept { return vector_; }
-    /// \return  the vector
+    /// Returns the vector.
     [[nodiscard]] Vector const& vector() const noexcept { return vector_; }
-    /// \return  stream on which the elements are ready
+    /// Returns the stream on which the elements are ready.
     [[nodiscard]] stream_token ready_on() const noexcept { return ready_on_; }
 
-    /// Queries the driver for the device, which a vector does not store.
+    /// Returns a view of the elements. The driver is queried for their device, which a vector does not store, except
+    /// for a host_vector with std::allocator. An empty vector has the device cpu, or, if the host could not access its
+    /// elements, the current CUDA device.
     ///
-    /// \return  a view of the elements, valid while the vector keeps its memory
+    /// \return  a view, valid until the vector is destroyed or its memory is reallocated
     /// \throws error  as `device_of_pointer`
     [[nodiscard]] tensor_view ferry_view() {
         auto* const p = thrust::raw_pointer_cast(vector_.data());
@@ -97,7 +101,7 @@ class shaped {
             if (std::same_as<typename Vector::allocator_type, std::allocator<typename Vector::value_type>>) return cpu;
         }
         if (p != nullptr) return device_of_pointer(p);
-        // no elements, of a type that the host cannot access
+        // There are no elements, and the host could not access them.
         if constexpr (!std::same_as<reference, typename Vector::value_type>) {
             int id = 0;
             check(cudaGetDevice(&id), "cudaGetDevice");
@@ -111,15 +115,15 @@ class shaped {
     stream_token ready_on_;
 };
 
-/// Copies a tensor into a new vector, row-major: a vector cannot adopt memory. Blocks the host until the copy is
-/// complete; waits for `ready_on` only.
+/// Copies a tensor into a new vector, in row-major order: a vector cannot adopt memory. Blocks the host until the copy
+/// is complete. Waits for no stream other than `ready_on`.
 ///
 /// \param v         tensor to copy
 /// \param b         back end
 /// \param ready_on  stream on which `v` is ready
 /// \param where     source location reported by errors
 /// \return          the vector
-/// \throws error  errc::dtype for another element type; errors of ferry::copy and of the vector
+/// \throws error  errc::dtype when the vector has another element type; errors of ferry::copy and of the vector
 template <thrust_vector Vector, class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] Vector to_vector(tensor_view const& v, BackEnd&& b, stream_token ready_on,
@@ -148,6 +152,8 @@ template <element T, int Rank>
     typed_view<T, Rank, access::device, layout::contiguous> const& v) noexcept {
     return thrust::device_pointer_cast(v.data());
 }
+/// Returns an iterator past the last element of a contiguous device view.
+///
 /// \param v  view; borrowed
 /// \return   iterator past the last element
 template <element T, int Rank>
@@ -166,14 +172,20 @@ void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thr
 
 template <ferry::cuda::thrust_vector Vector>
 struct ferry::array_traits<ferry::cuda::shaped<Vector>> {
+    /// Returns a view of a shaped vector.
+    ///
     /// \param a  shaped vector
     /// \return   a view of its elements
     /// \throws error  as `shaped::ferry_view`
     static tensor_view view(cuda::shaped<Vector>& a) { return a.ferry_view(); }
+    /// Returns a read-only view of a shaped vector.
+    ///
     /// \param a  shaped vector
     /// \return   a read-only view of its elements
     /// \throws error  as `shaped::ferry_view`
     static tensor_view view(cuda::shaped<Vector> const& a) { return a.ferry_view(); }
+    /// Returns the stream on which a shaped vector is ready.
+    ///
     /// \param a  shaped vector
     /// \return   stream on which its elements are ready
     static stream_token ready_on(cuda::shaped<Vector> const& a) { return a.ready_on(); }

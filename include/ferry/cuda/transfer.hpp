@@ -54,8 +54,8 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return step;
 }
 
-/// Returns the copy of the elements that a plan in bytes reads, each once and with positive strides, into compact
-/// memory; the plan then reads from there.
+/// Returns the loops that copy each element that a plan in bytes reads once, with positive strides, into compact
+/// memory. Changes the plan to read from that memory.
 [[nodiscard]] constexpr loop_nest gather_source(copy_plan& p) noexcept {
     loop_nest forward;
     forward.src_offset = p.src_offset;
@@ -123,7 +123,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     };
     auto const src_reach = reach(p, p.src_offset, p.src_strides, p.unit);
     auto const dst_reach = reach(p, p.dst_offset, p.dst_strides, p.unit + p.zero_bits);
-    // Copying the gaps costs less than separate calls.
+    // Copying the gaps takes less time than separate calls.
     bool const whole = p.counts_bits() || src_reach.size <= 4 * p.total_bytes;
     loop_nest const back = p;
     loop_nest gathered;

@@ -16,7 +16,7 @@ class untouched_blocks {
         std::lock_guard const lock{mutex_};
         known_[next_++ % known_.size()] = p;
     }
-    /// Whether a block is one of them; forgets it.
+    /// Returns whether a block is in the list, and removes it.
     [[nodiscard]] bool take(void const* p) {
         std::lock_guard const lock{mutex_};
         for (auto& known : known_)

@@ -24,7 +24,8 @@
 
 namespace ferry::inline v0::python {
 
-/// \return  whether the interpreter is not initialised, or is being finalised: no Python object may be used then (R66)
+/// Returns whether no Python object may be used, because the interpreter is not initialised or is being finalised
+/// (R66).
 [[nodiscard]] inline bool is_finalizing() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
     return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;

@@ -80,7 +80,8 @@ struct interned_names {
     return true;
 }
 
-/// Converts a tuple or list of two integers. Holds a reference to both, because `__index__` of one may clear the list.
+/// Converts a tuple or list of two integers. Holds references to both items, because `__index__` of the first may clear
+/// the list.
 ///
 /// \param object  object
 /// \param first   first integer
@@ -97,9 +98,11 @@ struct interned_names {
     return to_integer(one, first) && to_integer(two, second);
 }
 
-/// \param pair  tuple or list
-/// \param text  message for anything else
-/// \return      device, unchecked
+/// Converts a pair (type, id) to a device.
+///
+/// \param pair  tuple or list of two integers
+/// \param text  message of the ValueError for anything else
+/// \return      device; its type and id are not checked
 /// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] inline device device_from_pair(PyObject* pair, char const* text) {
     long long type = 0, id = 0;
@@ -124,6 +127,8 @@ struct interned_names {
     return {clamp(major), clamp(minor)};
 }
 
+/// Converts `copy` (R54).
+///
 /// \param object  None, True or False
 /// \return        policy
 /// \throws error_is_set  ValueError
@@ -134,8 +139,10 @@ struct interned_names {
     raise(PyExc_ValueError, "copy must be None, True or False");
 }
 
+/// Converts `stream` to the number of a stream, whose meaning depends on the device (R44–R46).
+///
 /// \param object  None or an integer
-/// \return        the number of the stream; nothing for None
+/// \return        the number; std::nullopt for None
 /// \throws error_is_set  ValueError; an exception of `__index__`
 [[nodiscard]] inline std::optional<long long> stream_number(PyObject* object) {
     if (object == Py_None) return {};
@@ -176,8 +183,10 @@ struct interned_names {
     return stream_token::native(type, handle);
 }
 
+/// Converts a stream to the number that `__dlpack__` expects.
+///
 /// \param token  token
-/// \return       its number in Python, as a new reference; null for None
+/// \return       new reference to an integer, -1 for no_sync(); null, which stands for None, for none()
 [[nodiscard]] inline reference to_number(stream_token token) {
     if (token.is_none()) return {};
     return reference{token.is_no_sync() ? PyLong_FromLong(-1) : PyLong_FromUnsignedLongLong(token.native_handle())};
@@ -189,7 +198,7 @@ struct interned_names {
 ///
 /// \param object  a name ("cpu", "cuda", "cuda:1", "cuda_host", "cuda_managed", "rocm", …), a pair (type, id), or an
 ///                object with `__dlpack_device__`
-/// \return        device; nothing with a Python error set: a ValueError, or the exception of `__dlpack_device__`
+/// \return        device; std::nullopt with a Python error set: a ValueError, or the exception of `__dlpack_device__`
 [[nodiscard]] inline std::optional<device> as_device(PyObject* object) noexcept {
     constexpr char const* error_text =
         "device must be a name such as 'cpu' or 'cuda:1', a pair (type, id), or an object with __dlpack_device__";

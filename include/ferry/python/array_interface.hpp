@@ -37,7 +37,8 @@ namespace ferry::inline v0::python::detail {
 }
 
 /// Returns the data type of a typestr: "<f4", "|b1", "<c8", …
-/// \throws error_is_set  ValueError: malformed;  BufferError: another byte order (R20), or no DLPack type (R16)
+/// \throws error_is_set  ValueError: a malformed typestr;  BufferError: another byte order (R20), or a type without a
+///                       DLPack data type (R16)
 [[nodiscard]] inline data_type type_from_text(char const* text) {
     char const order = text[0], letter = order != '\0' ? text[1] : '\0';
     std::int64_t bytes = 0;
@@ -97,8 +98,8 @@ namespace ferry::inline v0::python::detail {
     return numbers;
 }
 
-/// Returns the stream on which the elements are ready. If the entry is None or missing, no work is pending; before
-/// version 3, which added the entry, work may be pending on the legacy default stream.
+/// Returns the stream on which the elements are ready. If the entry is None or missing, no work is pending. Version 3
+/// added the entry: before it, work may be pending on the legacy default stream.
 /// \throws error_is_set  ValueError: not a stream (R44)
 [[nodiscard]] inline stream_token stream_of(PyObject* interface, long long version) {
     reference const stream = entry(interface, "stream");
@@ -106,7 +107,7 @@ namespace ferry::inline v0::python::detail {
     long long number = 0;
     if (PyBool_Check(stream.get()) != 0 || !to_integer(stream.get(), number) || number <= 0)
         raise(PyExc_ValueError,
-              "__cuda_array_interface__: stream is not a stream (R44): expected None, 1, 2 or a cudaStream_t");
+              "__cuda_array_interface__: stream is not a valid handle (R44): expected None, 1, 2 or a cudaStream_t");
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
@@ -152,7 +153,7 @@ struct array_interface {
 /// Reads `__cuda_array_interface__` of an object, of any version; nothing if the object has none. With `allow_bits`,
 /// typestr may be "<t1", one bit for each element of a mask.
 /// \throws error_is_set  BufferError: another byte order (R20), a type without a DLPack data type (R16), or strides
-///                       that are not multiples of the element size (R30);  ValueError: malformed
+///                       that are not multiples of the element size (R30);  ValueError: a malformed interface
 [[nodiscard]] inline std::optional<array_interface> read_array_interface(PyObject* x, bool allow_bits = false) {
     reference const dict{PyObject_GetAttrString(x, "__cuda_array_interface__")};
     if (!dict) {

@@ -127,6 +127,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// Returns the type of a column as a new capsule "arrow_schema". The GIL must be held.
 ///
 /// \param c  column; only its type is read
+/// \return   new reference
 /// \throws error_is_set    the capsule cannot be created
 /// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_schema_capsule(column_view c) {
@@ -139,6 +140,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// and keep it alive. The GIL must be held.
 ///
 /// \param c  column
+/// \return   new reference to a tuple
 /// \throws error_is_set    the capsules cannot be created
 /// \throws error           errc::not_accessible: the host cannot read the memory
 /// \throws std::bad_alloc  no memory
@@ -153,6 +155,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// device and keep it alive. The data of a column is ready, so `sync_event` is null. The GIL must be held.
 ///
 /// \param c  column
+/// \return   new reference to a tuple
 /// \throws error_is_set    the capsules cannot be created
 /// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_device_array_capsules(column const& c) {
@@ -165,6 +168,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 /// Returns a new capsule "arrow_array_stream" that owns a stream. The GIL must be held.
 ///
 /// \param stream  stream; moved from, and released on failure
+/// \return        new reference
 /// \throws error_is_set    the capsule cannot be created
 /// \throws std::bad_alloc  no memory
 [[nodiscard]] inline PyObject* arrow_stream_capsule(ArrowArrayStream& stream) {

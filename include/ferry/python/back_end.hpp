@@ -9,8 +9,9 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Releases the GIL for every wait and for copies of 64 KiB or more: the thread that queues the awaited work may need
-/// the GIL. Stores a pointer to the other back end. The calling thread must hold the GIL.
+/// A back end that forwards to another one, and releases the GIL during waits and during copies of 64 KiB or more: the
+/// thread that queues the awaited work may need the GIL. Stores a pointer to the other back end, which must outlive it.
+/// The calling thread must hold the GIL.
 ///
 /// \tparam BackEnd  other back end
 template <back_end BackEnd>
@@ -33,7 +34,8 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     }
 
    private:
-    /// A smaller copy ends before another thread could acquire the GIL.
+    /// Size of a copy, in bytes, from which the GIL is released. Smaller copies end before another thread could acquire
+    /// it.
     static constexpr std::int64_t release_threshold = 64 * 1024;
 };
 template <class BackEnd>

@@ -11,7 +11,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// The names of R60, of static storage: CPython stores the pointers.
+/// The name of a capsule (R60). It has static storage duration, because CPython stores the pointer.
 template <ferry::detail::managed_struct Raw>
 inline constexpr char const* capsule_name = "dltensor_versioned";
 template <>
@@ -52,7 +52,7 @@ template <ferry::detail::managed_struct Raw>
 ///
 /// \tparam Raw     type of the struct
 /// \param capsule  capsule
-/// \return         the struct, owned by the capsule; null, without a Python error, when the name is another one
+/// \return         the struct, owned by the capsule; null, without a Python error, when the capsule has another name
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
     // Checked first: PyCapsule_GetPointer would allocate an exception, which may run finalisers.
@@ -61,13 +61,13 @@ template <ferry::detail::managed_struct Raw>
 }
 
 /// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and the GIL is not released
-/// between reading and renaming, so that one of two threads gets the struct. PyCapsule_SetName does not test and set:
-/// without a GIL, this function would need a critical section on the capsule.
+/// between reading and renaming, so that only one of two threads obtains the struct. PyCapsule_SetName does not test
+/// and set: without a GIL, this function would need a critical section on the capsule.
 ///
 /// \tparam Raw     type of the struct
 /// \param capsule  capsule
-/// \return         the struct, whose deleter the caller must call; null, without a Python error, when the name is
-///                 another one or the capsule has been consumed
+/// \return         the struct, whose deleter the caller must call; null, without a Python error, when the capsule has
+///                 another name or has been consumed
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* take(PyObject* capsule) {
@@ -78,10 +78,10 @@ template <ferry::detail::managed_struct Raw>
 
 }  // namespace detail
 
-/// Imports the tensor of a versioned or legacy capsule, whichever version was requested (R58). A legacy tensor is
-/// read-only (R15). The capsule is consumed (R63). Requires the GIL.
+/// Imports the tensor of a capsule, versioned or legacy, independent of the version that was requested (R58). A legacy
+/// tensor is read-only (R15). The capsule is consumed (R63). Requires the GIL.
 ///
-/// \param capsule  capsule; unchanged when it is not one of DLPack or has been consumed
+/// \param capsule  DLPack capsule; any other capsule, and one that has been consumed, is left unchanged
 /// \return         tensor
 /// \throws error_is_set  TypeError for another object; ValueError for another capsule, or one that has been consumed
 /// \throws error  as ferry::from_dlpack; the deleter has run

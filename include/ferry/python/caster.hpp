@@ -23,8 +23,8 @@ concept cast_array = !std::same_as<T, managed_tensor> && !std::same_as<T, detail
 
 namespace detail {
 
-/// The type in a signature: "tensor[float32, 2, writable]" has the element type, the rank (... for any) and the
-/// requirements beyond read access on the host.
+/// The type that a signature shows, such as "tensor[float32, 2, writable]": the element type, the rank (... for any
+/// rank), and requirements other than read access on the host.
 template <class T>
 inline constexpr message label{"tensor"};
 template <class T, int Rank, access Access, layout Layout>

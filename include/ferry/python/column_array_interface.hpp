@@ -36,17 +36,17 @@ void order_or_wait(stream_token ready, stream_token on, BackEnd& b) {
     else b.wait(ready);
 }
 
-/// Imports an object with `__cuda_array_interface__` of one dimension as a column; nothing if the object has none. The
-/// column keeps the object alive.
+/// Imports an object with a one-dimensional `__cuda_array_interface__` as a column; returns std::nullopt if the object
+/// has none. The column keeps the object alive.
 ///
 /// The mask becomes the validity. A mask of bits ("<t1", with Arrow's bit order and meaning) is shared, and its nulls
-/// are not counted; a mask of bools or bytes is packed into bits. Elements are shared or copied as by from_tensors.
+/// are not counted; a mask of bools or bytes is packed into bits. Elements are shared or copied as in from_tensors.
 /// `device_of(pointer)` returns the device of an address. Work that is pending on the streams of the array and the mask
 /// is ordered before `on`, or waited for if `on` names no stream.
 /// \throws error_is_set  as read_array_interface;  BufferError: a mask that has a mask, a mask of another type, or a
 ///                       mask of bits for bools
-/// \throws error         as from_tensors;  errc::shape or device: a mask of another shape or on another device;  what
-///                       device_of throws
+/// \throws error         as from_tensors;  errc::shape or device: a mask of another shape or on another device;  the
+///                       errors of device_of
 template <class DeviceOf, class BackEnd>
 [[nodiscard]] std::optional<column> column_of_array(PyObject* x, DeviceOf device_of, BackEnd& b, stream_token on,
                                                     std::source_location where = std::source_location::current()) {
@@ -71,7 +71,7 @@ template <class DeviceOf, class BackEnd>
     device const mask_device = device_of_array(*mask, dev);
     if (array->shape.size() == 1 && mask->shape != array->shape)
         ferry::detail::fail(errc::shape, api,
-                            message{"the mask has another shape than the elements: expected a flag for each element"},
+                            message{"the shape of the mask differs from that of the elements: expected a flag for each element"},
                             where);
     if (!is_same_device(mask_device, dev))
         ferry::detail::fail(errc::device, api,

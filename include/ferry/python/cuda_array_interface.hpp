@@ -33,11 +33,11 @@ namespace detail {
 /// synchronises: the result names the stream on which the tensor is ready. The GIL must be held.
 ///
 /// \param x  Python object; borrowed
-/// \return   the tensor and the stream on which it is ready; nothing if the object has no `__cuda_array_interface__`
+/// \return   the tensor and the stream on which it is ready; std::nullopt if it has no such attribute
 /// \throws error_is_set  BufferError: a mask, another byte order (R20), a type without a DLPack data type (R16), or
-///                       strides that are not multiples of the element size (R30);  ValueError: malformed
-/// \throws error         errc::foreign_pointer: memory that CUDA does not know;  no_driver: no CUDA driver;  as
-///                       validate
+///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface
+/// \throws error         errc::foreign_pointer: memory that CUDA does not know;  device: memory of a context that is
+///                       not its device's primary one;  no_driver: no CUDA driver;  errors of validate
 [[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {
     auto const array = detail::read_array_interface(x);
     if (!array) return {};
@@ -103,8 +103,9 @@ struct FERRY_HIDDEN cuda_interface_of {
 }  // namespace detail
 
 /// Adds the property `__cuda_array_interface__`, version 3, to a Python type. The entry `stream` is the stream of
-/// array_traits::ready_on, or None if no work is pending. For other memory than CUDA device and managed memory, and for
-/// data types that typestr cannot name, the property raises an AttributeError, so that hasattr returns False.
+/// array_traits::ready_on, or None if no work is pending. For memory that is neither CUDA device memory nor managed
+/// memory, and for data types that typestr cannot name, the property raises an AttributeError, so that hasattr returns
+/// False.
 ///
 /// Call it with the GIL held, when the module is set up.
 ///

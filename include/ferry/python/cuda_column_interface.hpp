@@ -12,17 +12,17 @@
 
 namespace ferry::inline v0::python {
 
-/// Imports an object with `__cuda_array_interface__` of one dimension, of any version, as a column. The column keeps
-/// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared, one of bools
-/// or bytes is packed. Elements that are not contiguous are copied, and bools are packed. The GIL must be held.
+/// Imports an object with a one-dimensional `__cuda_array_interface__`, of any version, as a column. The column keeps
+/// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared, a mask of
+/// bools or bytes is packed. Elements that are not contiguous are copied, and bools are packed. The GIL must be held.
 ///
 /// \param x   Python object; borrowed
 /// \param b   back end that orders, waits and copies
 /// \param on  stream that will read the column: pending work of the array and of its mask is ordered before it. Without
 ///            a stream the function waits for that work
-/// \return    the column; nothing if the object has no `__cuda_array_interface__`
+/// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: a data type or byte order without a DLPack data type, strides that are not
-///                       multiples of the element size, or a mask of another type;  ValueError: malformed
+///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
 /// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
 ///                       device: the mask is on another device;  foreign_pointer: memory that CUDA does not know;
 ///                       no_driver: no CUDA driver;  no_backend: the back end does not reach the device
@@ -67,8 +67,8 @@ struct FERRY_HIDDEN cuda_interface_of_column {
 }  // namespace detail
 
 /// Adds the property `__cuda_array_interface__`, version 3, to a Python type that holds a column, with validity as a
-/// mask of bits ("<t1"). For other columns than numbers in CUDA device or managed memory the property raises an
-/// AttributeError, so that hasattr returns False.
+/// mask of bits ("<t1"). For columns that do not hold numbers in CUDA device or managed memory, the property raises
+/// an AttributeError, so that hasattr returns False.
 ///
 /// Call it with the GIL held, when the module is set up.
 ///

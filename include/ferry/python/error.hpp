@@ -8,7 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <stdexcept>  // an adapter may throw what its library throws
+#include <stdexcept>  // an adapter may throw the exceptions of its library
 
 namespace ferry::inline v0::python {
 
@@ -78,9 +78,9 @@ inline void set_error(PyObject* type, char const* text) noexcept {
     if (message) PyErr_SetObject(type, message.get());
 }
 
-/// Sets the Python error for the current exception: by code for ferry::error, by class for exceptions of an adapter,
-/// whose std::runtime_error means that the data cannot be exported and std::logic_error an invalid argument. Must be
-/// called in a catch block. Requires the GIL.
+/// Sets the Python error for the current exception: according to its code for ferry::error, and to its class for other
+/// exceptions. A std::runtime_error of an adapter means that the data cannot be exported, and a std::logic_error that
+/// an argument is invalid. Must be called in a catch block. Requires the GIL.
 inline void translate_exception() noexcept {
     try {
         throw;

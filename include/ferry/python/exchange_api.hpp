@@ -22,8 +22,8 @@ namespace ferry::inline v0::python::detail {
 /// \tparam BackEnd  stateless back end
 template <class T, class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN exchange_table {
-    /// Allocates a tensor with the data type, rank, shape and device of the prototype, of which no other member is
-    /// read. Calls no Python function, and does not require the GIL (R72).
+    /// Allocates a tensor with the data type, rank, shape and device of the prototype; other members of the prototype
+    /// are not read. Calls no Python function, and does not require the GIL (R72).
     static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
                         void (*set_error)(void*, char const*, char const*)) noexcept {
         constexpr auto api = "managed_tensor_allocator";
@@ -34,7 +34,7 @@ struct FERRY_HIDDEN exchange_table {
                                     where);
             DLTensor described = *prototype;
             int probe = 0;
-            described.data = &probe;  // the prototype's is not read
+            described.data = &probe;  // the pointer of the prototype is not read
             described.strides = nullptr;
             described.byte_offset = 0;
             ferry::validate(described, flags::none, api, where);

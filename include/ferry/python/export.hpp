@@ -66,7 +66,7 @@ struct converted_arguments {
     std::optional<long long> stream;
 };
 
-/// Converts the arguments, which may run any Python code.
+/// Converts the arguments. This may run arbitrary Python code.
 ///
 /// \param given  arguments
 /// \return       converted arguments
@@ -82,6 +82,8 @@ struct converted_arguments {
     return asked;
 }
 
+/// Combines the converted arguments with the device of the tensor into a request.
+///
 /// \param asked  converted arguments
 /// \param dev    device of the tensor
 /// \return       request
@@ -92,14 +94,16 @@ struct converted_arguments {
     return req;
 }
 
-/// Exports an array as a new capsule. The arguments are converted first, because that may run Python code which changes
-/// the array. A copy is made from a second handle, so that the array is not read while the GIL is released.
+/// Exports an array as a new capsule. The arguments are converted first, because the conversion may run Python code
+/// that changes the array. Copies are made from a shared export, so that the array itself is not read while the GIL is
+/// released.
 ///
 /// \param array  array
 /// \param given  arguments
 /// \param b      back end
 /// \return       new reference
-/// \throws error_is_set, error  as convert and make_capsule; as ferry::to_dlpack
+/// \throws error_is_set  as convert and make_capsule
+/// \throws error         as ferry::to_dlpack
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
     constexpr auto api = "__dlpack__";

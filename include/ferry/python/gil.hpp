@@ -6,7 +6,7 @@
 namespace ferry::inline v0::python {
 
 /// Releases the GIL until the end of the scope. The thread must hold the GIL at the start, and must not use a Python
-/// object inside. When the interpreter is finalised meanwhile, the thread waits for the end of the process (R66).
+/// object inside. If the interpreter is finalised meanwhile, the thread blocks until the process ends (R66).
 class without_gil {
    public:
     without_gil() noexcept : state_{PyEval_SaveThread()} {}

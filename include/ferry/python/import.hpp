@@ -30,8 +30,8 @@ struct imported {
 ///
 /// \param api  table
 /// \param dev  device
-/// \return     NULL is the legacy default stream of CUDA and the default stream of ROCm; on other devices it means that
-///             no work is pending
+/// \return     the stream. NULL is converted to the legacy default stream of CUDA or the default stream of ROCm, and on
+///             other devices to already_ready
 /// \throws error_is_set  an exception of the producer
 [[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device dev) {
     void* stream = nullptr;
@@ -63,9 +63,9 @@ struct imported {
     return got;
 }
 
-/// The back end makes a device current for a scope, as some producers require (R42): `make_current(device)` returns the
-/// object whose destructor restores the previous one. It does nothing for other devices than its own, and does not
-/// fail.
+/// A back end that makes a device current for a scope, as some producers require (R42): `make_current(device)` returns
+/// the object whose destructor restores the previous device. The function does nothing for devices of other types, and
+/// does not fail.
 template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device dev) { b.make_current(dev); };
 
@@ -76,7 +76,7 @@ template <class BackEnd>
     else return no_selection{};
 }
 
-/// The back end imports objects without `__dlpack__` by another protocol: `import_other_protocol(x)` returns nothing
+/// A back end that imports objects without `__dlpack__` by another protocol: `import_other_protocol(x)` returns nothing
 /// for objects without that protocol.
 template <class BackEnd>
 concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
@@ -101,10 +101,10 @@ template <class BackEnd>
     throw error_is_set{};
 }
 
-/// Returns the answer of `__dlpack_device__` (R37).
+/// Returns the device that `__dlpack_device__` reports (R37).
 ///
 /// \param x  object
-/// \return   nothing when there is no such method, or the answer is not a device
+/// \return   nothing when there is no such method, or its result is not a device
 /// \throws error_is_set  an exception of the producer other than AttributeError
 [[nodiscard]] inline std::optional<device> dlpack_device_of(PyObject* x) {
     reference const pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
@@ -193,7 +193,8 @@ template <class T, class BackEnd>
     return copy_by_producer(x, type, req, *at, b);
 }
 
-/// Returns whether the handshake ordered the data: on the host always; on a GPU if the stream passed was one of it.
+/// Returns whether the handshake ordered the data: on the host always; on a GPU only if the stream that was passed
+/// belongs to it.
 ///
 /// \param actual     device of the tensor
 /// \param announced  device that the stream was chosen for, when known
@@ -205,8 +206,9 @@ template <class T, class BackEnd>
                          (announced->type == device_type::cpu && requested && is_same_device(actual, *requested)));
 }
 
-/// Imports an object that is not a capsule. If the tensor is on another GPU than `__dlpack_device__` announced, the
-/// producer had no stream of that GPU and may have queued a copy: the import is repeated for the actual device (R38).
+/// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
+/// producer had no stream of the actual GPU and may have queued a copy there: the import is repeated for the actual
+/// device (R38).
 ///
 /// \tparam T    consumer
 /// \param x     object
@@ -265,8 +267,8 @@ template <class T, class BackEnd>
     return std::move(*got);
 }
 
-/// Imports an object with `__dlpack__`, or a capsule (R64), which was made without a stream: its tensor is ready on the
-/// default stream (R44).
+/// Imports an object with `__dlpack__`, or a capsule (R64). A capsule was created without a stream, so its tensor is
+/// ready on the default stream (R44).
 ///
 /// \tparam T  consumer
 /// \param x   object or capsule

@@ -18,7 +18,7 @@ concept stateless = std::is_empty_v<F> && std::default_initializable<F>;
 
 namespace detail {
 
-/// The methods of one array type, in the signatures of CPython.
+/// The methods of one array type, with the signatures that CPython calls.
 template <class T, class Unwrap, class Wrap, class BackEnd>
 struct FERRY_HIDDEN methods {
     static PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t positional, PyObject* keywords) noexcept {
@@ -74,7 +74,7 @@ struct FERRY_HIDDEN methods {
         {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&dlpack)),
          METH_FASTCALL | METH_KEYWORDS,
          PyDoc_STR("__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
-                   "Export as a DLPack capsule: shared when possible, copied when asked for or needed.")},
+                   "Export as a DLPack capsule: shared when possible, copied when requested or required.")},
         {"__dlpack_device__", &dlpack_device, METH_NOARGS,
          PyDoc_STR("__dlpack_device__($self, /)\n--\n\nThe DLPack device of the data, a pair (type, id).")},
         {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&from_dlpack)),
@@ -130,11 +130,11 @@ struct FERRY_HIDDEN methods {
 
 }  // namespace detail
 
-/// Adds the protocol to a type: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a static method
-/// `from_dlpack(x, /, *, device=None, copy=None)`.
+/// Adds the DLPack protocol to a Python type: `__dlpack__`, `__dlpack_device__`, `__dlpack_c_exchange_api__`, and a
+/// static method `from_dlpack(x, /, *, device=None, copy=None)`.
 ///
-/// Requires the GIL, and the main interpreter: the exchange table and its objects exist until the process ends. Call it
-/// during the initialisation of the module.
+/// Requires the GIL and the main interpreter, because the exchange table and its objects exist until the process ends.
+/// Call it during the initialisation of the module.
 ///
 /// \tparam T        array type, whose array_traits have view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only

@@ -19,7 +19,7 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// The array type of imports for a function whose options name a stream: see its array_traits below.
+/// The array type of imports whose options name a stream. Its array_traits, below, pass that stream to the producer.
 template <names_stream Options>
 struct tensor_for_stream {
     managed_tensor tensor;
@@ -80,8 +80,8 @@ template <class Options>
     else return from_python<managed_tensor>(x, req, b);
 }
 
-/// Converts to the imported tensor, so that `emplace` constructs it in place: to move a tensor costs as much as to
-/// validate it.
+/// Converts to the imported tensor, so that `emplace` constructs it in place: moving a tensor takes as long as
+/// validating it.
 template <class Options>
 struct deferred_import {
     PyObject* from;

@@ -76,8 +76,8 @@ template <class Options, class T>
     }
 }
 
-/// Type caster for std::optional<T>. Stores the caster of T for the length of the call, which nanobind's own caster
-/// for std::optional does not. Hidden, because its members of nanobind are.
+/// Type caster for std::optional<T>. Unlike nanobind's caster, it stores the caster of T for the duration of the call.
+/// Has hidden visibility, because nanobind's types do.
 template <class T>
 struct FERRY_HIDDEN nanobind_optional {
     using Value = std::optional<T>;

@@ -11,6 +11,8 @@ namespace ferry::inline v0::python {
 class reference {
    public:
     reference() = default;
+    /// Takes ownership of a reference.
+    ///
     /// \param stolen  new reference, owned by this object; may be null
     explicit reference(PyObject* stolen) noexcept : object_{stolen} {}
     reference(reference&& other) noexcept : object_{std::exchange(other.object_, nullptr)} {}
@@ -30,7 +32,7 @@ class reference {
 
 /// A strong reference that may be released on any thread, with or without the GIL, also during and after finalisation
 /// of the interpreter, when the object is leaked (R65, R66). Use it as the owner for make_managed when a Python object
-/// keeps the memory alive. The release keeps a Python error that is set (R67).
+/// keeps the memory alive. The release preserves a Python error that is set (R67).
 class owned_object {
    public:
     /// Adds a reference. Requires the GIL.

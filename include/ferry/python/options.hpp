@@ -40,7 +40,7 @@ template <class BackEnd>
 struct through {};
 
 /// An argument with options, for the signature of a bound function: `argument<typed_view<float
-/// const, 2>, copies<copy_policy::never>>`. Gives access to the T as a pointer does. The lifetime of
+/// const, 2>, copies<copy_policy::never>>`. Provides access to the T like a pointer. The lifetime of
 /// the data is that of a parameter of type T: see the casters.
 ///
 /// \tparam T        type of the argument
@@ -48,6 +48,8 @@ struct through {};
 template <class T, class... Options>
 class argument {
    public:
+    /// Stores the argument.
+    ///
     /// \param value  argument
     explicit argument(T value) : value_(std::move(value)) {}
     [[nodiscard]] T& operator*() noexcept { return value_; }

@@ -80,8 +80,8 @@ struct published {
 }
 
 /// Types of recent producers that publish `__dlpack__` only, so that an import from them searches no dictionary.
-/// CPython assigns a new version tag to a type when it or one of its bases changes, and no tag to two types. Requires
-/// the GIL.
+/// CPython assigns a new version tag to a type when it or one of its bases changes, and never assigns a tag to two
+/// types. Requires the GIL.
 class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
@@ -89,12 +89,13 @@ class producer_cache {
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
     }
-    /// \param type    type
+    /// Adds a type.
+    ///
+    /// \param type    type that publishes `__dlpack__` only
     /// \param dlpack  its attribute `__dlpack__`
     void add(PyTypeObject* type, PyObject* dlpack) noexcept {
         if (!has_tag(type)) return;
-        // Only a method in the dictionary of a type is kept alive by it: a descriptor may return a new function each
-        // time.
+        // A type keeps only the methods in its dictionary alive: a descriptor may return a new function each time.
         bool const is_fixed = _PyType_Lookup(type, names().dlpack) == dlpack &&
                               PyType_HasFeature(Py_TYPE(dlpack), Py_TPFLAGS_METHOD_DESCRIPTOR) &&
                               type->tp_dictoffset == 0 && type->tp_getattro == PyObject_GenericGetAttr;
@@ -142,7 +143,7 @@ class producer_cache {
 /// \throws error_is_set  an exception of the look-up
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object, published const& type) {
     if (!type.table) return nullptr;
-    // A capsule identifies its contents. The int of DLPack 1.2 could be any number, and would be used as an address.
+    // A capsule identifies its contents. The integer that DLPack 1.2 used instead could be an invalid address.
     auto* const type_object = reinterpret_cast<PyObject*>(Py_TYPE(object));
     reference capsule = find_attribute(type_object, names().exchange_api);
     if (!capsule) capsule = find_attribute(type_object, names().exchange_api_1_2);
@@ -160,13 +161,13 @@ class producer_cache {
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
     return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
 }
-/// The same for an object whose type has not been searched yet.
+/// As above, for an object whose type has not been searched yet.
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
     return find_exchange_api(object, published_by(Py_TYPE(object)));
 }
 
-/// Returns whether an object has `__dlpack__`: a method of its type, else an attribute of the object, as a proxy has
-/// it. False for a class, whose methods are for its instances. Adds the type to the cache when a method of the type is
+/// Returns whether an object has `__dlpack__`: as a method of its type or, like a proxy, as an attribute of the object.
+/// False for a class, whose methods are those of its instances. Adds the type to the cache when a method of the type is
 /// all that it publishes.
 ///
 /// \param x     object
@@ -183,7 +184,7 @@ class producer_cache {
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
 }
-/// The same for an object whose type has not been searched yet.
+/// As above, for an object whose type has not been searched yet.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }
 
 }  // namespace ferry::inline v0::python::detail

@@ -51,8 +51,8 @@ template <class Options, class T>
     }
 }
 
-/// Type caster for std::optional<T>. Stores the caster of T for the length of the call, which pybind11's own caster
-/// for std::optional does not. Hidden, because its members of pybind11 are.
+/// Type caster for std::optional<T>. Unlike pybind11's caster, it stores the caster of T for the duration of the call.
+/// Has hidden visibility, because pybind11's types do.
 template <class T>
 struct FERRY_HIDDEN pybind11_optional {
     using Value = std::optional<T>;

@@ -73,7 +73,8 @@ inline void record(PyObject* argument, mismatch const& difference) noexcept {
     entry.is_text = false;
 }
 
-/// The same for any other reason. `make_text()` returns its message; it is called only while refusals are recorded.
+/// Records any other reason why an argument was refused. `make_text()`, which returns the message, is called only while
+/// refusals are recorded.
 template <std::invocable MakeText>
 void record(PyObject* argument, MakeText make_text) noexcept {
     auto& recorded = refusals::of_thread();

@@ -29,8 +29,8 @@ struct text {
 
 }  // namespace detail
 
-/// Option of a result: it is passed to `from_dlpack` of a Python module, and the function returns the array of that
-/// library. The module is imported at the first call.
+/// Option: the result is passed to `from_dlpack` of a Python module, and the function returns the array that this
+/// creates. The module is imported at the first call.
 ///
 /// \tparam Module  name of the module, a string literal: library<"numpy">
 template <detail::text Module>
@@ -43,7 +43,9 @@ struct library {};
 template <class T, class... Options>
 class result {
    public:
-    /// \param value  result of the function; the Python object owns it
+    /// Stores the result of a function.
+    ///
+    /// \param value  result, which the Python object will own
     result(T value) : value_(std::move(value)) {}
     [[nodiscard]] T& operator*() noexcept { return value_; }
     [[nodiscard]] T const& operator*() const noexcept { return value_; }
@@ -51,16 +53,16 @@ class result {
    private:
     T value_;
 };
-/// Returns a NumPy array that shares the memory.
+/// Result type of a function that returns a NumPy array, which shares the memory.
 template <class T>
 using as_numpy = result<T, library<"numpy">>;
-/// Returns a PyTorch tensor that shares the memory.
+/// Result type of a function that returns a PyTorch tensor, which shares the memory.
 template <class T>
 using as_torch = result<T, library<"torch">>;
-/// Returns a JAX array that shares the memory.
+/// Result type of a function that returns a JAX array, which shares the memory.
 template <class T>
 using as_jax = result<T, library<"jax.dlpack">>;
-/// Returns a CuPy array that shares the memory.
+/// Result type of a function that returns a CuPy array, which shares the memory.
 template <class T>
 using as_cupy = result<T, library<"cupy">>;
 
@@ -206,8 +208,8 @@ template <class Options>
     return cached;
 }
 
-/// Returns a tensor as a new ferry.Tensor, or as the array of the library that the options name. An empty
-/// managed_tensor is None.
+/// Returns a tensor as a new ferry.Tensor, or as an array of the library that the options name; None for an empty
+/// managed_tensor.
 /// \throws error_is_set  the type cannot be created, or the library refuses the tensor
 template <class Options>
 [[nodiscard]] PyObject* export_result(managed_tensor&& tensor, stream_token ready) {
@@ -225,9 +227,9 @@ template <class Options>
     return object.release();
 }
 
-/// Returns the result of a bound function as a new Python object. An rvalue moves into the object; an lvalue is shared
-/// by array_traits::share, or copied without it. Data in device memory is ready on the stream of
-/// array_traits::ready_on, or when the function returns.
+/// Returns the result of a bound function as a new Python object. An rvalue is moved into the object; an lvalue is
+/// shared by array_traits::share, or copied if there is no such function. Data in device memory is ready on the stream
+/// of array_traits::ready_on, or when the function returns.
 /// \throws error_is_set  as export_result
 /// \throws error         as ferry::to_dlpack
 template <class Options, class T>

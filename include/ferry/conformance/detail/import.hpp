@@ -15,7 +15,7 @@ inline constexpr data_type offered_types[] = {
     dtype_of<std::int32_t>,   dtype_of<std::int64_t>,  dtype_of<std::uint8_t>, dtype_of<std::uint16_t>,
     dtype_of<std::uint32_t>,  dtype_of<std::uint64_t>, dtype_of<bool>,         {type_code::complex, 64},
     {type_code::complex, 128}};
-/// Data types that few libraries support: adopt throws, or keeps the type.
+/// Data types that few libraries support: `adopt` must either throw or preserve the type.
 inline constexpr data_type odd_types[] = {
     {type_code::float_, 16},       {type_code::bfloat, 16},     {type_code::opaque_handle, 64},
     {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}, {type_code::float4_e2m1fn, 4},
@@ -28,7 +28,7 @@ template <class Array>
                                      already_ready);
 }
 
-/// When `adopt` throws, the tensor has been released exactly once.
+/// Checks that the tensor has been released exactly once after `adopt` threw.
 [[nodiscard]] inline outcome check_refusal(foreign const& t, message what) {
     if (t.releases() == 1) return not_applicable(what << ": adopt throws");
     return broken(what << ": adopt threw, and its deleter ran " << t.releases() << " times, expected once");

@@ -45,7 +45,7 @@ bool with_element(data_type t, F f) {
 [[nodiscard]] inline bool is_readable(data_type t) {
     return with_element(t, [](auto) {});
 }
-/// Reads by memcpy: an adapter under test may return a misaligned pointer.
+/// Reads an element by memcpy, because an adapter under test may return a misaligned pointer.
 [[nodiscard]] inline double read_number(data_type t, std::byte const* from) {
     double number = 0;
     with_element(t, [&](auto element) {

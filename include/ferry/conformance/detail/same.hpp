@@ -47,8 +47,8 @@ namespace ferry::inline v0::conformance::detail {
     return kept(what);
 }
 
-/// Combines two outcomes of one check: returns the second one, unless the first is broken or the second is not
-/// applicable.
+/// Combines two outcomes of one check. Returns the first if it is broken or the second is not applicable; otherwise
+/// the second.
 [[nodiscard]] inline outcome combine(outcome const& first, outcome const& second) {
     if (first.found == verdict::broken || second.found == verdict::not_applicable) return first;
     return second;

@@ -80,7 +80,7 @@ template <class Array, std::size_t N, class Make, class F>
         if (&shapes[0] == &filled[0]) each(own);
     }
     if (found.found == verdict::not_applicable && found.evidence.c_str()[0] == '\0')
-        found.evidence << "the maker makes no array of such a shape";
+        found.evidence << "the maker supports none of the shapes";
     return found;
 }
 

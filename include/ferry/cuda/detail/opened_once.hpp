@@ -11,7 +11,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Objects that a process may open only once. The end of the last use closes the object.
+/// Objects that a process may open only once. An object is closed when its last use ends.
 ///
 /// `a.is_same(b)` tells whether two opened objects are the same; `a.join(b)` takes over the access that opening `b`
 /// added, after which `b` closes nothing. Thread-safe. A handle: copies refer to one table, which its uses keep alive.

@@ -18,8 +18,8 @@ enum class pack_kernel : std::uint8_t {
     bits,
 };
 
-/// A launch: kernel, word size in bytes (0 for bits), number of blocks of `pack_threads` threads. No blocks: nothing to
-/// do.
+/// A kernel launch: the kernel, its word size in bytes (0 for bits), and the number of blocks of `pack_threads`
+/// threads. With 0 blocks nothing is launched.
 struct pack_job {
     pack_kernel kernel = pack_kernel::gather_32;
     int word = 0;

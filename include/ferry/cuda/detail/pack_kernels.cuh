@@ -21,7 +21,7 @@ struct alignas(16) word_16 {
     std::uint64_t low, high;
 };
 
-/// Returns the quotient; `n` becomes the remainder.
+/// Divides `n` by `by`: returns the quotient and stores the remainder in `n`.
 template <class Count>
 __host__ __device__ inline Count divide(Count& n, std::int64_t by, divisor const& fast) {
     Count q;

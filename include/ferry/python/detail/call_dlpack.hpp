@@ -74,10 +74,10 @@ template <class BackEnd>
 }
 
 /// Requests a capsule by `__dlpack__`. The first call has the whole request (R56). After a TypeError (an older
-/// signature), or a BufferError or ValueError for a copy or another device (from PyTorch an AssertionError, for the
-/// stream of another device), a call without `copy` and `dl_device` follows, and the
-/// caller makes the copy (R58); then one without `max_version`. Other errors, and any after copy=False, are those of
-/// the producer (R81).
+/// signature), or a BufferError or ValueError for a copy or another device (PyTorch raises an AssertionError for the
+/// stream of another device), the second call omits `copy` and `dl_device`, and the caller makes the copy (R58). After
+/// another TypeError a third call also omits `max_version`. Other errors are raised unchanged, as are a BufferError or
+/// ValueError after copy=False (R81).
 ///
 /// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if it orders memory of
 /// `at`. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a

@@ -20,28 +20,29 @@ namespace ferry::inline v0::python::detail {
     if (truth < 0) throw error_is_set{};
     return truth != 0;
 }
-/// Returns the truth of an attribute.
+/// Returns the truth value of an attribute.
 [[nodiscard]] inline bool attribute_is_true(PyObject* x, PyObject* attribute) {
     return is_true(reference{call_python([&] { return PyObject_GetAttr(x, attribute); })});
 }
-/// Returns the truth of the result of a method without arguments.
+/// Returns the truth value of the result of a method without arguments.
 [[nodiscard]] inline bool method_is_true(PyObject* x, PyObject* method) {
     return is_true(reference{call_python([&] { return PyObject_CallMethodNoArgs(x, method); })});
 }
 
-/// Rejects a tensor that requires a gradient, or whose memory holds the values with the opposite sign. The exchange
-/// table exports both, and `Tensor.__dlpack__` exports the latter. A subclass that overrides `__dlpack__` may detach.
+/// Rejects a tensor that requires a gradient, or whose memory holds the negated values. The exchange table exports both
+/// kinds, and `Tensor.__dlpack__` exports the second. A subclass that overrides `__dlpack__` may detach the tensor, so
+/// its gradient is not checked.
 ///
 /// \param x     tensor
 /// \param type  what its type publishes
 /// \throws error_is_set  BufferError; an exception of the tensor
 inline void require_plain(PyObject* x, published const& type) {
     if (!type.overrides_torch && attribute_is_true(x, names().requires_grad))
-        raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot carry: import "
+        raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot represent: import "
                                  "x.detach()");
     if (method_is_true(x, names().is_neg))
-        raise(PyExc_BufferError, "from_dlpack: the tensor has its negative bit set, and its memory holds the opposite "
-                                 "sign: import x.resolve_neg()");
+        raise(PyExc_BufferError, "from_dlpack: the tensor has its negative bit set, and its memory holds the negated "
+                                 "values: import x.resolve_neg()");
 }
 
 inline constexpr char const* conjugated =
@@ -62,8 +63,8 @@ inline void require_unconjugated(PyObject* x) {
 
 /// Rejects a tensor with elements and without memory: its storage was resized to 0, or it is a FakeTensor, a functional
 /// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot
-/// detect. PyTorch is asked for the offset only below 2^46: on 64-bit systems with addresses of 47 bits or more, a host
-/// address of a position-independent program is above. CUDA addresses may be below.
+/// detect. The offset is queried only for addresses below 2^46: on 64-bit systems, host addresses of a
+/// position-independent program are above. CUDA addresses may be below.
 ///
 /// \param x  tensor
 /// \param v  its export
@@ -102,8 +103,8 @@ inline void require_storage(PyObject* x) {
         raise(PyExc_BufferError, without_memory);
 }
 
-/// Replaces the Python error that PyTorch set for a conjugated tensor or one without strided memory: its text and class
-/// depend on the function that was called. Keeps other errors.
+/// Replaces the Python error that PyTorch set for a conjugated tensor or a tensor without strided memory, whose class
+/// and text depend on the function that was called. Keeps other errors.
 ///
 /// \param x  tensor
 inline void explain_refusal(PyObject* x) {
@@ -118,7 +119,7 @@ inline void explain_refusal(PyObject* x) {
             why = "from_dlpack: the tensor is sparse or opaque, and has no strided memory: import x.to_dense()";
         else if (method_is_true(x, names().is_conj)) why = conjugated;
         else if (attribute_is_true(x, names().is_meta))
-            why = "from_dlpack: the tensor is on the meta device, and has no memory: import one that is on a device";
+            why = "from_dlpack: the tensor is on the meta device, and has no memory: import a tensor with memory";
         else if (attribute_is_true(x, names().is_quantized))
             why = "from_dlpack: the tensor is quantized, without a DLPack type: import x.dequantize() or x.int_repr()";
     } catch (error_is_set const&) {  // the error of PyTorch stays
