@@ -45,6 +45,18 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
                                                  {CV_32S, {type_code::int_, 32}},   {CV_32F, {type_code::float_, 32}},
                                                  {CV_64F, {type_code::float_, 64}}, {CV_16F, {type_code::float_, 16}}};
 
+/// Returns an extent as OpenCV stores it.
+///
+/// \throws error  errc::overflow: the extent exceeds the maximum of int
+[[nodiscard]] inline int opencv_size(int dimension, std::int64_t extent) {
+    if (extent > INT32_MAX)
+        fail(errc::overflow, "ferry::from_dlpack",
+             message{"the extent of dimension "}
+                 << dimension << " is " << extent
+                 << ", expected at most the maximum of int for a cv::Mat: import a slice");
+    return static_cast<int>(extent);
+}
+
 /// \throws error  errc::dtype when OpenCV has no such depth
 [[nodiscard]] inline int opencv_depth_of(data_type t, std::source_location where = std::source_location::current()) {
     for (auto const& row : opencv_depths)
@@ -142,11 +154,7 @@ struct shaped_traits<cv::Mat> {
         std::size_t steps[detail::opencv_dims];
         std::int64_t compact = channels;
         for (int i = rank; i-- > 0;) {
-            if (v.extent(i) > INT32_MAX)
-                detail::fail(errc::overflow, api,
-                             message{"the extent of dimension "}
-                                 << i << " is " << v.extent(i)
-                                 << ", expected at most the maximum of int for a cv::Mat: import a slice");
+            sizes[i] = detail::opencv_size(i, v.extent(i));
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
             if (step <= 0 || (i == rank - 1 && step != channels))
@@ -155,7 +163,6 @@ struct shaped_traits<cv::Mat> {
                                  << i << " is " << step
                                  << ", expected positive strides and a dense innermost dimension: import with "
                                     "ferry::copy_policy::always");
-            sizes[i] = static_cast<int>(v.extent(i));
             steps[i] = static_cast<std::size_t>(step * v.dtype().bits / 8);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
         }
@@ -175,10 +182,10 @@ struct shaped_traits<cv::Mat> {
     /// Allocates a matrix of one channel in host memory.
     ///
     /// \param type   element type
-    /// \param shape  2 to 32 extents, each of which fits int
+    /// \param shape  2 to 32 extents
     /// \param d      must be ferry::cpu
     /// \return       matrix; its elements are uninitialised
-    /// \throws error          errc::device, rank or dtype
+    /// \throws error          errc::device, rank, dtype or overflow
     /// \throws cv::Exception  errors of OpenCV
     static cv::Mat allocate(data_type type, shape_view shape, device d) {
         if (d != cpu)
@@ -190,7 +197,7 @@ struct shaped_traits<cv::Mat> {
                          message{"the rank is "} << shape.rank() << ", expected 2 to " << detail::opencv_dims
                                                  << " for a cv::Mat: reshape the tensor");
         int sizes[detail::opencv_dims];
-        for (int i = 0; i < shape.rank(); ++i) sizes[i] = static_cast<int>(shape[i]);
+        for (int i = 0; i < shape.rank(); ++i) sizes[i] = detail::opencv_size(i, shape[i]);
         return {shape.rank(), sizes, CV_MAKETYPE(detail::opencv_depth_of(type), 1)};
     }
 };

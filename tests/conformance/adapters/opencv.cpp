@@ -70,6 +70,15 @@ TEST_CASE("R11, R28: the error for a tensor that cv::Mat does not support says w
     support::fails(ferry::errc::strides, import({values, shape, column_major}), {"copy"});
     support::fails(ferry::errc::read_only, import(ferry::tensor_view{values, shape}.as_read_only()), {"copy"});
     support::fails(ferry::errc::rank, import({values, flat}), {"2"});
+    std::int64_t const long_shape[] = {(std::int64_t{1} << 32) + 2, 2}, repeated[] = {0, 1};
+    ferry::tensor_view const long_view{values, long_shape, repeated};
+    support::fails(ferry::errc::overflow, import(long_view), {"dimension 0 is 4294967298", "import a slice"});
+    support::fails(ferry::errc::overflow,
+                   [&] {
+                       static_cast<void>(ferry::from_dlpack<mat>(ferry::make_managed(int{}, long_view),
+                                                                 {.copy = ferry::copy_policy::always}));
+                   },
+                   {"dimension 0 is 4294967298", "import a slice"});
     mat const nothing{cv::Mat{}};
     CHECK(ferry::view_of(nothing).is_empty());
 }
