@@ -1,4 +1,4 @@
-// expect: a temporary list of strides is destroyed before the view: store it in a variable
+// expect: the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view\(\)
 // Strides borrow (R7).
 #include <ferry/base/shape.hpp>
 

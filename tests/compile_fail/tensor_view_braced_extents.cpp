@@ -1,4 +1,4 @@
-// expect: a temporary list of extents is destroyed before the view: store it in a variable
+// expect: the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view\(\)
 // {0, 3} would be a null pointer and a rank.
 #include <ferry/tensor/view.hpp>
 

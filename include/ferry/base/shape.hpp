@@ -75,14 +75,14 @@ class shape_view : public detail::int64_list {
 
     template <std::size_t N>
     // clang-format off
-    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
     // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    shape_view(Int...) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
+    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    shape_view(Range&&) FERRY_DELETED("a temporary list of extents is destroyed before the view: store it in a variable");
+    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
 
     /// Returns whether the ranks and all extents are equal.
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept {
@@ -118,14 +118,14 @@ class strides_view : public detail::int64_list {
 
     template <std::size_t N>
     // clang-format off
-    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
     // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    strides_view(Int...) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
+    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    strides_view(Range&&) FERRY_DELETED("a temporary list of strides is destroyed before the view: store it in a variable");
+    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
 
     /// Returns whether there is no list of strides, which means compact row-major (R24).
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
