@@ -44,6 +44,16 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
                                                  {CV_32S, {type_code::int_, 32}},   {CV_32F, {type_code::float_, 32}},
                                                  {CV_64F, {type_code::float_, 64}}, {CV_16F, {type_code::float_, 16}}};
 
+/// \throws error  errc::overflow when an extent does not fit int, the type of OpenCV's sizes
+inline void require_opencv_extents(shape_view shape) {
+    for (int i = 0; i < shape.rank(); ++i)
+        if (shape[i] > INT32_MAX)
+            fail(errc::overflow, "ferry::from_dlpack",
+                 message{"the extent of dimension "}
+                     << i << " is " << shape[i]
+                     << ", expected at most the maximum of int for a cv::Mat: import a slice");
+}
+
 /// \throws error  errc::dtype when OpenCV has no such depth
 [[nodiscard]] inline int opencv_depth_of(data_type t, std::source_location where = std::source_location::current()) {
     for (auto const& row : opencv_depths)
@@ -57,7 +67,8 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 /// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
 ///
 /// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix cannot
-/// have: negative, zero, or an innermost one other than 1. Request `{.copy = ferry::copy_policy::always}` for those.
+/// have: negative, zero, smaller than the rows inside the dimension (overlapping windows, permuted dimensions), or an
+/// innermost one other than 1. Request `{.copy = ferry::copy_policy::always}` for those.
 ///
 /// A matrix over memory of the caller, as `cv::Mat(rows, columns, type, data)` makes, has no reference count and owns
 /// nothing: an rvalue of it is copied or refused, as of a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
@@ -134,25 +145,22 @@ struct shaped_traits<cv::Mat> {
                 errc::rank, api,
                 message{"the rank is "} << v.rank() << ", expected 2 to " << detail::opencv_dims
                                         << " for a cv::Mat: reshape the tensor");
+        detail::require_opencv_extents({v.shape().data(), rank});
         int sizes[detail::opencv_dims];
         std::size_t steps[detail::opencv_dims];
         std::int64_t compact = channels;
         for (int i = rank; i-- > 0;) {
-            if (v.extent(i) > INT32_MAX)
-                detail::fail(errc::overflow, api,
-                             message{"the extent of dimension "}
-                                 << i << " is " << v.extent(i)
-                                 << ", expected at most the maximum of int for a cv::Mat: import a slice");
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
-            if (step <= 0 || (i == rank - 1 && step != channels))
+            // OpenCV takes overlapping or permuted rows for continuous ones, and would read beyond the elements.
+            if (step < compact || (i == rank - 1 && step != channels))
                 detail::fail(errc::strides, api,
                              message{"the stride of dimension "}
                                  << i << " is " << step
-                                 << ", expected positive strides and a dense innermost dimension: import with "
-                                    "ferry::copy_policy::always");
+                                 << ", expected rows that do not overlap, in row-major order, and a dense innermost "
+                                    "dimension: import with ferry::copy_policy::always");
             sizes[i] = static_cast<int>(v.extent(i));
-            steps[i] = static_cast<std::size_t>(step * v.dtype().bits / 8);
+            steps[i] = static_cast<std::size_t>(step) * (v.dtype().bits / 8u);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
         }
         cv::Mat result(rank, sizes, CV_MAKETYPE(depth, channels), v.data(), steps);
@@ -174,7 +182,7 @@ struct shaped_traits<cv::Mat> {
     /// \param shape  2 to 32 extents
     /// \param d      must be ferry::cpu
     /// \return       matrix; its elements are uninitialised
-    /// \throws error          errc::device, rank, dtype
+    /// \throws error          errc::device, rank, dtype, overflow
     /// \throws cv::Exception  errors of OpenCV
     static cv::Mat allocate(data_type type, shape_view shape, device d) {
         if (d != cpu)
@@ -185,6 +193,7 @@ struct shaped_traits<cv::Mat> {
             detail::fail(errc::rank, "ferry::from_dlpack",
                          message{"the rank is "} << shape.rank() << ", expected 2 to " << detail::opencv_dims
                                                  << " for a cv::Mat: reshape the tensor");
+        detail::require_opencv_extents(shape);
         int sizes[detail::opencv_dims];
         for (int i = 0; i < shape.rank(); ++i) sizes[i] = static_cast<int>(shape[i]);
         return {shape.rank(), sizes, CV_MAKETYPE(detail::opencv_depth_of(type), 1)};
