@@ -70,8 +70,8 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 /// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
 ///
 /// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix does not
-/// support: negative, zero, or an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}` for
-/// such tensors.
+/// support: negative, zero, smaller than the rows inside the dimension (overlapping windows, permuted dimensions), or
+/// an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}` for such tensors.
 ///
 /// A matrix over memory of the caller, as `cv::Mat(rows, columns, type, data)` makes, has no reference count and owns
 /// nothing: as an rvalue, it is copied or refused, like a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
@@ -157,13 +157,14 @@ struct shaped_traits<cv::Mat> {
             sizes[i] = detail::opencv_size(i, v.extent(i));
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
-            if (step <= 0 || (i == rank - 1 && step != channels))
+            // OpenCV takes overlapping or permuted rows for continuous ones, and would read beyond the elements.
+            if (step < compact || (i == rank - 1 && step != channels))
                 detail::fail(errc::strides, api,
                              message{"the stride of dimension "}
                                  << i << " is " << step
-                                 << ", expected positive strides and a dense innermost dimension: import with "
-                                    "ferry::copy_policy::always");
-            steps[i] = static_cast<std::size_t>(step * v.dtype().bits / 8);
+                                 << ", expected rows that do not overlap, in row-major order, and a dense innermost "
+                                    "dimension: import with ferry::copy_policy::always");
+            steps[i] = static_cast<std::size_t>(step) * (v.dtype().bits / 8u);
             compact = step * (v.extent(i) > 0 ? v.extent(i) : 1);
         }
         cv::Mat result(rank, sizes, CV_MAKETYPE(depth, channels), v.data(), steps);

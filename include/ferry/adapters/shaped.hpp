@@ -70,7 +70,8 @@ class shaped {
     /// \param owner    container
     /// \param extents  shape; as many elements as the container has
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ; errc::rank for more than `max_rank` extents
+    /// \throws error  errc::shape when the numbers of elements differ, or the extents are null (R25)
+    /// \throws error  errc::rank for more than `max_rank` extents
     shaped(Owner owner, std::initializer_list<std::int64_t> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
@@ -86,6 +87,11 @@ class shaped {
         : owner_(std::move(owner)), rank_{extents.rank()} {
         layout::describe(owner_, extents_, strides_);
         std::int64_t count = 0;
+        if (rank_ > 0 && extents.data() == nullptr)
+            detail::fail(errc::shape, "ferry::shaped",
+                         message{"the extents are NULL with rank "}
+                             << rank_ << "; only rank 0 allows it (R25): pass one extent for each dimension",
+                         where);
         if (rank_ > layout::max_rank)
             detail::fail(errc::rank, "ferry::shaped",
                          message{"the rank is "} << rank_ << ", expected at most " << layout::max_rank

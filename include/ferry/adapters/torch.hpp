@@ -94,6 +94,10 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 /// DLPack cannot express gradients, lazy conjugation, lazy negation or sparse layouts (R41). Exports of such tensors
 /// throw, and the message names the call to make first: detach, resolve_conj, resolve_neg or to_dense. PyTorch supports
 /// neither read-only data (R11) nor negative strides (R28). Imports of such tensors throw; request a copy.
+///
+/// PyTorch replaces the memory of a storage when a tensor is resized (`resize_`), and when a tensor is written of which
+/// a lazy clone exists (`at::_lazy_clone`). An earlier export still refers to the old memory, which PyTorch may have
+/// freed: do neither while exports exist, as for exports by PyTorch itself.
 template <>
 struct array_traits<at::Tensor> {
     /// Returns the view of a strided const tensor. Does not synchronise.
@@ -104,8 +108,10 @@ struct array_traits<at::Tensor> {
     /// \param t  tensor
     /// \return   view; valid while `t` exists, for copy-on-write storage until `t` is written
     /// \throws error       errc::argument when the tensor is undefined or sparse, requires a gradient, or is a lazy
-    ///                     conjugate or negation; errc::dtype when DLPack does not define the scalar type; errc::device
-    ///                     for a device other than CPU, CUDA and HIP
+    ///                     conjugate or negation
+    /// \throws error       errc::dtype when DLPack does not define the scalar type
+    /// \throws error       errc::device for a device other than CPU, CUDA and HIP
+    /// \throws error       errc::null_data when the tensor has elements and no memory
     /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
@@ -123,6 +129,10 @@ struct array_traits<at::Tensor> {
         else if (t.device().type() == c10::kHIP) d = {device_type::rocm, t.device().index()};
         else if (!t.device().is_cpu())
             fail_torch(errc::device, "is on an unsupported device, expected CPU, CUDA or HIP: call cpu()");
+        // The address of such a tensor is NULL plus the storage offset, which `validate` cannot detect.
+        if (t.numel() != 0 && t.has_storage() && t.storage().data() == nullptr)
+            fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a zero "
+                                        "tensor: export a tensor with memory");
         bool const read_only = detail::is_copy_on_write(t);
         for (auto const& row : detail::torch_types)
             if (row.theirs == t.scalar_type())

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <vector>
 #include <utility>
 
 namespace {
@@ -81,6 +83,33 @@ TEST_CASE("R11, R28: the error for a tensor that cv::Mat does not support says w
                    {"dimension 0 is 4294967298", "import a slice"});
     mat const nothing{cv::Mat{}};
     CHECK(ferry::view_of(nothing).is_empty());
+}
+
+TEST_CASE("OpenCV takes overlapping and permuted rows for continuous ones: they are rejected, and copied on request") {
+    std::vector<float> values(12);
+    std::iota(values.begin(), values.end(), 0.0f);
+    std::int64_t const windows[2] = {3, 3}, by_one[2] = {1, 1};
+    std::int64_t const shape[3] = {2, 3, 2}, permuted[3] = {2, 4, 1};
+    for (ferry::tensor_view const& v : {ferry::tensor_view{values.data(), windows, by_one},
+                                        ferry::tensor_view{values.data(), shape, permuted}}) {
+        auto const foreign = [&] { return ferry::make_managed(int{}, v); };
+        support::fails(ferry::errc::strides, [&] { static_cast<void>(ferry::from_dlpack<mat>(foreign())); }, {"copy"});
+        auto const copy = ferry::from_dlpack<mat>(foreign(), {.copy = ferry::copy_policy::always});
+        auto const clone = copy.get().clone();
+        CHECK(clone.ptr<float>()[v.rank() == 2 ? 8 : 11] == (v.rank() == 2 ? 4.0f : 11.0f));
+    }
+}
+
+TEST_CASE("R32: an extent beyond int is rejected, also for a copy") {
+    std::int64_t const shape[2] = {std::int64_t{1} << 32, 0};
+    ferry::tensor_view const empty{static_cast<float*>(nullptr), shape};
+    for (auto const policy : {ferry::copy_policy::if_needed, ferry::copy_policy::always})
+        support::fails(ferry::errc::overflow,
+                       [&] {
+                           auto m = ferry::make_managed(int{}, empty);
+                           static_cast<void>(ferry::from_dlpack<mat>(std::move(m), {.copy = policy}));
+                       },
+                       {"maximum of int"});
 }
 
 TEST_CASE("D13: a matrix over memory of the caller is not exported as an owner") {

@@ -85,3 +85,11 @@ TEST_CASE("R32: a shape of another size is rejected") {
     support::fails(ferry::errc::shape, [] { ferry::shaped{std::vector<float>(5), {2, 3}}; }, {"5", "6"});
     support::fails(ferry::errc::rank, [] { ferry::shaped{std::vector<float>(1), {1, 1, 1, 1, 1, 1, 1, 1, 1}}; });
 }
+
+TEST_CASE("R25: NULL extents are rejected, except of rank 0") {
+    for (int const rank : {1, 2})
+        support::fails(ferry::errc::shape,
+                       [&] { ferry::shaped{std::vector<float>(1), ferry::shape_view{nullptr, rank}}; },
+                       {"NULL", "(R25)"});
+    CHECK(ferry::shaped{std::vector<float>(1), ferry::shape_view{}}.get().size() == 1);
+}

@@ -59,6 +59,25 @@ TEST_CASE("R41: the error for a tensor that DLPack cannot express says what to c
     refused(errc::dtype, [] { return at::empty({2}, at::kQInt8); }, "at::kByte");
 }
 
+TEST_CASE("R26: a tensor with elements and without memory is rejected, at any storage offset") {
+    using ferry::errc;
+    auto const freed = [](std::int64_t first) {
+        at::Tensor const t = at::ones({8}).slice(0, first);
+        t.storage().unsafeGetStorageImpl()->set_nbytes(0);
+        t.storage().set_data_ptr_noswap(at::DataPtr{nullptr, at::kCPU});
+        return t;
+    };
+    for (std::int64_t const first : {0, 3}) {
+        refused(errc::null_data, [&] { return freed(first); }, "no memory");
+        refused(errc::null_data, [&] { return at::_efficientzerotensor({8}).slice(0, first); }, "no memory");
+    }
+    auto const empty = ferry::to_dlpack(freed(8));
+    CHECK(empty.view().is_empty());
+    auto const copy = ferry::to_dlpack(at::_efficientzerotensor({8}).slice(0, 3).clone());
+    auto const elements = copy.as<float, 1>();
+    CHECK(elements(4) == 0);
+}
+
 TEST_CASE("R28: negative strides are rejected, and a copy is accepted") {
     float values[3] = {3, 2, 1};
     std::int64_t const shape[1] = {3}, backwards[1] = {-1};
