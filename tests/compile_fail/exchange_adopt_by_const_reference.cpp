@@ -1,4 +1,4 @@
-// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\): it takes the tensor by value
+// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\): take the tensor by value
 // or as an rvalue, because by any other reference the tensor would be destroyed after the call.
 #include <ferry/exchange/to_dlpack.hpp>
 

@@ -1,4 +1,4 @@
-// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\).*not a handle
+// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\).*not as a handle
 // The second parameter is a stream_token, which has the family of its stream.
 #include <ferry/exchange/from_dlpack.hpp>
 

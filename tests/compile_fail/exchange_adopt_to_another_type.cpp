@@ -1,4 +1,4 @@
-// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\).* and returns T by value
+// expect: array_traits<T>::adopt must be public, static T adopt\(ferry::managed_tensor\) or static T adopt\(ferry::managed_tensor, ferry::stream_token\).* return T by value
 // from_dlpack<T> returns a T.
 #include <ferry/exchange/to_dlpack.hpp>
 

@@ -1,4 +1,4 @@
-// expect: array_traits<T>::allocate must be .*ferry::device\), with its arguments in this order
+// expect: array_traits<T>::allocate must be .*ferry::device\), with its parameters in this order
 // The request names the device of the new memory.
 #include <ferry/exchange/to_dlpack.hpp>
 

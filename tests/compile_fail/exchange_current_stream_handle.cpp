@@ -1,4 +1,4 @@
-// expect: array_traits<T>::current_stream must be .*returns a stream_token, not a handle
+// expect: array_traits<T>::current_stream must be .*return a stream_token, not a handle
 // A handle does not contain its device (D5).
 #include <ferry/exchange/to_dlpack.hpp>
 

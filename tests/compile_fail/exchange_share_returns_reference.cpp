@@ -1,4 +1,4 @@
-// expect: array_traits<T>::share must be public, static Owner share\(T const&\): .* and returns by value an owner
+// expect: array_traits<T>::share must be public, static Owner share\(T const&\): .* and return by value an owner
 // Through a reference the array would be copied, with its elements.
 #include <ferry/exchange/to_dlpack.hpp>
 

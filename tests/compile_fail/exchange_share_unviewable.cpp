@@ -1,4 +1,4 @@
-// expect: array_traits<T>::share must be .*returns by value an owner with a view
+// expect: array_traits<T>::share must be .*return by value an owner with a view
 // ferry needs the view of the owner.
 #include <ferry/exchange/to_dlpack.hpp>
 
