@@ -134,7 +134,7 @@ void parse(fuzz::bytes& in) {
     auto const type = static_cast<ferry::device_type>(in.below(22));
     try {
         auto const req = py::detail::to_request(
-            py::detail::read({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
+            py::detail::convert({stream.get(), max_version.get(), dl_device.get(), copy.get()}), ferry::device{type});
         HOLDS(PyErr_Occurred() == nullptr);
         HOLDS(req.copy == ferry::copy_policy::if_needed || PyBool_Check(copy.get()) != 0);
         HOLDS(req.device.has_value() == (dl_device.get() != Py_None));
