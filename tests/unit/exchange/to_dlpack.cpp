@@ -171,7 +171,10 @@ struct with_tail {
 struct any_reach {
     float data[4] = {0, 1, 2, 3};
     std::int64_t first = 0, extents[2] = {4, 1}, strides[2] = {1, 1};
-    ferry::tensor_view ferry_view() { return {data + first, extents, strides}; }
+    ferry::tensor_view ferry_view() {
+        auto const offset = static_cast<std::uintptr_t>(first * std::int64_t{sizeof(float)});
+        return {reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(data) + offset), extents, strides};
+    }
 };
 /// References elements in static storage.
 struct constants {
