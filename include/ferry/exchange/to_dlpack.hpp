@@ -203,8 +203,8 @@ void require_not_sliced([[maybe_unused]] Array& array, [[maybe_unused]] char con
             fail(
                 errc::argument, api,
                 message{"the class of the array is derived from the type of the argument, and a move would slice it: "
-                        "move "
-                        "it as its own class, add array_traits<T>::share, or pass make_managed a smart pointer to it"},
+                        "move it as its own class, add array_traits<T>::share, or pass make_managed a smart pointer "
+                        "to it"},
                 where);
 #endif
 }
