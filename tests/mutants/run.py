@@ -23,7 +23,7 @@ Exits with 1 when the mutant survives, with 2 when the result is invalid: it doe
 running its tests. --without does not change the headers, and the test must pass: otherwise all its mutants would seem killed.
 --apply only writes FOLDER/include. --list prints `NAME toolkit|- TEST...` for each that needs no device. --check: each mutant has
 one marker, and each marker a mutant. --select prints the names of those without a device whose header, or one of whose tests,
-differs from a git revision: at most N (40, about two minutes on two cores), spread evenly over their sorted names.
+differs from a git revision: at most N (15, about two minutes on two cores), spread evenly over their sorted names.
 --gpu runs the mutants that need a CUDA device, on a machine with one: all of them unless some are named; builds the sources that a
 mutant changes with the compiler, its flags and nvcc (from PATH or CUDA_HOME), on all cores. A mutant that has not run after N
 seconds counts as a failure. --fake runs those of them that a fake CUDA runtime can detect, in some minutes, without a device.
@@ -293,7 +293,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--select", metavar="REVISION")
-    parser.add_argument("--most", type=int, default=40)
+    parser.add_argument("--most", type=int, default=15)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--fake", action="store_true")
     parser.add_argument("--work", type=pathlib.Path)
