@@ -1,4 +1,4 @@
-// ferry: columns in and out of Arrow's C interfaces.
+// ferry: conversion of columns to and from Arrow's C interfaces.
 #pragma once
 
 #include <ferry/arrow/device.hpp>

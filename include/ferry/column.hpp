@@ -1,4 +1,4 @@
-// ferry: columns, whole.
+// ferry: umbrella header for columns.
 #pragma once
 
 #include <ferry/column/bitmap.hpp>

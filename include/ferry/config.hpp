@@ -1,4 +1,4 @@
-// ferry: feature tests of compiler and platform. The only header that contains them.
+// ferry: requirements of the library and feature tests for the compiler and the platform.
 #pragma once
 
 #if !defined(__cplusplus) || __cplusplus < 202002L
@@ -8,7 +8,7 @@
 #error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"
 #elif defined(__apple_build_version__)
 #if __clang_major__ < 15
-#error "ferry needs Clang 16, which Apple calls 15, or newer: update Xcode"
+#error "ferry needs Apple Clang 15 (LLVM 16) or newer: update Xcode"
 #endif
 #elif defined(__clang__)
 #if __clang_major__ < 16
@@ -23,8 +23,8 @@
 
 #include <version>
 
-// Deletes an overload, with a sentence that says what to write instead. It is the diagnostic from C++26 on; older
-// compilers print the declaration, so keep name and sentence on one line.
+// Deletes an overload, with a message that says what to write instead. From C++26 on, the message is the diagnostic;
+// older compilers print the line of the declaration, so keep the name and the message on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
 #else
@@ -38,12 +38,12 @@
 // attribute the loader would make both use the variables of the module that was loaded first, whose layout may differ.
 #define FERRY_HIDDEN [[gnu::visibility("hidden")]]
 
-// For exceptions that cross shared libraries: libc++ identifies a type by the address of its type info, of which
-// -fvisibility=hidden would make one in each library.
+// For exceptions that cross shared libraries: libc++ identifies a type by the address of its type info, and
+// -fvisibility=hidden would create a separate type info in each library.
 #define FERRY_VISIBLE [[gnu::visibility("default")]]
 
-// For small functions in every exchange: as calls they would pass structs through memory, which takes longer than their
-// work.
+// For small functions that every exchange calls. A call that is not inlined passes structs through memory, which takes
+// longer than the function itself.
 #define FERRY_ALWAYS_INLINE [[gnu::always_inline]] inline
 
 // RTTI is available; without it ferry cannot detect that an object's dynamic type is derived from its static type.
@@ -53,7 +53,7 @@
 #define FERRY_HAS_RTTI 0
 #endif
 
-// `_Float16` is available. GCC 12 has it in C++ on x86-64 only, although it defines its limits on AArch64 as well.
+// `_Float16` is available. GCC 12 has it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1
 #else

@@ -1,5 +1,5 @@
-// ferry: tensors between libraries, on the host: everything up to exchange/. Back ends, columns and processes have
-// umbrellas of their own.
+// ferry: umbrella header for the exchange of tensors between libraries: base/, tensor/, space/ and exchange/. The back
+// ends, columns and IPC have separate umbrella headers.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>

@@ -1,4 +1,5 @@
-// ferry: tensors shared with other processes: what everybody needs. Serving many readers has headers of its own.
+// ferry: umbrella header for sharing tensors and columns with other processes. The headers for serving many
+// readers, such as server.hpp and client.hpp, are included separately.
 #pragma once
 
 #include <ferry/ferry.hpp>

@@ -1,4 +1,4 @@
-// ferry: the protocol for Python types, over CPython's C API alone.
+// ferry: umbrella header for the DLPack protocol of Python types; requires only CPython's C API.
 #pragma once
 
 #include <ferry/python/arguments.hpp>

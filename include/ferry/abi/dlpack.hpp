@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION < 1
-#error "ferry needs a DLPack header of version 1.0 or later, got an older one: put a newer one first"
+#error "ferry needs a DLPack header of version 1.0 or later, got an older one: put 1.x first on the include path"
 #endif
 #if DLPACK_MAJOR_VERSION > 1
 #error "this DLPack header has another major version, expected 1: put a 1.x header first on the include path"
