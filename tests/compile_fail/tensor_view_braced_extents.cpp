@@ -1,4 +1,4 @@
-// expect: the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view\(\)
+// expect: the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view\(\)
 // {0, 3} would be a null pointer and a rank.
 #include <ferry/tensor/view.hpp>
 

@@ -131,10 +131,10 @@ struct data_type {
     return false;
 }
 
-/// Returns the minor version of DLPack that introduced the code; exports have at least this version (R4).
+/// Returns the lowest minor version of DLPack that exports of an element type have (R4).
 ///
 /// \param t  element type
-/// \return   0 or 1
+/// \return   0 for the codes of DLPack 1.0; 1 for later codes
 [[nodiscard]] constexpr std::uint32_t minor_needed(data_type t) noexcept {
     return t.code >= type_code::float8_e3m4 ? 1u : 0u;
 }

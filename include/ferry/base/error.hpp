@@ -46,7 +46,7 @@ enum class errc : int {
     already_mapped,    ///< the driver has mapped this memory under another handle
     device_not_found,  ///< no local device has this UUID
     no_context,        ///< no device context is current, and none could be made current
-    unsupported_platform,  ///< the system or the device does not support this way to share memory
+    unsupported_platform,  ///< the system or the device does not support this method of sharing memory
     exporter_gone,         ///< the exporter has closed the memory, or has terminated
     permission,            ///< the system or the other process denied access
     bad_descriptor,        ///< another version, truncated, wrong checksum, or out of bounds
@@ -105,14 +105,14 @@ enum class errc : int {
 /// truncated.
 class message {
    public:
-    /// Constructs an empty text.
+    /// Constructs an empty message.
     constexpr message() = default;
-    /// Constructs a text.
+    /// Constructs a message.
     ///
     /// \param text  initial text; null is empty
     constexpr message(char const* text) noexcept { *this << text; }
 
-    /// Appends a text.
+    /// Appends text.
     ///
     /// \param text  text to append; null is empty
     /// \return      this object

@@ -75,14 +75,14 @@ class shape_view : public detail::int64_list {
 
     template <std::size_t N>
     // clang-format off
-    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
     // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
+    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
+    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
 
     /// Returns whether the ranks and all extents are equal.
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept {
@@ -118,14 +118,14 @@ class strides_view : public detail::int64_list {
 
     template <std::size_t N>
     // clang-format off
-    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
     // clang-format on
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
+    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it as long as the view is used, in the array and not in a local variable of its view()");
+    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
 
     /// Returns whether there is no list of strides, which means compact row-major (R24).
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
@@ -171,7 +171,7 @@ constexpr void fill_compact_strides(shape_view shape, std::int64_t* out) noexcep
     }
 }
 
-/// Converts strides in bytes, as NumPy and the buffer protocol use, to strides in elements.
+/// Converts strides in bytes, as used by NumPy and the buffer protocol, to strides in elements.
 ///
 /// \param bytes       strides in bytes
 /// \param item_bytes  size of an element in bytes

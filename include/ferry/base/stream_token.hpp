@@ -104,7 +104,7 @@ class stream_token {
     template <std::integral Int>
     static stream_token rocm(Int) FERRY_DELETED("streams are not integers: use rocm_default() or pass the hipStream_t");
 
-    /// Returns the token of a stream of another device type than those of CUDA and ROCm.
+    /// Returns the token of a stream of a device type other than those of CUDA and ROCm.
     ///
     /// \param type    device type
     /// \param handle  native handle of the stream; remains owned by the caller
@@ -160,7 +160,7 @@ class stream_token {
     [[nodiscard]] constexpr stream_token on_device(device d) const noexcept {
         return is_default() ? bound_to(d) : *this;
     }
-    /// Adds a device to a token of a stream, or handle, that has none. Back ends throw when the stream of a handle
+    /// Adds a device to a token that identifies a stream but has no device. Back ends throw when the stream of a handle
     /// belongs to another device.
     ///
     /// \param d  device; host-accessible devices are not added
@@ -223,8 +223,8 @@ class stream_token {
 ///
 /// \param family  device type of the streams
 /// \param type    device type of the memory
-/// \return        as `uses_cuda_streams(type)` for CUDA streams, as `uses_rocm_streams(type)` for ROCm streams; for
-///                streams of another family, true when the types are equal
+/// \return        `uses_cuda_streams(type)` for CUDA streams, `uses_rocm_streams(type)` for ROCm streams; for streams
+///                of another family, true when the types are equal and not cpu
 [[nodiscard]] constexpr bool orders(device_type family, device_type type) noexcept {
     if (family == device_type::cuda) return uses_cuda_streams(type);
     if (family == device_type::rocm) return uses_rocm_streams(type);
