@@ -95,8 +95,8 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
-/// Throws if the move of an owner changed its view, other than the address. `before` is the view before the move, whose
-/// layout is at `metadata`.
+/// Throws if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
+/// may change. `before` is the view before the move, whose layout is at `metadata`.
 FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
                                      bool empty, char const* api, std::source_location where) {
     int const rank = before.rank();

@@ -16,9 +16,9 @@ struct trusted;
 
 /// Owner of a validated DLManagedTensorVersioned.
 ///
-/// Move-only; the destructor calls the deleter (R6, R68). Stores a copy of the fields of the struct, so that later
-/// changes of the struct by other users have no effect, and never writes to the struct (R33). The lists of extents and
-/// strides belong to the producer, which must not change them (R7).
+/// Move-only; the destructor calls the deleter (R6, R68). Stores a copy of the fields of the DLTensor and of the
+/// flags, so that later changes to these by other users have no effect, and never writes to the struct (R33). The lists
+/// of extents and strides belong to the producer, which must not change them (R7).
 ///
 /// Different objects may be used by different threads at the same time; one object may not. The deleter runs on the
 /// thread that destroys the object (R65); asynchronous work of the consumer must be complete by then (R50).
@@ -55,7 +55,7 @@ class managed_tensor {
     ///
     /// \param where  source location for errors
     /// \return       typed view
-    /// \throws error  as ferry::as; errc::consumed when empty
+    /// \throws error  errors of ferry::as; errc::consumed when empty
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
         if (raw_ == nullptr)
@@ -119,8 +119,8 @@ class managed_tensor {
 /// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the handshake with
 /// the producer. Thread-safe.
 ///
-/// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. Of a struct of
-///               another major version, only version and deleter are accessed (R2).
+/// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. For a struct of
+///               another major version, only the version and the deleter are accessed (R2).
 /// \param where  source location for errors
 /// \return       tensor
 /// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow or null_data: the message contains

@@ -1,4 +1,4 @@
-// ferry: conversion of typed views to mdspan, of any implementation; includes only that of the standard library.
+// ferry: conversion of typed views to mdspan. Supports any implementation of mdspan; includes only std::mdspan.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -73,7 +73,7 @@ template <class Family, class T, std::size_t Rank, access Access, layout Layout>
     else return std::type_identity<typename Family::template device_strided<T, Rank>>{};
 }
 
-/// Writes the strides for layout_stride. Throws unless they are positive and map no two elements to the same address.
+/// Writes the strides for layout_stride. Throws unless they are positive and dimensions neither overlap nor interleave.
 /// Strides of dimensions of extent 1 (R27) and of empty tensors (R26) are replaced by compact ones.
 template <class View, class Strides>
 constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_location where) {
@@ -99,9 +99,9 @@ constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_loca
             if (i == k || v.extent(i) == 1 || v.extent(k) == 1 || inner > outer) continue;
             if (outer / inner < v.extent(k))
                 fail(errc::strides, api,
-                     message{"the elements overlap in dimensions "}
+                     message{"the elements overlap or interleave in dimensions "}
                          << i << " and " << k
-                         << ", which mdspan does not allow: index the typed_view, or request a copy with "
+                         << ", which layout_stride does not allow: index the typed_view, or request a copy with "
                             "copy_policy::always",
                      where);
         }
@@ -131,8 +131,8 @@ template <class Mdspan, class T, int Rank, access Access, layout Layout, std::si
 /// \param v      typed view of static rank
 /// \param where  source location for errors
 /// \return       mdspan
-/// \throws error  errc::strides for zero, negative or overlapping strides, which layout_stride does not allow (R28,
-///                R29)
+/// \throws error  errc::strides for zero or negative strides, and for dimensions that overlap or interleave, which
+///                layout_stride does not allow (R28, R29)
 template <class Family = mdspan_family::standard, element T, int Rank, access Access, layout Layout>
     requires(!packed_type<T> && (Access == access::host || detail::device_mdspan_family<Family>))
 [[nodiscard]] constexpr auto to_mdspan(typed_view<T, Rank, Access, Layout> const& v,

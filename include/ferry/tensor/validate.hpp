@@ -16,7 +16,7 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// Rejects other major versions: of such a struct, only `version` and `deleter` may be accessed (R2).
+/// Rejects other major versions: only `version` and `deleter` of such a struct may be accessed (R2).
 inline void check_version(version v, char const* api, std::source_location where) {
     if (v.major == version::current.major) return;  // mutant: validate_version
     fail(errc::version, api,

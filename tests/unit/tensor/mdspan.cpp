@@ -138,7 +138,7 @@ TEST_CASE("R28, R29: to_mdspan refuses strides that layout_stride does not allow
     refuses(tensor_view{data + 2, shape, negative}, "strides[1] is -1");
     refuses(tensor_view{data, shape, zero}, "strides[0] is 0");
     refuses(tensor_view{data, shape, window}, "overlap");
-    refuses(tensor_view{data, shape, close}, "overlap in dimensions 0 and 1");
+    refuses(tensor_view{data, shape, close}, "interleave in dimensions 0 and 1");
     std::int64_t const spread[] = {1, 4};  // column-major with a gap
     float more[12] = {};
     CHECK(ferry::to_mdspan<tiny::family>(ferry::as<float, 2>(tensor_view{more, shape, spread})).mapping.steps[1] == 4);
