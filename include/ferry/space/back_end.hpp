@@ -244,7 +244,8 @@ template <class B>
     }
 }
 
-/// Waits for a stream before memory that was allocated on it is released, unless `done()` was called.
+/// Waits for a stream before memory that was allocated on it is released, unless `done()` was called. Waits only if the
+/// back end has `mark`.
 ///
 /// Declare it after the memory. Stream-ordered memory may still be in use by earlier work on its stream when it is
 /// released, and the next allocation need not be ordered after that work. Host-accessible memory is not allocated in

@@ -11,9 +11,10 @@ namespace ferry::inline v0 {
 /// Canonical form of two layouts of the same shape.
 ///
 /// There are no dimensions of extent 1, destination strides are positive and descending, and adjacent dimensions that
-/// are contiguous in both layouts are merged. Extents are in units; offsets and strides are distances in bytes, or in
-/// bits for a plan of kind bits. Trivially copyable; never allocates: `max_rank` suffices for every shape, since the
-/// number of elements fits 63 bits (R32) and every extent is at least 2. Entries at `rank` and above are uninitialised.
+/// are contiguous in both layouts are merged. Only a plan of kind transpose has another order. Extents are in
+/// units; offsets and strides are distances in bytes, or in bits for a plan of kind bits. Trivially copyable; never
+/// allocates: `max_rank` suffices for every shape, since the number of elements fits 63 bits (R32) and every extent is
+/// at least 2. Entries at `rank` and above are uninitialised.
 struct loop_nest {
     /// Maximum number of dimensions.
     static constexpr int max_rank = 62;
@@ -82,7 +83,7 @@ struct loop_nest {
         return unit * extents[--rank];
     }
 
-    /// Finds the dimension with the smallest magnitude of a nonzero source stride.
+    /// Finds the dimension whose source stride has the smallest nonzero magnitude.
     ///
     /// \return  index of the dimension; −1 if there is none
     [[nodiscard]] constexpr int fastest_source() const noexcept {

@@ -1,4 +1,4 @@
-// ferry: copies of elements that are not byte-aligned (R19); runs of elements are copied by words.
+// ferry: copies of elements that are not byte-aligned (R19); runs of elements are copied word by word.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>
@@ -54,7 +54,7 @@ inline void store_bits(std::byte* p, std::int64_t at, std::int64_t count, std::u
     }
 }
 
-/// Copies a run of `count` bits, first up to a byte boundary of the destination, then by words.
+/// Copies a run of `count` bits, first up to a byte boundary of the destination, then word by word.
 inline void copy_bit_run(std::byte* dst, std::int64_t to, std::byte const* src, std::int64_t from,
                          std::int64_t count) noexcept {
     auto const short_copy = [&](std::int64_t n) noexcept {

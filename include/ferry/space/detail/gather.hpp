@@ -1,4 +1,4 @@
-// ferry: copies that traverse both layouts in the same order: rows; strided, reversed and repeated sources.
+// ferry: copies that traverse both layouts in the same order: rows, and strided, reversed or repeated units.
 #pragma once
 
 #include <ferry/space/detail/odometer.hpp>

@@ -92,8 +92,8 @@ struct lanes {
     }
 };
 
-/// Transposes count × count elements in registers. `dst_row` and `src_row` are strides in bytes. Makes log2(count)
-/// rounds, each of which interleaves the lower half of the rows with the upper half.
+/// Transposes count × count elements in registers. `dst_row` and `src_row` are strides in bytes. Performs
+/// log2(count) rounds, each of which interleaves the lower half of the rows with the upper half.
 template <std::size_t Size>
 [[gnu::always_inline]] inline void transpose_block(std::byte* dst, std::int64_t dst_row, std::byte const* src,
                                                    std::int64_t src_row) noexcept {

@@ -14,8 +14,8 @@
 
 namespace ferry::inline v0::detail {
 
-/// Transposes a tile of one cache line by one cache line through a buffer, so that each line is accessed once. Rows at
-/// a distance of a power of two share a cache set, and would otherwise evict each other.
+/// Transposes a tile of one cache line by one cache line through a buffer, so that each line is accessed once. Rows
+/// whose stride is a power of two map to the same cache set, and would otherwise evict each other.
 template <std::size_t Size>
 void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, std::int64_t src_column) noexcept {
     constexpr std::int64_t line = 64, size = Size, count = line / size, block = 16 / size;
@@ -33,8 +33,8 @@ void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, 
     for (std::int64_t r = 0; r < count; ++r) std::memcpy(dst + r * dst_row, buffer + r * line, line);
 }
 
-/// Transposes a plane of any size by units. Used at edges, and for units that do not fit a register. The inner loop is
-/// over the longer side.
+/// Transposes a plane of any size unit by unit. Used at edges, and for units that do not fit a register. The inner
+/// loop is over the longer side.
 template <class Piece>
 void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte const* src) noexcept {
     if (p.rows > p.columns) {
@@ -46,8 +46,8 @@ void transpose_units(Piece piece, plane const& p, std::byte* dst, std::byte cons
     }
 }
 
-/// Calls `body` with the stride, as a constant when it is 1 to 4 units (pixels, pairs): such loops are up to ten times
-/// as fast.
+/// Calls `body` with the stride, as a constant when it is 1 to 4 units (pixels, pairs), so that the compiler can
+/// optimise the loop for it.
 template <std::int64_t Size, class Body>
 void with_stride(std::int64_t stride, Body const& body) noexcept {
     switch (stride) {
