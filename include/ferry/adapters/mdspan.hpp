@@ -1,4 +1,4 @@
-// ferry: adapter for std::mdspan; other mdspans are in mdspan_*.hpp. ferry::to_mdspan converts a typed view to an
+// ferry: adapter for std::mdspan; mdspan_*.hpp adapt other mdspans. ferry::to_mdspan converts a typed view to an
 // mdspan; there is no import as an mdspan, since an mdspan owns nothing.
 #pragma once
 

@@ -70,10 +70,11 @@ inline constexpr opencv_depth opencv_depths[] = {{CV_8U, {type_code::uint, 8}}, 
 /// `ferry::shaped{mat}` is a handle to the matrix: exports and imports share its reference count.
 ///
 /// Imports throw for read-only tensors, since OpenCV has no read-only matrices, and for strides that a matrix does not
-/// support: negative, zero, smaller than the rows inside the dimension (overlapping windows, permuted dimensions), or
-/// an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}` for such tensors.
+/// support: negative strides, zero strides, strides smaller than the size of the inner dimensions (overlapping windows,
+/// permuted dimensions), or an innermost stride other than 1. Request `{.copy = ferry::copy_policy::always}` for such
+/// tensors.
 ///
-/// A matrix over memory of the caller, as `cv::Mat(rows, columns, type, data)` makes, has no reference count and owns
+/// A matrix over memory of the caller, such as `cv::Mat(rows, columns, type, data)`, has no reference count and owns
 /// nothing: as an rvalue, it is copied or refused, like a std::span (D13). Export `ferry::shaped{mat.clone()}` instead,
 /// or export the matrix as an lvalue and keep the memory alive.
 template <>
@@ -122,7 +123,7 @@ struct shaped_traits<cv::Mat> {
     static bool owns(cv::Mat const& m) noexcept { return m.u != nullptr; }
 
     /// Imports a tensor without a copy. The matrix owns the tensor on success; on failure the tensor has been released.
-    /// For at least 3 dimensions, a dense last dimension of at most CV_CN_MAX elements becomes the channels.
+    /// For at least 3 dimensions, a dense last dimension of 2 to CV_CN_MAX elements becomes the channels.
     ///
     /// \param m  tensor in host-accessible memory
     /// \return   matrix that shares the elements
@@ -157,7 +158,7 @@ struct shaped_traits<cv::Mat> {
             sizes[i] = detail::opencv_size(i, v.extent(i));
             bool const free = v.extent(i) <= 1 || v.is_empty();
             std::int64_t const step = free ? compact : v.stride(i);
-            // OpenCV takes overlapping or permuted rows for continuous ones, and would read beyond the elements.
+            // OpenCV treats overlapping or permuted rows as continuous, and would read beyond the elements.
             if (step < compact || (i == rank - 1 && step != channels))
                 detail::fail(errc::strides, api,
                              message{"the stride of dimension "}

@@ -95,9 +95,9 @@ inline constexpr torch_type torch_types[] = {{c10::ScalarType::Bool, {type_code:
 /// throw, and the message names the call to make first: detach, resolve_conj, resolve_neg or to_dense. PyTorch supports
 /// neither read-only data (R11) nor negative strides (R28). Imports of such tensors throw; request a copy.
 ///
-/// PyTorch replaces the memory of a storage when a tensor is resized (`resize_`), and when a tensor is written of which
-/// a lazy clone exists (`at::_lazy_clone`). An earlier export still refers to the old memory, which PyTorch may have
-/// freed: do neither while exports exist, as for exports by PyTorch itself.
+/// PyTorch replaces the memory of a storage when a tensor is resized (`resize_`), and when a tensor that has a lazy
+/// clone (`at::_lazy_clone`) is written. An earlier export still refers to the old memory, which PyTorch may have
+/// freed: do neither while exports exist. The same applies to exports by PyTorch itself.
 template <>
 struct array_traits<at::Tensor> {
     /// Returns the view of a strided const tensor. Does not synchronise.
@@ -129,7 +129,7 @@ struct array_traits<at::Tensor> {
         else if (t.device().type() == c10::kHIP) d = {device_type::rocm, t.device().index()};
         else if (!t.device().is_cpu())
             fail_torch(errc::device, "is on an unsupported device, expected CPU, CUDA or HIP: call cpu()");
-        // The address of such a tensor is NULL plus the storage offset, which `validate` cannot detect.
+        // The address of a tensor without memory is NULL plus the storage offset, which `validate` cannot detect.
         if (t.numel() != 0 && t.has_storage() && t.storage().data() == nullptr)
             fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a zero "
                                         "tensor: export a tensor with memory");
@@ -146,7 +146,7 @@ struct array_traits<at::Tensor> {
     }
     /// Returns the writable view of a strided tensor. Does not synchronise.
     ///
-    /// Elements that lazy clones share are copied first, as in exports of PyTorch itself.
+    /// Elements that lazy clones share are copied first, as in exports by PyTorch itself.
     ///
     /// \param t  tensor
     /// \return   view; valid while `t` exists

@@ -28,9 +28,9 @@ namespace ferry::inline v0 {
 ///   write the array without a wait. Throws for unsupported devices.
 /// - `stream_token ready_on(T const&)`: returns the stream of pending work on the array, or ferry::already_ready.
 /// - `stream_token current_stream(device)`: returns the stream on which the calling thread will use imported tensors.
-/// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes so
-///   for a type with a non-trivial destructor, and for an object that contains all elements. For a type of which only
-///   some arrays own their elements, define a function: `static bool owns(T const&)`.
+/// - `static constexpr bool owns`: whether an rvalue keeps its elements alive (D13). If it is absent, ferry assumes
+///   true for a type with a non-trivial destructor, and for an object that contains all elements. If only some arrays
+///   of a type own their elements, define a function: `static bool owns(T const&)`.
 /// - `static constexpr bool vector_elements`, `static constexpr bool padded_elements`: whether imports support short
 ///   vectors and padded sub-byte elements; see `accepts_vectors` and `accepts_padded`.
 ///

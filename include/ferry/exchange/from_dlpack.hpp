@@ -42,8 +42,8 @@ template <class Consumer, class BackEnd>
 }
 
 /// Returns the stream on which a tensor on `dev` is ready after a handshake: the stream of the request, else the
-/// default stream (R44); already_ready where the producer has synchronised: without a stream (R49) and for the host
-/// (R48).
+/// default stream (R44). Returns already_ready for no_sync, and for devices without a default stream, where the
+/// producer has synchronised (R48, R49).
 ///
 /// A producer that ignored the requested device cannot have used a stream of another family. It has interpreted a
 /// default stream as the default stream of its own device.
@@ -78,7 +78,7 @@ template <class Consumer, class BackEnd>
     }
 }
 
-/// Overload for a tensor that is ready as after a handshake.
+/// Overload for a tensor that a handshake returned: it is ready on the stream of `ready_after`.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, BackEnd& b,
                                           std::source_location where) {
@@ -117,8 +117,9 @@ template <class Consumer, class BackEnd>
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer. An array is shared as an lvalue and moved as an rvalue, as in to_dlpack. A raw struct is
-///               consumed on success and on failure; its deleter is called exactly once. For a raw struct or a
-///               managed_tensor with memory of another type than cpu, use the overload with `ready_on`.
+///               consumed on success and on failure; its deleter is called exactly once. If the memory of a raw
+///               struct or managed_tensor is not of type cpu, use the overload with `ready_on`; it takes a
+///               managed_tensor, which from_dlpack(raw) returns.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors

@@ -78,8 +78,8 @@ namespace detail {
     return {};
 }
 
-/// Returns whether memory of `from` can be used as memory of `to` without a copy: memory that the host can read as CPU
-/// memory, managed memory as CUDA memory (R39, R53).
+/// Returns whether memory of `from` can be used as memory of `to` without a copy: host-accessible memory can be used as
+/// CPU memory, and managed memory as CUDA memory (R39, R53).
 [[nodiscard]] constexpr bool is_reachable_as(device from, device to) noexcept {
     // mutant: r39_host_reads
     return is_same_device(from, to) || (to.type == device_type::cpu && is_host_accessible(from)) ||

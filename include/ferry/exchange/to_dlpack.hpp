@@ -89,8 +89,8 @@ template <class Array>
     return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
 }
 
-/// Returns the device of a source to pass to the back end: cpu for host-accessible memory without pending work that is
-/// copied to the CPU, if the back end does not reach that memory (R39).
+/// Returns the device of a source to pass to the back end: cpu if the memory is host-accessible, has no pending work,
+/// and is copied to the CPU by a back end that does not reach its device (R39); otherwise `dev`.
 [[nodiscard]] device source_for(auto& b, decision const& d, device dev) {
     bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(dev) && !d.on.names_stream();
     return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
@@ -323,8 +323,8 @@ template <class Array>
 /// Exports a tensor: returns the tensor itself, with its flags and version (R4, R12), if the request allows it,
 /// otherwise copies it.
 ///
-/// The result is a new struct that owns `tensor` if the requested device is another type for the same memory (R39), or
-/// if the strides are NULL although the version requires them (R24). Synchronises as the overload for arrays.
+/// The result is a new struct that owns `tensor` if the request names another device type for the same memory (R39), or
+/// if the strides are NULL although the version requires them (R24). Synchronises like the overload for arrays.
 ///
 /// \param tensor    tensor; consumed on success, unchanged on failure
 /// \param req       request
@@ -343,7 +343,7 @@ template <class BackEnd = host_back_end const&>
                      where);
     tensor_view const v = tensor.view();
     auto const d = negotiate(detail::properties_of(v, ready_on, true), req);
-    // R24: a tensor of minor version 2 or later has strides, even if the producer omitted them.
+    // R24: a tensor of minor version 2 or later must have strides; a new struct adds those that are missing.
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
     auto const share_as = [&]() -> DLManagedTensorVersioned* {
         if (is_same_device(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
