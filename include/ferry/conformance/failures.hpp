@@ -1,4 +1,4 @@
-// ferry: conformance checks of failed exchanges, by back ends that inject failures, and of leaks, by the maker's
+// ferry: conformance checks of failed exchanges, with a back end that injects failures, and of leaks, with the maker's
 // `live()`.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// The back end of the host, except that the `fail_at`-th call of allocate or copy throws.
+/// The back end of the host, except that the `fail_at`-th call to allocate or copy throws.
 struct failing_back_end {
     int fail_at;
     int calls = 0;
@@ -34,7 +34,7 @@ struct failing_back_end {
     void wait(stream_token) const noexcept {}
 };
 
-/// Checks that the array is intact after a copy in which the n-th call of the back end failed, for n = 1, 2, ….
+/// Checks that the array is intact after a copy in which the n-th call to the back end failed, for n = 1, 2, ….
 template <class Array>
 outcome check_failed_copy(box<Array>& a, sample const& s) {
     request const req{.copy = copy_policy::always};
@@ -49,7 +49,7 @@ outcome check_failed_copy(box<Array>& a, sample const& s) {
         auto const left = check_elements(view_of(*a), message{} << s << ", after a failed copy");
         if (left.found != verdict::kept) return left;
     }
-    return broken("a copy makes more than ten calls of the back end");
+    return broken("a copy makes more than 8 calls to the back end, expected at most 8");
 }
 
 /// Checks that an import whose copy fails releases the imported tensor exactly once.
@@ -69,7 +69,7 @@ outcome check_failed_import(data_type type, shape_view shape) {
         if (imported) return kept(message{} << n - 1 << " failures were injected");
         if (back_end.calls < n) return not_applicable("adopt rejects the copy");
     }
-    return broken("a copy makes more than ten calls of the back end");
+    return broken("a copy makes more than 8 calls to the back end, expected at most 8");
 }
 
 /// Checks that `make.live()` is the same before and after `f()`.

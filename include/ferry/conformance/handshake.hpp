@@ -70,7 +70,7 @@ outcome check_host_copy(pending_tensor& on, box<Array>& a) {
     return check_elements(here.view(), "the result of to_host, read when it returned");
 }
 
-/// Checks that the memory of an array that is destroyed while a copy of it is queued exists until the copy has run.
+/// Checks that an array that is destroyed while a copy is queued does not release its memory before the copy has run.
 template <class Array>
 outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
     if constexpr (!shareable<Array>) {
