@@ -16,9 +16,9 @@ namespace ferry::inline v0 {
 ///
 /// Only `view` is required, for T& and for T const&. Each of the other members adds a capability.
 ///
-/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: describes the elements; the second returns a read-only view.
-///   Extents and strides refer to storage in the array. Throws for arrays that are not one tensor on one device, such
-///   as sharded or sparse ones (R41).
+/// - `tensor_view view(T&)`, `tensor_view view(T const&)`: describes the elements; the second returns a read-only view,
+///   unless copies of T are handles to the same elements. Extents and strides refer to storage that exists as long as
+///   the array. Throws for arrays that are not one tensor on one device, such as sharded or sparse ones (R41).
 /// - `Owner share(T const&)`: returns another owner of the same memory; needed to export lvalues.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or

@@ -124,7 +124,8 @@ template <class Consumer, class BackEnd>
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
 /// \return       the tensor or its copy, as the consumer's type
-/// \throws error           errors of from_dlpack for a raw struct, and of to_dlpack
+/// \throws error           errc::dtype for short vectors (`accepts_vectors`); errors of from_dlpack for a raw struct,
+///                         and of to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,

@@ -262,8 +262,8 @@ template <class Array, class BackEnd>
 /// An rvalue is moved into the tensor, in one allocation (D1). If it does not own its elements, only copies are
 /// possible, and an export that would share it throws errc::not_shareable (D13, `array_traits<T>::owns`). An lvalue is
 /// shared by array_traits<T>::share, any number of times (R59); without `share` it can be moved, copied
-/// (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the array is const or its view is
-/// read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
+/// (copy_policy::always) or borrowed (`borrow`). A shared tensor is read-only if the view of the array, or
+/// of the result of `share`, is read-only (R11). A copy is compact and writable, and has the flag is_copied (R12).
 ///
 /// A request with a stream orders that stream after array_traits<T>::ready_on and does not block (R43). For a request
 /// with device = cpu, and for pinned and managed memory without a stream, the data is complete on return (R48, R49).
@@ -278,7 +278,7 @@ template <class Array, class BackEnd>
 /// \param where  source location for errors
 /// \return       tensor that owns the array, another owner of its memory, or a copy
 /// \throws error           errc::copy_needed, not_shareable, stream, device or no_backend; errc::argument when a move
-///                         would slice the array; errors of `validate` and of the back end
+///                         would slice the array; errors of make_managed and of the back end
 /// \throws std::bad_alloc  when an allocation fails
 template <class Array, class BackEnd = host_back_end const&>
     requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
@@ -369,7 +369,8 @@ managed_tensor to_dlpack(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor ha
 /// \param array  array; must outlive the result
 /// \param where  source location for errors
 /// \return       struct that borrows the array
-/// \throws error  errors of `validate`; errc::rank for more than borrowed_tensor::max_rank dimensions
+/// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
+///                strides is not the rank; errors of `validate`
 template <class Array>
 [[nodiscard]] borrowed_tensor borrow(Array& array, std::source_location where = std::source_location::current()) {
     static_assert(detail::is_adapted<Array>());

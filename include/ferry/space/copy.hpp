@@ -19,7 +19,7 @@ namespace ferry::inline v0 {
 ///
 /// \param dst    destination; must not overlap `src`
 /// \param src    source
-/// \param b      back end; required when either side is device memory
+/// \param b      back end; required unless both sides are of device type cpu
 /// \param on     stream of the device of `dst` or `src`, on which both are ready; not needed for host memory
 /// \param where  source location for errors
 /// \return       size of the destination's elements in bytes, in a compact layout

@@ -23,7 +23,8 @@ class borrowed_tensor {
     ///
     /// \param v      view; its data must outlive this object
     /// \param where  source location for errors
-    /// \throws error  errc::rank for more than max_rank dimensions; errors of `validate`
+    /// \throws error  errc::rank for more than max_rank dimensions; errc::strides when the number of strides is not the
+    ///                rank; errors of `validate`
     explicit borrowed_tensor(tensor_view const& v, std::source_location where = std::source_location::current()) {
         constexpr auto api = "ferry::borrow";
         detail::validate_view(v, api, where);

@@ -90,7 +90,7 @@ struct plane_part : plane {
 template <class Body>
 void for_each_part(plane const& p, std::int64_t rows, std::int64_t columns, std::byte* dst, std::byte const* src,
                    Body const& body) noexcept {
-    // Rows of the destination are often in different pages: a band has at most as many rows as the TLB has entries.
+    // Rows of the destination are often in different pages: bands of limited height reduce TLB misses.
     std::int64_t const band = rows > rows_per_pass ? rows : rows_per_pass / rows * rows;
     auto const least = [](std::int64_t a, std::int64_t b) noexcept { return a < b ? a : b; };
     for (std::int64_t first = 0; first < p.rows; first += band)
