@@ -70,8 +70,8 @@ class shaped {
     /// \param owner    container
     /// \param extents  shape; as many elements as the container has
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ, or the extents are null (R25)
-    /// \throws error  errc::rank for more than `max_rank` extents
+    /// \throws error  errc::shape when the numbers of elements differ, or the extents are null (R25); errc::rank for
+    ///                more than `max_rank` extents
     shaped(Owner owner, std::initializer_list<std::int64_t> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
@@ -81,7 +81,8 @@ class shaped {
     /// \param owner    container
     /// \param extents  shape; only read during the call
     /// \param where    source location for errors
-    /// \throws error  as above
+    /// \throws error  errc::shape when the numbers of elements differ, or the extents are null (R25); errc::rank for
+    ///                more than `max_rank` extents
     shaped(Owner owner, shape_view extents, std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
         : owner_(std::move(owner)), rank_{extents.rank()} {

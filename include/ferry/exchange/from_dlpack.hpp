@@ -170,10 +170,10 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
-/// \param from   producer; ownership as above
+/// \param from   producer; ownership as in the overload with a request
 /// \param where  source location for errors
 /// \return       the tensor, as the consumer's type
-/// \throws error  as above
+/// \throws error  errors of the overload with a request
 template <class Consumer, class Producer>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
     return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);

@@ -299,7 +299,7 @@ template <class Array, class BackEnd = host_back_end const&>
 /// \param array  array; an rvalue must own its elements, an lvalue needs array_traits<T>::share
 /// \param where  source location for errors
 /// \return       tensor that owns the array, or another owner of its memory
-/// \throws error  as above
+/// \throws error  errors of the overload with a request
 template <class Array>
     requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
@@ -332,7 +332,7 @@ template <class Array>
 /// \param ready_on  stream on which the data is ready; required for a wait or a copy, except for devices of type cpu
 /// \param where     source location for errors
 /// \return          the tensor, a struct that owns it, or a copy
-/// \throws error  errc::consumed when `tensor` is empty; others as above
+/// \throws error  errc::consumed when `tensor` is empty; errors of the overload for arrays
 template <class BackEnd = host_back_end const&>
 [[nodiscard]] managed_tensor to_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b = host_only,
                                        stream_token ready_on = {},

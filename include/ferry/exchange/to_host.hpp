@@ -17,11 +17,11 @@ namespace ferry::inline v0 {
 /// The data is complete on return, regardless of the stream that produced it (D7). A copy has the flag is_copied. The
 /// back end allocates its memory; `allocating_from{space, back_end}` allocates from another memory space.
 ///
-/// \param from   producer: an array, an exporter or a foreign struct, as in from_dlpack; ownership as there
+/// \param from   producer: an array, an exporter or a foreign struct; ownership as in from_dlpack
 /// \param b      back end; required for device memory
 /// \param where  source location for errors
 /// \return       tensor on the host, ready to read
-/// \throws error  as from_dlpack
+/// \throws error  errors of from_dlpack
 template <class Producer, class BackEnd = host_back_end const&>
     requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor>)
 [[nodiscard]] managed_tensor to_host(Producer&& from, BackEnd&& b = host_only,
@@ -37,7 +37,7 @@ template <class Producer, class BackEnd = host_back_end const&>
 /// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
 /// \param where     source location for errors
 /// \return          tensor on the host, ready to read
-/// \throws error  as to_dlpack
+/// \throws error  errors of to_dlpack
 template <class BackEnd>
 [[nodiscard]] managed_tensor to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {

@@ -189,7 +189,8 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 
 /// Overload for an owner whose elements keep their address when it is moved.
 ///
-/// \param owner        owner; moved into the tensor; on failure as above
+/// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; after the move,
+///                     the moved owner is destroyed.
 /// \param view         view of the elements; extents and strides must remain valid during the call
 /// \param bits         flags to add to those of the view, whose flags::is_copied is ignored
 /// \param max_version  newest version that the consumer supports (R4)
