@@ -248,7 +248,8 @@ assert t[999].item() == 999 and mt.from_dlpack(c).data_ptr == t.data_ptr
 
 def test_a_fork_while_other_threads_export():
     child(PROLOGUE + """
-import os
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # CPython 3.12 warns of a fork beside threads
 stop, at_work = threading.Event(), threading.Barrier(4)
 def work():
     at_work.wait()
