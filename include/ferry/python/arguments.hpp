@@ -1,4 +1,4 @@
-// ferry: conversion of the Python arguments of `__dlpack__` and from_dlpack. Streams are integers here only.
+// ferry: converts the Python arguments of `__dlpack__` and from_dlpack.
 #pragma once
 
 #include <ferry/python/error.hpp>
@@ -57,7 +57,7 @@ struct interned_names {
     return name == interned || (PyUnicode_Check(name) != 0 && PyUnicode_Compare(name, interned) == 0);
 }
 
-/// Converts an int, or an object with `__index__`, to 64 bits; clamps larger values.
+/// Converts an int, or an object with `__index__`, to 64 bits; clamps values out of range.
 ///
 /// \param object  object
 /// \param out     value
@@ -114,13 +114,13 @@ struct interned_names {
 /// Converts `max_version` (R57).
 ///
 /// \param object  None or a pair of integers
-/// \return        version::legacy for None and for a major version below 1
+/// \return        version; version::legacy for None and for a major version below 1
 /// \throws error_is_set  TypeError, ValueError; an exception of `__index__`
 [[nodiscard]] inline version version_from(PyObject* object) {
     if (object == Py_None) return version::legacy;
     long long major = 0, minor = 0;
     if (!to_pair(object, major, minor))
-        raise(PyExc_TypeError, "max_version must be None or a pair of integers (major, minor)");  // as NumPy
+        raise(PyExc_TypeError, "max_version must be None or a pair of integers (major, minor)");  // as in NumPy
     if (minor < 0) raise(PyExc_ValueError, "max_version must not have a negative minor version");
     if (major < 1) return version::legacy;
     auto const clamp = [](long long n) { return n > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(n); };
@@ -152,7 +152,7 @@ struct interned_names {
     return number;
 }
 
-/// Converts the number of a stream (R44–R46).
+/// Converts the number of a stream to a token (R44–R46).
 ///
 /// \param given  number, or nothing
 /// \param type   device type of the memory

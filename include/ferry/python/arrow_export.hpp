@@ -1,4 +1,4 @@
-// ferry: exports of columns by Arrow's PyCapsule interface.
+// ferry: exports columns through Arrow's PyCapsule interface.
 #pragma once
 
 #include <ferry/python/arguments.hpp>

@@ -1,4 +1,4 @@
-// ferry: imports of columns by Arrow's PyCapsule interface.
+// ferry: imports columns through Arrow's PyCapsule interface.
 #pragma once
 
 #include <ferry/python/arrow_capsule.hpp>
@@ -21,7 +21,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Returns a method of an object, or null. Finds the methods of a class in its metaclass only, because its own methods
+/// Returns a method of an object, or null. For a class, searches only the metaclass, because the methods of the class
 /// are those of its instances.
 [[nodiscard]] inline reference find_method(PyObject* x, char const* name) {
     reference const text{PyUnicode_InternFromString(name)};
@@ -56,8 +56,9 @@ struct capsule_pair {
     return {reference{schema}, reference{array}};
 }
 
-/// Moves a struct out of its capsule for the time of an import, so that other threads find the capsule consumed. The
-/// destructor moves the struct back, unless the import has consumed it: a refused import does not change the capsule.
+/// Moves a struct out of its capsule for the duration of an import, so that other threads find the capsule consumed.
+/// The destructor moves the struct back, unless the import has consumed it: a refused import does not change the
+/// capsule.
 template <arrow_struct T>
 class borrowed_struct {
    public:
@@ -163,7 +164,7 @@ inline void clear_error_if_device_array(PyObject* x) {
 
 }  // namespace detail
 
-/// Imports a Python object as a column: by `__arrow_c_array__`, else `__arrow_c_device_array__`, else
+/// Imports a Python object as a column, through `__arrow_c_array__`, else `__arrow_c_device_array__`, else
 /// `__arrow_c_stream__`. If `__arrow_c_array__` raises a NotImplementedError or BufferError, `__arrow_c_device_array__`
 /// is called, if the object has it. An array, or the single chunk of a stream, is shared; several chunks are
 /// concatenated by a copy. Validates the structure without reading the data.

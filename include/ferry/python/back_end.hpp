@@ -1,4 +1,4 @@
-// ferry: a back end that releases the GIL during waits and long copies.
+// ferry: a back end that releases the GIL during waits, device copies and large host copies.
 #pragma once
 
 #include <ferry/python/gil.hpp>
@@ -9,9 +9,9 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// A back end that forwards to another one, and releases the GIL during waits and during copies of 64 KiB or more: the
-/// thread that queues the awaited work may need the GIL. Stores a pointer to the other back end, which must outlive it.
-/// The calling thread must hold the GIL.
+/// A back end that forwards to another one, and releases the GIL during waits, during copies from or to a device, and
+/// during host copies of 64 KiB or more: the thread that queues the awaited work may need the GIL. Stores a pointer to
+/// the other back end, which must outlive it. The calling thread must hold the GIL.
 ///
 /// \tparam BackEnd  other back end
 template <back_end BackEnd>
@@ -34,8 +34,8 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
     }
 
    private:
-    /// Size of a copy, in bytes, from which the GIL is released. Smaller copies end before another thread could acquire
-    /// it.
+    /// Minimum size, in bytes, of host copies that release the GIL. Smaller copies end before another thread could
+    /// acquire it.
     static constexpr std::int64_t release_threshold = 64 * 1024;
 };
 template <class BackEnd>

@@ -61,8 +61,8 @@ template <ferry::detail::managed_struct Raw>
 }
 
 /// Consumes a capsule by renaming it (R62). No Python code runs, no object is allocated and the GIL is not released
-/// between reading and renaming, so that only one of two threads obtains the struct. PyCapsule_SetName does not test
-/// and set: without a GIL, this function would need a critical section on the capsule.
+/// between reading and renaming, so that only one of two threads obtains the struct. PyCapsule_SetName is not an atomic
+/// test-and-set: without a GIL, this function would need a critical section on the capsule.
 ///
 /// \tparam Raw     type of the struct
 /// \param capsule  capsule
@@ -78,8 +78,8 @@ template <ferry::detail::managed_struct Raw>
 
 }  // namespace detail
 
-/// Imports the tensor of a capsule, versioned or legacy, independent of the version that was requested (R58). A legacy
-/// tensor is read-only (R15). The capsule is consumed (R63). Requires the GIL.
+/// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). A legacy tensor is
+/// read-only (R15). The capsule is consumed (R63). Requires the GIL.
 ///
 /// \param capsule  DLPack capsule; any other capsule, and one that has been consumed, is left unchanged
 /// \return         tensor

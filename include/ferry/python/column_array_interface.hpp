@@ -1,5 +1,5 @@
-// ferry: columns by `__cuda_array_interface__`, with validity as the mask. Independent of the CUDA headers: the caller
-// passes a function that returns the device of an address.
+// ferry: imports and exports columns through `__cuda_array_interface__`, with validity as the mask. Independent of the
+// CUDA headers: the caller passes a function that returns the device of an address.
 #pragma once
 
 #include <ferry/python/array_interface.hpp>
@@ -28,7 +28,7 @@ struct masked_owner {
     owned_object mask;
 };
 
-/// Orders the work that is queued on `ready` before later work of `on`, or waits for it if `on` names no stream.
+/// Orders the work that is queued on `ready` before later work on `on`, or waits for it if `on` names no stream.
 template <class BackEnd>
 void order_or_wait(stream_token ready, stream_token on, BackEnd& b) {
     if (!ready.names_stream() || ready == on) return;
@@ -71,7 +71,8 @@ template <class DeviceOf, class BackEnd>
     device const mask_device = device_of_array(*mask, dev);
     if (array->shape.size() == 1 && mask->shape != array->shape)
         ferry::detail::fail(errc::shape, api,
-                            message{"the shape of the mask differs from that of the elements: expected a flag for each element"},
+                            message{"the shape of the mask differs from that of the elements: expected a flag for each "
+                                    "element"},
                             where);
     if (!is_same_device(mask_device, dev))
         ferry::detail::fail(errc::device, api,
@@ -107,7 +108,7 @@ template <class DeviceOf, class BackEnd>
                        std::move(owner), dev, where);
 }
 
-/// Returns the `__cuda_array_interface__` of a read-only array, a new dict; null with a Python error set. `mask` is
+/// Returns a new dict, the `__cuda_array_interface__` of a read-only array; null with a Python error set. `mask` is
 /// borrowed and may be null.
 [[nodiscard]] inline PyObject* interface_dict(std::int64_t length, char const* typestr, void const* first,
                                               stream_token ready, PyObject* mask) {
@@ -119,9 +120,9 @@ template <class DeviceOf, class BackEnd>
                          "stream", stream.get(), "mask", mask != nullptr ? mask : Py_None);
 }
 
-/// Returns the `__cuda_array_interface__` of a column of numbers, a new dict; null with a Python error set. The data is
-/// read-only. If the column may have nulls, its validity is a mask of bits, an object that keeps `owner` alive, the
-/// Python object of the column.
+/// Returns a new dict, the `__cuda_array_interface__` of a column of numbers; null with a Python error set. The data is
+/// read-only. If the column may have nulls, the dict has a mask: an object that exposes the validity bits and keeps
+/// `owner`, the Python object of the column, alive.
 /// \throws error_is_set  AttributeError: not a column of numbers, or a slice whose validity does not start at a byte
 /// \throws error         as stream_entry
 [[nodiscard]] inline PyObject* describe_column(column_view c, stream_token ready, PyObject* owner) {

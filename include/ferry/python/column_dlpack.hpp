@@ -32,8 +32,8 @@ struct array_traits<python::detail::column_numbers> {
 
 namespace python::detail {
 
-/// Returns a new capsule of a column under the request of the arguments: the tensor of to_tensor, shared and read-only,
-/// or the copy that to_tensor made.
+/// Exports a column as a new capsule, as the arguments request: the tensor that to_tensor returns, either shared and
+/// read-only or a copy.
 /// \throws error_is_set  a Python error
 /// \throws error         as to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>

@@ -1,4 +1,4 @@
-// ferry: imports and exports of arrays by `__cuda_array_interface__`, version 3. Requires Python and CUDA.
+// ferry: imports and exports arrays through `__cuda_array_interface__`. Requires Python and CUDA.
 #pragma once
 
 #include <ferry/python/array_interface.hpp>
@@ -36,8 +36,8 @@ namespace detail {
 /// \return   the tensor and the stream on which it is ready; std::nullopt if it has no such attribute
 /// \throws error_is_set  BufferError: a mask, another byte order (R20), a type without a DLPack data type (R16), or
 ///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface
-/// \throws error         errc::foreign_pointer: memory that CUDA does not know;  device: memory of a context that is
-///                       not its device's primary one;  no_driver: no CUDA driver;  errors of validate
+/// \throws error         errc::foreign_pointer: not CUDA memory;  device: memory of a context that is not its device's
+///                       primary one;  no_driver: no CUDA driver;  errors of validate
 [[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {
     auto const array = detail::read_array_interface(x);
     if (!array) return {};
@@ -55,7 +55,7 @@ namespace detail {
 
 namespace detail {
 
-/// Returns the `__cuda_array_interface__` of an array, a new dict; null with a Python error set.
+/// Returns a new dict, the `__cuda_array_interface__` of an array; null with a Python error set.
 /// \throws error_is_set  AttributeError: not in CUDA or managed memory, or a data type that typestr cannot name
 /// \throws error         as stream_entry
 template <class T>

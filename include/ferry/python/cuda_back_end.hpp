@@ -1,4 +1,4 @@
-// ferry: a CUDA back end with the additional operations of imports from Python.
+// ferry: a CUDA back end with additional operations for imports from Python.
 #pragma once
 
 #include <ferry/python/cuda_array_interface.hpp>
@@ -30,8 +30,8 @@ class optional_device_guard {
 
 }  // namespace detail
 
-/// A back end for installing the protocol: copies, orders and waits as `BackEnd` does, calls producers with their
-/// device current (R42), and imports objects that have `__cuda_array_interface__` only.
+/// A back end for install_dlpack: copies, orders and waits as `BackEnd` does, makes the device of a producer current
+/// while the producer is called (R42), and imports objects that have only `__cuda_array_interface__`.
 ///
 /// \tparam BackEnd  CUDA back end
 template <back_end BackEnd = cuda::system_back_end>

@@ -1,4 +1,4 @@
-// ferry: imports and exports of columns in CUDA memory by `__cuda_array_interface__`, version 3; validity is the mask.
+// ferry: imports and exports columns in CUDA memory through `__cuda_array_interface__`; validity is the mask.
 #pragma once
 
 #include <ferry/python/column_array_interface.hpp>
@@ -24,8 +24,8 @@ namespace ferry::inline v0::python {
 /// \throws error_is_set  BufferError: a data type or byte order without a DLPack data type, strides that are not
 ///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
 /// \throws error         errc::rank, dtype, shape: not a column of numbers or bools with one flag per element;
-///                       device: the mask is on another device;  foreign_pointer: memory that CUDA does not know;
-///                       no_driver: no CUDA driver;  no_backend: the back end does not reach the device
+///                       device: the mask is on another device;  foreign_pointer: not CUDA memory;  no_driver: no CUDA
+///                       driver;  no_backend: the back end does not reach the device
 /// \throws std::bad_alloc  no memory
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>

@@ -37,7 +37,7 @@ class kept_error {
     PyObject *type_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
 };
 
-/// Replaces the Python error that is set by a BufferError, whose `__cause__` it becomes. Requires the GIL.
+/// Replaces the current Python error with a BufferError whose `__cause__` is the replaced error. Requires the GIL.
 ///
 /// \param text  message
 inline void replace_error(char const* text) noexcept {
@@ -58,7 +58,7 @@ inline void replace_error(char const* text) noexcept {
 ///
 /// \return  new reference; null with a Python error set
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
-    static PyObject* cached = nullptr;  // never released, as exception classes of extensions are
+    static PyObject* cached = nullptr;  // never released, like all exception classes of extensions
     if (cached == nullptr) {
         reference bases{PyTuple_Pack(2, PyExc_BufferError, PyExc_ValueError)};
         if (!bases) return nullptr;

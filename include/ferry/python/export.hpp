@@ -30,7 +30,7 @@ struct export_arguments {
     }
 };
 
-/// Assigns the keyword arguments (R52).
+/// Parses the keyword arguments of `__dlpack__` (R52).
 ///
 /// \param args        arguments of the vectorcall protocol
 /// \param positional  number of positional arguments

@@ -1,5 +1,5 @@
 // ferry: imports from Python objects and capsules.
-// length: each way of importing, from the table, by __dlpack__ and by another protocol, and the order of them.
+// length: the imports through the exchange table, __dlpack__ and another protocol, and their order.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -44,12 +44,12 @@ struct imported {
     return handle != 0 ? stream_token::native(dev.type, handle) : already_ready;
 }
 
-/// Imports an object by its exchange table, without synchronisation: the tensor is ready on the current stream of the
-/// producer (R73, R76).
+/// Imports an object through its exchange table, without synchronisation: the tensor is ready on the current stream of
+/// the producer (R73, R76).
 ///
 /// \param x     object
-/// \param type  what its type publishes
-/// \return      nothing when there is no table
+/// \param type  protocols that the type of `x` publishes
+/// \return      the tensor; std::nullopt when there is no table
 /// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack
 [[nodiscard]] inline std::optional<imported> import_by_table(PyObject* x, published const& type) {
     auto const* const table = find_exchange_api(x, type);
@@ -64,8 +64,8 @@ struct imported {
 }
 
 /// A back end that makes a device current for a scope, as some producers require (R42): `make_current(device)` returns
-/// the object whose destructor restores the previous device. The function does nothing for devices of other types, and
-/// does not fail.
+/// an object whose destructor restores the previous device. For device types that the back end does not support, the
+/// function does nothing. It does not throw.
 template <class BackEnd>
 concept selects_device = requires(BackEnd& b, device dev) { b.make_current(dev); };
 
@@ -76,17 +76,17 @@ template <class BackEnd>
     else return no_selection{};
 }
 
-/// A back end that imports objects without `__dlpack__` by another protocol: `import_other_protocol(x)` returns nothing
-/// for objects without that protocol.
+/// A back end that imports objects without `__dlpack__` through another protocol: `import_other_protocol(x)` returns
+/// std::nullopt for objects without that protocol.
 template <class BackEnd>
 concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
     { b.import_other_protocol(x) } -> std::same_as<std::optional<imported>>;
 };
 
-/// Imports an object without `__dlpack__`, by its exchange table or by the other protocol of the back end.
+/// Imports an object without `__dlpack__`, through its exchange table or the other protocol of the back end.
 ///
 /// \param x     object
-/// \param type  what its type publishes
+/// \param type  protocols that the type of `x` publishes
 /// \param b     back end
 /// \return      the tensor; the caller makes requested copies
 /// \throws error_is_set, error  TypeError for other objects; an exception of the producer; as ferry::from_dlpack
@@ -104,7 +104,7 @@ template <class BackEnd>
 /// Returns the device that `__dlpack_device__` reports (R37).
 ///
 /// \param x  object
-/// \return   nothing when there is no such method, or its result is not a device
+/// \return   the device; std::nullopt when there is no such method, or its result is not a device
 /// \throws error_is_set  an exception of the producer other than AttributeError
 [[nodiscard]] inline std::optional<device> dlpack_device_of(PyObject* x) {
     reference const pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
@@ -119,11 +119,11 @@ template <class BackEnd>
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
-/// Lets the producer copy GPU memory that it does not share. The copy is queued on its current stream or on the stream
-/// passed; both are waited for. The producer's refusal to share is the Python error that is set.
+/// Lets the producer copy GPU memory that it does not share. The copy is queued on the producer's current stream or on
+/// the stream passed to it; both are waited for. The current Python error must be the producer's refusal to share.
 ///
 /// \param x     object
-/// \param type  what its type publishes
+/// \param type  protocols that the type of `x` publishes
 /// \param req   request, with the stream that was passed to the producer
 /// \param at    device of the data
 /// \param b     back end
@@ -157,13 +157,13 @@ template <class BackEnd>
     return got;
 }
 
-/// Imports an object by `__dlpack__`, or by its exchange table when ferry makes the copies of the device's memory. The
-/// device of the data is current during the call (R42), and the producer gets the stream on which T uses the data
-/// (R43).
+/// Imports an object through `__dlpack__`, or through its exchange table when ferry makes the copies of the device's
+/// memory. The device of the data is current during the call (R42), and the producer receives the stream on which T
+/// uses the data (R43).
 ///
 /// \tparam T    consumer
 /// \param x     object
-/// \param type  what its type publishes
+/// \param type  protocols that the type of `x` publishes
 /// \param req   request
 /// \param at    device of the data, when known
 /// \param b     back end
@@ -193,13 +193,13 @@ template <class T, class BackEnd>
     return copy_by_producer(x, type, req, *at, b);
 }
 
-/// Returns whether the handshake ordered the data: on the host always; on a GPU only if the stream that was passed
-/// belongs to it.
+/// Returns whether the tensor is ready on the stream that was passed to the producer: for GPU memory only if the stream
+/// belongs to that GPU, otherwise always.
 ///
 /// \param actual     device of the tensor
 /// \param announced  device that the stream was chosen for, when known
 /// \param requested  requested device
-/// \return           whether the tensor is ready on the stream passed
+/// \return           whether the tensor is ready on that stream
 [[nodiscard]] inline bool is_ordered(device actual, std::optional<device> announced, std::optional<device> requested) {
     if (actual.type != device_type::cuda && actual.type != device_type::rocm) return true;
     return announced && (is_same_device(actual, *announced) ||
@@ -212,7 +212,7 @@ template <class T, class BackEnd>
 ///
 /// \tparam T    consumer
 /// \param x     object
-/// \param type  what its type publishes
+/// \param type  protocols that the type of `x` publishes
 /// \param req   request
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
@@ -241,11 +241,11 @@ template <class T, class BackEnd>
     return got;
 }
 
-/// Imports a PyTorch tensor, after it has been checked for properties that DLPack cannot represent.
+/// Imports a PyTorch tensor. Rejects tensors with properties that DLPack cannot represent.
 ///
 /// \tparam T    consumer
 /// \param x     tensor
-/// \param type  what its type publishes
+/// \param type  protocols that the type of `x` publishes
 /// \param req   request
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
@@ -293,8 +293,8 @@ template <class T, class BackEnd>
 /// Imports a Python object as a C++ array (R42, R43, R56–R58): forwards the request to the producer, makes the copies
 /// that the producer did not, validates, and calls `array_traits<T>::adopt`.
 ///
-/// Requires the GIL, and releases it during waits and long copies. After a failure everything that was imported has
-/// been released exactly once. A capsule that was not consumed is unchanged.
+/// Requires the GIL, and releases it during waits, device copies and large host copies. After a failure, everything
+/// that was imported has been released exactly once. A capsule that was not consumed is unchanged.
 ///
 /// \tparam T  consumer
 /// \param x    object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule
@@ -315,7 +315,7 @@ template <class T, class BackEnd = host_back_end const&>
     auto const dev = got.tensor.device();
     if constexpr (std::same_as<T, managed_tensor>) {
         bool const is_default = !req.device && req.copy == copy_policy::if_needed && req.stream.is_none();
-        if (is_default && dev.type == device_type::cpu) return std::move(got.tensor);  // no copy and no wait is left
+        if (is_default && dev.type == device_type::cpu) return std::move(got.tensor);  // no copy or wait remains
     }
     req = ferry::detail::with_stream<T>(req, dev);
     detail::gil_releasing_back_end releasing{b};

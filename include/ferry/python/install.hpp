@@ -110,7 +110,8 @@ struct FERRY_HIDDEN methods {
     if (immutable) {
         PyErr_Format(
             PyExc_TypeError,
-            "cannot install %s on immutable type '%s': create it with PyType_FromSpec, without Py_TPFLAGS_IMMUTABLETYPE",
+            "cannot install %s on immutable type '%s': create it with PyType_FromSpec, without "
+            "Py_TPFLAGS_IMMUTABLETYPE",
             what, type->tp_name);
         return false;
     }

@@ -49,8 +49,9 @@ struct tensor_for_stream {
     return {};
 }
 
-/// Calls `import()` and returns its result. Returns false, with the reason recorded, if an error refuses the argument:
-/// the next overload is tried. Other errors (KeyboardInterrupt, MemoryError, a lost device) propagate.
+/// Calls `import()` and returns its result. Returns false, with the reason recorded, if an error means that the
+/// argument is refused; the binding library then tries the next overload. Other errors (KeyboardInterrupt, MemoryError,
+/// a lost device) propagate.
 template <class Options, class Import>
 [[nodiscard]] bool try_import(PyObject* argument, Import import) {
     try {
@@ -72,7 +73,7 @@ template <class Options, class Import>
     return false;
 }
 
-/// Imports a tensor under a request, for the stream and by the back end of the options (R56).
+/// Imports a tensor as requested, for the stream of the options and through their back end (R56).
 template <class Options>
 [[nodiscard]] managed_tensor import_tensor(PyObject* x, request const& req) {
     typename Options::back_end b{};
@@ -89,8 +90,8 @@ struct deferred_import {
     operator managed_tensor() const { return import_tensor<Options>(from, req); }
 };
 
-/// Imports an argument into `out`. Returns false, with the reason recorded, if the options require a copy and
-/// `may_copy` or the options forbid it.
+/// Imports an argument into `out`. Returns false, with the reason recorded, if a copy is needed that `may_copy` or the
+/// options forbid. copy_policy::always takes precedence over `may_copy`.
 template <class Options>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
     request req{.copy = Options::copy};

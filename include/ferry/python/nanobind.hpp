@@ -16,8 +16,8 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// Type caster for an argument of type T. An error that does not refuse the argument is stored and thrown when the
-/// function is called, because an exception must not leave nanobind's casters for containers.
+/// Type caster for an argument of type T. An exception other than a refusal of the argument is stored, and thrown when
+/// the function is called, because it must not leave nanobind's casters for containers.
 template <class T, class Options>
 struct nanobind_argument {
     using Value = T;
@@ -132,8 +132,8 @@ namespace nanobind::detail {
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
 
-/// Accepts a view of the caller's memory: the tensor is imported for the call and released when the call ends, also by
-/// an exception.
+/// Accepts a view of the caller's memory: the tensor is imported for the call, and released when the call returns or
+/// throws.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::nanobind_argument<ferry::typed_view<T, Rank, Access, Layout>,
@@ -210,7 +210,7 @@ struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Replaces one of nanobind's vectorcall functions by one that records refusals.
+/// Replaces one of nanobind's vectorcall functions with one that records refusals.
 template <int Slot>
 struct FERRY_HIDDEN nanobind_call {
     static inline vectorcallfunc original = nullptr;

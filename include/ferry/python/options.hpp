@@ -14,15 +14,14 @@
 
 namespace ferry::inline v0::python {
 
-/// Option: when to copy a tensor. copy_policy::never shares or raises, copy_policy::always copies.
-/// Without the option a copy is made when the tensor cannot be used otherwise, unless the framework
-/// forbids implicit conversions.
+/// Option: when to copy a tensor. copy_policy::never shares or raises, copy_policy::always copies. Without the option a
+/// copy is made when the tensor cannot be used otherwise, unless the binding library forbids implicit conversions.
 ///
 /// \tparam Policy  policy
 template <copy_policy Policy>
 struct copies {};
-/// Option: the device of the data. A tensor on another device is copied, unless the framework forbids
-/// implicit conversions.
+/// Option: the device of the data. A tensor on another device is copied, unless the binding library forbids implicit
+/// conversions.
 ///
 /// \tparam Type  device type
 /// \tparam Id    device id

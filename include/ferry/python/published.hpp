@@ -17,7 +17,7 @@ namespace ferry::inline v0::python::detail {
 /// The attributes for imports that a type and its bases define.
 struct published {
     bool dlpack = false;           ///< a class defines `__dlpack__`
-    bool table = false;            ///< a class defines an exchange table, and no class before it defines `__dlpack__`
+    bool table = false;            ///< a class defines an exchange table, and no earlier base defines `__dlpack__`
     bool is_torch = false;         ///< the instances are PyTorch tensors
     bool overrides_torch = false;  ///< a subclass of `torch.Tensor` defines `__dlpack__`
 };
@@ -29,7 +29,7 @@ struct published {
 }
 
 /// Searches the method resolution order of a type once. Comparing a key may run Python code that changes the bases; the
-/// search continues on the previous ones.
+/// search continues with the previous bases.
 ///
 /// \param type  type
 /// \return      the attributes found
@@ -79,9 +79,9 @@ struct published {
     return found;
 }
 
-/// Types of recent producers that publish `__dlpack__` only, so that an import from them searches no dictionary.
-/// CPython assigns a new version tag to a type when it or one of its bases changes, and never assigns a tag to two
-/// types. Requires the GIL.
+/// A cache of the types of recent producers that publish only `__dlpack__`: an import from these producers searches no
+/// dictionary. CPython assigns a new version tag to a type when it or one of its bases changes, and never assigns a tag
+/// to two types. Requires the GIL.
 class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
@@ -125,7 +125,7 @@ class producer_cache {
     entry entries_[8];
 };
 
-/// Returns what a type publishes, from the cache if it is there.
+/// Returns the protocols that a type publishes, from the cache if the type is in it.
 ///
 /// \param type  type
 /// \return      the attributes found
@@ -134,12 +134,12 @@ class producer_cache {
     return producer_cache::known().knows(type) ? published{.dlpack = true} : find_published(type);
 }
 
-/// Returns the exchange table of the type of an object: a capsule under either name (R69), of the newest version that
-/// ferry reads (R70), with the functions that an import calls (R71).
+/// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
+/// version that ferry supports (R70), and requires the functions that an import calls (R71).
 ///
 /// \param object  object
-/// \param type    what its type publishes
-/// \return        the table, of static storage; null when there is none that can be used
+/// \param type    protocols that the type of `object` publishes
+/// \return        the table, which has static storage duration; null when there is no usable one
 /// \throws error_is_set  an exception of the look-up
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object, published const& type) {
     if (!type.table) return nullptr;
@@ -167,17 +167,17 @@ class producer_cache {
 }
 
 /// Returns whether an object has `__dlpack__`: as a method of its type or, like a proxy, as an attribute of the object.
-/// False for a class, whose methods are those of its instances. Adds the type to the cache when a method of the type is
-/// all that it publishes.
+/// For a class, searches only the metaclass, because the methods of the class are those of its instances. Adds the type
+/// to the cache if it publishes only `__dlpack__`, as a method.
 ///
 /// \param x     object
-/// \param type  what its type publishes, searched just before this call
+/// \param type  protocols that the type of `x` publishes, searched just before this call
 /// \return      whether it has `__dlpack__`
 /// \throws error_is_set  an exception of the look-up other than AttributeError
 [[nodiscard]] inline bool has_dlpack(PyObject* x, published const& type) {
     auto* const type_object = Py_TYPE(x);
     if (producer_cache::known().knows(type_object)) return true;
-    // Last: the cache needs the attribute that the type has at the time of `add`.
+    // Searched last, because `add` requires the current attribute of the type.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
         if (type.dlpack && !type.table && !type.is_torch) producer_cache::known().add(type_object, found.get());
         return true;

@@ -98,8 +98,8 @@ namespace pybind11::detail {
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
 
-/// Accepts a view of the caller's memory: the tensor is imported for the call and released when the call ends, also by
-/// an exception.
+/// Accepts a view of the caller's memory: the tensor is imported for the call, and released when the call returns or
+/// throws.
 template <class T, int Rank, ferry::access Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::pybind11_argument<ferry::typed_view<T, Rank, Access, Layout>,
@@ -186,8 +186,8 @@ struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Replaces pybind11's dispatcher by one that records refusals. It takes an array of arguments since pybind11 3.1, and
-/// a tuple before.
+/// Replaces pybind11's dispatcher with one that records refusals. The dispatcher receives the arguments as an array in
+/// pybind11 3.1 and later, and as a tuple in earlier versions.
 struct FERRY_HIDDEN pybind11_call {
     using with_array = PyObject* (*)(PyObject*, PyObject* const*, std::size_t, PyObject*);
     static inline with_array original_of_array = nullptr;

@@ -79,8 +79,8 @@ struct shared_tensor {
     stream_token ready = already_ready;
 };
 
-/// The Python type of results, ferry.Tensor: the DLPack protocol, `__array__` and attributes. Each back end and each
-/// extension module has one.
+/// The Python type of results, ferry.Tensor: the DLPack protocol, `__array__` and attributes. There is one type for
+/// each back end and extension module.
 template <class BackEnd>
 struct FERRY_HIDDEN tensor_object {
     PyObject_HEAD shared_tensor held;
