@@ -34,7 +34,7 @@ namespace ferry::inline v0::python::detail {
 /// its gradient is not checked.
 ///
 /// \param x     tensor
-/// \param type  what its type publishes
+/// \param type  protocols that the type of `x` publishes
 /// \throws error_is_set  BufferError; an exception of the tensor
 inline void require_plain(PyObject* x, published const& type) {
     if (!type.overrides_torch && attribute_is_true(x, names().requires_grad))
@@ -64,7 +64,7 @@ inline void require_unconjugated(PyObject* x) {
 /// Rejects a tensor with elements and without memory: its storage was resized to 0, or it is a FakeTensor, a functional
 /// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot
 /// detect. The offset is queried only for addresses below 2^46: on 64-bit systems, host addresses of a
-/// position-independent program are above. CUDA addresses may be below.
+/// position-independent program are higher. CUDA addresses may be lower.
 ///
 /// \param x  tensor
 /// \param v  its export
@@ -83,8 +83,8 @@ inline void require_memory(PyObject* x, tensor_view const& v) {
         raise(PyExc_BufferError, without_memory);
 }
 
-/// Rejects a tensor whose storage has no memory before PyTorch copies it, which would read from NULL. Passes tensors
-/// whose storage cannot be read, for which PyTorch allocates or raises.
+/// Rejects a tensor whose storage has no memory before PyTorch copies it, which would read from NULL. Accepts tensors
+/// whose storage cannot be read: PyTorch allocates memory for them or raises an error.
 ///
 /// \param x  tensor
 /// \throws error_is_set  BufferError; an exception of the tensor
@@ -103,8 +103,8 @@ inline void require_storage(PyObject* x) {
         raise(PyExc_BufferError, without_memory);
 }
 
-/// Replaces the Python error that PyTorch set for a conjugated tensor or a tensor without strided memory, whose class
-/// and text depend on the function that was called. Keeps other errors.
+/// Replaces the Python error that PyTorch set for a conjugated, quantized, sparse, opaque or meta tensor, because the
+/// class and text of that error depend on the function that was called. Keeps other errors.
 ///
 /// \param x  tensor
 inline void explain_refusal(PyObject* x) {
@@ -121,8 +121,9 @@ inline void explain_refusal(PyObject* x) {
         else if (attribute_is_true(x, names().is_meta))
             why = "from_dlpack: the tensor is on the meta device, and has no memory: import a tensor with memory";
         else if (attribute_is_true(x, names().is_quantized))
-            why = "from_dlpack: the tensor is quantized, without a DLPack type: import x.dequantize() or x.int_repr()";
-    } catch (error_is_set const&) {  // the error of PyTorch stays
+            why = "from_dlpack: the tensor is quantized, which DLPack cannot represent: import x.dequantize() or "
+                  "x.int_repr()";
+    } catch (error_is_set const&) {  // keeps the error of PyTorch
     }
     if (why != nullptr) replace_error(why);
 }
