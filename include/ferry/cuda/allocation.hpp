@@ -15,7 +15,7 @@ namespace ferry::inline v0::cuda {
 struct allocation {
     std::byte* base = nullptr;  ///< first byte
     std::size_t bytes = 0;
-    /// CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, also when an address is allocated again; 0: unknown.
+    /// CU_POINTER_ATTRIBUTE_BUFFER_ID: unique in the process, even if an address is allocated again; 0: unknown.
     std::uint64_t id = 0;
     std::int32_t device_id = 0;      ///< ordinal; -1: unknown
     bool has_legacy_handle = false;  ///< allocated by cudaMalloc: cudaIpcGetMemHandle accepts it

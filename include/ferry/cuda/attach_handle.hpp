@@ -1,4 +1,4 @@
-// ferry: imports memory from a bare cudaIpcMemHandle_t, without a descriptor of ferry.
+// ferry: imports memory from a bare cudaIpcMemHandle_t, without a ferry descriptor.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -16,7 +16,7 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Imports device memory by a handle of cudaIpcGetMemHandle, as CuPy, Numba and other frameworks export it.
+/// Imports device memory from a handle that cudaIpcGetMemHandle returned, as CuPy, Numba and other frameworks export.
 ///
 /// The handle identifies a whole allocation; element 0 is `byte_offset` bytes after its first byte. Checks that every
 /// element is inside the allocation. Does not synchronise: the handle contains no event, so the processes must agree by

@@ -57,7 +57,7 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
     queue(b, handle_of(other));
     try {
         cuda::order(other, on);  // mutant: cuda_batch_after
-    } catch (...) {              // after a failure no work must be pending
+    } catch (...) {              // after a failure no work may be pending
         relaxed_capture_mode const relaxed;
         ignore(cudaStreamSynchronize(handle_of(other)));  // mutant: cuda_batch_failed
         throw;
@@ -83,8 +83,9 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 
 }  // namespace detail
 
-/// Copies scattered pieces of device, pinned or managed memory by one cudaMemcpyBatchAsync. Takes about 0.5 µs for each
-/// piece, compared with 2 µs for each cudaMemcpyAsync; for many small pieces `pack_pieces` (pack.hpp) is faster.
+/// Copies scattered pieces of device, pinned or managed memory with one call of cudaMemcpyBatchAsync. Takes about 0.5
+/// µs for each piece, compared with 2 µs for each cudaMemcpyAsync; for many small pieces `pack_pieces` (pack.hpp) is
+/// faster.
 ///
 /// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. On the legacy
 /// default stream, which the driver does not accept here, the batch runs on a stream made for the call and ordered with
@@ -92,8 +93,8 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination. Read during the call only
 /// \param on      CUDA stream
-/// \throws error           errc::stream, capturing; errors of CUDA. Nothing is queued then
-/// \throws std::bad_alloc  when there is no host memory. Nothing is queued then
+/// \throws error           errc::stream, capturing; errors of CUDA. On failure nothing is queued
+/// \throws std::bad_alloc  when there is no host memory. On failure nothing is queued
 inline void copy_batch(std::span<piece const> pieces, stream_token on) {
     detail::require_stream(on, "ferry::cuda::copy_batch");
     std::int32_t const device_id = detail::device_of(on, "ferry::cuda::copy_batch");

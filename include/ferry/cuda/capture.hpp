@@ -16,7 +16,7 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
               static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED) == static_cast<int>(cudaStreamCaptureModeRelaxed));
 
 /// Returns the id of the capture that a stream participates in, or 0. Invalidates no capture: while a blocking stream
-/// of the device is captured, only cudaStreamIsCapturing may be called on the legacy stream; it returns an error then.
+/// of the device is captured, only cudaStreamIsCapturing may be called on the legacy stream, and returns an error.
 ///
 /// \throws error  errc::capturing when the capture is invalidated, or when the legacy stream would join a capture
 [[nodiscard]] inline unsigned long long capture_of(cudaStream_t s, char const* api) {
@@ -54,7 +54,7 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
 class relaxed_capture_mode {
    public:
     relaxed_capture_mode() noexcept { exchange_by_runtime(); }
-    /// The same by the driver API, which is cheaper. Not for deleters, which may run after CUDA has shut down.
+    /// As above, through the driver API, which is faster. Not for deleters, which may run after CUDA has shut down.
     explicit relaxed_capture_mode(driver_api const& by) noexcept : exchange_{by.exchange_capture_mode} {
         if (exchange() == CUDA_SUCCESS) return;
         exchange_ = nullptr;  // CUDA is not initialised yet: the runtime initialises it

@@ -1,4 +1,4 @@
-// ferry: selects the method of a CUDA copy, by a pure function with measured thresholds (D8).
+// ferry: selects the method of a CUDA copy with a pure function and measured thresholds.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -78,7 +78,8 @@ inline constexpr staging large_fresh{64, 2, 2 * mib, false};
 inline constexpr std::size_t large_upload_from = 128 * mib;
 inline constexpr staging small_upload{4, 4, 512 * kib, true};
 inline constexpr staging large_upload{8, 2, 2 * mib, true};
-/// Minimum number of chunks for each lane. With less work fewer lanes are used: waking a lane would take longer.
+/// Minimum number of chunks for each lane. With less work, fewer lanes are used: waking another lane would take longer
+/// than it saves.
 inline constexpr std::size_t pieces_per_lane = 2;
 
 /// Maximum number of pitched copies: each takes at least 2.3 µs, so for more calls the other methods are faster.
@@ -178,7 +179,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     bool const rows = has_rows(p);
     auto const calls = rows ? count_copies(p, p.unit) : 0;
     bool const few = rows && calls <= most_pitched_calls, can_rearrange = f.can_pack || (few && f.is_here);
-    if (p.rank == 0) return copy_method::by_host;  // one unit that counts bits
+    if (p.rank == 0) return copy_method::by_host;  // a single unit, in bits
 
     if (one && f.can_pack)
         return rows && calls == 1 && p.unit >= static_cast<std::int64_t>(mib) ? copy_method::pitched

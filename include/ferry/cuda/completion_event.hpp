@@ -51,7 +51,7 @@ class completion_event {
         }
     }
 
-    /// Adds all work queued on `on` now, on any device. Does not block.
+    /// Adds all work that is queued on `on`, a stream of any device. Does not block.
     /// \throws error  errc::capturing, stream; errors of CUDA
     void add(stream_token on) {
         cuda::order(on, *joined_);  // mutant: cuda_done_order

@@ -105,11 +105,12 @@ class copier {
 
     /// Copies the elements that a plan describes; an operation of the concept `back_end`.
     ///
-    /// Copies between GPUs, and between a GPU and pinned or managed memory, are queued on `on` and do not block,
-    /// except when neither the copy engine nor `pack` supports the layout (for example, a transposed copy between two
-    /// GPUs without peer access) or when the device has no memory for packing: these copies go through the host and
-    /// block. Copies to or from pageable memory also block: they wait for the work on `on` and return when they are
-    /// complete. No call waits for any other stream of the caller.
+    /// Copies between GPUs, and between a GPU and pinned or managed memory, are queued on `on` and do not block, except
+    /// when neither the copy engine nor `pack` supports the layout (for example, a transposed copy between two GPUs
+    /// without peer access) or when the device has no memory for packing: these copies go through the host and block.
+    /// Copies to or from pageable memory also block: they wait for the work on `on` and return when they are complete.
+    /// No call waits for any other stream of the caller. On failure no work of the copy is pending, and all slots are
+    /// free.
     ///
     /// \param plan  copy to execute
     /// \param dst   first element of the destination
@@ -118,11 +119,10 @@ class copier {
     /// \param from  device of `src`
     /// \param on    stream of either device; without one the copy runs on a stream of the copier, and the call blocks
     /// \return      true when the copy is complete, false when it is queued
-    /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, also when
-    ///                            the stream belongs to neither device; errors of CUDA. On failure no work of the copy
-    ///                            is pending, and all slots are free
-    /// \throws std::bad_alloc     when there is no host memory; as above
-    /// \throws std::system_error  when no thread can be started; as above
+    /// \throws error              errc::foreign_pointer, device, capturing, out_of_memory; errc::stream, including when
+    ///                            the stream belongs to neither device; errors of CUDA
+    /// \throws std::bad_alloc     when there is no host memory
+    /// \throws std::system_error  when no thread can be started
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)

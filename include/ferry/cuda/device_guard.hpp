@@ -22,8 +22,8 @@ inline void check_device(cudaError_t e, char const* call,
 }
 
 /// Makes a device current for this thread, and restores the previous device, or the previous context, at the end of the
-/// scope. Takes one call when the device is current already. Initialises the primary contexts of both devices; to
-/// initialise no other context, select a device before the first exchange.
+/// scope. Makes only one CUDA call if the device is already current. Initialises the primary contexts of both devices;
+/// to avoid a context on device 0, call cudaSetDevice before the first exchange.
 class device_guard {
    public:
     /// Makes a device current.

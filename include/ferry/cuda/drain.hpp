@@ -6,9 +6,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Synchronises a stream when a scope is left before `done`, that is by an exception. Declared after memory that work
-/// on the stream uses, so that the work has run before the memory is freed. Also synchronises again after a failed
-/// wait: some fail without having waited.
+/// Synchronises a stream when a scope is left before `done`, that is, by an exception. Must be declared after memory
+/// that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed wait, which
+/// may have failed without waiting.
 class drain {
    public:
     explicit drain(cudaStream_t s) noexcept : stream_{s} {}
@@ -19,7 +19,7 @@ class drain {
         relaxed_capture_mode const relaxed;
         ignore(cudaStreamSynchronize(stream_));  // mutant: cuda_drain
     }
-    /// All work that uses the memory has completed.
+    /// Disables the synchronisation: all work that uses the memory has completed.
     void done() noexcept { is_done_ = true; }
 
    private:

@@ -25,7 +25,7 @@ void find_driver_function(Function*& found_at, char const* name) {
 }
 
 /// The driver functions that ferry calls: those without a counterpart in the runtime, and those on the path of every
-/// exchange, which cost a fraction of the runtime's.
+/// exchange, which take a fraction of the time of their runtime counterparts.
 struct driver_api {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
     CUresult (*memory_access)(unsigned long long*, CUmemLocation const*, CUdeviceptr) = nullptr;
@@ -62,7 +62,7 @@ struct driver_api {
     }
 };
 
-/// Looked up once per process. A failed lookup is repeated by the next call.
+/// Returns the driver functions, which are looked up once per process. The next call repeats a lookup that failed.
 /// \throws error  errc::no_driver
 [[nodiscard]] FERRY_HIDDEN inline driver_api const& driver() {
     static driver_api const api;
@@ -80,7 +80,7 @@ static_assert(static_cast<int>(CUDA_ERROR_INVALID_VALUE) == static_cast<int>(cud
               static_cast<int>(CUDA_ERROR_DEINITIALIZED) == static_cast<int>(cudaErrorCudartUnloading));
 
 /// As `check`, for the driver API. When this thread has no valid context, as before its first CUDA call, `again` makes
-/// the same call by the runtime, which creates one or reports a more precise error.
+/// the same call through the runtime API, which creates one or reports a more precise error.
 template <class Again>
 void check_driver(CUresult r, char const* call, Again&& again,
                   std::source_location where = std::source_location::current()) {
@@ -100,7 +100,7 @@ void check_driver(CUresult r, char const* call, Again&& again,
             CUDA_SUCCESS ||
         owner == nullptr)
         return false;
-    // A context stays primary or not for its lifetime, and context ids are not reused.
+    // Whether a context is primary does not change during its lifetime, and context ids are not reused.
     constexpr int most_known = 16;
     thread_local unsigned long long primaries[most_known] = {};
     unsigned long long id = 0;
@@ -127,8 +127,8 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// Returns the context id of the current device. On a thread without a context, makes the device's primary context
-/// current. 0 when unknown.
+/// Returns the id of the current context, or 0 when it is unknown. `device_id` is the current device: on a thread
+/// without a context, makes its primary context current.
 /// \throws error  errors of CUDA
 [[nodiscard]] inline unsigned long long context_id_of(std::int32_t device_id) {
     unsigned long long id = context_id();

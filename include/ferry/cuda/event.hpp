@@ -67,11 +67,11 @@ class event {
     void record(cudaStream_t s) { check(cudaEventRecord(handle_, s), "cudaEventRecord"); }
     /// Returns whether all recorded work has completed. Does not block.
     ///
-    /// \throws error  errors of CUDA, also of the recorded work
+    /// \throws error  errors of CUDA, including those of the recorded work
     [[nodiscard]] bool is_done() const { return detail::is_done(handle_); }
     /// Blocks the host until all recorded work has completed.
     ///
-    /// \throws error  errors of CUDA, also of the recorded work
+    /// \throws error  errors of CUDA, including those of the recorded work
     void wait() const { detail::wait(handle_); }
 
    private:

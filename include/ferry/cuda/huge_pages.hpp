@@ -40,7 +40,7 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
     return madvise(begin, bytes, populate_write) == 0;
 }
 
-/// Returns whether most pages of a range are unpopulated, from a sample of 7; false when the kernel does not say.
+/// Returns whether most pages of a range are unpopulated, from a sample of 7; false when the kernel does not report it.
 [[nodiscard]] inline bool is_untouched(void const* p, std::size_t bytes) noexcept {
     constexpr std::size_t probes = 7;
     auto const page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -19,10 +19,10 @@ struct pooled_event {
     cudaEvent_t e = nullptr;
 };
 
-/// The events that threads and tensors have returned when they ended or were released. Thread-safe.
+/// The events returned by threads that have ended and by tensors that have been released. Thread-safe.
 class idle_events {
    public:
-    /// Never destroyed: threads end and deleters run during the shutdown of the process.
+    /// Returns the pool, which is never destroyed: threads end and deleters run during the shutdown of the process.
     [[nodiscard]] FERRY_HIDDEN static idle_events& all() {
         static auto* const one = new idle_events;
         return *one;

@@ -1,4 +1,4 @@
-// ferry: shares CUDA memory with other processes, by the IPC handles of the CUDA runtime.
+// ferry: shares CUDA memory with other processes through the IPC handles of the CUDA runtime.
 // length: export and import of a handle belong together
 #pragma once
 
@@ -314,8 +314,8 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     }
 
     /// Allocates memory that can be shared: by cudaMalloc, in whole blocks of 2 MiB, so that its handle exposes no
-    /// other allocation. The bytes from `bytes` to the end of the last block are set to 0, because they may hold freed
-    /// data: before later work on `on`, or, without a stream, before the call returns.
+    /// other allocation. The bytes after the first `bytes` may hold freed data and are set to 0, before later work on
+    /// `on` runs or, without a stream, before the call returns.
     ///
     /// \param d      device of the memory
     /// \param bytes  size
@@ -388,7 +388,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
     /// Opens memory of another process. Does not wait for its data.
     ///
     /// \param m    the exporter's description
-    /// \param how  device to open it on, and the pool's file descriptor, which stays the caller's
+    /// \param how  device to open it on, and the pool's file descriptor, which remains owned by the caller
     /// \return     the mapping
     /// \throws error  errc::bad_descriptor, stale_handle, device, device_not_found, no_peer_access, already_mapped,
     ///                same_process, unsupported_platform, out_of_range, no_driver; errc::permission for pool memory

@@ -1,4 +1,4 @@
-// ferry: imports and exports device memory by the runtime's 64-byte handles.
+// ferry: imports and exports device memory through the runtime's 64-byte handles.
 #pragma once
 
 #include <ferry/base/error.hpp>

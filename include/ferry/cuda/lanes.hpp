@@ -21,7 +21,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// A lane's stream on one device, with an event for each slot. Created with the device current.
+/// A lane's stream on one device, with an event for each slot. The device must be current when it is created.
 struct lane_stream {
     explicit lane_stream(std::int32_t id) : device_id{id}, own{id} {}
 

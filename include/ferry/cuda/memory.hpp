@@ -19,7 +19,7 @@ namespace ferry::inline v0::cuda {
 
 /// Memory of one device type. Move-only.
 ///
-/// The destructor may run on any thread. It frees pageable memory immediately, pinned and managed memory by
+/// The destructor may run on any thread. It frees pageable memory immediately, pinned and managed memory with
 /// cudaFreeHost and cudaFree, which synchronise, and device memory in the order of the legacy default stream of its
 /// device, without blocking. Work on non-blocking streams must be complete by then, or ordered before that stream
 /// (R50). After CUDA has shut down, CUDA memory is not freed (R66).

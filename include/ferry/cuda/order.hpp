@@ -58,11 +58,11 @@ inline void wait_again(stream_token on) noexcept {
 
 }  // namespace detail
 
-/// Makes work queued on `to` later run after all work queued on `from` now: records an event and waits for it. Does not
+/// Makes all work that is queued on `to` after this call wait for the work that is already queued on `from`. Does not
 /// block the host.
 ///
-/// Makes no call when the streams are equal. The streams may belong to different devices. A stream must belong to the
-/// device that its token states; this is not checked while the stream is being captured. Two streams of one capture
+/// Makes no CUDA call when the streams are equal. The streams may belong to different devices. A stream must belong to
+/// the device that its token states; this is not checked while the stream is being captured. Two streams of one capture
 /// become ordered in the graph; other captured streams are refused without invalidating the capture.
 ///
 /// \param from  stream whose queued work comes first; a token without a stream does nothing
@@ -88,7 +88,7 @@ inline void order(stream_token from, stream_token to) {
 /// Blocks the host until all work queued on a stream has completed.
 ///
 /// \param on  stream to wait for; a token without a stream does nothing
-/// \throws error  errc::capturing, stream; errors of CUDA, also of the queued work
+/// \throws error  errc::capturing, stream; errors of CUDA, including those of the queued work
 inline void wait(stream_token on) {
     if (!on.names_stream()) return;
     detail::require_stream(on, "ferry::cuda::wait");

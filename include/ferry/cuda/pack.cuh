@@ -58,20 +58,20 @@ template <class Word>
 
 }  // namespace detail
 
-/// As `pack`, by the same kernels, compiled into the program for the architectures passed to nvcc: nothing is compiled
-/// at run time or loaded during a capture. Independent of `pack` when both are included. Thread-safe.
+/// As `pack`, with the same kernels, compiled into the program for the architectures passed to nvcc: nothing is
+/// compiled at run time or loaded during a capture. Independent of `pack` when both are included. Thread-safe.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the destination
 /// \param src   first element of the source
 /// \param on    CUDA stream
 /// \throws error  errc::stream for a null handle; errc::no_peer_access; errc::driver when the program has no code for
-///                the device; errors of CUDA. Nothing is queued then
+///                the device; errors of CUDA. On failure nothing is queued
 inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, stream_ref on) {
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
 }
 
-/// As `pack_pieces`, by the kernel compiled into the program. Thread-safe.
+/// As `pack_pieces`, with the kernel compiled into the program. Thread-safe.
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination
 /// \param on      CUDA stream

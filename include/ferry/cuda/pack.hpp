@@ -93,7 +93,7 @@ struct pack_library {
 
 }  // namespace detail
 
-/// Executes a copy plan by a kernel queued on `on`: supports any strides, units and offsets, including sub-byte
+/// Executes a copy plan with a kernel queued on `on`: supports any strides, units and offsets, including sub-byte
 /// elements. Contiguous plans become a cudaMemcpyAsync. Thread-safe.
 ///
 /// Both sides must be accessible from the stream's device: its own memory, managed or pinned memory, or memory of a
@@ -116,21 +116,21 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
-/// Copies scattered pieces by kernels queued on `on`, one launch for each 1024 pieces. For pieces of some KiB this is
-/// nearly as fast as one copy of as many bytes; `copy_batch` costs a driver operation for each piece. Intended for many
-/// pieces of similar size. Does not block and allocates nothing. Thread-safe.
+/// Copies scattered pieces with kernels queued on `on`, one launch for each 1024 pieces. For pieces of a few KiB this
+/// is nearly as fast as one copy of the same total size; `copy_batch` costs a driver operation for each piece. Intended
+/// for many pieces of similar size. Does not block and allocates nothing. Thread-safe.
 ///
 /// All memory must be accessible from the stream's device. This is not checked, since a query takes as long as the copy
 /// of a piece. The memory must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose
 /// addresses have no common alignment are copied byte by byte.
 ///
 /// May be captured; the graph then copies the pieces as passed here. The kernel is compiled for its device at the first
-/// call, as those of `pack`.
+/// call, as the kernels of `pack` are.
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination
 /// \param on      CUDA stream
-/// \throws error  errc::stream for a null handle; errors of CUDA. Earlier launches of the call have completed then; a
-///                capture of the stream is invalidated
+/// \throws error  errc::stream for a null handle; errors of CUDA. On failure, the earlier launches of the call have
+///                completed, and a capture of the stream is invalidated
 inline void pack_pieces(std::span<piece const> pieces, stream_ref on) {
     detail::launch_pieces(pieces, on, detail::ptx_pieces_kernel, "ferry::cuda::pack_pieces");
 }

@@ -16,7 +16,7 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// The pairs of devices whose peer access this thread has queried. Keyed by context ids: a device reset creates a new
-/// context, without peers, so that no entry outlives its context.
+/// context, without peers, for which the older entries are not found.
 class peer_pairs {
    public:
     struct pair {
@@ -45,8 +45,8 @@ class peer_pairs {
 };
 
 /// Enables peer access from `reader` to memory of `owner`, except memory of pools. Returns whether `reader` has access.
-/// A failed attempt is repeated by the next call; `recheck` also repeats a successful one, since the program may have
-/// disabled it.
+/// The next call repeats an attempt that failed, unless the devices do not support peer access or have too many peers.
+/// With `recheck`, a successful attempt is also repeated, since the program may have disabled the access.
 [[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool recheck = false) {
     auto& pairs = peer_pairs::of_this_thread();
     peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};  // mutant: cuda_peer_reset
@@ -83,9 +83,9 @@ class peer_pairs {
     return driver().memory_access(&flags, &location, at) == CUDA_SUCCESS && flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
-/// Enables access from `reader` to the memory of `p` on `owner`. Returns whether `reader` has access. Peer access is
-/// queried once for each pair of devices and thread. Access to a pool is set at each call, since the address may since
-/// have been reused by another pool.
+/// Enables access from `reader` to the memory at `p` on `owner`. Returns whether `reader` has access. Each thread
+/// queries peer access once for each pair of devices. Access to a pool is checked at each call, and set if needed,
+/// because the address may have been reused by another pool.
 inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, bool recheck = false) {
     if (reader == owner) return true;
     relaxed_capture_mode const relaxed;
@@ -107,7 +107,7 @@ inline bool enable_peer(std::int32_t reader, std::int32_t owner, void const* p, 
 }
 
 /// Enables peer access in both directions for a copy, and returns whether both have it. Without it the driver stages
-/// copies that name both devices (cudaMemcpyPeerAsync and its variants): no error.
+/// copies that name both devices (cudaMemcpyPeerAsync and its variants), which is not an error.
 inline bool enable_peers(device to, void const* dst, device from, void const* src) {
     if (to.type != device_type::cuda || from.type != device_type::cuda || to.id == from.id) return true;
     bool const writes = enable_peer(from.id, to.id, dst);

@@ -59,8 +59,8 @@ class pending {
     /// Waits for this work, then transfers the result to the caller. Releases the source.
     ///
     /// \return  the result
-    /// \throws error  errc::consumed when the result has been taken; errors of the event; this object then keeps
-    ///                the result
+    /// \throws error  errc::consumed when the result has been taken; errors of the event, after which this object still
+    ///                holds the result
     [[nodiscard]] T get() {
         if (!done_)
             ferry::detail::fail(errc::consumed, "ferry::cuda::pending::get",
@@ -86,7 +86,7 @@ class pending {
 /// read the latter two after `get` (R48).
 ///
 /// Queued on `on`, after all work queued on `ready_on` now. The copy is row-major, writable and flagged is_copied
-/// (R12). Owns `source` on success, until the copy has completed; on failure it stays the caller's and nothing is
+/// (R12). Owns `source` on success, until the copy has completed; on failure the caller still owns it and nothing is
 /// queued.
 ///
 /// \param source    tensor to copy

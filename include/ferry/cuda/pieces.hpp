@@ -1,4 +1,4 @@
-// ferry: executes nested loops over units by as few copies of the runtime as possible.
+// ferry: executes nested loops over units with as few runtime copies as possible.
 #pragma once
 
 #include <ferry/cuda/error.hpp>
@@ -12,9 +12,9 @@ namespace ferry::inline v0::cuda::detail {
 /// The largest pitch of pitched copies (cudaDevAttrMaxPitch); the same on all GPUs so far.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
 
-/// Returns the number of innermost loops that one copy of the runtime can execute: 1 for rows, whose pitch must be at
-/// least their width on both sides; 2 for slices of rows, whose distance must be a multiple of the pitch; 0 when each
-/// unit needs its own copy (strides that are negative, zero or too large).
+/// Returns the number of innermost loops that one runtime copy can execute: 1 for rows, whose pitch must be at least
+/// their width on both sides; 2 for slices of rows, whose distance must be a multiple of the pitch; 0 when each unit
+/// needs its own copy (strides that are negative, zero or too large).
 [[nodiscard]] constexpr int loops_per_copy(loop_nest const& p, std::int64_t unit) noexcept {
     int const rows = p.rank - 1, slices = p.rank - 2;
     if (rows < 0) return 0;
@@ -42,7 +42,7 @@ struct route {
     std::int32_t from = 0;
 };
 
-/// One copy of `rows` × `slices` units.
+/// Queues one copy, which executes the `loops` innermost loops.
 inline void copy_box(loop_nest const& p, std::int64_t unit, int loops, std::byte* dst, std::byte const* src, route way,
                      cudaStream_t s) {
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };

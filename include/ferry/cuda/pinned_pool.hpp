@@ -13,9 +13,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// A memory space of pinned memory that keeps released blocks for reuse, up to a bound. Sizes of blocks are powers of
-/// two. Copies refer to one pool, which exists until the last copy and the last buffer of it are destroyed.
-/// Thread-safe.
+/// A memory space of pinned memory that keeps released blocks for reuse, up to a bound. Block sizes are powers of two.
+/// Copies refer to one pool, which exists until the last copy and the last buffer of it are destroyed. Thread-safe.
 class pinned_pool {
    public:
     /// Constructs an empty pool.
@@ -45,7 +44,7 @@ class pinned_pool {
     }
     /// Returns memory to the pool. Does not wait: work that uses the memory must be complete (R50).
     ///
-    /// \param p      memory of `allocate`
+    /// \param p      memory returned by `allocate`
     /// \param bytes  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t = default_alignment) const noexcept {
         std::size_t const size = block_size(bytes);

@@ -17,10 +17,11 @@
 namespace ferry::inline v0::cuda {
 
 /// A shared handle to a CUDA memory pool. The pool is destroyed with the last copy of the handle, including the copies
-/// in `pool_space` and in buffers of it; CUDA then frees its memory when the last allocation is freed. Thread-safe.
+/// in `pool_space` objects and their buffers; CUDA then frees its memory when the last allocation is freed.
+/// Thread-safe.
 class pool {
    public:
-    /// Whether other processes can import the pool, by a file descriptor.
+    /// Whether other processes can import the pool, through a file descriptor.
     enum class sharing : std::uint8_t { none, posix_fd };
 
     /// Creates a pool.
@@ -87,7 +88,7 @@ class pool {
 };
 
 /// A memory space over a pool and a stream. Memory is allocated for later work on the stream, and freed in stream
-/// order, after the work queued there before. The stream must outlive the memory. Memory deallocated while the stream
+/// order, after the work queued on it earlier. The stream must outlive the memory. Memory deallocated while the stream
 /// is being captured is leaked: freeing it would invalidate the capture. Thread-safe.
 class pool_space {
    public:

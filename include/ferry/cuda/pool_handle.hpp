@@ -80,7 +80,7 @@ class imported_pool {
    public:
     /// Imports a pool and gives a device access to it.
     ///
-    /// \param descriptor  file descriptor of the pool; stays the caller's
+    /// \param descriptor  file descriptor of the pool; remains owned by the caller
     /// \param device_id   device that will access the memory
     /// \param where       source location reported by errors
     /// \throws error  errc::stale_handle, no_peer_access, device; errors of CUDA
@@ -174,7 +174,7 @@ class imported_memory {
     /// \return       true when both are the same memory
     [[nodiscard]] bool is_same(imported_memory const& other) const noexcept { return p_ == other.p_; }
     /// Takes over the device access of a second import of the same memory. `again` is empty afterwards and frees
-    /// nothing, also when this throws.
+    /// nothing, even if this function throws.
     ///
     /// \param again  the same memory (`is_same`)
     /// \throws error  errc::no_peer_access; errors of CUDA

@@ -51,8 +51,8 @@ class queued_mark {
     }
 
    private:
-    /// Returns whether the device has been reset since the event was recorded: the event and the work no longer exist
-    /// then. False when unknown.
+    /// Returns whether the device has been reset since the event was recorded, in which case the event and the work no
+    /// longer exist. False when unknown.
     [[nodiscard]] bool is_reset() const noexcept {
         try {
             device_guard const current{event_.device_id};

@@ -32,7 +32,7 @@ class reaper {
     /// Releases the tensors whose work has completed. Does not block.
     ///
     /// \return  number of tensors released
-    /// \throws error  errors of an event; its tensor and those not examined yet stay
+    /// \throws error  errors of an event; its tensor and those not examined yet remain held
     std::size_t poll() {
         std::vector<held_tensor> finished;  // released after unlocking: a deleter may call anything (R67)
         {

@@ -13,7 +13,7 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// Memory whose release would have invalidated a capture: the legacy stream must not be used while a blocking stream of
-/// its device is captured. Freed with the next memory of that device.
+/// its device is captured. Freed when memory of that device is next released.
 struct deferred_frees {
     struct entry {
         void* p;
@@ -22,7 +22,7 @@ struct deferred_frees {
     std::mutex mutex;
     std::vector<entry> entries;
 
-    /// Never destroyed: deleters run during the shutdown of the process.
+    /// Returns the list, which is never destroyed: deleters run during the shutdown of the process.
     [[nodiscard]] FERRY_HIDDEN static deferred_frees& all() {
         static auto* const one = new deferred_frees;
         return *one;

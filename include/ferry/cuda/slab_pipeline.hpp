@@ -34,7 +34,8 @@ class slab_pipeline {
         if (is_transferring_) ignore(cudaStreamSynchronize(transfer_stream_.get()));  // before the buffers are freed
     }
 
-    /// Device to host, queued: `pack(i, buffer)` on `on`, `copy(i, buffer, stream)`.
+    /// Queues the transfer of `count` slabs to the host. `pack(i, buffer)` queues the packing of slab i on `on`;
+    /// `copy(i, buffer, stream)` queues its copy.
     template <class Pack, class Copy>
     void to_host(std::int64_t count, Pack&& pack, Copy&& copy) {
         for (std::int64_t i = 0; i < count; ++i) {
@@ -49,7 +50,8 @@ class slab_pipeline {
         enqueue_wait(on_, empty_[(count - 1) % 2]);  // mutant: cuda_slabs_down_end
         is_transferring_ = false;
     }
-    /// Host to device, queued: `copy(i, buffer, stream)`, `unpack(i, buffer)` on `on`.
+    /// Queues the transfer of `count` slabs to the device. `copy(i, buffer, stream)` queues the copy of slab i;
+    /// `unpack(i, buffer)` queues its unpacking on `on`.
     template <class Copy, class Unpack>
     void to_device(std::int64_t count, Copy&& copy, Unpack&& unpack) {
         empty_[0].record(on_);
@@ -67,8 +69,8 @@ class slab_pipeline {
         is_transferring_ = false;
     }
 
-    /// Device to host by lanes: `pack(i, buffer)` on `on`; `prepare(i, buffer, job)` fills in the transfer. Blocks
-    /// until it is complete.
+    /// Transfers `count` slabs to the host by lanes. `pack(i, buffer)` queues the packing of slab i on `on`;
+    /// `prepare(i, buffer, job)` fills in the job that transfers it. Blocks until all transfers are complete.
     template <class Pack, class Prepare>
     void to_host_by_lanes(lane_team& team, std::int64_t count, Pack&& pack, Prepare&& prepare) {
         two_jobs jobs{team};
@@ -86,7 +88,8 @@ class slab_pipeline {
             jobs.finish(static_cast<int>(i % 2));
         }
     }
-    /// Host to device by lanes. Blocks until all transfers are complete; the last `unpack`s are queued on `on` then.
+    /// Transfers `count` slabs to the device by lanes: `prepare` as in `to_host_by_lanes`, `unpack` as in `to_device`.
+    /// Blocks until all transfers are complete; the unpacking of the last slabs may still be queued on `on`.
     template <class Prepare, class Unpack>
     void to_device_by_lanes(lane_team& team, std::int64_t count, Prepare&& prepare, Unpack&& unpack) {
         two_jobs jobs{team};

@@ -43,8 +43,8 @@ class slot_pool {
 
     [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
 
-    /// Takes a block; blocks while all are in use and no more may be pinned. A thread that holds a block must call
-    /// `try_take` instead, to avoid a deadlock.
+    /// Takes a block. Waits while all blocks are in use and no more may be pinned. A thread that holds a block must
+    /// call `try_take` instead, to avoid a deadlock.
     [[nodiscard]] block take() { return {*this, get(true)}; }
     /// Takes a block without waiting; its data is null when there is none.
     [[nodiscard]] block try_take() { return {*this, get(false)}; }

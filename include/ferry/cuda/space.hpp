@@ -53,9 +53,9 @@ class device_space {
     std::int32_t device_id_;
 };
 
-/// A memory space of pinned host memory, portable to all devices, which copies reach at the full bandwidth of the link.
-/// Pinning takes about a millisecond for each MiB: reuse the memory (`pinned_pool`). Deallocation synchronises, as
-/// cudaFreeHost does. Thread-safe.
+/// A memory space of pinned host memory, portable to all devices. Copies from and to it use the full bandwidth of the
+/// link. Pinning takes about a millisecond for each MiB: reuse the memory (`pinned_pool`). Deallocation synchronises,
+/// as cudaFreeHost does. Thread-safe.
 struct pinned_space {
     /// Allocates memory.
     ///

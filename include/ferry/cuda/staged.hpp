@@ -86,7 +86,7 @@ inline void move_bytes(void* dst, void const* src, std::size_t n, bool non_tempo
     else std::memcpy(dst, src, n);
 }
 
-/// Device to host: one slot is copied out while the others are transferred.
+/// Runs a lane's part of a transfer to the host: one slot is copied out while the others are transferred.
 template <link Link>
 void run_to_host(staged_job& job, Link& lane) {
     int const slots = lane.slots();
@@ -109,7 +109,7 @@ void run_to_host(staged_job& job, Link& lane) {
     }
 }
 
-/// Host to device: one slot is filled while the others are transferred.
+/// Runs a lane's part of a transfer to a device: one slot is filled while the others are transferred.
 template <link Link>
 void run_to_device(staged_job& job, Link& lane) {
     auto const slots = static_cast<std::size_t>(lane.slots());

@@ -50,7 +50,7 @@ concept stream_ordered_resource =
     detail::stream_first_resource<R> || detail::async_resource<R> || detail::stream_last_resource<R>;
 
 /// A memory space over a resource and a stream. Memory is allocated for later work on the stream, and deallocated in
-/// stream order, after the work queued there before. Borrows both; they must outlive all memory allocated from them.
+/// stream order, after the work queued on it earlier. Borrows both; they must outlive all memory allocated from them.
 /// The resource determines whether calls block and what they do under graph capture. As thread-safe as the resource.
 template <stream_ordered_resource Resource>
 class stream_resource_space {
@@ -84,7 +84,7 @@ class stream_resource_space {
     }
     /// Deallocates memory after the work queued on the stream. When the resource throws, the memory is leaked.
     ///
-    /// \param p          memory of `allocate`
+    /// \param p          memory returned by `allocate`
     /// \param bytes      as passed to `allocate`
     /// \param alignment  as passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {

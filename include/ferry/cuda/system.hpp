@@ -23,7 +23,7 @@ namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// Throws when memory is not on the device that its DLTensor states. Memory described as cpu may be pinned or managed
-/// (R38).
+/// (R38), and memory described as cuda may be managed.
 inline void require_memory_on(void const* p, device stated, char const* api) {
     if (p == nullptr) return;
     device const is = device_of_pointer(p);
@@ -88,7 +88,8 @@ struct system_back_end {
     /// \throws error, std::bad_alloc  as the constructor of `memory`
     [[nodiscard]] memory allocate(device d, std::size_t bytes, stream_token on) const { return {d, bytes, on}; }
 
-    /// Copies the elements that a plan describes; an operation of the concept `back_end`.
+    /// Copies the elements that a plan describes; an operation of the concept `back_end`. On failure no work of the
+    /// copy is pending.
     ///
     /// \param plan  copy to execute
     /// \param dst   first element of the destination
@@ -97,9 +98,9 @@ struct system_back_end {
     /// \param from  device of `src`
     /// \param on    stream of either device; without one the call blocks
     /// \return      true when the copy is complete, false when it is queued
-    /// \throws error           errc::foreign_pointer, device, capturing; errc::stream, also when the stream belongs to
-    ///                         neither device; errors of CUDA. On failure no work of the copy is pending
-    /// \throws std::bad_alloc  when there is no host memory; as above
+    /// \throws error           errc::foreign_pointer, device, capturing; errc::stream, including when the stream
+    ///                         belongs to neither device; errors of CUDA
+    /// \throws std::bad_alloc  when there is no host memory
     bool copy(copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) const {
         if (plan.kind == copy_kind::empty) return true;
         if (to.type == device_type::cpu && from.type == device_type::cpu)

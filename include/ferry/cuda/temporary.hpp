@@ -1,4 +1,4 @@
-// ferry: device memory for the time of one copy.
+// ferry: device memory for the duration of one copy.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>

@@ -1,4 +1,4 @@
-// ferry: executes a copy plan by plain copies of the runtime.
+// ferry: executes a copy plan with plain runtime copies.
 #pragma once
 
 #include <ferry/base/device.hpp>
@@ -38,8 +38,8 @@ struct extent_of_bytes {
     return {low, high - low};
 }
 
-/// Whether queueing the copies of a plan is faster than copying through the host: a call costs about as much as 16 KiB
-/// of pageable memory.
+/// Whether queueing the copies of a plan is faster than copying through the host: a call takes about as long as copying
+/// 16 KiB of pageable memory.
 [[nodiscard]] constexpr bool is_worth_queueing(copy_plan const& p) noexcept {
     if (p.counts_bits()) return false;
     auto const calls = count_copies(p, p.unit);
@@ -54,8 +54,8 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return step;
 }
 
-/// Returns the loops that copy each element that a plan in bytes reads once, with positive strides, into compact
-/// memory. Changes the plan to read from that memory.
+/// Returns loops with positive strides that copy every element of the source of a plan in bytes into compact memory,
+/// each element once. Changes the plan to read from that memory.
 [[nodiscard]] constexpr loop_nest gather_source(copy_plan& p) noexcept {
     loop_nest forward;
     forward.src_offset = p.src_offset;
@@ -165,13 +165,13 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
             copy_all(scatter, dst, near_dst.data(), dst_on);
         }
         // mutant: cuda_by_host_after
-        wait_for(dst_on);  // it reads a buffer that is freed here
+        wait_for(dst_on);  // the copy reads a buffer that is freed here
     }
     to_dst.done();
 }
 
 /// Executes a plan: queues it on a stream whose device, `device_id`, is current, or copies through the host. When it
-/// throws, no work of it is pending.
+/// throws, none of its work is pending.
 inline void transfer(copy_plan const& p, void* dst, device to, void const* src, device from, std::int32_t device_id,
                      cudaStream_t s) {
     auto const is_host = [](device d) { return d.type == device_type::cpu || d.type == device_type::cuda_host; };

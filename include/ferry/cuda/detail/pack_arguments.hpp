@@ -27,8 +27,7 @@ struct divisor {
     }
 };
 
-/// The loops of a plan, passed to kernels by value: 2.1 KiB of the 4 KiB that a launch supports. Strides are in bytes,
-/// or in bits for `bits`.
+/// The loops of a plan, passed to kernels by value: 2.3 KiB. Strides are in bytes, or in bits for `bits`.
 struct pack_arguments {
     static constexpr int max_rank = 63;  ///< loops of a plan, and one over the words of its unit
 
@@ -50,8 +49,8 @@ struct pack_arguments {
 };
 static_assert(sizeof(pack_arguments) <= 4096 - 256);
 
-/// Scattered pieces, passed by value: a launch supports 32 764 bytes, so no list in device memory must outlive the
-/// launch.
+/// Scattered pieces, passed by value: a launch supports 32 764 bytes, so no list in device memory is needed that
+/// outlives the launch.
 struct piece_list {
     static constexpr int most = 1024;
     /// Bytes of a piece that a warp copies at a time.
@@ -69,7 +68,7 @@ template <class Word>
 inline constexpr int tile_edge = sizeof(Word) <= 2 ? 64 : 32;
 inline constexpr int pack_threads = 256;
 inline constexpr std::uint32_t warp_lanes = 32, pack_warps = pack_threads / warp_lanes;
-/// Loads of a `gather` thread in flight.
+/// Number of loads that a thread of `gather` has in flight.
 inline constexpr int gather_depth = 4;
 
 }  // namespace ferry::inline v0::cuda::detail

@@ -27,7 +27,7 @@ __device__ inline void run_tiles(pack_arguments const& a) {
     }
 }
 
-/// One warp for each part of a piece.
+/// Copies pieces, with one warp for each part of a piece.
 __device__ inline void run_pieces(piece_list const& l) {
     std::uint32_t const warp = blockIdx.x * pack_warps + threadIdx.x / warp_lanes;
     if (warp < l.count * l.parts)

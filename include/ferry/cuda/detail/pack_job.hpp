@@ -19,7 +19,7 @@ enum class pack_kernel : std::uint8_t {
 };
 
 /// A kernel launch: the kernel, its word size in bytes (0 for bits), and the number of blocks of `pack_threads`
-/// threads. With 0 blocks nothing is launched.
+/// threads. With 0 blocks there is nothing to copy.
 struct pack_job {
     pack_kernel kernel = pack_kernel::gather_32;
     int word = 0;
@@ -27,7 +27,7 @@ struct pack_job {
     pack_arguments arguments;
 };
 
-/// Far below the limit of a grid; kernels loop over the rest.
+/// Maximum number of blocks, far below the limit of a grid; the blocks loop over the remaining work.
 inline constexpr std::uint64_t max_pack_blocks = std::uint64_t{1} << 16;
 inline constexpr std::uint64_t limit_31 = std::uint64_t{1} << 31;
 
@@ -58,7 +58,7 @@ inline void set_loop(pack_arguments& a, int i, std::int64_t extent, std::int64_t
         divisor{static_cast<std::uint64_t>(extent) < limit_31 ? static_cast<std::uint32_t>(extent) : 1u};
 }
 
-/// Copies word by word, in the order of the destination.
+/// Sets a job that copies word by word, in the order of the destination.
 inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     a.count = 1;
@@ -76,7 +76,7 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     job.blocks = blocks_for(a.count, pack_threads * gather_depth);
 }
 
-/// Copies tiles, when the last two dimensions are large enough; false when `gather` is faster.
+/// Sets a job that copies tiles, if the last two dimensions are large enough. Returns false when `gather` is faster.
 [[nodiscard]] inline bool set_tiles(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     if (p.kind != copy_kind::transpose || p.unit != word) return false;
@@ -94,8 +94,8 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     if (a.count >= limit_31) return false;
     a.tiles[0] = divisor{static_cast<std::uint32_t>(rows)};
     a.tiles[1] = divisor{static_cast<std::uint32_t>(columns)};
-    // Accesses of four bytes require compact fastest dimensions, and all other strides and addresses to be multiples of
-    // four.
+    // Accesses of four bytes require that the fastest dimensions are compact, and that all other strides and the
+    // addresses are multiples of four.
     std::uint64_t others = reinterpret_cast<std::uintptr_t>(a.dst) | reinterpret_cast<std::uintptr_t>(a.src);
     for (int i = 0; i < p.rank; ++i) {
         if (i != column) others |= static_cast<std::uint64_t>(p.dst_strides[i]);
@@ -109,7 +109,7 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     return true;
 }
 
-/// One thread for each destination byte, so that no two threads write the same byte (R19).
+/// Sets a job with one thread for each destination byte, so that no two threads write the same byte (R19).
 inline void set_bits(pack_job& job, copy_plan const& p, void* dst, void const* src) noexcept {
     auto& a = job.arguments;
     a.unit = p.unit;

@@ -79,7 +79,7 @@ void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, 
                 largest = std::max(largest, p->bytes);
             }
             if (list.count == 0) break;
-            // Enough warps to fill a device, also for few pieces.
+            // Enough warps to fill a device, even for few pieces.
             list.parts = static_cast<std::uint32_t>(
                 std::min<std::size_t>((largest - 1) / piece_list::segment + 1, piece_list::most_warps / list.count));
             launch(kernel(), dim3{(list.count * list.parts - 1) / pack_warps + 1, 1, 1}, &list, on.get());
