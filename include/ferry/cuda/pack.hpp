@@ -1,4 +1,4 @@
-// ferry: strided copies by kernels, without nvcc: the kernels are embedded as PTX.
+// ferry: strided copies with kernels, without nvcc: the kernels are embedded as PTX.
 #pragma once
 
 #include <ferry/cuda/capture.hpp>

@@ -85,9 +85,9 @@ class pending {
 /// Copies a tensor without blocking the host, into device, pinned (type 3) or managed (type 13) memory; the host may
 /// read the latter two after `get` (R48).
 ///
-/// Queued on `on`, after all work queued on `ready_on` now. The copy is row-major, writable and flagged is_copied
-/// (R12). Owns `source` on success, until the copy has completed; on failure the caller still owns it and nothing is
-/// queued.
+/// Queued on `on`, after all work that is already queued on `ready_on`. The copy is row-major, writable and flagged
+/// is_copied (R12). Owns `source` on success, until the copy has completed; on failure the caller still owns it and
+/// nothing is queued.
 ///
 /// \param source    tensor to copy
 /// \param to        device of the copy: cuda, cuda_host or cuda_managed

@@ -199,7 +199,7 @@ class imported_memory {
 
 namespace detail {
 
-/// Mappings of pool memory, shared by the process.
+/// Mappings of pool memory, shared within the process.
 using pool_memories = opened_once<imported_memory>;
 
 }  // namespace detail

@@ -29,8 +29,8 @@ namespace ferry::inline v0::cuda::detail {
     return covered == high - low;
 }
 
-/// Whether a source covers every byte between its first and its last one, possibly more than once: sorted by size, each
-/// stride must continue the previous one.
+/// Whether a source covers every byte between its first and its last one exactly once: sorted by size, each stride must
+/// continue the previous one.
 [[nodiscard]] constexpr bool is_dense_source(copy_plan const& p) noexcept {
     if (!is_dense(p, p.src_offset, p.src_strides, p.unit)) return false;
     std::int64_t step = p.unit;

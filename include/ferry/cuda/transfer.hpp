@@ -96,7 +96,7 @@ inline void copy_by_host(copy_plan p, void* dst, device to, void const* src, dev
     auto const size = [](std::int64_t n) { return static_cast<std::size_t>(n); };
     std::int32_t const other = to.id == device_id ? from.id : to.id;
     std::optional<stream> other_stream;
-    // The runtime resolves addresses by the current device, whatever the stream.
+    // The runtime resolves addresses in the context of the current device, regardless of the stream.
     auto const device_of_stream = [&](cudaStream_t on) {
         return other_stream && on == other_stream->get() ? other : device_id;
     };

@@ -77,7 +77,7 @@ struct FERRY_HIDDEN column_methods {
          PyDoc_STR(
              "from_arrow(x, /)\n--\n\n"
              "Import an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__. The memory is "
-             "shared; several chunks of a stream are concatenated by a copy.")},
+             "shared; several chunks of a stream are concatenated into a copy.")},
     };
 
    private:

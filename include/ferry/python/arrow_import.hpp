@@ -167,7 +167,7 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// Imports a Python object as a column, through `__arrow_c_array__`, else `__arrow_c_device_array__`, else
 /// `__arrow_c_stream__`. If `__arrow_c_array__` raises a NotImplementedError or BufferError, `__arrow_c_device_array__`
 /// is called, if the object has it. An array, or the single chunk of a stream, is shared; several chunks are
-/// concatenated by a copy. Validates the structure without reading the data.
+/// concatenated into a copy. Validates the structure without reading the data.
 ///
 /// The GIL must be held; waits for devices and reads of streams release it. If the import is refused, the capsules of
 /// an array are unchanged; a stream that has been read from is released.

@@ -234,8 +234,8 @@ __host__ __device__ inline void assemble_byte(pack_arguments const& a, std::byte
     write_masked(dst + b, value, mask);
 }
 
-/// Copies the destination bytes `first`, `first + step`, …; when the destination bytes are not nested (bytes == 0), all
-/// units in order.
+/// Copies the destination bytes `first`, `first + step`, …; when the loops are not nested in the destination (bytes ==
+/// 0), all units in order.
 __host__ __device__ inline void copy_bit_groups(pack_arguments const& a, std::uint64_t first, std::uint64_t step) {
     for (std::uint64_t n = first; n < a.count; n += step) {
         auto rest = a.bytes != 0 ? n / static_cast<std::uint64_t>(a.bytes) : n;
