@@ -5,12 +5,12 @@
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_IPC
-#error "ferry/cuda does not support this platform, it needs Linux: pass another back end (ferry/space/back_end.hpp)"
+#error "ferry/cuda needs Linux: pass another back end (ferry/space/back_end.hpp)"
 #endif
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #if CUDART_VERSION < 13000
-#error "the CUDA headers are too old, ferry/cuda needs CUDA Toolkit 13.0 or later: put its include directory first"
+#error "ferry/cuda needs CUDA Toolkit 13.0 or later, got an older one: put the include directory of a newer one first"
 #endif
