@@ -351,7 +351,8 @@ TEST_CASE("two GPUs: a copy on a stream of a third device is refused, and nothin
     auto const plan = ferry::make_copy_plan(ferry::view_of(const_cast<gpu_array&>(out)), ferry::view_of(in));
     std::vector<float> near(1000);
     auto const refuses = [&](auto& b) {
-        auto const cure = {"stream of another device", "is of cuda:0", "the data on cuda:1", "pass a stream of cuda:1"};
+        auto const cure = {"stream of another device", "belongs to cuda:0", "the data is on cuda:1",
+                           "pass a stream of cuda:1"};
         for (auto const wrong : {s.zero.token(), stream_token::cuda_legacy_default(0)}) {
             fails(errc::stream, [&] { b.copy(plan, out.first(), gpu1, in.first(), gpu1, wrong); }, cure);
             fails(errc::stream, [&] { b.copy(plan, near.data(), ferry::cpu, in.first(), gpu1, wrong); }, cure);

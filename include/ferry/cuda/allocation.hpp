@@ -45,7 +45,7 @@ namespace detail {
     return get(&base, &bytes, at);
 }
 
-/// As `get_address_range`, and by pointer attributes when that fails. Returns false when both fail.
+/// As `get_address_range`; queries pointer attributes when that fails. Returns false when both fail.
 [[nodiscard]] inline bool find_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     auto const ask = [&](auto& out, CUpointer_attribute what) {
         return driver().pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;
@@ -85,7 +85,7 @@ template <class Find = decltype(&find_range)>
         ferry::detail::fail(
             errc::foreign_pointer, "ferry::cuda::allocation_of",
             message{
-                "the driver knows no device memory at this address: correct the device that the producer reports, or "
+                "the address is not in device memory: correct the device that the producer reports, or "
                 "check that it has not freed the memory"},
             where);
     allocation a;

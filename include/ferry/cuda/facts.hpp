@@ -31,7 +31,7 @@ namespace ferry::inline v0::cuda {
                 ferry::detail::fail(errc::device, "ferry::cuda::device_of_pointer",
                                     message{"the memory belongs to a context other than the primary context of cuda:"}
                                         << facts.device
-                                        << ": copy it to memory of the primary context by the driver API",
+                                        << ": copy it to memory of the primary context with the driver API",
                                     where);
             return {device_type::cuda, facts.device};
         default: return cpu;

@@ -72,7 +72,7 @@ class stream {
     operator stream_token() const noexcept { return stream_ref{handle_}; }
     /// Blocks the host until all queued work has completed.
     ///
-    /// \throws error  errc::context_lost, capturing; errors of CUDA, also of the queued work
+    /// \throws error  errc::context_lost, capturing; errors of CUDA, including those of the queued work
     void wait() const { check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
 
    private:
@@ -115,8 +115,8 @@ inline void require_stream(stream_token t, char const* api) {
 
 [[noreturn]] FERRY_COLD inline void fail_other_device(std::int32_t stream_id, std::int32_t data_id, char const* api) {
     ferry::detail::fail(errc::stream, api,
-                        message{"stream of another device: the stream is of cuda:"}
-                            << stream_id << ", the data on cuda:" << data_id << ": pass a stream of cuda:" << data_id
+                        message{"stream of another device: the stream belongs to cuda:"}
+                            << stream_id << ", the data is on cuda:" << data_id << ": pass a stream of cuda:" << data_id
                             << ", ordered after this stream if needed (ferry::cuda::order)");
 }
 
