@@ -189,16 +189,16 @@ def rows():
             ready, kept = ready_struct(array)
             floor = Loop(c.hand_over, None, ctypes.addressof(ready), theirs.to_object, drop, keep=(ready, kept))
             yield (
-                "minitensor to torch by tables",
+                "minitensor to torch through the exchange tables",
                 Loop(c.hand_over, mine.from_object, id(ours), theirs.to_object, drop),
-                "a ready struct to torch",
+                "an existing struct to torch",
                 floor,
                 ("ns above", 100),
             )
             yield (
                 "minitensor.from_dlpack(torch)",
                 lambda: mt.from_dlpack(tensor),
-                "torch's table alone",
+                "the export by torch's table",
                 Loop(c.make_and_delete, theirs.from_object, id(tensor)),
                 None,
             )

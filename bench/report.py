@@ -22,15 +22,25 @@ PAGE = HERE.parent / "docs" / "performance.md"  # performance.json beside it has
 
 # The reason why a budget does not hold, by the start of the name of its row.
 WHY = {
-    "export, import, release": "The same block filled by hand without a check (two rows below) also misses this budget: a block that is "
+    "export, import, release": "The same block filled by hand without a check also misses this budget: a block that is "
     "written and released through its deleter costs more than one that is not touched. The rest of the time is spent on the checks of the adapter's "
     "view and of the imported struct, and on the decision of the exchange; these are never omitted.",
     "np.from_dlpack(minitensor)": "NumPy's own export increments a reference count without an atomic operation and checks nothing; the export of ferry "
     "increments an atomic reference count, decides the exchange and checks the view.",
-    "minitensor to torch by tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
+    "minitensor to torch through the exchange tables": "The export allocates and checks the struct; the peer imports a struct that exists already.",
     "frame of": "Most of this time is the wake-up of the other process by the kernel, which takes a long time on a virtual machine with two cores, also with a "
     "pipe; ipc.md has the figures of a larger machine.",
     "contiguous": "Both sides call the same memcpy; which of the two gets the faster memory varies from run to run.",
+}
+
+# What the rows of a section measure, where it is not clear from their names.
+ABOUT = {
+    "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
+    "Side by side: including a header": "Processor time of the compiler's front end, the median of interleaved runs.",
+    "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
+    "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in another run than the section about including a header.",
+    "Copies on the host": "*Executed*: an existing copy plan is executed, into memory that has been written before. *Planned and executed*: the plan is made for each copy. "
+    "*Fresh*: into newly allocated memory.",
 }
 
 
@@ -139,7 +149,7 @@ def bits(programs, quick):
     for line in run([programs / "bench_bits", "5" if quick else "31"]).splitlines():
         what, ours, peer = line.split("\t")
         is_count = what.endswith("counted")
-        yield row("Bits of columns", what, spoken(float(ours)), "memcpy of as much", spoken(float(peer)), float(peer) / float(ours),
+        yield row("Bits of columns", what, spoken(float(ours)), "memcpy of the same size", spoken(float(peer)), float(peer) / float(ours),
                   at_least(0.8) if is_count else "", float(peer) / float(ours) >= 0.8 if is_count else None)  # fmt: skip
 
 
@@ -149,7 +159,7 @@ def attach(programs, quick):
     for name, what, limit, budget in (("found", "found in its session", 2e-6, "<= 2 µs"), ("mapped", "mapped by its session", peer + 20e-6, "<= 20 µs above"),
                                       ("alone", "mapped without a session", None, "")):  # fmt: skip
         ours = time[name]
-        yield row("Attaching a tensor of the host", what, spoken(ours), "shm_open, mmap, munmap", spoken(peer), peer / ours, budget,
+        yield row("Attaching a tensor in host memory", what, spoken(ours), "shm_open, mmap, munmap", spoken(peer), peer / ours, budget,
                   ours <= limit if limit else None, (ours - peer) * 1e9 if "above" in budget else None)  # fmt: skip
 
 
@@ -220,10 +230,12 @@ def page(rows, facts, parts=None):
         "\"time ≤ 1.3 × the peer's\" is a limit on ferry's time relative to the peer's. Rows without a budget are informational. The times",
         "were measured on the machine below. The figures are in [performance.json](performance.json).",
         "",
+        "Compare times only within a section: the sections are measured by different programs, and under different load of the machine.",
+        "",
         "![The ratio of the peer's time to ferry's, for each row with a budget](images/ratios.svg)",
         "",
-        "`bench/run --write` measures on another machine: it builds the programs, installs the peers into `build/venv` and writes this page in a quarter of an",
-        "hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
+        "To measure on another machine, run `bench/run --write`: it builds the programs, installs the peers into `build/venv` and writes this page in a quarter",
+        "of an hour (`--quick` takes fewer measurements). `docs/site/draw.py` draws the chart above from the figures. [cuda.md](cuda.md) has the measurements on a GPU,",
         "[ipc.md](ipc.md#what-it-costs) those between processes.",
         "",
     ]
@@ -234,7 +246,7 @@ def page(rows, facts, parts=None):
                 "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); the lines of IPC include `ferry/wire`.",
                 f"\"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
                 f"that includes only this header, minus that of an empty file or of the header in the column *without*: the minimum of",
-                f"{parts['rounds']} rounds on {parts['date']}. For comparison: `#include <memory>` takes {parts['memory']:.2f} s in that run.",
+                f"{parts['rounds']} rounds on {parts['date']}. In that run `#include <memory>` takes {parts['memory']:.2f} s: compare the ratios to that time, not the times, with other sections.",
                 "`bench/include_cost.py --parts` prints this table.", "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:
@@ -244,7 +256,7 @@ def page(rows, facts, parts=None):
     for r in rows:
         if r["section"] != section:
             section = r["section"]
-            out += ["", f"## {section}", "", "| what | ours | against | peer | ratio | budget | holds |", "|---|---|---|---|---|---|---|"]
+            out += ["", f"## {section}", "", *([ABOUT[section], ""] if section in ABOUT else []), "| what | ours | against | peer | ratio | budget | holds |", "|---|---|---|---|---|---|---|"]
         out.append(("| " + " | ".join(text.replace("<= ", "≤ ").replace(">= ", "≥ ").replace(" x", " ×") if n == 5 else text for n, text in enumerate(cells(r))) + " |").replace("<", "\\<"))
     missed = [r for r in rows if r["holds"] is False]
     if missed:

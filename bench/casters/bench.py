@@ -1,8 +1,8 @@
-"""What a tensor as an argument costs: ferry's casters against nanobind's nb::ndarray and pybind11's py::array_t, in the same run.
+"""Measures tensor arguments of bound functions: ferry's casters compared with nanobind's nb::ndarray and pybind11's py::array_t, in the same run.
 
 usage: bench.py <folder of the modules> [--json] [--rounds N]
 
-The same function and the same array; calls by turns, as bench/python.py has it. Exits with 1 when a row misses its budget.
+Both sides call the same function with the same array, alternately, as in bench/python.py. The exit status is 1 if a row misses its budget.
 """
 
 import argparse
@@ -26,10 +26,10 @@ def rows():
     array = np.zeros((4, 5), np.float32)
     yield "typed_view<float const, 2> of NumPy", nb.reads, "nb::ndarray", nb.reads_ndarray, array, BUDGET
     yield "typed_view<float, 2> of NumPy", nb.writes, "nb::ndarray", nb.writes_ndarray, array, BUDGET
-    yield "NumPy's own versioned capsule", lambda a: a.__dlpack__(max_version=(1, 0)), "its legacy one", lambda a: a.__dlpack__(), array, None
+    yield "NumPy's own versioned capsule", lambda a: a.__dlpack__(max_version=(1, 0)), "NumPy's legacy capsule", lambda a: a.__dlpack__(), array, None
     yield "managed_tensor of NumPy", nb.tensor, "nb::ndarray", nb.tensor_ndarray, array, BUDGET
     yield "the fourth of four overloads", nb.fourth, "nb::ndarray", nb.fourth_ndarray, array, None
-    yield "an array made for NumPy", nb.made, "nb::ndarray<nb::numpy>", nb.made_ndarray, None, None
+    yield "a result array, as a NumPy array", nb.made, "nb::ndarray<nb::numpy>", nb.made_ndarray, None, None
     try:
         import torch
     except ImportError:
