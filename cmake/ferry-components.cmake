@@ -18,8 +18,8 @@ Set CMAKE_CXX_COMPILER to a newer one."
     endforeach()
 endfunction()
 
-# Finds the dependencies of a component. `libraries`: the libraries that it links in addition to ferry::ferry. `missing`: the reason why it
-# is not available, or empty.
+# Finds the dependencies of a component. Sets `libraries` to the libraries that it links in addition to ferry::ferry, and
+# `missing` to the reason why it is not available, or to an empty string.
 function(ferry_find_component name libraries missing)
     set(found "")
     set(why "")
@@ -69,7 +69,7 @@ python3-dev), or set Python3_EXECUTABLE"
     set(${missing} "${why}" PARENT_SCOPE)
 endfunction()
 
-# The default of nvcc is C++17.
+# Compiles CUDA sources of the target as C++20; the default of nvcc is C++17.
 function(ferry_use_kernels target)
     if(cuda_std_20 IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
         target_compile_features(${target} INTERFACE cuda_std_20)

@@ -1,4 +1,5 @@
-# ferry for find_package: ferry::ferry and the requested components. The message for a missing dependency names the fix.
+# Used by find_package: defines ferry::ferry and the requested components. The message for a missing dependency names the
+# fix.
 include("${CMAKE_CURRENT_LIST_DIR}/ferry-components.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/ferry-dlpack.cmake")
 

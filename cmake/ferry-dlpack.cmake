@@ -1,6 +1,7 @@
-# Creates dlpack::dlpack, DLPack 1.0 or newer; `missing` is the instruction for the user if it was not found. ferry's build and its installed
-# package search in this order: an existing target, FERRY_DLPACK_INCLUDE_DIR, an installed package, a header on the search
-# path, the header in the wheel of apache-tvm-ffi and, with FERRY_FETCH_DLPACK, the release pinned below.
+# Creates the target dlpack::dlpack for DLPack 1.0 or newer. If it is not found, sets `missing` to a message for the user.
+# ferry's build and its installed package search in this order: an existing target, FERRY_DLPACK_INCLUDE_DIR, an
+# installed package, a header on the search path, the header in the wheel of apache-tvm-ffi and, with
+# FERRY_FETCH_DLPACK, the release pinned below.
 function(ferry_find_dlpack missing)
     set(${missing} "" PARENT_SCOPE)
     set(cure

@@ -1,4 +1,4 @@
-# Runs PROGRAM; it must exit with 0 and print what the file EXPECTED holds.
+# Runs PROGRAM; it must exit with 0, and its output must equal the file EXPECTED.
 execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 file(READ ${EXPECTED} expected)
 if(NOT printed STREQUAL expected)

@@ -1,19 +1,19 @@
-# The array libraries that ferry has adapters for, as targets ferry_with_NAME; FERRY_ADAPTERS_FOUND lists the names.
-#   FERRY_ADAPTERS  AUTO: those that are found;  ON: one that is missing is an error;  OFF: none
+# Defines a target ferry_with_NAME for each array library that has an adapter; FERRY_ADAPTERS_FOUND lists the names.
+#   FERRY_ADAPTERS  AUTO: the libraries that are found;  ON: a missing library is an error;  OFF: none
 include_guard(GLOBAL)
-set(FERRY_ADAPTERS AUTO CACHE STRING "Build what uses Eigen, OpenCV, xtensor and PyTorch: ON, OFF, or AUTO (those that are found)")
+set(FERRY_ADAPTERS AUTO CACHE STRING "Build the programs that use Eigen, OpenCV, xtensor and PyTorch: ON, OFF, or AUTO (for the libraries that are found)")
 set_property(CACHE FERRY_ADAPTERS PROPERTY STRINGS AUTO ON OFF)
 set(FERRY_ADAPTERS_FOUND std CACHE INTERNAL "")
 add_library(ferry_with_std INTERFACE)
 
-# ferry_adapter(NAME PACKAGE INCLUDE_DIR [LIBRARY...]): whatever is NOTFOUND is missing.
+# ferry_adapter(NAME PACKAGE INCLUDE_DIR [LIBRARY...]): the library is missing if INCLUDE_DIR or a LIBRARY is NOTFOUND.
 function(ferry_adapter name package)
     if(FERRY_ADAPTERS STREQUAL "OFF")
         return()
     endif()
     if("${ARGN}" MATCHES "NOTFOUND")
         if(FERRY_ADAPTERS STREQUAL "ON")
-            message(FATAL_ERROR "ferry: no ${name}: install ${package}, or configure with -DFERRY_ADAPTERS=AUTO")
+            message(FATAL_ERROR "ferry: ${name} was not found: install ${package}, or configure with -DFERRY_ADAPTERS=AUTO")
         endif()
         message(STATUS "SKIPPED: adapters/${name}.hpp: install ${package}")
         return()
@@ -35,13 +35,14 @@ ferry_adapter(opencv libopencv-core-dev ${FERRY_OPENCV_DIR} ${FERRY_OPENCV_CORE}
 find_path(FERRY_XTENSOR_DIR xtensor/xarray.hpp)
 ferry_adapter(xtensor libxtensor-dev ${FERRY_XTENSOR_DIR})
 if(TARGET ferry_with_xtensor AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 19)
-    # Releases before 0.25 have partial specialisations that are ambiguous by the rule that Clang 19 goes by.
+    # In releases before 0.25, partial specialisations are ambiguous under Clang 19's rules for template template
+    # arguments.
     target_compile_options(
         ferry_with_xtensor INTERFACE -fno-relaxed-template-template-args -Wno-deprecated-no-relaxed-template-template-args
     )
 endif()
 
-# The wheel of PyTorch brings its C++ library along.
+# The wheel of PyTorch contains its C++ library.
 if(NOT FERRY_TORCH_DIR AND Python3_EXECUTABLE)
     execute_process(
         COMMAND ${Python3_EXECUTABLE} -c "import importlib.util as u; print(*u.find_spec('torch').submodule_search_locations)"
