@@ -1,10 +1,26 @@
 // The examples of the documentation that need a GPU.
+#include <ferry/cuda/stream_resource_space.hpp>
 #include <gpu/world.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 using namespace support;
+
+namespace {
+
+/// A stream-ordered resource with the interface of RMM since 25.12.
+struct async_resource {
+    void* allocate(cudaStream_t s, std::size_t bytes, std::size_t) {
+        void* p = nullptr;
+        must(cudaMallocAsync(&p, bytes, s));
+        return p;
+    }
+    void deallocate(cudaStream_t s, void* p, std::size_t, std::size_t) noexcept { must(cudaFreeAsync(p, s)); }
+};
+
+}  // namespace
 
 TEST_CASE(
     "docs: a tensor of a device comes to the host plainly, by lanes, and behind the caller's "
@@ -41,5 +57,25 @@ TEST_CASE(
     ferry::managed_tensor const done = pending.get();  // waits for this copy alone
     // [/async]
     CHECK(is_iota_on_host(done.view()));
+    CHECK(left_no_error());
+}
+
+TEST_CASE("docs R50: a copy into memory of a stream-ordered resource") {
+    test_stream const s;
+    auto const array = make_array(gpu, s.token(), {1000});
+    async_resource resource;
+    auto const stream = s.get();
+    {
+        // [resource]
+        // `resource`: for example, an rmm::mr::cuda_async_memory_resource. `stream`: a cudaStream_t.
+        ferry::cuda::stream_resource_space const space{resource, stream};
+        ferry::managed_tensor const copy = ferry::to_dlpack(
+            array, {.copy = ferry::copy_policy::always, .stream = ferry::cuda::stream_ref{stream}},
+            ferry::allocating_from{space, ferry::cuda::system});  // allocated, written and freed in stream order
+        // [/resource]
+        CHECK(copy.is_copied());
+        s.finish();
+        CHECK(is_iota(copy.view()));
+    }
     CHECK(left_no_error());
 }
