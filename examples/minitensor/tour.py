@@ -12,7 +12,7 @@ import minitensor as mt
 t = mt.arange(12).copy()
 t[::-2].tolist()                              # views on the same memory
 mt.asarray([[1.5, 2.5]], dtype="float8_e4m3fn").tolist()
-u = mt.from_dlpack(np.arange(3.0))            # another library's array: shares its memory
+u = mt.from_dlpack(np.arange(3.0))            # an array of another library: shares its memory
 # [/views]
 assert t[::-2].tolist() == [11, 9, 7, 5, 3, 1] and u.tolist() == [0, 1, 2]
 
@@ -22,7 +22,7 @@ send = print
 # [attach]
 import minitensor as mt
 
-u = mt.ipc_attach(sys.argv[1])                # in another process: the same memory; a Column of a Column
+u = mt.ipc_attach(sys.argv[1])                # in another process: the same Tensor, or the same Column
 # [/attach]
 send(u.tolist())
 """
@@ -61,4 +61,4 @@ def on_a_gpu(s):
 
 if mt.cuda_available():
     on_a_gpu(2)
-print("as README.md says")
+print("the code of README.md works")

@@ -135,7 +135,7 @@ def test_R81_import_and_allocator_refuse_a_dtype_with_the_same_error(dtype):
     with pytest.raises(BufferError) as refused:
         mt.from_dlpack(Forged(dtype=dtype, shape=(2,)).capsule())
     (_, kind, message), = allocated((2,), dtype)[2]
-    assert kind == "BufferError" and message.partition("minitensor has")[2] == str(refused.value).partition("minitensor has")[2]
+    assert kind == "BufferError" and message.partition("minitensor does not support")[2] == str(refused.value).partition("minitensor does not support")[2]
 
 
 def test_R72_null_arguments_are_an_error():

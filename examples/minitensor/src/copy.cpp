@@ -100,7 +100,7 @@ void detail::copy_queued(tensor const& to, tensor const& from, bool whole) {
         cuda::wait(s);
         clear_behind(to);
     }
-    // A tensor is left on a stream of its own device.
+    // The last stream of a tensor is a stream of its own device.
     if (from.device().type == device::cuda && from.device().id != s.device) {
         from.line()->continue_on(current_stream(from.device()));
     }

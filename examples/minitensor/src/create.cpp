@@ -13,11 +13,11 @@ namespace mt {
 
 namespace {
 
-/// Compact memory on a GPU filled with one element: the first by upload, then doubled.
+/// Fills compact memory on a GPU with one element: uploads the first, then doubles the filled part.
 void fill_compact(tensor const& t, element const& e, stream const& s) {
     auto const all = static_cast<std::size_t>(t.nbytes());
     auto const type = t.dtype();
-    // Elements of 6 bits fill whole bytes in fours.
+    // Four elements of 6 bits fill three bytes.
     std::size_t done = type.packed() ? 3 : static_cast<std::size_t>(type.bits) / 8;
     std::array<unsigned char, 16> first = e;
     if (type.packed()) {
@@ -154,8 +154,8 @@ tensor zeros(dtype type, std::vector<std::int64_t> shape, device where) {
 }
 
 tensor arange(std::int64_t n, dtype type, device where) {
-    if (n < 0) throw std::invalid_argument{"arange needs a length that is not negative"};
-    if (n > 0) static_cast<void>(encode(type, n - 1));  // does the last one fit?
+    if (n < 0) throw std::invalid_argument{"arange: expected a length of 0 or more"};
+    if (n > 0) static_cast<void>(encode(type, n - 1));  // throws if the last element does not fit
     std::int64_t const shape[] = {n};
     tensor const t{type, shape, where};
     if (n == 0) return t;

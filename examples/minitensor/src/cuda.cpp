@@ -43,7 +43,7 @@ class on_device {
 
 cudaStream_t handle_of(stream const& s) { return reinterpret_cast<cudaStream_t>(s.handle); }
 
-/// The number of devices, or the error of the driver, which is called again after a failure.
+/// Returns the number of devices, or the error of the driver, which is called again after a failure.
 cudaError_t count_devices(int& count) noexcept {
     static std::mutex mutex;
     static int known = 0;
@@ -60,8 +60,8 @@ cudaError_t count_devices(int& count) noexcept {
     return e;
 }
 
-/// The memory of one device, and a stream on which nothing but allocations happen. Allocations wait for no
-/// work: what was freed on a stream is used again once that stream got there.
+/// The memory pool of one device, and a stream that is used only for allocations. Allocations wait for no work: memory
+/// that was freed on a stream is used again once that stream has reached the free.
 struct heap {
     cudaMemPool_t pool = nullptr;
     cudaStream_t allocations = nullptr;
@@ -94,7 +94,7 @@ heap& heap_of(int id) {
     return heaps.try_emplace(id, id).first->second;
 }
 
-/// Pieces of pinned memory through which `upload` goes; a piece is free again once its copy has run.
+/// Pieces of pinned memory through which `upload` copies; a piece is free again once its copy has run.
 class stage {
    public:
     static constexpr std::size_t piece = 256 * 1024;
@@ -243,7 +243,7 @@ bool passed(void* mark) noexcept {
     cudaError_t const e = cudaEventQuery(static_cast<cudaEvent_t>(mark));
     if (e == cudaErrorNotReady) return false;
     if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
-    return true;  // or the device has failed and runs no work
+    return true;  // also after the device has failed: it runs no work
 }
 
 void copy(void* to, void const* from, std::size_t bytes, stream const& s) {

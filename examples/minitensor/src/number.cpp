@@ -15,13 +15,13 @@ static_assert(std::endian::native == std::endian::little, "elements are little-e
 
 // How a format represents infinity and NaN.
 enum class special : std::uint8_t {
-    ieee,       // the largest exponent is kept for them
+    ieee,       // the largest exponent is reserved for them
     nan_only,   // "fn": all ones is NaN, no infinity
-    unsigned_,  // "fnuz": no −0, its code is the only NaN, no infinity
+    unsigned_,  // "fnuz": no −0, the code of which is the only NaN; no infinity
     none,       // neither
 };
 
-/// A float format that has a sign, `exponent` and `mantissa` bits.
+/// A float format with a sign bit, `exponent` bits and `mantissa` bits.
 struct format {
     int exponent;
     int mantissa;
@@ -39,7 +39,7 @@ struct format {
 format format_of(dtype type) {
     switch (type.kind) {
         case kind::float_:
-        case kind::complex: return {5, 10, 15, special::ieee};  // halves; the wider ones are C++'s
+        case kind::complex: return {5, 10, 15, special::ieee};  // two halves; wider complex types are those of C++
         case kind::bfloat: return {8, 7, 127, special::ieee};
         case kind::float8_e3m4: return {3, 4, 3, special::ieee};
         case kind::float8_e4m3: return {4, 3, 7, special::ieee};
@@ -72,7 +72,7 @@ double decode_float(format f, unsigned code) {
 
 unsigned encode_float(format f, double x) {
     unsigned const sign = std::signbit(x) ? f.sign_bit() : 0;
-    unsigned const infinity = f.largest() + 1;  // where the format has one
+    unsigned const infinity = f.largest() + 1;  // if the format has infinity
     if (std::isnan(x)) {
         switch (f.specials) {
             case special::ieee: return sign | infinity | (1u << (f.mantissa - 1));
@@ -86,8 +86,8 @@ unsigned encode_float(format f, double x) {
         int const smallest = 1 - f.bias;
         int const exponent = std::max(std::ilogb(x), smallest);
         if (exponent <= f.bias + 1) {
-            // In units of the last place: exact, then rounded once. A carry runs into the exponent
-            // as it should.
+            // In units of the last place: exact, then rounded once. A carry increments the exponent,
+            // which is correct.
             auto const units = static_cast<unsigned>(
                 std::nearbyint(std::ldexp(std::fabs(x), f.mantissa - exponent)));
             code = (static_cast<unsigned>(exponent - smallest) << f.mantissa) + units;
@@ -154,7 +154,7 @@ std::string text(double v) { return std::to_string(v); }
 
 template <class T>
 [[noreturn]] void does_not_fit(dtype type, T value) {
-    throw std::overflow_error{text(value) + " does not fit " + name(type)};
+    throw std::overflow_error{text(value) + " does not fit in " + name(type)};
 }
 
 /// The two's complement of a value that the integer type holds.
@@ -162,7 +162,7 @@ std::uint64_t to_integer(dtype type, std::int64_t v) {
     if (type.kind == kind::uint) {
         if (v < 0 || (type.bits < 64 && (v >> type.bits) != 0)) does_not_fit(type, v);
     } else {
-        auto const above = v >> (type.bits - 1);  // all sign
+        auto const above = v >> (type.bits - 1);  // copies of the sign bit
         if (above != 0 && above != -1) does_not_fit(type, v);
     }
     return static_cast<std::uint64_t>(v);
@@ -176,7 +176,7 @@ std::uint64_t to_integer(dtype type, std::uint64_t v) {
 
 std::uint64_t to_integer(dtype type, double v) {
     if (!std::isfinite(v)) {
-        throw std::invalid_argument{"NaN and infinity do not fit " + name(type)};
+        throw std::invalid_argument{"NaN and infinity do not fit in " + name(type)};
     }
     v = std::trunc(v);
     if (v >= -9223372036854775808.0 && v < 9223372036854775808.0) {
@@ -232,7 +232,7 @@ element encode(dtype type, number value) {
             if (type.kind == kind::bool_) {
                 e[0] = v != T{} ? 1 : 0;
             } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-                throw std::invalid_argument{"a complex number does not fit " + name(type)};
+                throw std::invalid_argument{"a complex number does not fit in " + name(type)};
             } else if (type.kind == kind::int_ || type.kind == kind::uint) {
                 using wide = std::conditional_t<std::is_same_v<T, bool>, std::uint64_t, T>;
                 write(e, to_integer(type, static_cast<wide>(v)));
@@ -260,7 +260,7 @@ element load(dtype type, void const* base, std::int64_t bit) noexcept {
     auto const shift = static_cast<unsigned>(bit & 7);
     unsigned value = from[0];
     if (shift + type.bits > 8)
-        value |= static_cast<unsigned>(from[1]) << 8;  // reaches into the next byte
+        value |= static_cast<unsigned>(from[1]) << 8;  // continues in the next byte
     e[0] = static_cast<unsigned char>((value >> shift) & ((1u << type.bits) - 1));
     return e;
 }

@@ -13,13 +13,13 @@ constexpr std::int64_t summarised_above = 1000;
 constexpr std::int64_t edge = 3;
 constexpr std::size_t shown_at_most = 10000;
 
-/// The shortest text that reads back as the same number.
+/// Returns the shortest text that is parsed as the same number.
 std::string text(double x, bool is_double, bool complex_part = false) {
     if (std::isnan(x)) return "nan";
     if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
     char digits[64];
     auto const write = [&](auto v) {
-        // As Python does: plain digits only where they stay readable.
+        // As in Python: exponents for large and small numbers.
         bool const plain = v == 0 || (std::fabs(v) >= 1e-4 && std::fabs(v) < 1e16);
         auto const format = plain ? std::chars_format::fixed : std::chars_format::scientific;
         return std::to_chars(digits, digits + sizeof digits, v, format).ptr;
@@ -64,7 +64,7 @@ class printer {
         for (std::size_t i = 0; i < t_.ndim(); ++i) {
             count *= shown(i).size();
             if (count > shown_at_most)
-                return "...";  // so many dimensions that the edges alone are too much
+                return "...";  // too many dimensions to print even the first and last elements of each
         }
         visit(0, 0, [this](std::string const& s) { width_ = std::max(width_, s.size()); });
         print(0, 0);
@@ -76,7 +76,7 @@ class printer {
         return summarised_ && t_.shape()[dimension] > 2 * edge;
     }
 
-    /// The shown indices of a dimension; −1 stands for those left out.
+    /// Returns the printed indices of a dimension; −1 stands for the omitted ones.
     [[nodiscard]] std::vector<std::int64_t> shown(std::size_t dimension) const {
         std::vector<std::int64_t> indices;
         auto const n = t_.shape()[dimension];

@@ -35,8 +35,8 @@ device normalised(device d) {
         case device::cuda_managed: return {d.type, 0};
         case device::cuda: cuda::require(d); return d;
         default:
-            throw buffer_error{"minitensor has no memory of device type " + std::to_string(d.type) +
-                               ": pass device='cpu', or copy the data to the CPU with the library that made it"};
+            throw buffer_error{"minitensor does not support memory of device type " + std::to_string(d.type) +
+                               ": pass device='cpu', or copy the data to the CPU with the library that created it"};
     }
 }
 

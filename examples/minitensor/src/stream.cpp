@@ -9,10 +9,10 @@
 namespace mt {
 namespace {
 
-/// The streams that this thread has entered and not left, the innermost last.
+/// The streams that this thread has entered and not left, with the innermost last.
 thread_local std::vector<stream> entered;
 
-/// Owners of imported memory that queued work of minitensor uses.
+/// Owners of imported memory that is used by queued work of minitensor.
 struct waiting_list {
     struct entry {
         std::shared_ptr<void> mark;
@@ -22,7 +22,7 @@ struct waiting_list {
     std::vector<entry> entries;
 };
 
-/// Never destroyed: owners must not be dropped at the end of the program.
+/// Never destroyed: owners must not be released at the end of the program.
 waiting_list& waiting() {
     static auto& list = *new waiting_list;
     return list;
@@ -69,7 +69,7 @@ bool timeline::used() const {
 }
 
 void timeline::continue_on(stream const& next) {
-    stream before;  // dropped outside of the lock: its owner may be a Python object, whose destruction needs the GIL
+    stream before;  // destroyed outside of the lock: its owner may be a Python object, whose destruction needs the GIL
     std::lock_guard const lock{mutex_};
     if (!(last_ == next)) cuda::order(last_, next);
     before = std::exchange(last_, next);
@@ -87,14 +87,14 @@ void release_when_done(timeline const& line, std::shared_ptr<void const> owner) 
         auto& list = waiting();
         std::lock_guard const lock{list.mutex};
         list.entries.push_back({std::move(mark), owner});
-    } catch (...) {  // CUDA has shut down, or memory is short: the owner is released now
+    } catch (...) {  // CUDA has shut down, or memory is exhausted: the owner is released now
     }
 }
 
 void release_what_is_done() noexcept {
     auto& list = waiting();
     for (;;) {
-        std::shared_ptr<void const> owner;  // dropped outside of the lock
+        std::shared_ptr<void const> owner;  // destroyed outside of the lock
         std::lock_guard const lock{list.mutex};
         for (auto& e : list.entries) {
             if (!cuda::passed(e.mark.get())) continue;

@@ -1,4 +1,4 @@
-// Walking over strided elements.
+// Iterates over strided elements.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace mt::detail {
 
 /// Calls f(a, b, n) for rows of n elements along the last dimension, in row-major order; a and b
-/// are the offsets of the row's first element under either strides.
+/// are the offsets of the row's first element with the first and the second strides.
 template <class F>
 void for_each_row(std::vector<std::int64_t> const& shape,
                   std::vector<std::int64_t> const& a_strides,

@@ -18,7 +18,7 @@ struct counts {
 
 /// Computes the number of elements and bytes, checked for overflow.
 counts count(dtype type, std::span<std::int64_t const> shape) {
-    if (!supported(type)) throw buffer_error{"minitensor has no elements of " + name(type)};
+    if (!supported(type)) throw buffer_error{"minitensor does not support elements of " + name(type)};
     if (shape.size() > tensor::max_ndim) {
         throw std::invalid_argument{"a tensor has at most " + std::to_string(tensor::max_ndim) +
                                     " dimensions, not " + std::to_string(shape.size())};
@@ -38,7 +38,7 @@ counts count(dtype type, std::span<std::int64_t const> shape) {
     std::int64_t bytes = 0;
     fits = fits && !__builtin_mul_overflow(size / 8, std::int64_t{type.bits}, &bytes);
     fits = fits && !__builtin_add_overflow(bytes, (size % 8 * type.bits + 7) / 8, &bytes);
-    if (!fits) throw std::invalid_argument{"the shape has more bytes than can be counted"};
+    if (!fits) throw std::invalid_argument{"the size of the shape in bytes overflows"};
     return {size, bytes};
 }
 
@@ -47,7 +47,7 @@ std::vector<std::int64_t> row_major(std::span<std::int64_t const> shape) {
     std::int64_t step = 1;
     for (auto i = shape.size(); i-- > 0;) {
         strides[i] = step;
-        // Overflows only if another dimension is empty, and strides have no meaning.
+        // Overflows only if another dimension is empty, in which case strides have no meaning.
         if (shape[i] > 1 && __builtin_mul_overflow(step, shape[i], &step)) step = 1;
     }
     return strides;
@@ -60,7 +60,7 @@ bool overlaps(std::span<std::int64_t const> shape, std::span<std::int64_t const>
     return false;
 }
 
-/// The timeline of new memory, which begins on that stream; 0: the current one.
+/// Returns the timeline of new memory, which begins on a given stream; 0: on the current stream.
 std::shared_ptr<timeline> begin(device where, std::uintptr_t handle = 0) {
     if (where.type == device::cpu || !cuda_available()) return nullptr;
     auto first = current_stream(where);
@@ -94,16 +94,16 @@ tensor::tensor(std::shared_ptr<void const> keep_alive, void* data, mt::dtype typ
     std::vector<std::int64_t> steps{strides.begin(), strides.end()};
     if (steps.empty()) steps = row_major(shape);
     if (steps.size() != shape.size()) {
-        throw std::invalid_argument{"shape and strides differ in length"};
+        throw std::invalid_argument{"shape and strides have different lengths"};
     }
     if (size != 0 && data == nullptr) {
-        throw std::invalid_argument{"a tensor with elements needs memory"};
+        throw std::invalid_argument{"a tensor with elements requires memory, got null"};
     }
     readonly = readonly || (size != 0 && overlaps(shape, steps));
     where = normalised(where);
     auto line = begin(where, ready_on);
     if (line) {
-        // The owner must not be dropped before the work that minitensor queues on the memory is done.
+        // The owner must not be released before the work that minitensor queues on the memory is done.
         keep_alive = std::shared_ptr<void const>{data, [line, owner = std::move(keep_alive)](void const*) mutable {
                                                      release_when_done(*line, std::move(owner));
                                                  }};

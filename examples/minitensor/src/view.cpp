@@ -12,7 +12,7 @@ namespace {
 std::size_t axis_of(std::int64_t axis, std::size_t ndim) {
     auto const n = static_cast<std::int64_t>(ndim);
     if (axis < -n || axis >= n) {
-        throw std::invalid_argument{"there is no axis " + std::to_string(axis) + " in " +
+        throw std::invalid_argument{"axis " + std::to_string(axis) + " is out of range for " +
                                     std::to_string(n) + " dimensions"};
     }
     return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
@@ -53,7 +53,7 @@ tensor index(tensor const& t, std::vector<subscript> const& subscripts) {
                   (!__builtin_mul_overflow(part.length - 1, part.step, &last) &&
                    !__builtin_add_overflow(last, part.start, &last) && inside(last))));
             if (!valid) {
-                throw std::out_of_range{"a range leaves dimension " + std::to_string(i) +
+                throw std::out_of_range{"a range exceeds dimension " + std::to_string(i) +
                                         " of extent " + std::to_string(extent)};
             }
             shape.push_back(part.length);
@@ -71,7 +71,7 @@ tensor transpose(tensor const& t, std::vector<std::int64_t> axes) {
     }
     if (axes.size() != t.ndim()) {
         throw std::invalid_argument{"transpose needs each of the " + std::to_string(t.ndim()) +
-                                    " axes once, and got " + std::to_string(axes.size())};
+                                    " axes once, got " + std::to_string(axes.size())};
     }
     std::vector<bool> seen(t.ndim());
     std::vector<std::int64_t> shape;
@@ -90,7 +90,7 @@ tensor transpose(tensor const& t, std::vector<std::int64_t> axes) {
 
 tensor broadcast_to(tensor const& t, std::vector<std::int64_t> shape) {
     if (shape.size() < t.ndim()) {
-        throw std::invalid_argument{"broadcast_to cannot take dimensions away"};
+        throw std::invalid_argument{"broadcast_to cannot remove dimensions"};
     }
     auto const added = shape.size() - t.ndim();
     std::vector<std::int64_t> strides(shape.size(), 0);

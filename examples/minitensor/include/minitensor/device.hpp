@@ -6,7 +6,7 @@
 
 namespace mt {
 
-/// A kind of memory, and the number of the device.
+/// A device: the type of its memory, and its id.
 struct device {
     static constexpr std::int32_t cpu = 1;
     static constexpr std::int32_t cuda = 2;
@@ -18,7 +18,7 @@ struct device {
 
     constexpr device() noexcept = default;
     constexpr device(std::int32_t t, std::int32_t i) noexcept : type{t}, id{i} {}
-    /// Converts a device of another library that has members of the same names and numbers.
+    /// Converts a device of another library, whose members have the same names and values.
     template <class Other>
         requires requires(Other o) { o.type, o.id; }
     constexpr device(Other o) noexcept : type{static_cast<std::int32_t>(o.type)}, id{o.id} {}
@@ -26,16 +26,16 @@ struct device {
     friend constexpr bool operator==(device const&, device const&) = default;
 };
 
-/// Whether host code may read memory of the device.
+/// Returns whether host code may read memory of the device.
 [[nodiscard]] constexpr bool host_accessible(device d) noexcept {
     return d.type == device::cpu || d.type == device::cuda_host || d.type == device::cuda_managed;
 }
 
-/// The device as tensors report it: host memory always has number 0. \throws buffer_error if this build
+/// Returns the device as tensors report it: the id of host memory is always 0. \throws buffer_error if this build
 /// does not support such memory
 [[nodiscard]] device normalised(device);
 
-/// "cpu", "cuda:0", "cuda_host", "cuda_managed"
+/// Returns "cpu", "cuda:0", "cuda_host" or "cuda_managed".
 [[nodiscard]] std::string name(device);
 
 }  // namespace mt

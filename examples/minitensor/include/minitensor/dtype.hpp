@@ -9,7 +9,7 @@
 
 namespace mt {
 
-/// Kind of an element type, with the numbers of DLPack.
+/// The kind of an element type, with the type codes of DLPack.
 enum class kind : std::uint8_t {
     int_ = 0,
     uint = 1,
@@ -37,28 +37,27 @@ struct dtype {
 
     constexpr dtype() noexcept = default;
     constexpr dtype(mt::kind k, std::uint8_t b) noexcept : kind{k}, bits{b} {}
-    /// An element type as another library writes it. \throws buffer_error  vectors, of more than one lane
+    /// Converts an element type of another library. \throws buffer_error  more than one lane
     template <class Other>
         requires requires(Other o) { o.code, o.bits, o.lanes; }
     constexpr dtype(Other o) : kind{static_cast<mt::kind>(o.code)}, bits{o.bits} {
-        if (o.lanes != 1) throw buffer_error("elements of several lanes: view them as one more dimension");
+        if (o.lanes != 1) throw buffer_error("elements with several lanes: view the lanes as another dimension");
     }
 
-    /// Whether elements are smaller than a byte. They then follow each other bit by bit, from the
-    /// low bits of each byte up.
+    /// Returns whether elements are smaller than a byte. Such elements are packed, from the low bits of each byte up.
     [[nodiscard]] constexpr bool packed() const noexcept { return bits < 8; }
 
     friend constexpr bool operator==(dtype const&, dtype const&) = default;
 };
 
-/// Whether minitensor can hold and decode the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits,
-/// float of 16, 32 and 64, complex of 32, 64 and 128, and the other kinds in their one width.
+/// Returns whether minitensor supports the type: int and uint of 1, 2, 4, 8, 16, 32 and 64 bits, float of 16, 32 and
+/// 64, complex of 32, 64 and 128, and every other kind in its only width.
 [[nodiscard]] bool supported(dtype) noexcept;
 
-/// "int64", "bfloat16", "float8_e4m3fn", …
+/// Returns the name of a type, for example "int64", "bfloat16" or "float8_e4m3fn".
 [[nodiscard]] std::string name(dtype);
 
-/// The type of that name. \throws std::invalid_argument for any other name
+/// Returns the type with a name. \throws std::invalid_argument for any other name
 [[nodiscard]] dtype dtype_from_name(std::string_view);
 
 inline constexpr dtype bool_{kind::bool_, 8};

@@ -14,9 +14,8 @@
 
 namespace mt {
 
-/// A strided array. A handle: copies share the elements and cost one reference count. Only the
-/// elements are mutable, so handles may be used from several threads; access to elements is not
-/// synchronised.
+/// A strided array. An object is a handle: a copy shares the elements and increments a reference count. Only the
+/// elements are mutable, so handles may be used from several threads; access to the elements is not synchronised.
 class tensor {
    public:
     /// Maximum number of dimensions.
@@ -25,13 +24,13 @@ class tensor {
     /// Allocates uninitialised, row-major memory, counted in live_bytes().
     ///
     /// \throws buffer_error           an unsupported dtype; there is no such device
-    /// \throws std::invalid_argument  negative extents, more bytes than can be counted
+    /// \throws std::invalid_argument  negative extents; a size in bytes that overflows
     /// \throws std::bad_alloc         there is not enough memory
     tensor(mt::dtype, std::span<std::int64_t const> shape, mt::device = {}, bool copied = false);
 
     /// Refers to memory of another library, which `keep_alive` owns. Strides are in elements; none means
-    /// row-major. A tensor with a broadcast dimension is read-only, also if `readonly` is false. The elements are ready
-    /// on the CUDA stream `ready_on`, which must last as long as work on the tensor is queued; 0: on the current
+    /// row-major. A tensor with a broadcast dimension is read-only even if `readonly` is false. The elements are ready
+    /// on the CUDA stream `ready_on`, which must exist as long as work on the tensor is queued; 0: on the current
     /// stream.
     ///
     /// \throws buffer_error           an unsupported dtype or device
@@ -40,38 +39,38 @@ class tensor {
            std::span<std::int64_t const> shape, std::span<std::int64_t const> strides, mt::device,
            bool readonly, bool copied, std::uintptr_t ready_on = 0);
 
-    /// The first element; null when the tensor is empty. Must not be written to if `readonly()`.
+    /// Returns the address of the first element; null if the tensor is empty. Must not be written to if `readonly()`.
     [[nodiscard]] void* data() const noexcept { return state_->data; }
     [[nodiscard]] mt::dtype dtype() const noexcept { return state_->dtype; }
     [[nodiscard]] mt::device device() const noexcept { return state_->device; }
-    /// Extents and strides in elements; valid as long as any handle to this tensor.
+    /// Return the extents, and the strides in elements; valid as long as any handle to this tensor exists.
     [[nodiscard]] std::vector<std::int64_t> const& shape() const noexcept { return state_->shape; }
     [[nodiscard]] std::vector<std::int64_t> const& strides() const noexcept {
         return state_->strides;
     }
     [[nodiscard]] bool readonly() const noexcept { return state_->readonly; }
-    /// Whether the import that made this tensor copied the data; false for all other tensors, including
+    /// Returns whether the import that created this tensor copied the data; false for all other tensors, including
     /// views.
     [[nodiscard]] bool copied() const noexcept { return state_->copied; }
 
     [[nodiscard]] std::size_t ndim() const noexcept { return state_->shape.size(); }
     [[nodiscard]] std::int64_t size() const noexcept { return state_->size; }
-    /// Size in bytes of the elements in a contiguous layout, also for packed types.
+    /// Returns the size in bytes of the elements in a contiguous layout; packed types count their bits.
     [[nodiscard]] std::int64_t nbytes() const noexcept { return state_->nbytes; }
     [[nodiscard]] int itemsize_bits() const noexcept { return state_->dtype.bits; }
-    /// Whether the elements are contiguous in row-major order.
+    /// Returns whether the elements are contiguous in row-major order.
     [[nodiscard]] bool contiguous() const noexcept;
 
-    /// The timeline of work on the elements; null for host memory, and without a GPU.
+    /// Returns the timeline of work on the elements; null for host memory, and without a GPU.
     [[nodiscard]] mt::timeline* line() const noexcept { return state_->line.get(); }
-    /// The stream that the elements were used on last, by any tensor that shares them; an import counts
-    /// as a use on the stream that it names. None when nothing can be pending.
+    /// Returns the stream on which the elements were last used, by any tensor that shares them; an import counts as a
+    /// use on its stream. Returns no stream if no work can be pending.
     [[nodiscard]] mt::stream ready_on() const {
         return state_->line ? state_->line->last() : mt::stream{};
     }
 
-    /// Another view on the same memory, whose first element lies `offset` elements after this
-    /// one's. The caller ensures that the view stays within the memory.
+    /// Returns a view of the same memory whose first element is `offset` elements after that of this tensor. The caller
+    /// ensures that the view stays within the memory.
     ///
     /// \throws std::invalid_argument  the first element of a packed type would lie inside of a byte
     [[nodiscard]] tensor restrided(std::int64_t offset, std::vector<std::int64_t> shape,

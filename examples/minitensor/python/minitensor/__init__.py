@@ -1,4 +1,4 @@
-"""minitensor: a small array library, the example that comes with ferry."""
+"""minitensor: a small array library, an example of ferry."""
 
 from ._minitensor import (
     Column,

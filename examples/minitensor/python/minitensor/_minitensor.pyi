@@ -7,7 +7,7 @@ _Shape = SupportsIndex | Sequence[SupportsIndex]
 _Index = SupportsIndex | slice | EllipsisType
 
 class Tensor:
-    """A strided array on some device. Made by asarray, empty, zeros, arange and from_dlpack."""
+    """A strided array on a device. Created by asarray, empty, zeros, arange and from_dlpack."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -32,13 +32,13 @@ class Tensor:
         """The device: (type, id); (1, 0) is the CPU."""
     @property
     def data_ptr(self) -> int:
-        """The address of element 0; 0 when there is none."""
+        """The address of the first element; 0 if there is none."""
     @property
     def readonly(self) -> bool:
         """Whether the elements are read-only through this Tensor."""
     @property
     def copied(self) -> bool:
-        """Whether the import that made this Tensor copied. False for everything else, views included."""
+        """Whether the import that created this Tensor copied. False for everything else, views included."""
     def __getitem__(self, key: _Index | tuple[_Index, ...], /) -> Tensor:
         """A view: ints, slices of any step and an ellipsis. Views of packed types start at byte boundaries (else ValueError)."""
     def __len__(self) -> int: ...
@@ -47,17 +47,17 @@ class Tensor:
     def T(self) -> Tensor:
         """A view with the dimensions in reverse order."""
     def transpose(self, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
-        """A view with the dimensions in the order of `axes` (ints, or one sequence of them); without, in reverse."""
+        """A view with the dimensions in the order of `axes` (ints, or one sequence of them); without `axes`, reversed."""
     def broadcast_to(self, shape: _Shape) -> Tensor:
         """A read-only view, repeated to `shape` by zero strides."""
     def as_readonly(self) -> Tensor:
         """A read-only view of the same elements."""
     def copy(self, device: _Device | None = None) -> Tensor:
-        """A contiguous row-major copy, on the same device unless another is named."""
+        """A contiguous row-major copy, on the same device unless another is given."""
     def fill(self, value: complex) -> None:
-        """Set all elements to a value. ValueError if the Tensor is read-only; OverflowError if an integer type cannot hold it."""
+        """Set all elements to a value. ValueError if the Tensor is read-only; OverflowError if an integer type cannot hold the value."""
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, whatever the dtype."""
+        """Nested lists of Python numbers, for every dtype."""
     def item(self) -> bool | int | float | complex:
         """The value of a Tensor of one element."""
     def __dlpack__(
@@ -79,7 +79,8 @@ class Tensor:
     def from_dlpack(x: Any, /, *, device: _Device | None = None, copy: bool | None = None) -> Tensor:
         """A Tensor on the memory of another library's array (an object with __dlpack__, or a raw capsule).
 
-        copy=True always copies, None when needed; False raises an error that is both BufferError and ValueError instead.
+        copy=True always copies, and None copies if needed. With False, a required copy raises an error that is both a
+        BufferError and a ValueError.
         """
 
 class Column:
@@ -89,20 +90,21 @@ class Column:
     def from_arrow(x: Any, /) -> Column:
         """A Column on the memory of another library's array: an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__.
 
-        The chunks of a stream are joined, by a copy when there are several; batches and tables become a struct column.
+        The chunks of a stream are concatenated, by a copy if there are several; batches and tables become a struct column.
         """
     @property
     def type(self) -> str:
-        """Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's."""
+        """Arrow's format string: 'i', 'u', '+l', …; for a dictionary column that of its indices, for an extension type
+        that of its storage."""
     @property
     def dictionary(self) -> Column | None:
         """The values of the dictionary, or None."""
     @property
     def metadata(self) -> dict[bytes, bytes]:
-        """The metadata of the schema; of repeated keys the first."""
+        """The metadata of the schema; the first value of a repeated key."""
     @property
     def name(self) -> str:
-        """The name in the schema; '' when it has none."""
+        """The name in the schema; '' if it has none."""
     @property
     def nullable(self) -> bool:
         """Whether the schema allows nulls."""
@@ -111,13 +113,13 @@ class Column:
         """The number of items."""
     @property
     def null_count(self) -> int:
-        """The number of items that are null; counted when it is unknown."""
+        """The number of null items; counted if it is unknown."""
     @property
     def offset(self) -> int:
         """The number of items before the first one, in every buffer."""
     @property
     def children(self) -> tuple[Column, ...]:
-        """The Columns inside, as they are stored: the offset of this one is not applied."""
+        """The child Columns, as they are stored: the offset of this Column is not applied."""
     @property
     def device(self) -> tuple[int, int]:
         """The device: (type, id)."""
@@ -125,9 +127,9 @@ class Column:
     def __getitem__(self, key: slice, /) -> Column:
         """A slice of step 1, on the same buffers."""
     def validate(self, full: bool = False) -> None:
-        """ValueError when the column is invalid: checks its structure, or with `full` its values as well."""
+        """Raises a ValueError if the column is invalid: checks its structure, and with `full` also its values."""
     def to(self, device: _Device) -> Column:
-        """The column compacted on another device, or the column itself when it is on the device."""
+        """Returns the column compacted on another device, or the column itself if it is on that device."""
     def __arrow_c_schema__(self) -> Any:
         """A capsule 'arrow_schema' of the type."""
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
@@ -142,15 +144,15 @@ class Column:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A capsule: numbers and times without nulls share, read-only; booleans are copied; BufferError for everything else."""
+        """A capsule: numbers and times without nulls are shared, read-only; booleans are copied; BufferError for everything else."""
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device: (type, id)."""
 
 def asarray(obj: Any, dtype: str | None = None, device: _Device = "cpu") -> Tensor:
-    """A new Tensor with the values of nested sequences, of a number, or of anything with the buffer protocol. Always copies.
+    """A new Tensor with the values of nested sequences, of a number, or of any object with the buffer protocol. Always copies.
 
     Without a dtype: that of the buffer, or bool, int64, float64 or complex128 for Python numbers. ValueError for ragged
-    sequences and for buffers of other types or of the other byte order; OverflowError for integers that do not fit.
+    sequences and for buffers of other types or without native byte order; OverflowError for integers that do not fit.
     """
 
 def empty(shape: _Shape, dtype: str = "float32", device: _Device = "cpu") -> Tensor:
@@ -163,7 +165,7 @@ def arange(n: int, dtype: str = "int64", device: _Device = "cpu") -> Tensor:
     """A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1."""
 
 class Shared:
-    """A Tensor or Column that other processes can attach. Made by ipc_share; closed when it is deleted."""
+    """A Tensor or Column that other processes can attach. Created by ipc_share; closed when it is deleted."""
 
     @property
     def descriptor(self) -> bytes:
@@ -177,7 +179,7 @@ class Shared:
     def copied(self) -> bool:
         """Whether the memory is a copy of the argument, made by ipc_share."""
     def close(self) -> None:
-        """Refuse new attaches in every process; existing ones stay valid. No effect when closed."""
+        """Refuse new attaches in every process; existing ones stay valid. No effect if it is closed."""
     def __enter__(self) -> Shared: ...
     def __exit__(self, *args: object) -> None: ...
 
@@ -188,16 +190,16 @@ def ipc_share(x: Tensor | Column) -> Shared:
     """
 
 def ipc_attach(source: bytes | bytearray | memoryview | str, device: _Device | None = None) -> Tensor | Column:
-    """The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.
+    """Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON.
 
-    ValueError for a bad descriptor or an unknown device, OSError when the exporter has closed it or has exited.
+    ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.
     """
 
 class stream:
-    """Makes a CUDA stream this thread's current one: `with stream(s): ...`"""
+    """Makes a CUDA stream the current stream of this thread: `with stream(s): ...`"""
 
     def __init__(self, s: Any) -> None:
-        """An int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that outlives the work queued on it), or an
+        """An int (1: the legacy default stream, 2: the per-thread default stream, else a cudaStream_t that outlives the work queued on it), or an
         object with __cuda_stream__, cuda_stream or ptr, which is kept alive as long as it is needed."""
     def __enter__(self) -> stream: ...
     def __exit__(self, *args: object) -> None: ...

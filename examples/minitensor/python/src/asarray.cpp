@@ -1,4 +1,4 @@
-// asarray: from nested sequences, scalars, Tensors, and objects with the buffer protocol.
+// asarray: converts nested sequences, scalars, Tensors, and objects with the buffer protocol.
 #include "convert.hpp"
 
 #include <ferry/python/gil.hpp>
@@ -9,7 +9,7 @@
 namespace mt::python {
 namespace {
 
-/// The element type of a struct-module format.
+/// Returns the element type of a buffer, whose format is that of the struct module.
 mt::dtype type_of(Py_buffer const& buffer) {
     std::string const format = buffer.format == nullptr ? "B" : buffer.format;
     auto const refuse = [&](char const* why) {
@@ -18,10 +18,10 @@ mt::dtype type_of(Py_buffer const& buffer) {
     std::string_view rest = format;
     if (!rest.empty() && std::string_view{"@=<>!^"}.find(rest.front()) != rest.npos) {
         bool const foreign = rest.front() == '>' || rest.front() == '!';
-        if (foreign && buffer.itemsize > 1) refuse("has the other byte order");
+        if (foreign && buffer.itemsize > 1) refuse("does not have native byte order");
         rest.remove_prefix(1);
     }
-    if (rest.empty() || buffer.itemsize < 1 || buffer.itemsize > 16) refuse("has no dtype here");
+    if (rest.empty() || buffer.itemsize < 1 || buffer.itemsize > 16) refuse("is not supported");
     auto type = mt::dtype{mt::kind::int_, static_cast<std::uint8_t>(buffer.itemsize * 8)};
     auto const is_one_of = [&](char const* codes) {
         return rest.size() == 1 && std::string_view{codes}.find(rest.front()) != rest.npos;
@@ -35,9 +35,9 @@ mt::dtype type_of(Py_buffer const& buffer) {
     } else if (rest == "Zf" || rest == "Zd" || rest == "Ze") {
         type.kind = mt::kind::complex;
     } else if (!is_one_of("bhilqn")) {
-        refuse("has no dtype here");
+        refuse("is not supported");
     }
-    if (!supported(type)) refuse("has no dtype here");
+    if (!supported(type)) refuse("is not supported");
     return type;
 }
 
@@ -91,7 +91,7 @@ class collector {
     [[nodiscard]] mt::tensor result() const {
         auto const type = wanted_.value_or(inferred());
         if (oversized_ && type.kind == mt::kind::int_) {
-            throw std::overflow_error{"an integer of more than 64 bits does not fit " + name(type)};
+            throw std::overflow_error{"an integer of more than 64 bits does not fit in " + name(type)};
         }
         mt::tensor t{type, shape_};
         if (t.size() != static_cast<std::int64_t>(numbers_.size())) ragged();
@@ -132,7 +132,7 @@ class collector {
     }
 
     void add(nb::handle o) {
-        // Without a dtype, an int that does not fit 64 bits is valid if a later number is a float.
+        // Without a dtype, an int that does not fit in 64 bits is valid if a later number is a float.
         auto const value = to_number(o, wanted_.value_or(mt::float64));
         if (PyLong_Check(o.ptr()) && std::holds_alternative<double>(value)) {
             oversized_ = true;
@@ -150,9 +150,9 @@ class collector {
             return add(o);
         }
         if (depth >= mt::tensor::max_ndim) {
-            throw std::invalid_argument{"the sequences are nested too deep"};
+            throw std::invalid_argument{"the sequences are nested too deeply"};
         }
-        auto const items = nb::steal(PySequence_Fast(o.ptr(), "a sequence is needed"));
+        auto const items = nb::steal(PySequence_Fast(o.ptr(), "expected a sequence"));
         if (!items.is_valid()) throw nb::python_error{};
         auto const n = PySequence_Fast_GET_SIZE(items.ptr());
         if (depth == shape_.size()) {
@@ -162,7 +162,7 @@ class collector {
             ragged();
         }
         if (n == 0) complete_ = true;
-        // Asked anew each time: reading an item may run code that changes the list.
+        // The size is read in each iteration, because reading an item may run code that changes the list.
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i) {
             walk(nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), i)), depth + 1);
         }
@@ -172,7 +172,7 @@ class collector {
     std::vector<mt::number> numbers_;
     std::vector<std::int64_t> shape_;
     bool complete_ = false;   // the number of dimensions is known
-    bool oversized_ = false;  // an int did not fit 64 bits
+    bool oversized_ = false;  // an int did not fit in 64 bits
     std::size_t widest_ = 0;  // among the alternatives of mt::number
 };
 

@@ -1,4 +1,4 @@
-// Column: the Python type for Arrow arrays in ferry::column.
+// Column: the Python type for Arrow arrays, which holds a ferry::column.
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
@@ -27,7 +27,7 @@ using back_end = ferry::python::cuda_back_end<ferry::cuda::arrow_back_end>;
 using back_end = ferry::host_back_end;
 #endif
 
-/// A new reference, or the error that is set instead.
+/// Takes a new reference; throws if a Python error is set instead.
 nb::object checked(PyObject* made) {
     if (made == nullptr) throw nb::python_error{};
     return nb::steal(made);
@@ -57,19 +57,20 @@ nb::tuple children(column const& c) {
 nb::dict metadata(column const& c) {
     auto const all = checked(PyDict_New());
     for (auto const& [key, value] : ferry::metadata_view{c.view().metadata()}) {
-        // The first of several with one key, as metadata_view::find and pyarrow have it.
+        // If a key occurs several times, the first value is used, as in metadata_view::find and pyarrow.
         if (PyDict_SetDefault(all.ptr(), bytes(key).ptr(), bytes(value).ptr()) == nullptr) throw nb::python_error{};
     }
     return nb::borrow<nb::dict>(all);
 }
 
 column slice(column const& c, nb::handle key) {
-    if (!PySlice_Check(key.ptr())) throw nb::type_error("a Column is sliced, col[a:b]; its items are read by the libraries that it is given to");
+    if (!PySlice_Check(key.ptr()))
+        throw nb::type_error("a Column supports only slices, col[a:b]: to read its items, pass it to a library such as pyarrow");
     Py_ssize_t start = 0;
     Py_ssize_t stop = 0;
     Py_ssize_t step = 0;
     if (PySlice_Unpack(key.ptr(), &start, &stop, &step) != 0) throw nb::python_error{};
-    if (step != 1) throw std::invalid_argument{"a Column is sliced by steps of 1, not " + std::to_string(step)};
+    if (step != 1) throw std::invalid_argument{"a Column supports only slices of step 1, got " + std::to_string(step)};
     auto const length = PySlice_AdjustIndices(c.length(), &start, &stop, step);
     return c.slice(start, length);
 }
@@ -79,7 +80,7 @@ void validate(column const& c, bool full) {
     ferry::validate(c, full ? ferry::validation::full : ferry::validation::structure);
 }
 
-/// The imported column as an object. \throws buffer_error if its device does not exist
+/// Returns an imported column as an object. \throws buffer_error if its device does not exist
 PyObject* new_column(column&& c) {
     static_cast<void>(normalised(c.device()));
     return new_object(std::move(c));
@@ -103,27 +104,28 @@ column const* column_in(nb::handle o) {
 void define_columns(nb::module_& m) {
     auto type = nb::class_<column>(
         m, "Column", nb::is_weak_referenceable(),
-        "A column of Arrow's, of any type, nested or not. Immutable; shares its memory with slices, children and exports, each of which keeps "
-        "it alive alone. Made by from_arrow.");
+        "An Arrow column of any type, nested or not. Immutable; shares its memory with slices, children and exports, each of which keeps "
+        "the memory alive. Created by from_arrow.");
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
-                     "Arrow's format string: 'i', 'u', '+l', …; of a dictionary column its indices', of an extension type its storage's.")
+                     "Arrow's format string: 'i', 'u', '+l', …; for a dictionary column that of its indices, for an extension type "
+                     "that of its storage.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
                      "The values of the dictionary, or None.")
-        .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; of repeated keys the first.")
-        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' when it has none.")
+        .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; the first value of a repeated key.")
+        .def_prop_ro("name", [](column const& c) { return text(c.name()); }, "The name in the schema; '' if it has none.")
         .def_prop_ro("nullable", [](column const& c) { return c.view().is_nullable(); }, "Whether the schema allows nulls.")
         .def_prop_ro("length", [](column const& c) { return c.length(); }, "The number of items.")
-        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of items that are null; counted when it is unknown.")
+        .def_prop_ro("null_count", [](column const& c) { return c.null_count(); }, "The number of null items; counted if it is unknown.")
         .def_prop_ro("offset", [](column const& c) { return c.offset(); }, "The number of items before the first one, in every buffer.")
         .def_prop_ro("children", &children,
-                     "The Columns inside, a tuple, as they are stored: the offset of this one is not applied.")
+                     "The child Columns, a tuple, as they are stored: the offset of this Column is not applied.")
         .def_prop_ro("device", [](column const& c) { return nb::make_tuple(static_cast<int>(c.device().type), c.device().id); },
-                     "Where the buffers are: a pair (type, id) of ints; (1, 0) is the CPU.")
+                     "The device of the buffers: a pair (type, id) of ints; (1, 0) is the CPU.")
         .def("__len__", [](column const& c) { return c.length(); }, "The number of items.")
         .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
         .def("validate", &validate, "full"_a = false,
-             "ValueError when the column contradicts itself: what can be seen without reading it, or in full, its values too.")
-        .def("to", &to, "device"_a.none(), "The same column on another device: compacted there; itself when it is there already.")
+             "Raises a ValueError if the column is invalid: checks its structure, and with `full` also its values.")
+        .def("to", &to, "device"_a.none(), "Returns the column compacted on another device, or the column itself if it is on that device.")
         .def("__repr__", [](column const& c) {
             return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());
         });

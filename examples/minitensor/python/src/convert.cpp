@@ -8,7 +8,7 @@
 namespace mt::python {
 namespace {
 
-/// A Python int within 64 bits, signed if possible; nothing if it is larger.
+/// Returns a Python int of at most 64 bits, signed if possible; nothing if it is larger.
 std::optional<mt::number> small_integer(nb::handle o) {
     int overflow = 0;
     auto const v = PyLong_AsLongLongAndOverflow(o.ptr(), &overflow);
@@ -28,7 +28,7 @@ mt::number from_integer(nb::handle o, mt::dtype to) {
     if (auto const v = small_integer(o)) return *v;
     if (to.kind == mt::kind::bool_) return true;
     if (to.kind == mt::kind::int_ || to.kind == mt::kind::uint) {
-        throw std::overflow_error{"an integer of more than 64 bits does not fit " + name(to)};
+        throw std::overflow_error{"an integer of more than 64 bits does not fit in " + name(to)};
     }
     double const v = PyLong_AsDouble(o.ptr());
     if (v == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
@@ -97,7 +97,7 @@ mt::number to_number(nb::handle o, mt::dtype to) {
         if (v == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
         return v;
     }
-    throw nb::type_error((std::string{"a number is needed, not "} + Py_TYPE(p)->tp_name).c_str());
+    throw nb::type_error((std::string{"expected a number, got "} + Py_TYPE(p)->tp_name).c_str());
 }
 
 nb::object from_number(mt::number const& value) {
@@ -127,7 +127,7 @@ std::vector<std::int64_t> to_shape(nb::handle o) {
         if (!i.is_valid()) throw nb::python_error{};
         auto const v = small_integer(i);
         auto const* const extent = v ? std::get_if<std::int64_t>(&*v) : nullptr;
-        if (extent == nullptr) throw std::invalid_argument{"an extent does not fit 64 bits"};
+        if (extent == nullptr) throw std::invalid_argument{"an extent does not fit in 64 bits"};
         shape.push_back(*extent);
     };
     if (PyIndex_Check(o.ptr())) {
@@ -157,7 +157,7 @@ mt::tensor getitem(mt::tensor const& t, nb::handle key) {
         if (k.ptr() != Py_Ellipsis) {
             ++named;
         } else if (std::exchange(ellipsis, true)) {
-            throw nb::index_error("an index has one ellipsis at most");
+            throw nb::index_error("an index can contain at most one ellipsis");
         }
     }
     if (named > t.ndim()) {
@@ -185,7 +185,7 @@ mt::tensor getitem(mt::tensor const& t, nb::handle key) {
             if (i == -1 && PyErr_Occurred() != nullptr) throw nb::python_error{};
             subscripts.emplace_back(std::int64_t{i});
         } else {
-            throw nb::type_error("Tensors are indexed by ints, slices and one ellipsis");
+            throw nb::type_error("unsupported index: expected ints, slices and at most one ellipsis");
         }
     }
     return index(t, subscripts);

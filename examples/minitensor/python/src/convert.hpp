@@ -33,24 +33,23 @@ template <class T>
     return nullptr;
 }
 
-/// A Python number of any kind, or something with one element: a NumPy scalar, a Tensor without
-/// dimensions. Integers of more than 64 bits become the nearest double where `to` is not an integer
-/// type.
+/// Converts a Python number of any kind, or an object with one element, such as a NumPy scalar or a Tensor without
+/// dimensions. An integer of more than 64 bits becomes the nearest double if `to` is not an integer type.
 [[nodiscard]] mt::number to_number(nb::handle, mt::dtype to);
 
 [[nodiscard]] nb::object from_number(mt::number const&);
 
-/// An int, or a sequence of ints.
+/// Converts an int or a sequence of ints.
 [[nodiscard]] std::vector<std::int64_t> to_shape(nb::handle);
 
 [[nodiscard]] nb::tuple to_tuple(std::vector<std::int64_t> const&);
 
-/// A device as users write it: "cpu", "cuda:1", a pair (type, id), or an array on it.
+/// Converts a device in any accepted form: "cpu", "cuda:1", a pair (type, id), or an array on the device.
 [[nodiscard]] mt::device to_device(nb::handle);
 
 [[nodiscard]] mt::tensor asarray(nb::handle, std::optional<mt::dtype>, mt::device);
 
-/// t[key]
+/// Returns t[key].
 [[nodiscard]] mt::tensor getitem(mt::tensor const&, nb::handle key);
 
 /// Returns the elements in host memory, ready; releases the GIL while it waits.
@@ -68,7 +67,7 @@ void define_columns(nb::module_&);
 /// Defines Shared, ipc_share and ipc_attach.
 void define_ipc(nb::module_&);
 
-/// Nested lists of Python numbers; one number for a tensor without dimensions.
+/// Returns nested lists of Python numbers; one number for a tensor without dimensions.
 [[nodiscard]] nb::object tolist(mt::tensor const&);
 
 }  // namespace mt::python

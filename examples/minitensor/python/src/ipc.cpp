@@ -66,7 +66,8 @@ class shared {
 shared ipc_share(nb::object x) {
     auto const* const t = tensor_in(x);
     auto const* const c = column_in(x);
-    if (t == nullptr && c == nullptr) throw nb::type_error("ipc_share takes a Tensor or a Column: mt.asarray, mt.from_dlpack and mt.Column.from_arrow make them");
+    if (t == nullptr && c == nullptr)
+        throw nb::type_error("ipc_share: expected a Tensor or a Column: create one with mt.asarray, mt.from_dlpack or mt.Column.from_arrow");
     auto made = [&] {
         ferry::python::without_gil const unlocked;
         ferry::ipc::share_options const options{.session = &session()};
@@ -89,7 +90,7 @@ ferry::wire::descriptor descriptor_from(nb::handle source) {
     Py_buffer view;
     if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) {
         PyErr_Clear();
-        throw nb::type_error("a descriptor is bytes (Shared.descriptor) or a str (Shared.json())");
+        throw nb::type_error("expected a descriptor: bytes (Shared.descriptor) or a str (Shared.json())");
     }
     struct releasing {
         Py_buffer* view;
@@ -98,18 +99,18 @@ ferry::wire::descriptor descriptor_from(nb::handle source) {
     return ferry::wire::from_bytes({static_cast<std::byte const*>(view.buf), static_cast<std::size_t>(view.len)});
 }
 
-/// The device on which to open it; empty: that of the exporter.
+/// Returns the device on which to open the memory; empty: the device of the exporter.
 std::optional<ferry::device> place(ferry::wire::descriptor const& d, nb::handle wanted) {
     if (wanted.is_none()) return {};
     auto const asked = to_device(wanted);
     if (int const count = device_count(); asked.type == device::cuda && count > 0 && asked.id >= count) {
-        throw std::invalid_argument{mt::name(asked) + " is no device here: CUDA has " + std::to_string(count)};
+        throw std::invalid_argument{mt::name(asked) + " does not exist: the number of CUDA devices is " + std::to_string(count)};
     }
     auto const where = normalised(asked);
     auto const type = d.memories.empty() ? ferry::device_type::cpu : d.memories[0].type;
     if (where.type != static_cast<int>(type)) {
         throw std::invalid_argument{"shared memory of " + std::string{ferry::name(type)} + " cannot be opened on " +
-                                    mt::name(where) + ": attach it where it is, then copy"};
+                                    mt::name(where) + ": attach it without a device, then copy it"};
     }
     return ferry::device{type, where.id};
 }
@@ -119,7 +120,7 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
     ferry::ipc::attach_options options{.session = &session(), .device = place(d, device)};
     bool const is_column = std::holds_alternative<ferry::wire::node>(d.root);
 #ifdef MINITENSOR_HAS_CUDA
-    // The data of a Column is ready on every stream: without a stream the host waits.
+    // The data of a Column must be ready on every stream, so no stream is passed, and the host waits.
     if (!is_column && !d.memories.empty() && d.memories[0].kind != ferry::wire::memory_kind::none && d.memories[0].type == ferry::device_type::cuda) {
         ferry::device const on = options.device ? *options.device : ferry::device{ferry::device_type::cuda, ferry::cuda::device_with(d.memories[0].device)};
         options.stream = adapter::current_stream(on);
@@ -139,21 +140,22 @@ nb::object ipc_attach(nb::handle source, nb::handle device) {
 }  // namespace
 
 void define_ipc(nb::module_& m) {
-    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(), "A Tensor or Column that other processes can attach. Made by ipc_share; closed when it is deleted.")
+    nb::class_<shared>(m, "Shared", nb::is_weak_referenceable(),
+                       "A Tensor or Column that other processes can attach. Created by ipc_share; closed when it is deleted.")
         .def_prop_ro("descriptor", &shared::descriptor, "The descriptor for ipc_attach, as bytes.")
         .def("json", &shared::json, "The descriptor for ipc_attach, as JSON in a str.")
         .def_prop_ro("tensor", &shared::tensor,
                      "The shared memory in this process: the memory of the argument, or its copy.")
         .def_prop_ro("copied", &shared::copied, "Whether the memory is a copy of the argument, made by ipc_share.")
-        .def("close", &shared::close, "Refuse new attaches in every process; existing ones stay valid. No effect when closed.")
+        .def("close", &shared::close, "Refuse new attaches in every process; existing ones stay valid. No effect if it is closed.")
         .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
         .def("__exit__", [](shared& self, nb::args) { self.close(); });
     m.def("ipc_share", &ipc_share, "x"_a,
           "Share a Tensor or Column with other processes of this user, until the result is closed or deleted. Host memory that is not "
           "shared yet is copied once.");
     m.def("ipc_attach", &ipc_attach, "source"_a, "device"_a.none() = nb::none(),
-          "The Tensor or Column that another process shares, without a copy, by the bytes or the JSON of its descriptor.\n\n"
-          "ValueError for a bad descriptor or an unknown device, OSError when the exporter has closed it or has exited.");
+          "Attach the Tensor or Column that another process shares, without a copy, by its descriptor in bytes or JSON.\n\n"
+          "ValueError for an invalid descriptor or an unknown device, OSError if the exporter has closed the share or has exited.");
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { session().close_all(); }));
 }
 

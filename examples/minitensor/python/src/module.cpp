@@ -62,7 +62,7 @@ void fill_with(tensor const& t, nb::handle value) {
 }
 
 nb::object item(tensor const& t) {
-    if (t.size() != 1) throw std::invalid_argument{"item() needs a tensor of exactly one element"};
+    if (t.size() != 1) throw std::invalid_argument{"item(): expected a tensor of exactly one element"};
     auto const near = readable(t);
     return from_number(decode(near.dtype(), load(near.dtype(), near.data(), 0)));
 }
@@ -72,7 +72,7 @@ tensor transposed(tensor const& t, nb::args axes) {
         if (axes[0].is_none()) return mt::transpose(t);
         auto order = to_shape(axes[0]);
         if (order.empty() && t.ndim() != 0) {
-            throw std::invalid_argument{"transpose needs each axis once"};
+            throw std::invalid_argument{"transpose: expected each axis exactly once"};
         }
         return mt::transpose(t, std::move(order));
     }
@@ -101,8 +101,7 @@ NB_MODULE(_minitensor_of_main, m) {
 
     auto type = nb::class_<tensor>(
         m, "Tensor", nb::is_weak_referenceable(),
-        "A strided array on some device. Made by asarray, empty, zeros, arange and the import of "
-        "another library's arrays.");
+        "A strided array on a device. Created by asarray, empty, zeros, arange and from_dlpack.");
     type.def_prop_ro(
             "shape", [](tensor const& t) { return to_tuple(t.shape()); }, "The extents: a tuple.")
         .def_prop_ro(
@@ -112,7 +111,7 @@ NB_MODULE(_minitensor_of_main, m) {
         .def_prop_ro("size", &tensor::size, "The number of elements.")
         .def_prop_ro(
             "nbytes", &tensor::nbytes,
-            "The bytes of the elements laid out one after the other; packed types report their "
+            "The size in bytes of the elements in a contiguous layout; packed types report their "
             "true size.")
         .def_prop_ro(
             "dtype", [](tensor const& t) { return mt::name(t.dtype()); },
@@ -120,15 +119,15 @@ NB_MODULE(_minitensor_of_main, m) {
         .def_prop_ro(
             "device",
             [](tensor const& t) { return nb::make_tuple(t.device().type, t.device().id); },
-            "Where the elements are: a pair (type, id) of ints; (1, 0) is the CPU.")
+            "The device of the elements: a pair (type, id) of ints; (1, 0) is the CPU.")
         .def_prop_ro(
             "data_ptr", [](tensor const& t) { return reinterpret_cast<std::uintptr_t>(t.data()); },
-            "The address of element 0; 0 when there is none.")
+            "The address of the first element; 0 if there is none.")
         .def_prop_ro("readonly", &tensor::readonly,
-                     "Whether the elements must not be written through it.")
+                     "Whether the elements are read-only through this Tensor.")
         .def_prop_ro(
             "copied", &tensor::copied,
-            "Whether the import that made this Tensor copied. False for everything else, views "
+            "Whether the import that created this Tensor copied. False for everything else, views "
             "included.")
         .def("__getitem__", &getitem, "key"_a.none(),
              "A view: ints, slices of any step and an ellipsis. Views of packed types start at "
@@ -148,18 +147,18 @@ NB_MODULE(_minitensor_of_main, m) {
             "A view with the dimensions in reverse order.")
         .def("transpose", &transposed, "axes"_a,
              "A view with the dimensions in the order of `axes` (ints, or one sequence of them); "
-             "without, in reverse.")
+             "without `axes`, reversed.")
         .def(
             "broadcast_to",
             [](tensor const& t, nb::handle shape) { return mt::broadcast_to(t, to_shape(shape)); },
             "shape"_a, "A read-only view, repeated to `shape` by zero strides.")
-        .def("as_readonly", &mt::as_readonly, "The same view, not to be written through.")
+        .def("as_readonly", &mt::as_readonly, "A read-only view of the same elements.")
         .def("copy", &copied, "device"_a.none() = nb::none(),
-             "A contiguous row-major copy, on the same device unless another is named.")
+             "A contiguous row-major copy, on the same device unless another is given.")
         .def("fill", &fill_with, "value"_a.none(),
-             "Write one value everywhere. ValueError if the Tensor is read-only; OverflowError if "
+             "Set all elements to a value. ValueError if the Tensor is read-only; OverflowError if "
              "an integer type cannot hold the value.")
-        .def("tolist", &tolist, "Nested lists of Python numbers, whatever the dtype.")
+        .def("tolist", &tolist, "Nested lists of Python numbers, for every dtype.")
         .def("item", &item, "The value of a Tensor of one element.")
         .def("__repr__", &mt::to_string, nb::call_guard<ferry::python::without_gil>());
 
@@ -188,10 +187,10 @@ NB_MODULE(_minitensor_of_main, m) {
             return asarray(obj, type, to_device(device));
         },
         "obj"_a.none(), "dtype"_a = nb::none(), "device"_a = "cpu",
-        "A new Tensor with the values of nested sequences, of a number, or of anything with the "
+        "A new Tensor with the values of nested sequences, of a number, or of any object with the "
         "buffer protocol. Always copies.\n\n"
         "Without a dtype: that of the buffer, or bool, int64, float64 or complex128 for Python "
-        "numbers. ValueError for ragged sequences and for buffers of other types or of the other "
+        "numbers. ValueError for ragged sequences and for buffers of other types or without native "
         "byte order; OverflowError for integers that do not fit.");
     m.def(
         "empty",
@@ -217,5 +216,5 @@ NB_MODULE(_minitensor_of_main, m) {
         "n"_a, "dtype"_a = "int64", "device"_a = "cpu",
         "A new Tensor of 0, 1, …, n − 1. OverflowError if the dtype cannot hold n − 1.");
     m.def("live_bytes", &mt::live_bytes, nb::call_guard<ferry::python::without_gil>(),
-          "The bytes of minitensor's own memory that some Tensor still holds.");
+          "The number of bytes that minitensor has allocated and not freed.");
 }

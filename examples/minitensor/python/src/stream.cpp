@@ -1,4 +1,4 @@
-// Conversion of the streams of Python libraries.
+// Converts the streams of Python libraries.
 #include "convert.hpp"
 
 #include <ferry/python.hpp>
@@ -21,7 +21,7 @@ std::uintptr_t handle_from(nb::handle o) {
     auto const handle = PyLong_AsUnsignedLongLong(o.ptr());
     if (PyErr_Occurred() == nullptr) return static_cast<std::uintptr_t>(handle);
     PyErr_Clear();
-    throw std::invalid_argument{"the handle of a stream is an int that is not negative"};
+    throw std::invalid_argument{"expected a non-negative int as the handle of a stream"};
 }
 
 /// Returns the handle of a stream of another library. A null stream is the legacy default stream.
@@ -30,14 +30,15 @@ std::uintptr_t number_of(nb::handle o) {
     if (PyLong_Check(o.ptr()) && !PyBool_Check(o.ptr())) {
         auto const number = handle_from(o);
         if (number == 0) {
-            throw std::invalid_argument{"stream 0 is ambiguous: say 1 for the legacy or 2 for the per-thread default stream"};
+            throw std::invalid_argument{
+                "stream 0 is ambiguous: pass 1 for the legacy or 2 for the per-thread default stream"};
         }
         return number;
     }
     if (auto protocol = attribute(o, "__cuda_stream__"); protocol.is_valid()) {
         nb::object const pair = PyCallable_Check(protocol.ptr()) ? nb::object(protocol()) : protocol;
         if (!PyTuple_Check(pair.ptr()) || PyTuple_GET_SIZE(pair.ptr()) != 2) {
-            throw std::invalid_argument{"__cuda_stream__ must give a pair (version, handle)"};
+            throw std::invalid_argument{"__cuda_stream__ must return a pair (version, handle)"};
         }
         auto const handle = handle_from(PyTuple_GET_ITEM(pair.ptr(), 1));
         return handle == 0 ? 1 : handle;
@@ -48,16 +49,16 @@ std::uintptr_t number_of(nb::handle o) {
         auto const handle = handle_from(value);
         return handle == 0 ? 1 : handle;
     }
-    throw std::invalid_argument{"a stream is an int, or an object with __cuda_stream__, cuda_stream or ptr"};
+    throw std::invalid_argument{"expected a stream: an int, or an object with __cuda_stream__, cuda_stream or ptr"};
 }
 
-/// `with mt.stream(s):`
+/// The context manager of `with mt.stream(s):`.
 class stream_scope {
    public:
     explicit stream_scope(nb::handle o)
         : handle_{number_of(o)},
           owner_{std::make_shared<ferry::python::owned_object>(ferry::python::owned_object::share(o.ptr()))} {
-        if (!mt::cuda_available()) throw mt::buffer_error{"streams are CUDA's, and there is no CUDA driver or device that minitensor can use"};
+        if (!mt::cuda_available()) throw mt::buffer_error{"streams require CUDA, and minitensor found no CUDA driver or device that it can use"};
     }
     void enter() const { enter_stream(handle_, owner_); }
     [[nodiscard]] std::uintptr_t handle() const { return handle_; }
@@ -67,17 +68,17 @@ class stream_scope {
     std::shared_ptr<void const> owner_;
 };
 
-/// The stream without a device.
+/// Returns the innermost stream that this thread has entered, of any device.
 mt::stream innermost() { return mt::current_stream({mt::device::cuda_host, 0}); }
 
 }  // namespace
 
 void define_streams(nb::module_& m) {
     using namespace nb::literals;
-    nb::class_<stream_scope>(m, "stream", "Makes a CUDA stream this thread's current one: `with stream(s): ...`")
+    nb::class_<stream_scope>(m, "stream", "Makes a CUDA stream the current stream of this thread: `with stream(s): ...`")
         .def(nb::init<nb::handle>(), "s"_a.none(),
-             "`s`: an int (1: the legacy default stream, 2: the per-thread one, else a cudaStream_t that "
-             "outlives what is done on it), or an object with __cuda_stream__, cuda_stream or ptr, which "
+             "`s`: an int (1: the legacy default stream, 2: the per-thread default stream, else a cudaStream_t that "
+             "outlives the work queued on it), or an object with __cuda_stream__, cuda_stream or ptr, which "
              "is kept alive as long as it is needed.")
         .def("__enter__", [](nb::handle self) {
             nb::cast<stream_scope const&>(self).enter();
@@ -92,9 +93,9 @@ void define_streams(nb::module_& m) {
             return s.handle == 0 ? std::uintptr_t{1} : s.handle;
         },
         "device"_a = nb::none(),
-        "The handle of the stream that this thread works on, on that device: 1 is the legacy default stream.");
+        "The handle of the current stream of this thread for a device: 1 is the legacy default stream.");
     m.def("cuda_available", &mt::cuda_available, "Whether there is a GPU that minitensor can use.");
-    m.def("device_count", &mt::device_count, "How many GPUs there are.");
+    m.def("device_count", &mt::device_count, "The number of GPUs.");
     m.def(
         "synchronize",
         [](nb::handle device) {
@@ -104,7 +105,7 @@ void define_streams(nb::module_& m) {
             ferry::python::without_gil const unlocked;
             mt::synchronize(id);
         },
-        "device"_a = nb::none(), "Waits for all work on a GPU: the current stream's, unless another is named.");
+        "device"_a = nb::none(), "Waits for all work on a GPU: that of the current stream, unless another is given.");
 }
 
 }  // namespace mt::python

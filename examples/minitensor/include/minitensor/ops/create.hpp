@@ -15,7 +15,7 @@ void fill(tensor const&, number);
 
 [[nodiscard]] tensor zeros(dtype, std::vector<std::int64_t> shape, device = {});
 
-/// 0, 1, …, n − 1.
+/// Returns a tensor with the elements 0, 1, …, n − 1.
 [[nodiscard]] tensor arange(std::int64_t n, dtype = int64, device = {});
 
 }  // namespace mt
