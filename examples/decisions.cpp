@@ -1,5 +1,5 @@
 // Prints the decisions of ferry::negotiate for the most common cases: share, copy or refuse, and which side waits.
-// docs/protocol.md shows it.
+// docs/protocol.md shows the output.
 #include <ferry/ferry.hpp>
 
 #include <cstdint>

@@ -28,13 +28,13 @@ int reader(std::string const& where) {
     ferry::ipc::session session;  // keeps the mapping of each slot
     while (seen < frames) {
         auto const frame = client.attach("camera", {.after = seen, .patience = std::chrono::seconds{5}});
-        if (!frame) break;  // nothing newer came
+        if (!frame) break;  // no newer frame within 5 s
         {
             ferry::managed_tensor const t = ferry::ipc::attach(ferry::wire::from_bytes(frame->descriptor), {.session = &session});
             auto const view = t.as<float const, 1>();
             for (std::int64_t i = 0; i < view.extent(0); ++i) torn += view(i) != static_cast<float>(frame->generation);
         }
-        client.acknowledge(frame->lease);  // from here on the slot may be written again
+        client.acknowledge(frame->lease);  // from now on the slot may be written again
         seen = frame->generation;
         ++read;
     }
@@ -43,7 +43,7 @@ int reader(std::string const& where) {
     return seen == frames && torn == 0 ? 0 : 1;
 }
 
-/// An array that ferry knows by its members.
+/// An array with a member function ferry_view, which ferry calls.
 struct slot {
     std::vector<float> values = std::vector<float>(pixels);
     std::array<std::int64_t, 1> extents{static_cast<std::int64_t>(pixels)};
@@ -66,8 +66,8 @@ int main() {
         }
 
     // [server]
-    ferry::ipc::server server{where};  // a socket of this user's, mode 0600
-    server.start();                    // serves from a thread of its own
+    ferry::ipc::server server{where};  // a socket with mode 0600
+    server.start();                    // starts the server's thread
     ferry::ipc::session session;
     std::array<ferry::ipc::shared, 3> slots;
     for (auto& s : slots) s = ferry::ipc::share(slot{}, {.session = &session});
@@ -75,10 +75,10 @@ int main() {
     if (write(ready[1], "go", 2) != 2) return 1;
     // [publish]
     for (std::uint64_t n = 1; n <= frames; ++n) {
-        std::uint64_t number = 1;  // a slot's name for the server: from 1 on
+        std::uint64_t number = 1;  // identifies a slot to the server; begins at 1
         while (!server.is_reusable(number)) {
             number = number % slots.size() + 1;
-            if (number == 1) server.poll(std::chrono::milliseconds{10});  // until a reader is done
+            if (number == 1) server.poll(std::chrono::milliseconds{10});  // until a reader has finished
         }
         auto const& chosen = slots[number - 1];
         ferry::managed_tensor const t = chosen.tensor();
@@ -88,6 +88,6 @@ int main() {
     // [/publish]
     int failed = 0, status = 1;
     for (int i = 0; i < 2; ++i) failed |= wait(&status) < 0 || status != 0;
-    bool const is_idle = server.close();  // asks for what is held, for at most 2 s; the tensors stay until each is dropped
+    bool const is_idle = server.close();  // waits at most 2 s for the readers; each tensor stays valid until it is destroyed
     return failed == 0 && is_idle ? 0 : 1;
 }

@@ -13,7 +13,7 @@
 int main() {
     // [std]
     std::vector<float> numbers{1, 2, 3, 4, 5, 6};
-    ferry::managed_tensor owned = ferry::to_dlpack(ferry::shaped{std::move(numbers), {2, 3}});  // the vector moves in
+    ferry::managed_tensor owned = ferry::to_dlpack(ferry::shaped{std::move(numbers), {2, 3}});  // moves the vector
     std::array<std::array<int, 2>, 2> grid{{{1, 2}, {3, 4}}};
     auto const lent = ferry::borrow(grid);                                                      // two dimensions, for this scope
     ferry::shaped row{std::span{grid[1]}};                                                      // borrows its elements

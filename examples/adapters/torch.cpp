@@ -13,7 +13,7 @@
 int main() {
     // [torch]
     at::Tensor weights = at::ones({2, 3});
-    ferry::managed_tensor t = ferry::to_dlpack(weights);                        // one more handle
+    ferry::managed_tensor t = ferry::to_dlpack(weights);                        // another handle
     at::Tensor const back = ferry::from_dlpack<at::Tensor>(std::move(t));       // the same memory
     weights.requires_grad_();
     try {

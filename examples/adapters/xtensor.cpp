@@ -10,7 +10,7 @@
 int main() {
     xt::xarray<double> a{{1, 2, 3}, {4, 5, 6}};
     // [xtensor]
-    ferry::managed_tensor t = ferry::to_dlpack(std::move(a));       // the array moves in
+    ferry::managed_tensor t = ferry::to_dlpack(std::move(a));       // the array is moved in
     auto const again = ferry::to_xtensor(t.as<double const, 2>());  // an expression; t owns the elements
     // [/xtensor]
     assert(again(1, 0) == 4 && again.shape()[1] == 3);

@@ -2,8 +2,8 @@
 
 usage: python examples/ipc/client.py [--frames N] [--socket PATH] [--wait SECONDS] [--out FOLDER]
 
-Reports that it has enough after N frames; with 0, never. When it is killed and started again, the server continues with the next
-frame. Exits with 1 when a frame is wrong.
+After N frames, reports that it has enough; with 0, never. If the client is killed and started again, the server continues with the
+next frame. The exit status is 1 if a frame is wrong.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Reads and writes a tensor that ferry shares, without ferry, as a reader in any language could.
+"""Reads and writes a tensor that ferry shares, without ferry, as a program in any language can.
 
-usage: reader.py [ADD] < DESCRIPTOR.json      prints the tensor; with ADD, adds that to every element in place
+usage: reader.py [ADD] < DESCRIPTOR.json      prints the tensor; with ADD, adds this number to every element in place
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack's type codes with a type of NumPy's
+CODES = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # DLPack type codes, and the corresponding NumPy kinds
 
 
 def check(status):
@@ -38,7 +38,7 @@ def main(add):
         if memory.get("ready"):  # waits for work that was queued before the share
             check(cuda.cudaIpcOpenEventHandle(ctypes.byref(event), handle.from_buffer_copy(bytes.fromhex(memory["ready"]))))
             check(cuda.cudaEventSynchronize(event))
-        # The handle names the whole allocation: the offset says where the shared range begins.
+        # The handle refers to the whole allocation; the offset is that of the shared range.
         check(cuda.cudaIpcOpenMemHandle(ctypes.byref(base), handle.from_buffer_copy(bytes.fromhex(memory["handle"])), 1))
         there = ctypes.c_void_p(base.value + begin)
         check(cuda.cudaMemcpy(data.ctypes.data_as(ctypes.c_void_p), there, ctypes.c_size_t(length), 2))

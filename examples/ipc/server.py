@@ -2,8 +2,8 @@
 
 usage: python examples/ipc/server.py [--slots N] [--socket PATH]
 
-Serves one client after the other, until one reports that it has received enough frames. After a client was killed, or sent nothing for a
-long time, the next one continues with the next frame, in new slots.
+Serves one client after another, until one reports that it has received enough frames. After a client has been killed, or has sent nothing
+for a long time, the next client continues with the next frame, in new slots.
 """
 
 import argparse

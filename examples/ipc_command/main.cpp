@@ -1,4 +1,4 @@
-// ferry-ipc: lists and withdraws what the exporters of this user publish through ferry::ipc::server.
+// ferry-ipc: lists, prints and withdraws publications of ferry::ipc::server, for all exporters of this user.
 #include <ferry/ipc/client.hpp>
 #include <ferry/ipc/server.hpp>
 
@@ -78,7 +78,7 @@ int demo(std::string const& socket, std::string const& seconds) {
     int length = 0;
     auto const* const end = seconds.data() + seconds.size();
     if (auto const [at, failed] = std::from_chars(seconds.data(), end, length); failed != std::errc{} || at != end || length < 0)
-        return std::fprintf(stderr, "%s is no number of seconds\n", shown(seconds).c_str()), 2;
+        return std::fprintf(stderr, "%s is not a number of seconds\n", shown(seconds).c_str()), 2;
     ferry::ipc::server server{socket};
     std::string_view const text = "a descriptor\n";
     server.publish("demo", 1, std::as_bytes(std::span{text}));

@@ -7,12 +7,12 @@ import time
 
 
 def digest(library, array):
-    """sha256 of the elements in row-major order."""
+    """Returns the sha256 of the elements in row-major order."""
     return hashlib.sha256(library.values(array).tobytes()).hexdigest()
 
 
 def nanoseconds(call, budget_ns=8_000_000):
-    """The median time of a call, over blocks long enough for the clock."""
+    """Returns the median time of a call, measured in blocks that are long for the resolution of the clock."""
     for _ in range(3):
         begin = time.perf_counter_ns()
         call()
@@ -29,8 +29,8 @@ def nanoseconds(call, budget_ns=8_000_000):
 
 
 class Journey:
-    """Hops between libraries, and the count of how they went. A library that is missing is None in `libraries`, and what
-    leads through it comes out as None and skips in its turn."""
+    """Runs exchanges (hops) between libraries and counts the results. A missing library is None in `libraries`: a hop to or
+    from it is skipped and returns None, and the hops after it are skipped as well."""
 
     def __init__(self, libraries, flip_after=None):
         self.libraries = libraries

@@ -1,4 +1,4 @@
-"""The array libraries of the main job: how each imports an array, and where its arrays are according to the library."""
+"""The array libraries of the main job: how each imports an array, and where the library reports its memory."""
 
 import importlib
 from dataclasses import dataclass
@@ -113,7 +113,7 @@ class Torch(Library):
         return Memory(a.data_ptr(), tuple(a.shape), a.stride(), str(a.dtype).removeprefix("torch."), "-")
 
     def refuses(self, offered):
-        # It does not raise: torch 2.13 ends the process.
+        # torch 2.13 does not raise an exception: it aborts the process.
         return "torch has no negative strides" if any(s < 0 for s in offered.strides) else None
 
 
@@ -127,7 +127,7 @@ class Jax(Library):
         self.take = self.module.dlpack.from_dlpack
 
     def take_copy(self, x):
-        # Its own copy=True takes no other strides than copy=None, so the giver copies first.
+        # With copy=True, JAX supports no more strides than with copy=None, so the producer copies first.
         return self.take(x.from_dlpack(x, copy=True) if hasattr(x, "from_dlpack") else x.copy())
 
     def memory(self, a):

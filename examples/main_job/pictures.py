@@ -1,4 +1,4 @@
-"""The photographs that lie inside the scikit-image wheel, and how results are written. Nothing is downloaded."""
+"""Reads the photographs in the wheel of scikit-image, and writes results. Nothing is downloaded."""
 
 import importlib.util
 import pathlib
@@ -16,8 +16,7 @@ _NAMES = {
 
 
 def aligned(values, alignment=64):
-    """A copy whose first element lies on a multiple of `alignment`, as those of most tensor libraries do; NumPy's own
-    memory is aligned to 16 bytes."""
+    """Returns a copy whose first element is at a multiple of `alignment`; NumPy aligns its memory only to 16 bytes."""
     room = np.empty(values.nbytes + alignment, np.uint8)
     start = -room.__array_interface__["data"][0] % alignment
     copy = room[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
@@ -26,7 +25,7 @@ def aligned(values, alignment=64):
 
 
 def load(name):
-    """The picture as a NumPy array; None when this version of scikit-image does not bundle it."""
+    """Returns a picture as a NumPy array, or None if this version of scikit-image does not contain it."""
     folder = pathlib.Path(importlib.util.find_spec("skimage").submodule_search_locations[0]) / "data"
     path = folder / _NAMES[name]
     if not path.exists():
