@@ -439,10 +439,10 @@ void bench_attach(bench::exporter const& other) {
                  }});
     samples limit = t[1];
     for (auto& seconds : limit.each) seconds += 20e-6;
-    row({"budget", "attach and drop, mapped by its session"}, t[0], "open and close + 20 us", limit, 1, true);
-    row({"budget", "attach and drop, mapped by its session"}, t[0], "cudaIpcOpenMemHandle, Close", t[1], 0, true);
+    row({"budget", "attach and release, mapped by its session"}, t[0], "open and close + 20 µs", limit, 1, true);
+    row({"budget", "attach and release, mapped by its session"}, t[0], "cudaIpcOpenMemHandle, Close", t[1], 0, true);
     auto const again = measure({[&] { attached(keeps); }});
-    row({"budget", "attach and drop, found in its session"}, again[0], "2 us",
+    row({"budget", "attach and release, found in its session"}, again[0], "2 µs",
         {std::vector<double>(again[0].each.size(), 2e-6)}, 1, true);
 
     // A stream waits for the exporter's event, and the exporter may wait for the stream.
@@ -463,7 +463,7 @@ void bench_attach(bench::exporter const& other) {
                                       check(cudaStreamWaitEvent(s.get(), theirs, 0), "cudaStreamWaitEvent");
                                       check(cudaEventDestroy(theirs), "cudaEventDestroy");
                                   }});
-    row({"budget", "attach on a stream and drop, found in its session"}, ordered[0], "open, wait and destroy the event",
+    row({"budget", "attach on a stream and release, found in its session"}, ordered[0], "open, wait and destroy the event",
         ordered[1], 0, true);
 }
 
