@@ -1,4 +1,4 @@
-// A back end for an accelerator that ferry does not know: an exchange with the device, and a copy
+// A back end for an accelerator for which ferry has none: an exchange with the device, and a copy
 // back to the host.
 #include <ferry/ferry.hpp>
 

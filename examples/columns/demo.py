@@ -51,7 +51,7 @@ def addresses(array):
     return [b.address for b in array.buffers() if b is not None and b.size > 0]
 
 
-def said(yes, why=""):
+def shared_or_copied(yes, why=""):
     return "shared" if yes else f"copied: {why}"
 
 
@@ -78,8 +78,8 @@ def send(name, table):
         good &= is_shared == (chunks <= 1) and mine.equals(theirs.combine_chunks() if chunks != 1 else theirs.chunk(0))
         value, torch = answers[n].split("\t")
         good &= value == str(mine.null_count) + " " + str(hash_of(mine))
-        sent = said(not shared.copied, "once, into shared memory")
-        print(f"{n:30} {str(theirs.type):22.22} {mine.null_count:5}  {said(is_shared, 'several chunks'):34} {sent:26} {torch}")
+        sent = shared_or_copied(not shared.copied, "once, into shared memory")
+        print(f"{n:30} {str(theirs.type):22.22} {mine.null_count:5}  {shared_or_copied(is_shared, 'several chunks'):34} {sent:26} {torch}")
     return good
 
 

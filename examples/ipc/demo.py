@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @contextlib.contextmanager
 def started(name, *arguments):
-    """Runs a script beside this one; kills it at the end of the `with` block, unless it has ended by itself."""
+    """Runs a script beside this one; kills it at the end of the `with` block, unless it has exited already."""
     process = subprocess.Popen([sys.executable, str(HERE / name), *arguments], stdout=subprocess.PIPE, text=True)
     with process:
         try:
@@ -27,7 +27,7 @@ def started(name, *arguments):
             process.kill()
 
 
-def hear(process, text):
+def print_until(process, text):
     """Prints the output of the process until a line contains the text."""
     for line in process.stdout:
         print(line, end="", flush=True)
@@ -50,16 +50,16 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "frames.sock")
         with started("server.py", "--socket", path) as server:
-            hear(server, "waiting for a client")
+            print_until(server, "waiting for a client")
             for _ in range(options.kills):
                 with started("client.py", "--socket", path, "--frames", "0") as client:  # without a limit
-                    hear(client, "100 frames checked, 0 bad")
+                    print_until(client, "100 frames checked, 0 bad")
                 # Kills the client at an arbitrary point.
-                hear(server, "waiting for the next")
+                print_until(server, "waiting for the next")
             with started("client.py", "--socket", path, "--frames", str(options.frames)) as client:
-                hear(client, "checked byte by byte, 0 bad")
+                print_until(client, "checked byte by byte, 0 bad")
                 end(client)
-            hear(server, f"server: {options.kills + 1} clients")
+            print_until(server, f"server: {options.kills + 1} clients")
             end(server)
     print("the stream continued after every kill, and every byte was right")
 
