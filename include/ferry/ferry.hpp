@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/consumer.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/negotiate.hpp>
@@ -15,8 +16,6 @@
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy.hpp>
 #include <ferry/space/memory_space.hpp>
-#include <ferry/tensor/borrow.hpp>
-#include <ferry/tensor/legacy.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/typed_view.hpp>

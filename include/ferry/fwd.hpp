@@ -37,6 +37,8 @@ inline constexpr bool has_own_exports = false;
 template <>
 inline constexpr bool has_own_exports<managed_tensor> = true;
 template <>
+inline constexpr bool has_own_exports<tensor_view> = true;
+template <>
 inline constexpr bool has_own_exports<column> = true;
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 // expect: the borrowed_tensor would outlive the temporary array
 // Compilers print the deleted declaration, which contains the fix.
-#include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/exchange/borrow.hpp>
 
 struct array {
     float value = 1;

@@ -5,7 +5,7 @@
 
 auto exported(ferry::managed_tensor& tensor) {
 #ifdef FERRY_COMPILE_FAIL
-    return ferry::to_dlpack(tensor, ferry::request{.device = ferry::cpu});
+    return ferry::to_dlpack(tensor);
 #else
     return ferry::to_dlpack(std::move(tensor), ferry::request{.device = ferry::cpu});
 #endif

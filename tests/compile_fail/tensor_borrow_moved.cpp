@@ -1,6 +1,6 @@
 // expect: (use of deleted function|call to deleted constructor).*borrowed_tensor
 // A borrowed tensor cannot be moved.
-#include <ferry/tensor/borrow.hpp>
+#include <ferry/exchange/borrow.hpp>
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 // expect: the struct is destroyed at the end of the expression: store the borrowed_tensor in a variable
 // The borrowed_tensor contains the struct.
-#include <ferry/tensor/borrow.hpp>
+#include <ferry/exchange/borrow.hpp>
 
 int rank(ferry::tensor_view const& v) {
 #ifdef FERRY_COMPILE_FAIL

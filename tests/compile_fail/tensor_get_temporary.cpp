@@ -1,6 +1,6 @@
 // expect: the struct would outlive the tensor
 // The temporary calls the deleter at the end of the expression.
-#include <ferry/tensor/managed.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 
 int rank_of(DLManagedTensorVersioned* raw) {
 #ifdef FERRY_COMPILE_FAIL

@@ -1,6 +1,6 @@
 // expect: the view would outlive the tensor: store the managed_tensor in a variable
 // The data is destroyed with its owner (R7).
-#include <ferry/tensor/managed.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 
 int rank(DLManagedTensorVersioned* raw) {
 #ifdef FERRY_COMPILE_FAIL

@@ -134,7 +134,7 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
         HOLDS(has(d.bits, flags::is_copied));
         HOLDS(!has(d.bits, flags::read_only));
         HOLDS(req.copy == copy_policy::always || !usable_as(props.where, d.to) || !props.is_describable ||
-              (legacy && (read_only || padded)));
+              !props.is_shareable || (legacy && (read_only || padded)));
     }
     HOLDS(has(d.bits, flags::subbyte_padded) == (padded && !legacy));
     HOLDS((static_cast<std::uint64_t>(d.bits) & ~std::uint64_t{7}) == 0);  // R14
@@ -186,7 +186,7 @@ void relate(ferry::tensor_properties const& props, ferry::request const& req) {
     auto const maybe = ask(copy_policy::if_needed), always = ask(copy_policy::always), never = ask(copy_policy::never);
     if (never.act == action::share) HOLDS(maybe == never);
     if (maybe.act == action::share) HOLDS(never == maybe);
-    if (maybe.act == action::copy) HOLDS(always == maybe && never.reason == ferry::errc::copy_needed);
+    if (maybe.act == action::copy) HOLDS(always == maybe && (never.reason == ferry::errc::copy_needed || never.reason == ferry::errc::not_shareable));
     HOLDS(always.act != action::share && never.act != action::copy);
     HOLDS(always.reason != ferry::errc::copy_needed && always.reason != ferry::errc::not_shareable);
 

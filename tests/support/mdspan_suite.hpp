@@ -3,7 +3,7 @@
 
 #include <ferry/adapters/mdspan.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/tensor/borrow.hpp>
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/tensor/mdspan.hpp>
 
 #include <doctest/doctest.h>

@@ -242,4 +242,7 @@ class stream_token {
     return orders(token.family(), type) && !token.is_ambiguous();
 }
 
+/// States that no work is pending on the data: every stream and the host may use it now.
+inline constexpr stream_token already_ready = stream_token::no_sync();
+
 }  // namespace ferry::inline v0

@@ -1,10 +1,11 @@
 // ferry: conformance checks of exports: moved, shared, borrowed, read-only, and for older DLPack versions.
 #pragma once
 
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/conformance/detail/same.hpp>
 #include <ferry/conformance/detail/samples.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/tensor/legacy.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 
 #include <concepts>
 #include <type_traits>

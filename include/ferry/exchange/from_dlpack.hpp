@@ -2,12 +2,14 @@
 #pragma once
 
 #include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/detail/execute.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/tensor/legacy.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/validate.hpp>
 
 #include <concepts>
 #include <source_location>
@@ -17,28 +19,34 @@
 namespace ferry::inline v0 {
 namespace detail {
 
+/// Owner of a legacy struct.
+class legacy_owner {
+   public:
+    explicit legacy_owner(DLManagedTensor* raw) noexcept : raw_{raw} {}
+    legacy_owner(legacy_owner&& other) noexcept : raw_{std::exchange(other.raw_, nullptr)} {}
+    legacy_owner& operator=(legacy_owner&&) = delete;
+    ~legacy_owner() {
+        if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // mutant: r8_legacy_owner
+    }
+    [[nodiscard]] DLTensor const& tensor() const noexcept { return raw_->dl_tensor; }
+
+   private:
+    DLManagedTensor* raw_;
+};
+
 /// Performs the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on the
-/// stream `ready`.
+/// stream `ready`. On failure `got` is unchanged.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request req, stream_token ready, BackEnd& b,
-                                          std::source_location where) {
-    if (!got) return ferry::to_dlpack(std::move(got), req, b, ready, where);  // throws errc::consumed
-    require_lanes<Consumer>(got.view(), where);                               // before a copy
-    req.max_version = version::current;  // applies to the producer only: `adopt` takes a versioned tensor
+                                            std::source_location where) {
+    constexpr auto api = "ferry::from_dlpack";
+    require_tensor(got, api, where);
+    require_lanes<Consumer>(got.view(), where);  // before a copy
+    req.max_version = version::current;          // applies to the producer only: `adopt` takes a versioned tensor
     // mutant: r12_copied_already
     if (req.copy == copy_policy::always && got.is_copied()) req.copy = copy_policy::if_needed;
-    tensor_view const v = got.view();
-    auto props = properties_of(v, ready, true);
-    // mutant: r13_padded_consumer
-    props.is_describable = accepts_padded<Consumer> || !v.is_padded() || !is_packed(v.dtype());
-    auto d = negotiate(props, req);
-    if (d.act == action::share) return ferry::to_dlpack(std::move(got), req, b, ready, where);
-    if (!accepts_padded<Consumer>) d.bits &= ~flags::subbyte_padded;
-    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
-    auto* const raw =
-        execute<DLManagedTensorVersioned, Consumer>(d, v, ready, b, never_shares, "ferry::from_dlpack", where, &got);
-    managed_tensor const released{std::move(got)};  // the copy no longer reads the source
-    return trusted::adopt(raw);
+    auto const d = decide<Consumer>(got.view(), ready, true, req);
+    return execute_owned<Consumer>(std::move(got), d, ready, b, api, where);
 }
 
 /// Returns the stream on which a tensor on `dev` is ready after a handshake: the stream of the request, else the
@@ -81,12 +89,61 @@ template <class Consumer, class BackEnd>
 /// Overload for a tensor that a handshake returned: it is ready on the stream of `ready_after`.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, BackEnd& b,
-                                          std::source_location where) {
+                                            std::source_location where) {
     auto const ready = ready_after(req, got.device());
     return copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
 }
 
 }  // namespace detail
+
+/// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
+///
+/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the handshake with
+/// the producer. Thread-safe.
+///
+/// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. For a struct of
+///               another major version, only the version and the deleter are accessed (R2).
+/// \param where  source location for errors
+/// \return       tensor
+/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow or null_data: the message contains
+///                the field, its value and the fix
+[[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensorVersioned* raw,
+                                                std::source_location where = std::source_location::current()) {
+    if (raw == nullptr)
+        detail::fail(errc::null_struct, "ferry::from_dlpack",
+                     message{"the DLManagedTensorVersioned* is null: pass a struct"}, where);
+    try {
+        detail::check_managed(raw, "ferry::from_dlpack", where);
+    } catch (...) {
+        if (raw->deleter != nullptr) raw->deleter(raw);  // mutant: r62_failed_import
+        throw;
+    }
+    return detail::trusted::adopt(raw);
+}
+
+/// Validates a legacy tensor and takes ownership of it (R3, R16–R32).
+///
+/// Makes one allocation. Does not synchronise.
+///
+/// \param raw      struct; owned by the result on success; on failure its deleter has run exactly once
+/// \param assumed  flags of the data, which the struct does not contain; pass flags::none only if the documentation of
+///                 the producer states that the data may be written (R15)
+/// \param where    source location for errors
+/// \return         tensor
+/// \throws error           errc::null_struct, device, dtype, rank, shape, overflow or null_data: the message contains
+///                         the field, its value and the fix
+/// \throws std::bad_alloc  when the allocation fails
+[[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensor* raw, flags assumed = flags::read_only,
+                                                std::source_location where = std::source_location::current()) {
+    constexpr auto api = "ferry::from_dlpack";
+    if (raw == nullptr)
+        detail::fail(errc::null_struct, api, message{"the DLManagedTensor* is null: pass a struct"}, where);
+    detail::legacy_owner owner{raw};
+    ferry::validate(raw->dl_tensor, assumed, api, where);
+    tensor_view const v{raw->dl_tensor, assumed};
+    return detail::trusted::adopt(detail::make_valid_raw<DLManagedTensorVersioned>(
+        std::move(owner), [v](auto&) { return v; }, v, v.device(), assumed, version::current, api, where));
+}
 
 /// Imports a managed_tensor, whose producer can no longer order a stream: the caller passes the stream on which the
 /// data is ready.
@@ -102,6 +159,7 @@ template <class Consumer, class BackEnd>
 /// \throws error  errors of to_dlpack for a managed_tensor; errc::dtype for short vectors (`accepts_vectors`); errors
 ///                of `adopt`
 template <class Consumer, class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
     auto const complete = detail::with_stream<Consumer>(req, tensor.device());
@@ -128,12 +186,11 @@ template <class Consumer, class BackEnd>
 ///                         and of to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
+    requires(detail::may_export<Producer> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] Consumer from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,
                                    std::source_location where = std::source_location::current()) {
     using P = std::remove_cvref_t<Producer>;
     static_assert(detail::is_consumer<Consumer>());
-    static_assert(back_end<std::remove_reference_t<BackEnd>>,
-                  "ferry: the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
     if constexpr (std::same_as<P, managed_tensor>) {
         static_assert(!std::is_lvalue_reference_v<Producer>,
                       "ferry: a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
@@ -159,9 +216,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         auto const complete = detail::with_stream<Consumer>(req, dev);
         stream_token before{};
         if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(dev);
-        managed_tensor got = ferry::to_dlpack(std::forward<Producer>(from), complete, b, where);
-        if constexpr (!accepts_padded<Consumer>)  // R13
-            if (got.view().is_padded()) got = detail::copy_if_needed<Consumer>(std::move(got), complete, b, where);
+        managed_tensor got =
+            detail::export_for<Consumer>(std::forward<Producer>(from), complete, b, "ferry::from_dlpack", where);
         auto const now = detail::ready_for(complete, before, got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }
@@ -175,8 +231,18 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 /// \return       the tensor, as the consumer's type
 /// \throws error  errors of the overload with a request
 template <class Consumer, class Producer>
+    requires detail::may_export<Producer>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
     return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
 }
+
+// clang-format off
+template <class Consumer, class Other, class... Rest>
+    requires(!detail::may_export<Other>)
+Consumer from_dlpack(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
+template <class Consumer, class From, class Other, class... Rest>
+    requires(detail::may_export<From> && !back_end<std::remove_reference_t<Other>>)
+Consumer from_dlpack(From&&, request const&, Other&&, Rest&&...) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
+// clang-format on
 
 }  // namespace ferry::inline v0

@@ -16,9 +16,6 @@
 
 namespace ferry::inline v0 {
 
-/// States that no work is pending on the data: every stream and the host may use it now.
-inline constexpr stream_token already_ready = stream_token::no_sync();
-
 /// The properties of a producer's tensor that a decision depends on.
 struct tensor_properties {
     device where = cpu;        ///< device of the data
@@ -139,8 +136,8 @@ namespace detail {
     bool const reachable = detail::is_reachable_as(props.where, d.to);
     // mutant: r13_legacy_padded, r13_r15_needs_flags
     bool const needs_flags = legacy && (read_only || padded);  // R13, R15: the legacy struct has no flags
-    // mutant: r21_describable, r53_always, r53_reachable
-    if (fresh || !reachable || needs_flags || !props.is_describable) {
+    // mutant: r21_describable, r53_always, r53_reachable, r55_shareable
+    if (fresh || !reachable || needs_flags || !props.is_describable || !props.is_shareable) {
         if (req.copy == copy_policy::never) {  // mutant: r54_never
             if (!reachable)
                 return refuse(errc::copy_needed,
@@ -151,20 +148,17 @@ namespace detail {
                     errc::copy_needed,
                     "DLPack or the consumer does not support the packing of the elements, and copy=False does not "
                     "allow a copy: request copy=None (R13, R21)");
-            return refuse(errc::copy_needed,
-                          "the legacy struct has no flags, and copy=False does not allow a copy of read-only or padded "
-                          "data: request max_version=(1, 0) (R15)");
+            if (needs_flags)
+                return refuse(
+                    errc::copy_needed,
+                    "the legacy struct has no flags, and copy=False does not allow a copy of read-only or padded "
+                    "data: request max_version=(1, 0) (R15)");
+            return refuse(errc::not_shareable,
+                          "the array does not own its elements, or its owner cannot be shared, and copy=False does not "
+                          "allow a copy: pass std::move(array), call borrow(), add array_traits::share or "
+                          "array_traits::owns, or request a copy");
         }
         d.act = action::copy;
-    } else if (!props.is_shareable) {  // mutant: r55_shareable
-        return refuse(errc::not_shareable,
-                      req.copy == copy_policy::never
-                          ? "the array does not own its elements, or its owner cannot be shared: pass "
-                            "std::move(array), or call borrow()"
-                          : "the array does not own its elements, or its owner cannot be shared: pass "
-                            "std::move(array), "
-                            "call borrow(), add array_traits::share or array_traits::owns, or request "
-                            "copy_policy::always");
     }
 
     // The wait (R43, R48, R49).

@@ -18,12 +18,21 @@ concept exporter = requires(P& p, request const& r) {
     { p.ferry_export(r) } -> std::same_as<managed_tensor>;
 };
 
-/// An argument of from_dlpack: an array, a managed_tensor, a foreign struct or an exporter. Not required: ownership.
+/// An argument of from_dlpack: an array, an rvalue managed_tensor, a foreign struct or an exporter. Not required:
+/// ownership.
 template <class P>
 concept producer = viewable<std::remove_reference_t<P>> || exporter<std::remove_reference_t<P>> ||
-                   std::same_as<std::remove_cvref_t<P>, managed_tensor> ||
+                   (std::same_as<std::remove_cvref_t<P>, managed_tensor> && !std::is_reference_v<P>) ||
                    std::same_as<std::remove_cvref_t<P>, DLManagedTensorVersioned*> ||
                    std::same_as<std::remove_cvref_t<P>, DLManagedTensor*>;
+
+namespace detail {
+
+/// `producer`, or an array whose adapter is invalid, which `is_adapted` explains.
+template <class P>
+concept may_export = producer<P> || has_adapter<P> || std::same_as<std::remove_cvref_t<P>, managed_tensor>;
+
+}  // namespace detail
 
 /// Type of the function object `view_of`.
 struct view_of_t {

@@ -2,19 +2,17 @@
 // length: arrays and tensors share one decision and one implementation of copies
 #pragma once
 
+#include <ferry/exchange/consumer.hpp>
+#include <ferry/exchange/detail/execute.hpp>
 #include <ferry/exchange/negotiate.hpp>
-#include <ferry/exchange/order.hpp>
 #include <ferry/exchange/producer.hpp>
 #include <ferry/exchange/request.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/space/back_end.hpp>
-#include <ferry/space/copy_plan.hpp>
-#include <ferry/tensor/borrow.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <type_traits>
@@ -30,20 +28,6 @@ template <class Array>
     if constexpr (has_ready_on<Array>) return array_traits<std::remove_cv_t<Array>>::ready_on(a);
     else return {};
 }
-
-/// Returns the properties of a view whose data is ready on `ready`.
-[[nodiscard]] inline tensor_properties properties_of(tensor_view const& v, stream_token ready,
-                                                     bool is_shareable) noexcept {
-    return {.where = v.device(), .bits = v.flags(), .type = v.dtype(), .ready_on = ready, .is_shareable = is_shareable};
-}
-
-/// The memory of a copy, and its source, which a stream may still read.
-template <class Owner, class Mark>
-struct copy_with_source {
-    Owner memory;
-    managed_tensor source;
-    [[no_unique_address]] Mark queued{};  // last member: waits before the others are destroyed
-};
 
 /// Whether the argument is an lvalue or can be moved. A const rvalue cannot be moved: its elements would be copied.
 template <class Array>
@@ -80,104 +64,6 @@ template <class Array>
     using T = std::remove_cvref_t<Array>;
     if constexpr (std::is_lvalue_reference_v<Array>) return shareable<T>;
     else return keeps_elements<T>(a, v, api, where);
-}
-
-/// Returns whether a copy may still read `source` after the exchange has returned. Host memory has been read by then;
-/// see `back_end`.
-[[nodiscard]] constexpr bool reads_after_return(decision const& d, device source) noexcept {
-    // mutant: reads_later_host
-    return d.act == action::copy && d.on.names_stream() && d.how != wait::host && source.type != device_type::cpu;
-}
-
-/// Returns the device of a source to pass to the back end: cpu if the memory is host-accessible, has no pending work,
-/// and is copied to the CPU by a back end that does not reach its device (R39); otherwise `dev`.
-[[nodiscard]] device source_for(auto& b, decision const& d, device dev) {
-    bool const host_copies = d.to.type == device_type::cpu && is_host_accessible(dev) && !d.on.names_stream();
-    return host_copies && !b.reaches(dev) ? cpu : dev;  // mutant: r39_host_copies
-}
-
-/// Copies `v` into the new memory that `owner` holds and `view_of_owner` describes, and performs the waits of the
-/// decision.
-///
-/// Creates the struct before it queues the copy, so that a failed allocation cannot free memory that a queued copy
-/// writes. The result owns `source`, if not null, while a stream may read it (R50); its deleter waits for an incomplete
-/// copy (`marking_back_end`). On failure `source` is unchanged.
-template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
-[[nodiscard]] Raw* copy_into(Owner owner, ViewOf view_of_owner, tensor_view const& v, decision const& d,
-                             stream_token ready, BackEnd& b, managed_tensor* source, char const* api,
-                             std::source_location where) {
-    using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
-    contents_type contents{std::move(owner), {}};
-    stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
-    tensor_view const fresh = view_of_owner(contents.memory);
-    if (!is_same_device(fresh.device(), d.to))  // mutant: r41_place
-        fail(errc::device, api,
-             message{"array_traits::allocate returned memory on "}
-                 << name(fresh.device().type) << ":" << fresh.device().id << ", expected " << name(d.to.type) << ":"
-                 << d.to.id << ": it must throw for unsupported devices",
-             where);
-    if (std::same_as<Raw, DLManagedTensor> && fresh.is_padded())
-        fail(errc::flags, api,
-             message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
-             where);
-    auto const packing = fresh.flags() & flags::subbyte_padded;
-    auto const view_at = [&](contents_type& c) { return tensor_view{view_of_owner(c.memory)}; };
-    // mutant: r13_packing
-    Raw* const raw = make_raw<Raw>(std::move(contents), view_at, d.to, (d.bits & ~flags::subbyte_padded) | packing,
-                                   d.stamp, api, where);
-    auto& copy = static_cast<block<Raw, contents_type>*>(raw->manager_ctx)->owner;
-    try {
-        tensor_view const dst{raw->dl_tensor, fresh.flags()};
-        if (!v.is_empty()) {
-            auto const plan = make_copy_plan(dst, v, api, where);
-            if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: copy_into_order
-            auto const from = source_for(b, d, v.device());
-            // mutant: copy_into_wait
-            if (d.how == wait::host) copy_and_wait(b, plan, dst.data(), d.to, v.data(), from, d.on);
-            else if (!queue_copy(b, plan, dst.data(), d.to, v.data(), from, d.on))
-                copy.queued = mark_queued(b, d.on);  // mutant: copy_queued_mark
-        }
-    } catch (...) {
-        guard.wait();
-        raw->deleter(raw);  // mutant: r68_failed_copy
-        throw;
-    }
-    guard.done();
-    if (source != nullptr && reads_after_return(d, v.device()))  // mutant: keep_source
-        copy.source = std::move(*source);
-    return raw;
-}
-
-/// Performs a decision for a tensor `v` that is ready on `ready_on`.
-///
-/// Copies into memory of array_traits<Array>::allocate, if defined, else of the back end. `share_as()` returns the
-/// struct of a share. `source` owns `v`; if it is null, the caller keeps `v` alive until a queued copy has run.
-template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
-                                              BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
-                                              managed_tensor* source = nullptr) {
-    if (d.act == action::refuse) fail(d.reason, api, message{d.text}, where);
-    stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
-    if (d.how != wait::none || d.act == action::copy)
-        require_reach(b, source_for(b, d, v.device()), api, where);  // mutant: r40_reach
-    if (d.act == action::share) {
-        apply_wait(d, ready, b);
-        return share_as();
-    }
-    require_reach(b, d.to, api, where);  // mutant: r40_reach_target
-    validate_view(v, api, where);
-    if constexpr (allocates<Array>) {
-        return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
-                              source, api, where);
-    } else {
-        auto const packing = d.bits & flags::subbyte_padded;
-        tensor_view const sized{static_cast<void*>(nullptr), v.dtype(), v.shape(), {}, d.to, packing};
-        auto memory = b.allocate(d.to, static_cast<std::size_t>(sized.nbytes()), d.on);
-        auto const view_of_memory = [&](auto& m) {
-            return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, d.to, sized.flags()};
-        };
-        return copy_into<Raw>(std::move(memory), view_of_memory, v, d, ready, b, source, api, where);
-    }
 }
 
 /// Returns a struct that owns an rvalue, or the result of `share` for an lvalue.
@@ -243,14 +129,19 @@ template <managed_struct Raw, class Array, class BackEnd>
     return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
 }
 
-/// Exports an array for a request. Always inlined, so that the compiler evaluates the decision for constant requests.
-template <class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_versioned(Array&& array, request const& req, BackEnd& b,
-                                                                  std::source_location where) {
-    constexpr auto api = "ferry::to_dlpack";
+/// Exports an array for a request and a consumer. Always inlined, so that the compiler evaluates the decision for
+/// constant requests.
+template <class Consumer, class Array, class BackEnd>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, request const& req, BackEnd& b,
+                                                            char const* api, std::source_location where) {
+    static_assert(
+        can_move<Array>,
+        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
+        "or share this one by passing it without std::move");
     tensor_view const v = view_of(array);
+    require_lanes<Consumer>(v, where);
     auto const ready = detail::ready_on(array);
-    auto const d = negotiate(properties_of(v, ready, is_shareable<Array>(array, v, api, where)), req);
+    auto const d = decide<Consumer>(v, ready, is_shareable<Array>(array, v, api, where), req);
     return trusted::adopt(
         export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, api, where));
 }
@@ -281,17 +172,12 @@ template <class Array, class BackEnd>
 ///                         would slice the array; errors of make_managed and of the back end
 /// \throws std::bad_alloc  when an allocation fails
 template <class Array, class BackEnd = host_back_end const&>
-    requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
+    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&
+             back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
-    static_assert(back_end<std::remove_reference_t<BackEnd>>,
-                  "ferry: the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
-    static_assert(
-        detail::can_move<Array>,
-        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
-        "or share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
-        return detail::export_versioned(std::forward<Array>(array), req, b, where);
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), req, b, "ferry::to_dlpack", where);
 }
 
 /// Exports an array without a copy, on its device.
@@ -301,12 +187,8 @@ template <class Array, class BackEnd = host_back_end const&>
 /// \return       tensor that owns the array, or another owner of its memory
 /// \throws error  errors of the overload with a request
 template <class Array>
-    requires(!detail::has_own_exports<std::remove_cvref_t<Array>>)
+    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
-    static_assert(
-        detail::can_move<Array>,
-        "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
-        "or share this one by passing it without std::move");
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         static_assert(
             std::is_lvalue_reference_v<Array> || !non_owning<std::remove_reference_t<Array>>,
@@ -316,7 +198,8 @@ template <class Array>
             !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
             "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
             "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
-        return detail::export_versioned(std::forward<Array>(array), request{}, host_only, where.location);
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), request{.copy = copy_policy::never},
+                                                  share_only, "ferry::to_dlpack", where.location);
     }
 }
 
@@ -334,52 +217,68 @@ template <class Array>
 /// \return          the tensor, a struct that owns it, or a copy
 /// \throws error  errc::consumed when `tensor` is empty; errors of the overload for arrays
 template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b = host_only,
                                        stream_token ready_on = {},
                                        std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::to_dlpack";
-    if (!tensor)
-        detail::fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"},
-                     where);
-    tensor_view const v = tensor.view();
-    auto const d = negotiate(detail::properties_of(v, ready_on, true), req);
-    // R24: a tensor of minor version 2 or later must have strides; a new struct adds those that are missing.
-    bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
-    auto const share_as = [&]() -> DLManagedTensorVersioned* {
-        if (is_same_device(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
-        auto const bits = d.bits | (v.flags() & flags::is_copied);  // mutant: r12_relabel_keeps
-        return detail::make_raw<DLManagedTensorVersioned>(
-            std::move(tensor), [v](auto&) { return v; }, d.to, bits, d.stamp, api, where);
-    };
-    auto* const raw =
-        detail::execute<DLManagedTensorVersioned, managed_tensor>(d, v, ready_on, b, share_as, api, where, &tensor);
-    if (raw == nullptr) return std::move(tensor);  // unchanged, with the fields that were checked (R33)
-    // mutant: r68_released
-    managed_tensor const released{std::move(tensor)};  // the copy no longer reads the source
-    return detail::trusted::adopt(raw);
+    detail::require_tensor(tensor, api, where);
+    auto const d = detail::decide<managed_tensor>(tensor.view(), ready_on, true, req);
+    return detail::execute_owned<managed_tensor>(std::move(tensor), d, ready_on, b, api, where);
 }
 
-template <class Tensor, class... Rest>
-    requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
-managed_tensor to_dlpack(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
-
-/// Exports an array for the duration of a call, without an allocation and without ownership. Temporaries do not
-/// compile.
+/// Copies the elements of a view, which has no owner and cannot be shared, to new memory (R53).
 ///
-/// \param array  array; must outlive the result
-/// \param where  source location for errors
-/// \return       struct that borrows the array
-/// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
-///                strides is not the rank; errors of `validate`
-template <class Array>
-[[nodiscard]] borrowed_tensor borrow(Array& array, std::source_location where = std::source_location::current()) {
-    static_assert(detail::is_adapted<Array>());
-    return borrowed_tensor{view_of(array), where};
+/// The copy is compact and writable, and has the flag is_copied (R12). Synchronises like the overload for arrays.
+///
+/// \param view      view; with a stream, its memory must stay valid until the work on the stream is complete
+/// \param req       request
+/// \param b         back end; required for copies of device memory, and for waits
+/// \param ready_on  stream on which the data is ready; required except for devices of type cpu
+/// \param where     source location for errors
+/// \return          copy
+/// \throws error           errc::not_shareable for copy_policy::never; errors of the overload for arrays
+/// \throws std::bad_alloc  when an allocation fails
+template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] managed_tensor to_dlpack(tensor_view const& view, request const& req, BackEnd&& b = host_only,
+                                       stream_token ready_on = {},
+                                       std::source_location where = std::source_location::current()) {
+    constexpr auto api = "ferry::to_dlpack";
+    auto const d = detail::decide<managed_tensor>(view, ready_on, false, req);
+    auto const never_shares = []() -> DLManagedTensorVersioned* { return nullptr; };
+    return detail::trusted::adopt(detail::execute<DLManagedTensorVersioned, managed_tensor>(
+        d, view, ready_on, b, never_shares, api, where));
 }
-template <class Array>
-    requires(!std::is_lvalue_reference_v<Array>)
+
+/// Copies a tensor that the caller keeps: like the overload for a view of it.
+///
+/// \param tensor    tensor; with a stream, it must exist until the work on the stream is complete
+/// \param req       request
+/// \param b         back end; required for copies of device memory, and for waits
+/// \param ready_on  stream on which the data is ready; required except for devices of type cpu
+/// \param where     source location for errors
+/// \return          copy
+/// \throws error           errc::consumed when `tensor` is empty; errors of the overload for a view
+/// \throws std::bad_alloc  when an allocation fails
+template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] managed_tensor to_dlpack(managed_tensor const& tensor, request const& req, BackEnd&& b = host_only,
+                                       stream_token ready_on = {},
+                                       std::source_location where = std::source_location::current()) {
+    detail::require_tensor(tensor, "ferry::to_dlpack", where);
+    return to_dlpack(tensor.view(), req, b, ready_on, where);
+}
+
 // clang-format off
-void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
+managed_tensor to_dlpack(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor) and a request, or request {.copy = ferry::copy_policy::always}");
+managed_tensor to_dlpack(tensor_view const&) FERRY_DELETED("a view owns no memory that a tensor could share: export its owner, call borrow(), or request {.copy = ferry::copy_policy::always}");
+template <class Other, class... Rest>
+    requires(!detail::has_adapter<Other> && !detail::has_own_exports<std::remove_cvref_t<Other>>)
+managed_tensor to_dlpack(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+template <class From, class Other, class... Rest>
+    requires(!back_end<std::remove_reference_t<Other>>)
+managed_tensor to_dlpack(From&&, request const&, Other&&, Rest&&...) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
 // clang-format on
 
 }  // namespace ferry::inline v0

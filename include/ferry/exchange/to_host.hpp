@@ -23,7 +23,7 @@ namespace ferry::inline v0 {
 /// \return       tensor on the host, ready to read
 /// \throws error  errors of from_dlpack
 template <class Producer, class BackEnd = host_back_end const&>
-    requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor>)
+    requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_host(Producer&& from, BackEnd&& b = host_only,
                                      std::source_location where = std::source_location::current()) {
     return from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
@@ -39,19 +39,33 @@ template <class Producer, class BackEnd = host_back_end const&>
 /// \return          tensor on the host, ready to read
 /// \throws error  errors of to_dlpack
 template <class BackEnd>
+    requires back_end<std::remove_reference_t<BackEnd>>
 [[nodiscard]] managed_tensor to_host(managed_tensor&& tensor, BackEnd&& b, stream_token ready_on,
                                      std::source_location where = std::source_location::current()) {
     return to_dlpack(std::move(tensor), request{.device = cpu}, b, ready_on, where);
 }
 
+/// Copies a tensor that the caller keeps to the host. The data is complete on return.
+///
+/// \param tensor    tensor
+/// \param b         back end; required for device memory
+/// \param ready_on  stream on which the data is ready; ferry::already_ready if no work is pending
+/// \param where     source location for errors
+/// \return          copy on the host, ready to read
+/// \throws error  errors of to_dlpack
 template <class BackEnd>
     requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] managed_tensor to_host(managed_tensor const& tensor, BackEnd&& b, stream_token ready_on,
+                                     std::source_location where = std::source_location::current()) {
+    return to_dlpack(tensor, request{.device = cpu}, b, ready_on, where);
+}
+
+template <class Tensor, class BackEnd>
+    requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
-managed_tensor to_host(managed_tensor&&, BackEnd&&) FERRY_DELETED("pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending");
+managed_tensor to_host(Tensor&&, BackEnd&&) FERRY_DELETED("pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending");
+managed_tensor to_host(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor), or a back end and a stream for a copy");
 // clang-format on
-template <class Tensor, class... Rest>
-    requires(std::is_lvalue_reference_v<Tensor> && std::same_as<std::remove_cvref_t<Tensor>, managed_tensor>)
-managed_tensor to_host(Tensor&&, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
 
 /// Overload for tensors in pageable host memory (type cpu); no stream is needed.
 ///

@@ -4,7 +4,7 @@
 #include <ferry/python/error.hpp>
 #include <ferry/python/object.hpp>
 
-#include <ferry/tensor/legacy.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 

@@ -84,7 +84,7 @@ struct FERRY_HIDDEN exchange_table {
             tensor_view const v = view_of(array);
             order_current_stream(array, v.device());
             auto const d = negotiate(ferry::detail::properties_of(v, already_ready, shareable<T>),
-                                     request{.stream = stream_token::no_sync()});
+                                     request{.copy = copy_policy::never, .stream = stream_token::no_sync()});
             BackEnd b{};
             *out = ferry::detail::export_array<DLManagedTensorVersioned>(
                 array, d, v, already_ready, b, "managed_tensor_from_py_object_no_sync", where);

@@ -92,6 +92,12 @@ struct host_back_end {
 /// The default back end of exchanges.
 inline constexpr host_back_end host_only{};
 
+/// Type of `share_only`.
+struct share_only_back_end : host_back_end {};
+/// A back end for exchanges that never copy: one that needs a copy throws errc::copy_needed. Unlike with other back
+/// ends, the compiler generates no code for copies.
+inline constexpr share_only_back_end share_only{};
+
 namespace detail {
 
 /// Base class of back ends that change some operations of another back end. Forwards each operation to the other back

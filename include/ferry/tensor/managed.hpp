@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/base/version.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
@@ -93,8 +95,7 @@ class managed_tensor {
         view_ = {};
         return std::exchange(raw_, nullptr);
     }
-    /// Releases ownership as a legacy struct (R8). Makes one allocation. On failure the object is unchanged. Include
-    /// <ferry/tensor/legacy.hpp>.
+    /// Releases ownership as a legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
     /// \return       struct that owns the tensor, whose deleter the caller must call exactly once
@@ -104,7 +105,6 @@ class managed_tensor {
     [[nodiscard]] DLManagedTensor* release_legacy(std::source_location where = std::source_location::current());
 
    private:
-    friend managed_tensor from_dlpack(DLManagedTensorVersioned*, std::source_location);
     friend struct detail::trusted;
 
     explicit managed_tensor(DLManagedTensorVersioned* raw) noexcept
@@ -114,29 +114,41 @@ class managed_tensor {
     tensor_view view_;
 };
 
-/// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
-///
-/// Reads metadata only, not the data. Does not synchronise: device data is ready on the stream of the handshake with
-/// the producer. Thread-safe.
-///
-/// \param raw    struct; owned by the result on success; on failure its deleter has run exactly once. For a struct of
-///               another major version, only the version and the deleter are accessed (R2).
-/// \param where  source location for errors
-/// \return       tensor
-/// \throws error  errc::null_struct, version, device, dtype, rank, shape, overflow or null_data: the message contains
-///                the field, its value and the fix
-[[nodiscard]] inline managed_tensor from_dlpack(DLManagedTensorVersioned* raw,
-                                                std::source_location where = std::source_location::current()) {
-    if (raw == nullptr)
-        detail::fail(errc::null_struct, "ferry::from_dlpack",
-                     message{"the DLManagedTensorVersioned* is null: pass a struct"}, where);
-    try {
-        detail::check_managed(raw, "ferry::from_dlpack", where);
-    } catch (...) {
-        if (raw->deleter != nullptr) raw->deleter(raw);  // mutant: r62_failed_import
-        throw;
-    }
-    return managed_tensor{raw};
+namespace detail {
+
+/// Throws errc::consumed for an empty managed_tensor.
+inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
+    if (!tensor)
+        fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
+}
+
+/// Throws for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
+inline void check_legacy_flags(tensor_view const& v, char const* api, std::source_location where) {
+    if (v.is_read_only())
+        fail(errc::read_only, api,
+             message{"the legacy struct has no flag for read-only data (R15): export a copy, or request "
+                     "max_version=(1, 0)"},
+             where);
+    if (v.is_padded())
+        fail(errc::flags, api,
+             message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
+             where);
+}
+
+/// Creates a managed_tensor from a valid struct.
+struct trusted {
+    [[nodiscard]] static managed_tensor adopt(DLManagedTensorVersioned* raw) noexcept { return managed_tensor{raw}; }
+};
+
+}  // namespace detail
+
+inline DLManagedTensor* managed_tensor::release_legacy(std::source_location where) {
+    constexpr auto api = "ferry::managed_tensor::release_legacy";
+    detail::require_tensor(*this, api, where);
+    detail::check_legacy_flags(view_, api, where);
+    tensor_view const v = view_;
+    return detail::make_valid_raw<DLManagedTensor>(
+        std::move(*this), [v](auto&) { return v; }, v, v.device(), v.flags(), version::legacy, api, where);
 }
 
 }  // namespace ferry::inline v0

@@ -1,6 +1,7 @@
 // The adapter for cv::Mat passes the kit.
 #include "numbered.hpp"
 
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/adapters/opencv.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <support/fails.hpp>

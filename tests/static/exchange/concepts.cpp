@@ -1,3 +1,4 @@
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
 
@@ -151,7 +152,7 @@ static_assert(ferry::exporter<exports> && !ferry::exporter<exports const>);
 static_assert(!ferry::exporter<exports_without_request> && !ferry::exporter<member>);
 static_assert(ferry::producer<both> && ferry::producer<both&> && ferry::producer<exports&> &&
               ferry::producer<member const&>);
-static_assert(ferry::producer<managed_tensor> && ferry::producer<DLManagedTensor*> &&
+static_assert(ferry::producer<managed_tensor> && !ferry::producer<managed_tensor&> && ferry::producer<DLManagedTensor*> &&
               ferry::producer<DLManagedTensorVersioned*&>);
 static_assert(!ferry::producer<unknown> && !ferry::producer<DLTensor*> && !ferry::producer<int>);
 
@@ -187,14 +188,26 @@ static_assert(noexcept(ferry::negotiate({}, {})));
 // ---- invalid calls ----
 template <class T>
 concept can_export = requires(T&& t) { ferry::to_dlpack(std::forward<T>(t), request{}); };
-static_assert(can_export<managed_tensor> && !can_export<managed_tensor&> && !can_export<managed_tensor const&>);
+static_assert(can_export<managed_tensor> && can_export<managed_tensor const&>);  // a kept tensor is copied
+static_assert(can_export<tensor_view> && can_export<member&> && !can_export<int> && !can_export<unknown&>);
+template <class T>
+concept can_move_out = requires(T&& t) { ferry::to_dlpack(std::forward<T>(t)); };
+static_assert(can_move_out<member> && !can_move_out<managed_tensor&> && !can_move_out<tensor_view>);
+static_assert(!can_move_out<int> && !can_move_out<unknown>);
+template <class T, class BackEnd>
+concept can_export_by = requires(T&& t, BackEnd& b) { ferry::to_dlpack(std::forward<T>(t), request{}, b); };
+static_assert(can_export_by<member, ferry::host_back_end const> && can_export_by<managed_tensor, ferry::host_back_end>);
+static_assert(!can_export_by<member, int> && !can_export_by<managed_tensor, int> && !can_export_by<tensor_view, int>);
 template <class T>
 concept can_borrow = requires(T&& t) { ferry::borrow(std::forward<T>(t)); };
 static_assert(can_borrow<member&> && can_borrow<member const&> && !can_borrow<member> && !can_borrow<member const>);
+static_assert(can_borrow<managed_tensor&> && can_borrow<managed_tensor const&> && !can_borrow<managed_tensor>);
+static_assert(can_borrow<tensor_view> && can_borrow<tensor_view const&> && !can_borrow<int&> && !can_borrow<int>);
 template <class... A>
 concept can_to_host = requires(A&&... a) { ferry::to_host(std::forward<A>(a)...); };
 static_assert(can_to_host<managed_tensor> && can_to_host<managed_tensor, ferry::host_back_end const&, stream_token>);
+static_assert(can_to_host<managed_tensor const&, ferry::host_back_end const&, stream_token>);
 static_assert(!can_to_host<managed_tensor, ferry::host_back_end const&>);  // a stream is required
-static_assert(!can_to_host<managed_tensor&>);
+static_assert(!can_to_host<managed_tensor const&, ferry::host_back_end const&> && !can_to_host<managed_tensor&>);
 
 }  // namespace

@@ -1,5 +1,5 @@
-#include <ferry/tensor/borrow.hpp>
-#include <ferry/tensor/legacy.hpp>
+#include <ferry/exchange/borrow.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 

@@ -1,5 +1,6 @@
 // Forms of adapters: traits, members, and both.
 #include <ferry/exchange/from_dlpack.hpp>
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <support/fails.hpp>

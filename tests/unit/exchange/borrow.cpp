@@ -1,3 +1,4 @@
+#include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>

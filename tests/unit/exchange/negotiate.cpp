@@ -92,9 +92,13 @@ constexpr decision expected(tensor_properties p, request const& r) {
     bool const legacy = r.max_version == version::legacy;  // R57
     bool const read_only = has(p.bits, flags::read_only), padded = has(p.bits, flags::subbyte_padded);
     bool const shares = can_share(p.where, to) && r.copy != copy_policy::always && !(legacy && (read_only || padded)) &&
-                        p.is_describable;                                            // R53, R15, R13, R21
-    if (!shares && r.copy == copy_policy::never) return refused(errc::copy_needed);  // R54
-    if (shares && !p.is_shareable) return refused(errc::not_shareable);
+                        p.is_describable && p.is_shareable;  // R53, R15, R13, R21
+    if (!shares && r.copy == copy_policy::never) {           // R54
+        auto owned = p;
+        owned.is_shareable = true;
+        return refused(p.is_shareable || expected(owned, r).reason == errc::copy_needed ? errc::copy_needed
+                                                                                        : errc::not_shareable);
+    }
 
     decision d;
     d.act = shares ? action::share : action::copy;
@@ -376,9 +380,9 @@ TEST_CASE("R35: any id is accepted for CPU, pinned and managed memory; 0 is writ
     CHECK(negotiate({}, {.device = device{device_type::cpu, -1}}).act == action::share);
 }
 
-TEST_CASE("R55: an owner that can be neither moved nor shared is refused, but may be copied") {
+TEST_CASE("R53: data whose owner can be neither moved nor shared is copied, or refused for copy=False") {
     tensor_properties const p{.type = f32, .is_shareable = false};
-    CHECK(negotiate(p, {}).reason == errc::not_shareable);
+    CHECK(negotiate(p, {}).act == action::copy);
     CHECK(negotiate(p, {.copy = copy_policy::never}).reason == errc::not_shareable);
     CHECK(negotiate(p, {.copy = copy_policy::always}).act == action::copy);
 }

@@ -1,5 +1,5 @@
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/tensor/legacy.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 #include <support/allocation_failure.hpp>
 #include <support/counting_producer.hpp>
 #include <support/fails.hpp>
@@ -216,18 +216,18 @@ TEST_CASE("D13: an rvalue that owns no elements is copied or refused") {
     auto const stored = [&] { return stored_view{{data, of_four}}; };
     auto const refused = [](auto f) {
         fails(ferry::errc::not_shareable, f,
-              {"ferry::to_dlpack", "does not own its elements", "its owner cannot be shared: pass std::move(array)"});
+              {"ferry::to_dlpack", "does not own its elements", "its owner cannot be shared", "pass std::move(array)"});
     };
     refused([&] { static_cast<void>(ferry::to_dlpack(stored())); });
-    refused([&] { static_cast<void>(ferry::to_dlpack(stored(), {.device = ferry::cpu})); });
-    refused([&] { static_cast<void>(ferry::to_dlpack(stored(), {.copy = ferry::copy_policy::never})); });
-    refused([&] { static_cast<void>(ferry::to_dlpack(observer{nullptr, data}, {.device = ferry::cpu})); });
-    ferry::request const always{.copy = ferry::copy_policy::always};
-    auto const first = ferry::to_dlpack(stored(), always), second = ferry::to_dlpack(observer{nullptr, data}, always);
-    CHECK(first.is_copied());
-    CHECK(first.as<float, 1>()(3) == 4);
-    CHECK(second.is_copied());
-    CHECK(second.as<float, 1>()(3) == 4);
+    refused([&] { static_cast<void>(ferry::to_dlpack(stored(), {.copy = copy_policy::never})); });
+    refused([&] { static_cast<void>(ferry::to_dlpack(observer{nullptr, data}, {.copy = copy_policy::never})); });
+    for (ferry::request const& r : {ferry::request{}, {.device = ferry::cpu}, {.copy = copy_policy::always}}) {
+        auto const first = ferry::to_dlpack(stored(), r), second = ferry::to_dlpack(observer{nullptr, data}, r);
+        CHECK(first.is_copied());
+        CHECK(first.as<float, 1>()(3) == 4);
+        CHECK(second.is_copied());
+        CHECK(second.as<float, 1>()(3) == 4);
+    }
     auto const empty = ferry::to_dlpack(stored_view{{static_cast<float*>(nullptr), of_none}});
     CHECK(empty.view().is_empty());
 }
@@ -275,13 +275,16 @@ TEST_CASE("D13: an rvalue with elements outside of the object is copied or refus
 TEST_CASE("D13: array_traits<T>::owns may depend on the array") {
     static_assert(!ferry::non_owning<maybe_owner>);
     float data[] = {1, 2, 3, 4};
-    for (auto const policy : {copy_policy::if_needed, copy_policy::never})
-        fails(ferry::errc::not_shareable,
-              [&] { static_cast<void>(ferry::to_dlpack(maybe_owner{nullptr, data}, {.copy = policy})); },
-              {"does not own its elements"});
-    auto const copied = ferry::to_dlpack(maybe_owner{nullptr, data}, {.copy = copy_policy::always});
-    CHECK(copied.is_copied());
-    CHECK(copied.as<float, 1>()(3) == 4);
+    fails(ferry::errc::not_shareable, [&] { static_cast<void>(ferry::to_dlpack(maybe_owner{nullptr, data})); },
+          {"does not own its elements"});
+    fails(ferry::errc::not_shareable,
+          [&] { static_cast<void>(ferry::to_dlpack(maybe_owner{nullptr, data}, {.copy = copy_policy::never})); },
+          {"does not own its elements"});
+    for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
+        auto const copied = ferry::to_dlpack(maybe_owner{nullptr, data}, {.copy = policy});
+        CHECK(copied.is_copied());
+        CHECK(copied.as<float, 1>()(3) == 4);
+    }
     std::shared_ptr<float[]> const own{new float[4]{5, 6, 7, 8}};
     auto const moved = ferry::to_dlpack(maybe_owner{own, own.get()});
     CHECK(moved.view().data() == own.get());
@@ -357,13 +360,44 @@ TEST_CASE("R59: exports can be repeated, share the memory, and release everythin
     CHECK(live_arrays == 0);
 }
 
-TEST_CASE("R55: an array that cannot be shared is refused and unchanged, and can be copied") {
+TEST_CASE("R53: an array that cannot be shared is copied, or refused for copy=False, and is unchanged") {
     host_array a;
-    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, ferry::request{}); },
-          {"std::move(array)", "array_traits::share", "copy_policy::always"});
-    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never}); }, {"borrow()"});
-    CHECK(a.data != nullptr);
+    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::never}); },
+          {"std::move(array)", "borrow()", "array_traits::share", "request a copy"});
+    CHECK(ferry::to_dlpack(a, ferry::request{}).is_copied());
     CHECK(ferry::to_dlpack(a, {.copy = copy_policy::always}).is_copied());
+    CHECK(a.data != nullptr);
+}
+
+TEST_CASE("R53: a view and a tensor that the caller keeps are copied, or refused for copy=False") {
+    float data[] = {1, 2, 3, 4};
+    std::int64_t const two[] = {2}, every_other[] = {2};
+    ferry::tensor_view const odd{data + 1, two, every_other};
+    for (auto const policy : {copy_policy::if_needed, copy_policy::always}) {
+        auto const from_view = ferry::to_dlpack(odd, {.copy = policy});
+        auto const from_tensor = ferry::to_dlpack(from_view, {.copy = policy});
+        CHECK(from_view.is_copied());
+        CHECK(from_tensor.view().data() != from_view.view().data());
+        CHECK(from_tensor.as<float, 1, ferry::access::host, ferry::layout::contiguous>()(1) == 4);
+    }
+    auto const kept = ferry::to_dlpack(host_array{});
+    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(odd, {.copy = copy_policy::never}); }, {"borrow()"});
+    fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(kept, {.copy = copy_policy::never}); }, {"std::move"});
+    CHECK(kept);
+    fails(errc::consumed, [] { (void)ferry::to_dlpack(std::as_const(*std::make_unique<ferry::managed_tensor>()), {}); },
+          {"it was moved from or released"});
+    std::int64_t const negative[] = {-2};
+    fails(errc::shape, [&] { (void)ferry::to_dlpack(ferry::tensor_view{data, negative}, ferry::request{}); },
+          {"shape[0] is -2"});
+}
+
+TEST_CASE("R53: share_only shares, and refuses to copy") {
+    auto const shared = ferry::to_dlpack(host_array{}, ferry::request{}, ferry::share_only);
+    CHECK(!shared.is_copied());
+    host_array a;
+    fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, ferry::share_only); },
+          {"ferry::share_only does not copy", "ferry::host_only"});
+    CHECK(a.data != nullptr);
 }
 
 TEST_CASE("R40: another device without a back end is refused, and the array is unchanged") {

@@ -1,3 +1,4 @@
+#include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <support/allocation_failure.hpp>

@@ -11,6 +11,12 @@ namespace ferry::inline v0::detail {
 template <class T>
 concept specialised = requires { sizeof(array_traits<T>); };
 
+/// array_traits<T> is specialised, or T has a member ferry_view; `is_adapted` checks whether it is valid. Other types
+/// do not satisfy the constraints of exports.
+template <class T>
+concept has_adapter = specialised<std::remove_cvref_t<T>> || requires(std::remove_cvref_t<T>& a) { a.ferry_view(); } ||
+    requires(std::remove_cvref_t<T> const& a) { a.ferry_view(); };
+
 /// Detects which names array_traits<T> declares: such a name is ambiguous in `with_every_name`. Also detects overload
 /// sets, templates and private members, whose address cannot be taken.
 struct every_name {

@@ -1,4 +1,4 @@
-#include <ferry/tensor/legacy.hpp>
+#include <ferry/exchange/from_dlpack.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/counting_producer.hpp>

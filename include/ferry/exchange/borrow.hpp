@@ -2,11 +2,18 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
-#include <ferry/tensor/make_managed.hpp>
+#include <ferry/config.hpp>
+#include <ferry/exchange/detail/adapter.hpp>
+#include <ferry/exchange/producer.hpp>
+#include <ferry/fwd.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
+#include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/view.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <source_location>
+#include <type_traits>
 
 namespace ferry::inline v0 {
 
@@ -44,9 +51,11 @@ class borrowed_tensor {
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
     /// Returns the struct for functions that take a DLTensor. It has no flags: check `view().is_read_only()` before a
-    /// call that writes the data (R75).
+    /// call that writes the data (R75). Not const for an object that is not: many functions that only read take a
+    /// `DLTensor*`.
     ///
     /// \return  struct; valid while this object exists
+    [[nodiscard]] DLTensor* dltensor() & noexcept { return &raw_.dl_tensor; }
     [[nodiscard]] DLTensor const* dltensor() const& noexcept { return &raw_.dl_tensor; }
     /// Returns the struct for functions that take a versioned struct and do not store it.
     ///
@@ -65,5 +74,51 @@ class borrowed_tensor {
     DLManagedTensorVersioned raw_{};
     std::int64_t metadata_[2 * max_rank];  // uninitialised, since only 2 · rank values are used
 };
+
+/// Exports a view for the duration of a call, without an allocation and without ownership.
+///
+/// \param view   view; its data must outlive the result
+/// \param where  source location for errors
+/// \return       struct that borrows the data
+/// \throws error  errors of borrowed_tensor
+[[nodiscard]] inline borrowed_tensor borrow(tensor_view const& view,
+                                            std::source_location where = std::source_location::current()) {
+    return borrowed_tensor{view, where};
+}
+
+/// Exports a tensor that the caller keeps, for the duration of a call. Temporaries do not compile.
+///
+/// \param tensor  tensor; must outlive the result
+/// \param where   source location for errors
+/// \return        struct that borrows the tensor
+/// \throws error  errc::consumed when `tensor` is empty; errc::rank for more than borrowed_tensor::max_rank dimensions
+[[nodiscard]] inline borrowed_tensor borrow(managed_tensor const& tensor,
+                                            std::source_location where = std::source_location::current()) {
+    detail::require_tensor(tensor, "ferry::borrow", where);
+    return borrowed_tensor{tensor.view(), where};
+}
+
+/// Exports an array for the duration of a call, without an allocation and without ownership. Temporaries do not
+/// compile.
+///
+/// \param array  array; must outlive the result
+/// \param where  source location for errors
+/// \return       struct that borrows the array
+/// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
+///                strides is not the rank; errors of `validate`
+template <class Array>
+    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
+[[nodiscard]] borrowed_tensor borrow(Array& array, std::source_location where = std::source_location::current()) {
+    static_assert(detail::is_adapted<Array>());
+    return borrowed_tensor{view_of(array), where};
+}
+// clang-format off
+template <class Array>
+    requires(!std::is_lvalue_reference_v<Array> && !std::same_as<std::remove_cv_t<Array>, tensor_view>)
+void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
+template <class Other>
+    requires(!detail::has_adapter<Other> && !detail::has_own_exports<std::remove_cvref_t<Other>>)
+void borrow(Other&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+// clang-format on
 
 }  // namespace ferry::inline v0

@@ -1,4 +1,4 @@
-#include <ferry/tensor/borrow.hpp>
+#include <ferry/exchange/borrow.hpp>
 
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>

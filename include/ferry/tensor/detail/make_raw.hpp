@@ -1,0 +1,160 @@
+// ferry: creates a DLPack struct from an owner and a view of its memory, in one allocation.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/version.hpp>
+#include <ferry/tensor/validate.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace ferry::inline v0::detail {
+
+/// The versioned or the legacy struct. Not required: an owner or a deleter.
+template <class Raw>
+concept managed_struct = std::same_as<Raw, DLManagedTensorVersioned> || std::same_as<Raw, DLManagedTensor>;
+
+/// Returns the version to stamp: at most `max`, but at least the one that the data type and the flags need (R4).
+[[nodiscard]] constexpr version stamp_for(data_type type, flags bits, version max) noexcept {
+    auto minor = version::current.minor;
+    if (max.major == version::current.major && max.minor < minor) minor = max.minor;  // mutant: r4_max_version
+    auto const needed = has(bits, flags::subbyte_padded) ? 1u : minor_needed(type);
+    return {version::current.major, minor < needed ? needed : minor};  // mutant: r4_stamp
+}
+
+/// Struct and owner, followed by the shape and the strides in the same allocation (D1).
+template <managed_struct Raw, class Owner>
+struct block {
+    Raw raw;  // written field by field after the owner has been moved
+    Owner owner;
+
+    template <class From>
+    explicit block(From&& from) : owner(std::forward<From>(from)) {}
+
+    static constexpr std::align_val_t alignment{alignof(Owner) > alignof(Raw) ? alignof(Owner) : alignof(Raw)};
+    static constexpr bool over_aligned = static_cast<std::size_t>(alignment) > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+    /// Returns the address of the shape, which is aligned, since the size of a block is a multiple of the alignment of
+    /// a pointer.
+    [[nodiscard]] static std::int64_t* extents(void* memory) noexcept {
+        return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + sizeof(block));
+    }
+
+    [[nodiscard]] static void* allocate(int rank) {
+        auto const bytes = sizeof(block) + 2 * sizeof(std::int64_t) * static_cast<std::size_t>(rank);
+        if constexpr (over_aligned) return ::operator new(bytes, alignment);
+        else return ::operator new(bytes);
+    }
+    static void deallocate(void* memory) noexcept {
+        if constexpr (over_aligned) ::operator delete(memory, alignment);
+        else ::operator delete(memory);
+    }
+    /// Deleter of the struct. Does not throw; may be called at any time on any thread (R6, R65–R67).
+    static void destroy(Raw* raw) noexcept {
+        if (raw == nullptr) return;
+        auto* self = static_cast<block*>(raw->manager_ctx);
+        self->~block();    // mutant: r6_block_owner
+        deallocate(self);  // mutant: r6_block_memory
+    }
+};
+
+/// Writes the extents and strides of a managed struct; implicit strides are written as well (R24). Returns whether the
+/// tensor is empty.
+FERRY_ALWAYS_INLINE bool write_layout(tensor_view const& v, std::int64_t* metadata) noexcept {
+    int const rank = v.rank();
+    bool const implicit = v.strides().is_implicit();
+    bool empty = false;
+    std::uint64_t step = 1;  // wraps only when an extent is 0; strides are then ignored (R26)
+    for (int i = rank; i-- > 0;) {
+        auto const extent = v.extent(i);
+        metadata[i] = extent;
+        metadata[rank + i] = implicit ? static_cast<std::int64_t>(step) : v.strides()[i];
+        step *= static_cast<std::uint64_t>(extent != 0 ? extent : 1);
+        empty = empty || extent == 0;
+    }
+    return empty;
+}
+
+/// Writes the tensor of a managed struct, whose layout is at `metadata`: NULL data and byte offset 0 for empty tensors
+/// (R26), id 0 for device types without ids (R35). The byte offset is 0 unless the data is a handle (R23).
+FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bool empty, std::int64_t* metadata,
+                                      DLTensor& out) noexcept {
+    out.data = empty ? nullptr : v.data();
+    out.device = device{as_device.type, ignores_id(as_device.type) ? 0 : as_device.id}.to_abi();
+    out.ndim = v.rank();
+    out.dtype = v.dtype().to_abi();
+    out.shape = metadata;
+    out.strides = metadata + v.rank();
+    out.byte_offset = empty ? 0 : v.byte_offset();
+}
+
+/// Throws if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
+/// may change. `before` is the view before the move, whose layout is at `metadata`.
+FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
+                                     bool empty, char const* api, std::source_location where) {
+    int const rank = before.rank();
+    bool same = after.rank() == rank && after.dtype() == before.dtype() &&
+                after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
+    // Lists at the same address are equal. Otherwise those of `before` may have been destroyed: compare with
+    // `metadata`.
+    if (after.shape().data() != before.shape().data() || after.strides().data() != before.strides().data())
+        for (int i = 0; same && i < rank; ++i)
+            same = after.extent(i) == metadata[i] &&
+                   (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
+    if (!same)
+        fail(errc::argument, api,
+             message{"the view of the owner changed during its move: return the same shape, strides and data type "
+                     "before and after the move"},
+             where);
+}
+
+/// Returns a struct of type `Raw` that owns `owner`, whose view `before` is valid. Calls `view_at(owner&)` after the
+/// move, because elements may move with the owner.
+template <managed_struct Raw, class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
+                                                      device as_device, flags bits, version max, char const* api,
+                                                      std::source_location where) {
+    using block_type = block<Raw, std::remove_cvref_t<Owner>>;
+    void* const memory = block_type::allocate(before.rank());
+    std::int64_t* const metadata = block_type::extents(memory);
+    bool const empty = write_layout(before, metadata);
+    block_type* self = nullptr;
+    try {
+        self = ::new (memory) block_type(std::forward<Owner>(owner));
+    } catch (...) {
+        block_type::deallocate(memory);
+        throw;
+    }
+    self->raw.manager_ctx = self;
+    self->raw.deleter = &block_type::destroy;
+    try {
+        tensor_view const after = view_at(self->owner);
+        check_moved(before, after, metadata, empty, api, where);
+        write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
+    } catch (...) {
+        block_type::destroy(&self->raw);
+        throw;
+    }
+    if constexpr (std::same_as<Raw, DLManagedTensorVersioned>) {
+        auto const stamp = stamp_for(before.dtype(), bits, max);
+        self->raw.version = {stamp.major, stamp.minor};
+        self->raw.flags = static_cast<std::uint64_t>(known(bits));
+    }
+    return &self->raw;
+}
+
+/// Validates the view `view_at(owner&)`, and returns a struct of type `Raw` that owns `owner`.
+template <managed_struct Raw, class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
+                                                version max, char const* api, std::source_location where) {
+    tensor_view const view = view_at(owner);
+    validate_view(view, api, where);
+    return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, api, where);
+}
+
+}  // namespace ferry::inline v0::detail
