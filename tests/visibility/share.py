@@ -1,0 +1,16 @@
+"""An export that can only share contains no function that copies.
+
+usage: share.py NM OBJECT
+"""
+
+import re
+import subprocess
+import sys
+
+listed = subprocess.run([sys.argv[1], "--defined-only", sys.argv[2]], capture_output=True, text=True, check=True).stdout
+functions = re.findall(r"^\S+ \S (\S*5ferry2v0\S*)", listed, re.MULTILINE)
+if not any("to_dlpackI7numbers" in name for name in functions):
+    sys.exit("the object has no export")
+copies = [name for name in functions if re.search(r"copy_plan|copy_into|on_host|6bufferI", name)]
+if copies:
+    sys.exit("functions of the copy engine:\n" + "\n".join(copies))
