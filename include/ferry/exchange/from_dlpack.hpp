@@ -202,10 +202,7 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         };
         return from_dlpack<Consumer>(take(), req, b, stream_token{}, where);
     } else if constexpr (exporter<std::remove_reference_t<Producer>>) {
-        // With device=cpu, -1 is not passed on: a producer that ignores the device would return incomplete data (R48).
-        request asked = req;
-        // mutant: no_sync_for_the_host
-        if (asked.device && asked.device->type == device_type::cpu && asked.stream.is_no_sync()) asked.stream = {};
+        request asked = detail::for_producer(req);
         if (asked.device) asked = detail::with_stream<Consumer>(asked, *asked.device);
         managed_tensor got = from.ferry_export(asked);
         auto const ready = detail::ready_after(asked, got.device());

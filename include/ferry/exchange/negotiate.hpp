@@ -89,6 +89,14 @@ namespace detail {
     return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
 }
 
+/// Returns the request to pass to a producer. With device = cpu, -1 is not passed on: a producer that ignores the device
+/// would return incomplete data (R48).
+[[nodiscard]] constexpr request for_producer(request req) noexcept {
+    // mutant: no_sync_for_the_host
+    if (req.device && req.device->type == device_type::cpu && req.stream.is_no_sync()) req.stream = {};
+    return req;
+}
+
 }  // namespace detail
 
 /// Makes the decision of an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).

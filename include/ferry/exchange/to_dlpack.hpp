@@ -116,7 +116,7 @@ template <managed_struct Raw, class Array, class BackEnd>
                      where);
             return make_raw<Raw>(std::move(other), view_of, d.to, bits, d.stamp, api, where);
         } else {
-            return nullptr;  // not reached: negotiate refuses to share
+            return nullptr;  // not reached: negotiate decides to copy or to refuse
         }
     };
     if constexpr (!std::is_lvalue_reference_v<Array> || shareable<T>) {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -56,4 +57,22 @@ TEST_CASE("R32: borrow validates the view of the array") {
     plain b;
     b.strides = {1};
     support::fails(ferry::errc::strides, [&] { (void)ferry::borrow(b); }, {"2 extents but 1 strides"});
+}
+
+TEST_CASE("R75: a view and a tensor that the caller keeps are borrowed") {
+    plain a;
+    auto const tensor = ferry::to_dlpack(plain{});
+    auto from_view = ferry::borrow(ferry::view_of(a));
+    auto const from_tensor = ferry::borrow(tensor);
+    CHECK(from_view.view().data() == a.values.data());
+    CHECK(from_tensor.view().data() == tensor.view().data());
+    DLTensor* const not_const = from_view.dltensor();  // as many functions that only read take it
+    CHECK(sum(not_const) == 21.0f);
+    CHECK(tensor);
+    auto moved = ferry::to_dlpack(plain{});
+    auto const taken = std::move(moved);
+    support::fails(ferry::errc::consumed, [&] { (void)ferry::borrow(moved); }, {"ferry::borrow", "is empty"});
+    std::int64_t const negative[] = {-1};
+    support::fails(ferry::errc::shape, [&] { (void)ferry::borrow(ferry::tensor_view{a.values.data(), negative}); },
+                   {"shape[0] is -1"});
 }

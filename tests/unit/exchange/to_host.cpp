@@ -112,3 +112,17 @@ TEST_CASE("R33: an exported tensor has the fields that were validated at import,
         CHECK(got.get() == &raw);
     }
 }
+
+TEST_CASE("R53: a device tensor that the caller keeps is copied to the host, complete on return") {
+    sim_system sim{device_type::cuda};
+    auto const stream = sim.make_stream(device_type::cuda);
+    auto const array = make_array(sim, device_type::cuda, stream, {4});
+    auto const kept = ferry::to_dlpack(array, ferry::request{.stream = stream}, sim);
+    for (int turn = 0; turn < 2; ++turn) {
+        auto const got = ferry::to_host(kept, sim, stream);
+        CHECK(got.is_copied());
+        CHECK(got.as<float, 1>()(3) == 4.0f);
+    }
+    CHECK(kept);
+    fails(errc::stream, [&] { (void)ferry::to_dlpack(kept, {.device = ferry::cpu}, sim); }, {"is ready is unknown"});
+}
