@@ -89,8 +89,8 @@ namespace detail {
     return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
 }
 
-/// Returns the request to pass to a producer. With device = cpu, -1 is not passed on: a producer that ignores the device
-/// would return incomplete data (R48).
+/// Returns the request to pass to a producer. With device = cpu, -1 is not passed on: a producer that ignores the
+/// device would return incomplete data (R48).
 [[nodiscard]] constexpr request for_producer(request req) noexcept {
     // mutant: no_sync_for_the_host
     if (req.device && req.device->type == device_type::cpu && req.stream.is_no_sync()) req.stream = {};
