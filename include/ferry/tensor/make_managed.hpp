@@ -96,9 +96,12 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
 }
 
 /// Throws if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
-/// may change. `before` is the view before the move, whose layout is at `metadata`.
-FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
-                                     bool empty, char const* api, std::source_location where) {
+/// may change. Throws if the elements are still in `from`, the object that the owner was moved from (D13). `before` is
+/// the view before the move, whose layout is at `metadata`.
+template <class Owner>
+FERRY_ALWAYS_INLINE void check_moved(Owner const& from, tensor_view const& before, tensor_view const& after,
+                                     std::int64_t const* metadata, bool empty, char const* api,
+                                     std::source_location where) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
@@ -112,6 +115,13 @@ FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view cons
         fail(errc::argument, api,
              message{"the view of the owner changed during its move: return the same shape, strides and data type "
                      "before and after the move"},
+             where);
+    auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(from));
+    // mutant: d13_moved, d13_moved_empty
+    if (reinterpret_cast<std::uintptr_t>(after.data()) - begin < sizeof from && !empty)
+        fail(errc::argument, api,
+             message{"the elements of the moved owner are in the object that it was moved from: return the address of "
+                     "the elements in the owner, not a pointer that was stored before the move"},
              where);
 }
 
@@ -137,7 +147,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.deleter = &block_type::destroy;
     try {
         tensor_view const after = view_at(self->owner);
-        check_moved(before, after, metadata, empty, api, where);
+        check_moved(owner, before, after, metadata, empty, api, where);
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     } catch (...) {
         block_type::destroy(&self->raw);
@@ -172,9 +182,9 @@ struct trusted {
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor
-/// \throws error           errc::argument when the move changes the shape, strides or data type of the view;
-///                         errc::strides when the number of strides is not the rank; errors of `validate` and of
-///                         `view_at`
+/// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or the
+///                         elements are in the object that was moved from; errc::strides when the number of strides
+///                         is not the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
@@ -196,7 +206,8 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor
-/// \throws error           errc::strides when the number of strides is not the rank; errors of `validate`
+/// \throws error           errc::argument when the elements are in the owner; errc::strides when the number of strides
+///                         is not the rank; errors of `validate`
 /// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
