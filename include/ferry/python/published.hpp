@@ -20,6 +20,7 @@ struct published {
     bool table = false;            ///< a class defines an exchange table, and no earlier base defines `__dlpack__`
     bool is_torch = false;         ///< the instances are PyTorch tensors
     bool overrides_torch = false;  ///< a subclass of `torch.Tensor` defines `__dlpack__`
+    bool exports_gpu = false;      ///< an instance exported GPU memory that `__dlpack_device__` had not announced
 };
 
 /// Returns whether a class is the base class of `torch.Tensor`, whose name had an underscore in older releases.
@@ -89,6 +90,17 @@ class producer_cache {
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
     }
+    /// Returns what a type publishes.
+    ///
+    /// \param type  type; `knows` must be true
+    /// \return      the attributes
+    [[nodiscard]] published published_by(PyTypeObject* type) const noexcept {
+        return {.dlpack = true, .exports_gpu = entry_of(type).exports_gpu};
+    }
+    /// Records that an instance of a type exported GPU memory. Does nothing for types that are not in the cache.
+    void set_exports_gpu(PyTypeObject* type) noexcept {
+        if (knows(type)) entries_[place_of(type)].exports_gpu = true;
+    }
     /// Adds a type.
     ///
     /// \param type    type that publishes `__dlpack__` only
@@ -111,6 +123,7 @@ class producer_cache {
         PyTypeObject* type = nullptr;
         PyObject* method = nullptr;  // valid while the type has this tag
         unsigned tag = 0;
+        bool exports_gpu = false;
         [[nodiscard]] bool is_of(PyTypeObject* other) const noexcept {
             return type == other && tag == other->tp_version_tag && has_tag(other);
         }
@@ -131,7 +144,8 @@ class producer_cache {
 /// \return      the attributes found
 /// \throws error_is_set  an exception of the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
-    return producer_cache::known().knows(type) ? published{.dlpack = true} : find_published(type);
+    auto const& cache = producer_cache::known();
+    return cache.knows(type) ? cache.published_by(type) : find_published(type);
 }
 
 /// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
