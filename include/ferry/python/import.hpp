@@ -256,17 +256,22 @@ template <class T, class BackEnd>
 template <class T, class BackEnd>
 [[nodiscard]] imported import_torch(PyObject* x, published const& type, request const& req, BackEnd& b) {
     require_plain(x, type);
-    if (!type.overrides_torch && (req.device || req.copy != copy_policy::if_needed)) require_storage(x);
+    bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
     std::optional<imported> got;
     try {
+        if (!is_plain && !type.overrides_torch) {
+            got.emplace(import_producer<T>(x, type, {}, b));  // shares: PyTorch reads the memory only when it copies
+            require_memory(x, type, got->tensor.view(), true);
+            got.reset();
+        }
         got.emplace(import_producer<T>(x, type, req, b));
     } catch (error_is_set const&) {
-        explain_refusal(x);
+        explain_refusal(x, type);
         throw;
     }
-    require_memory(x, got->tensor.view());
+    if (is_plain || type.overrides_torch) require_memory(x, type, got->tensor.view(), type.is_torch_subclass);
     auto const code = got->tensor.dtype().code;
-    if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x);
+    if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x, type);
     return std::move(*got);
 }
 
@@ -287,7 +292,7 @@ template <class T, class BackEnd>
         return got;
     }
     published const type = published_by(Py_TYPE(x));
-    if (type.is_torch) return import_torch<T>(x, type, req, b);
+    if (type.torch_base != nullptr) return import_torch<T>(x, type, req, b);
     return import_producer<T>(x, type, req, b);
 }
 
