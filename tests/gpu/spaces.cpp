@@ -77,6 +77,9 @@ TEST_CASE("cuda: spaces allocate memory of their kind, also of 0 bytes, and repo
     ferry::cuda::managed_space{}.deallocate(p, 1000);
     fails(errc::device, [] { static_cast<void>(ferry::cuda::device_space{1000}.allocate(16)); });
     fails(errc::device, [] { ferry::cuda::memory const m(ferry::device{device_type::cuda, 1000}, 16, {}); });
+    for (auto const other : {device_type::rocm, device_type::rocm_host, device_type::opencl, device_type{99}})
+        for (std::size_t const bytes : {0u, 16u})
+            fails(errc::device, [&] { ferry::cuda::memory const m(ferry::device{other, 0}, bytes, {}); });
     CHECK(left_no_error());
 }
 

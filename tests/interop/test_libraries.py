@@ -6,6 +6,7 @@ What a library refuses, or does differently, stands in its `refuses_…` and `co
 import ctypes
 import gc
 import importlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -523,11 +524,24 @@ def without_storage(torch, first):
     return x
 
 
-def fake(torch, first):
+def fake(torch, first, count=2**40):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
-        return torch.empty(2**40)[first:]
+        return torch.empty(count)[first:]
+
+
+def wrapper(torch, first):
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls):
+            return torch.Tensor._make_wrapper_subclass(cls, (4,), strides=(1,), storage_offset=first, dtype=torch.float32)
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            raise NotImplementedError
+
+    return Wrapper()
 
 
 NO_MEMORY = {
@@ -535,6 +549,9 @@ NO_MEMORY = {
     "resized storage, no offset": lambda torch: without_storage(torch, 0),
     "fake": lambda torch: fake(torch, 16),
     "fake, far": lambda torch: fake(torch, 2**39),
+    "fake, beyond the first usual address": lambda torch: fake(torch, 2**44, 2**45),
+    "wrapper": lambda torch: wrapper(torch, 16),
+    "wrapper, beyond the first usual address": lambda torch: wrapper(torch, 2**44),
     "functional": lambda torch: torch._to_functional_tensor(torch.arange(32.0)[16:]),
     "zero tensor": lambda torch: torch._efficientzerotensor(32)[16:],
 }
@@ -547,11 +564,30 @@ def test_R23_R26_a_torch_tensor_with_elements_and_without_memory_is_refused(what
     """PyTorch exports NULL plus the storage offset as the address, which is not NULL, and reads it when it copies."""
     torch = LIBRARIES["torch"].module
     x = NO_MEMORY[what](torch)
-    if what == "zero tensor" and how == {"copy": True}:
-        assert mt.from_dlpack(x, **how).tolist() == [0] * 16  # PyTorch allocates the copy
-        return
     with pytest.raises(BufferError, match="no memory|data is NULL"):
         mt.from_dlpack(x, **how)
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+def test_R32_a_torch_tensor_with_elements_beyond_its_storage_is_refused_where_the_storage_is_checked(how):
+    """PyTorch itself reads beyond the storage. For a plain tensor that is shared, the check would be slow in comparison with the import."""
+    torch = LIBRARIES["torch"].module
+
+    class Plain(torch.Tensor):
+        pass
+
+    for view, enough in (((lambda x: x), 128), ((lambda x: x[1::2]), 128), ((lambda x: x[8:16]), 64), ((lambda x: x[:4].expand(3, 4)), 16)):
+        whole = torch.arange(32, dtype=torch.int32)
+        x = view(whole)
+        for kind in (torch.Tensor, Plain):
+            if kind is torch.Tensor and how.get("copy") is not True and "device" not in how:
+                continue
+            whole.untyped_storage().resize_(enough)
+            y = x.as_subclass(kind)
+            assert mt.from_dlpack(y, **how).tolist() == x.tolist()
+            whole.untyped_storage().resize_(enough - 4)
+            with pytest.raises(BufferError, match="beyond the end of its storage"):
+                mt.from_dlpack(y, **how)
 
 
 def test_R26_a_torch_tensor_without_elements_needs_no_memory():
@@ -592,6 +628,43 @@ def test_R41_the_dlpack_of_a_subclass_of_a_torch_tensor_does_not_export_the_bits
         assert cure in str(caught.value)
     if how != {"copy": False}:
         assert mt.from_dlpack(torch.tensor([1 + 2j]).as_subclass(Own), **how).tolist() == [1 + 2j]
+
+
+@pytest.mark.parametrize("how", EVERY_WAY, ids=str)
+@pytest.mark.parametrize("what", ["parameter", "negated", "conjugated"])
+def test_R41_a_subclass_of_a_torch_tensor_does_not_hide_what_dlpack_cannot_say(what, how):
+    torch = LIBRARIES["torch"].module
+
+    class Function(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            if getattr(function, "__name__", "") in ("is_neg", "is_conj") or "requires_grad" in str(function):
+                return False
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    class Attribute(torch.Tensor):
+        requires_grad = False
+        is_neg = is_conj = lambda self: False
+
+    make, cure, _ = UNEXPORTABLE[what]
+    for kind in (Function, Attribute):
+        with pytest.raises(BufferError, match=re.escape(cure)):
+            mt.from_dlpack(make(torch).as_subclass(kind), **how)
+
+
+def test_R41_a_subclass_of_a_torch_tensor_may_export_another_tensor():
+    torch = LIBRARIES["torch"].module
+    inner = torch.arange(4.0)
+
+    class Method(type(wrapper(torch, 16))):
+        def __dlpack__(self, **how):
+            return inner.__dlpack__(**how)
+
+        def __dlpack_device__(self):
+            return inner.__dlpack_device__()
+
+    for how in EVERY_WAY:
+        assert mt.from_dlpack(Method(), **how).tolist() == inner.tolist()
 
 
 @pytest.mark.parametrize("how", EVERY_WAY, ids=str)

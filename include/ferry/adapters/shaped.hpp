@@ -88,17 +88,17 @@ class shaped {
         : owner_(std::move(owner)), rank_{extents.rank()} {
         layout::describe(owner_, extents_, strides_);
         std::int64_t count = 0;
-        if (rank_ > 0 && extents.data() == nullptr)
-            detail::fail(errc::shape, "ferry::shaped",
-                         message{"the extents are NULL with rank "}
-                             << rank_ << "; only rank 0 allows it (R25): pass one extent for each dimension",
-                         where);
         if (rank_ > layout::max_rank)
             detail::fail(errc::rank, "ferry::shaped",
                          message{"the rank is "} << rank_ << ", expected at most " << layout::max_rank
                                                  << ": combine dimensions",
                          where);
-        if (!element_count(extents, count) || count != extents_[0])
+        if (!element_count(extents, count))
+            detail::fail(errc::shape, "ferry::shaped",
+                         message{"the extents are NULL (R25) or negative, or their product exceeds 63 bits (R32): pass "
+                                 "one extent for each dimension, with the size of the container as their product"},
+                         where);
+        if (count != extents_[0])
             detail::fail(errc::shape, "ferry::shaped",
                          message{"the shape has "} << count << " elements, expected " << extents_[0]
                                                    << ", the size of the container: pass extents with this product",

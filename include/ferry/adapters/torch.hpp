@@ -4,6 +4,7 @@
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/negotiate.hpp>
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_lazy_clone.h>
 #include <ATen/ops/empty.h>
@@ -11,6 +12,7 @@
 #include <c10/core/impl/COW.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>  // from_blob copies its deleter; a managed_tensor is move-only
 #include <source_location>
@@ -111,7 +113,7 @@ struct array_traits<at::Tensor> {
     ///                     conjugate or negation
     /// \throws error       errc::dtype when DLPack does not define the scalar type
     /// \throws error       errc::device for a device other than CPU, CUDA and HIP
-    /// \throws error       errc::null_data when the tensor has elements and no memory
+    /// \throws error       errc::null_data when the tensor has elements and no memory, or its storage is too small
     /// \throws c10::Error  errors of PyTorch
     static tensor_view view(at::Tensor const& t) {
         using detail::fail_torch;
@@ -130,9 +132,15 @@ struct array_traits<at::Tensor> {
         else if (!t.device().is_cpu())
             fail_torch(errc::device, "is on an unsupported device, expected CPU, CUDA or HIP: call cpu()");
         // The address of a tensor without memory is NULL plus the storage offset, which `validate` cannot detect.
-        if (t.numel() != 0 && t.has_storage() && t.storage().data() == nullptr)
-            fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a zero "
-                                        "tensor: export a tensor with memory");
+        if (t.numel() != 0 && t.has_storage()) {
+            if (t.storage().data() == nullptr)
+                fail_torch(errc::null_data, "has elements and no memory: its storage was resized to 0, or it is a zero "
+                                            "tensor: export a tensor with memory");
+            if (at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize(),
+                                                 static_cast<std::size_t>(t.storage_offset())) > t.storage().nbytes())
+                fail_torch(errc::null_data, "has elements beyond the end of its storage, which was resized: export a "
+                                            "tensor whose storage has all elements");
+        }
         bool const read_only = detail::is_copy_on_write(t);
         for (auto const& row : detail::torch_types)
             if (row.theirs == t.scalar_type())

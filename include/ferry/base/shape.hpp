@@ -131,14 +131,24 @@ class strides_view : public detail::int64_list {
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }
 };
 
+namespace detail {
+
+/// Returns whether extents of rank 1 or more are not null (R25). Not checked: their values.
+[[nodiscard]] constexpr bool has_extents(shape_view shape) noexcept {
+    return shape.data() != nullptr || shape.rank() <= 0;
+}
+
+}  // namespace detail
+
 /// Computes the number of elements.
 ///
 /// \param shape  extents
 /// \param out    number of elements; 1 for rank 0; 0 on failure
-/// \return       false when the rank or an extent is negative, or the number does not fit std::int64_t (R32)
+/// \return       false when the rank or an extent is negative, the extents are null and the rank is not 0 (R25), or the
+///               number does not fit std::int64_t (R32)
 [[nodiscard]] constexpr bool element_count(shape_view shape, std::int64_t& out) noexcept {
     std::int64_t count = 1, signs = shape.rank();
-    bool fits = true, empty = false;
+    bool fits = detail::has_extents(shape), empty = false;  // mutant: r25_extents
     for (auto const extent : shape) {
         signs |= extent;
         empty = empty || extent == 0;

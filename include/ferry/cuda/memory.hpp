@@ -34,6 +34,11 @@ class memory {
     /// \throws error           errc::out_of_memory, device, stream, capturing, no_driver
     /// \throws std::bad_alloc  when there is no host memory
     memory(ferry::device dev, std::size_t bytes, stream_token on) : device_{dev}, bytes_{bytes} {
+        if (!uses_cuda_streams(dev.type) && dev.type != device_type::cpu)  // mutant: cuda_memory_type
+            ferry::detail::fail(errc::device, "ferry::cuda::memory",
+                                message{"cannot allocate on "}
+                                    << name(dev.type) << ":" << dev.id
+                                    << ", expected cuda, cuda_host, cuda_managed or cpu: use a back end of that device");
         if (bytes == 0) return;
         switch (dev.type) {
             case device_type::cuda: allocate_on_device(on); return;

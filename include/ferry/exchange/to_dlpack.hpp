@@ -169,7 +169,8 @@ template <class Consumer, class Array, class BackEnd>
 /// \param where  source location for errors
 /// \return       tensor that owns the array, another owner of its memory, or a copy
 /// \throws error           errc::copy_needed, not_shareable, stream, device or no_backend; errc::argument when a move
-///                         would slice the array; errors of make_managed and of the back end
+///                         would slice the array, or the elements are in the object that was moved from; errors of
+///                         make_managed and of the back end
 /// \throws std::bad_alloc  when an allocation fails
 template <class Array, class BackEnd = host_back_end const&>
     requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&

@@ -31,10 +31,12 @@ struct interned_names {
     PyObject* is_conj = PyUnicode_InternFromString("is_conj");
     PyObject* is_meta = PyUnicode_InternFromString("is_meta");
     PyObject* is_quantized = PyUnicode_InternFromString("is_quantized");
-    PyObject* numel = PyUnicode_InternFromString("numel");
-    PyObject* storage_offset = PyUnicode_InternFromString("storage_offset");
     PyObject* untyped_storage = PyUnicode_InternFromString("untyped_storage");
     PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
+    PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+    PyObject* torch_module = PyUnicode_InternFromString("torch._C");
+    PyObject* without_torch_function = PyUnicode_InternFromString("_disabled_torch_function_impl");
+    PyObject* get = PyUnicode_InternFromString("__get__");
     PyObject* exchange_api = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
     PyObject* exchange_api_1_2 = PyUnicode_InternFromString("__c_dlpack_exchange_api__");
     PyObject* version = Py_BuildValue("(II)", version::current.major, version::current.minor);

@@ -208,7 +208,8 @@ template <class T, class BackEnd>
 
 /// Imports an object that is not a capsule. If the tensor is not on the GPU that `__dlpack_device__` announced, the
 /// producer had no stream of the actual GPU and may have queued a copy there: the import is repeated for the actual
-/// device (R38).
+/// device (R38). If no part of the request depends on the device, `__dlpack_device__` is called only for types of which
+/// this was necessary before.
 ///
 /// \tparam T    consumer
 /// \param x     object
@@ -223,7 +224,8 @@ template <class T, class BackEnd>
     if (is_plain)
         if (auto got = import_by_table(x, type)) return std::move(*got);
     if (!has_dlpack(x, type)) return import_without_dlpack(x, type, b);
-    bool const needs_device = has_current_stream<T> || selects_device<BackEnd> || !is_plain || !req.stream.is_none();
+    bool const needs_device = has_current_stream<T> || selects_device<BackEnd> || !is_plain || !req.stream.is_none() ||
+                              type.exports_gpu;
     auto const announced = needs_device ? dlpack_device_of(x) : std::nullopt;
     device actual;
     {
@@ -231,6 +233,7 @@ template <class T, class BackEnd>
         actual = got.tensor.device();
         if (is_ordered(actual, announced, req.device)) return got;
     }
+    producer_cache::known().set_exports_gpu(Py_TYPE(x));
     imported got = import_by_dlpack<T>(x, type, req, actual, b);
     if (device const dev = got.tensor.device(); !is_ordered(dev, actual, {}))
         ferry::detail::fail(errc::device, "from_dlpack",
@@ -253,17 +256,22 @@ template <class T, class BackEnd>
 template <class T, class BackEnd>
 [[nodiscard]] imported import_torch(PyObject* x, published const& type, request const& req, BackEnd& b) {
     require_plain(x, type);
-    if (!type.overrides_torch && (req.device || req.copy != copy_policy::if_needed)) require_storage(x);
+    bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
     std::optional<imported> got;
     try {
+        if (!is_plain && !type.overrides_torch) {
+            got.emplace(import_producer<T>(x, type, {}, b));  // shares: PyTorch reads the memory only when it copies
+            require_memory(x, type, got->tensor.view(), true);
+            got.reset();
+        }
         got.emplace(import_producer<T>(x, type, req, b));
     } catch (error_is_set const&) {
-        explain_refusal(x);
+        explain_refusal(x, type);
         throw;
     }
-    require_memory(x, got->tensor.view());
+    if (is_plain || type.overrides_torch) require_memory(x, type, got->tensor.view(), type.is_torch_subclass);
     auto const code = got->tensor.dtype().code;
-    if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x);
+    if (code == type_code::complex || code == type_code::bcomplex) require_unconjugated(x, type);
     return std::move(*got);
 }
 
@@ -284,7 +292,7 @@ template <class T, class BackEnd>
         return got;
     }
     published const type = published_by(Py_TYPE(x));
-    if (type.is_torch) return import_torch<T>(x, type, req, b);
+    if (type.torch_base != nullptr) return import_torch<T>(x, type, req, b);
     return import_producer<T>(x, type, req, b);
 }
 

@@ -16,10 +16,12 @@ namespace ferry::inline v0::python::detail {
 
 /// The attributes for imports that a type and its bases define.
 struct published {
-    bool dlpack = false;           ///< a class defines `__dlpack__`
-    bool table = false;            ///< a class defines an exchange table, and no earlier base defines `__dlpack__`
-    bool is_torch = false;         ///< the instances are PyTorch tensors
-    bool overrides_torch = false;  ///< a subclass of `torch.Tensor` defines `__dlpack__`
+    bool dlpack = false;             ///< a class defines `__dlpack__`
+    bool table = false;              ///< a class defines an exchange table, and no earlier base defines `__dlpack__`
+    bool exports_gpu = false;        ///< an instance exported GPU memory that `__dlpack_device__` had not announced
+    PyObject* torch_base = nullptr;  ///< base class of `torch.Tensor`, borrowed; null for other types
+    bool is_torch_subclass = false;  ///< the type is derived from `torch.Tensor`
+    bool overrides_torch = false;    ///< a subclass of `torch.Tensor` defines `__dlpack__` or an exchange table
 };
 
 /// Returns whether a class is the base class of `torch.Tensor`, whose name had an underscore in older releases.
@@ -40,11 +42,14 @@ struct published {
     Py_ssize_t const count = bases ? PyTuple_GET_SIZE(bases.get()) : 0;
     auto const& known = names();
     published found;
-    Py_ssize_t dlpack_at = count;
-    for (Py_ssize_t i = 0; i < count && !(found.dlpack && found.is_torch); ++i) {
+    Py_ssize_t found_at = count;
+    for (Py_ssize_t i = 0; i < count && !(found.dlpack && found.torch_base != nullptr); ++i) {
         auto* const base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(bases.get(), i));
-        found.is_torch = found.is_torch || is_torch_base(base);
-        found.overrides_torch = found.is_torch && dlpack_at + 1 < i;  // torch.Tensor itself is at i - 1
+        if (is_torch_base(base)) {  // torch.Tensor itself is at i - 1
+            found.torch_base = reinterpret_cast<PyObject*>(base);
+            found.is_torch_subclass = i > 1;
+            found.overrides_torch = found_at + 1 < i;
+        }
         if (found.dlpack) continue;
 #if PY_VERSION_HEX >= 0x030C0000
         reference const own{PyType_GetDict(base)};
@@ -60,7 +65,7 @@ struct published {
         };
         found.table = found.table || defines(known.exchange_api) || defines(known.exchange_api_1_2);
         found.dlpack = defines(known.dlpack);
-        if (found.dlpack) dlpack_at = i;
+        if (found_at == count && (found.dlpack || found.table)) found_at = i;
     }
     return found;
 }
@@ -89,6 +94,17 @@ class producer_cache {
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
     }
+    /// Returns what a type publishes.
+    ///
+    /// \param type  type; `knows` must be true
+    /// \return      the attributes
+    [[nodiscard]] published published_by(PyTypeObject* type) const noexcept {
+        return {.dlpack = true, .exports_gpu = entry_of(type).exports_gpu};
+    }
+    /// Records that an instance of a type exported GPU memory. Does nothing for types that are not in the cache.
+    void set_exports_gpu(PyTypeObject* type) noexcept {
+        if (knows(type)) entries_[place_of(type)].exports_gpu = true;
+    }
     /// Adds a type.
     ///
     /// \param type    type that publishes `__dlpack__` only
@@ -111,6 +127,7 @@ class producer_cache {
         PyTypeObject* type = nullptr;
         PyObject* method = nullptr;  // valid while the type has this tag
         unsigned tag = 0;
+        bool exports_gpu = false;
         [[nodiscard]] bool is_of(PyTypeObject* other) const noexcept {
             return type == other && tag == other->tp_version_tag && has_tag(other);
         }
@@ -131,7 +148,8 @@ class producer_cache {
 /// \return      the attributes found
 /// \throws error_is_set  an exception of the comparison of a key
 [[nodiscard]] inline published published_by(PyTypeObject* type) {
-    return producer_cache::known().knows(type) ? published{.dlpack = true} : find_published(type);
+    auto const& cache = producer_cache::known();
+    return cache.knows(type) ? cache.published_by(type) : find_published(type);
 }
 
 /// Returns the exchange table of the type of an object: reads the capsule under either name (R69), selects the newest
@@ -179,7 +197,8 @@ class producer_cache {
     if (producer_cache::known().knows(type_object)) return true;
     // Searched last, because `add` requires the current attribute of the type.
     if (auto const found = find_attribute(reinterpret_cast<PyObject*>(type_object), names().dlpack)) {
-        if (type.dlpack && !type.table && !type.is_torch) producer_cache::known().add(type_object, found.get());
+        if (type.dlpack && !type.table && type.torch_base == nullptr)
+            producer_cache::known().add(type_object, found.get());
         return true;
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);

@@ -26,9 +26,9 @@ namespace ferry::inline v0 {
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor
-/// \throws error           errc::argument when the move changes the shape, strides or data type of the view;
-///                         errc::strides when the number of strides is not the rank; errors of `validate` and of
-///                         `view_at`
+/// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or the
+///                         elements are in the object that was moved from; errc::strides when the number of strides
+///                         is not the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
@@ -50,7 +50,8 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
 /// \return             tensor
-/// \throws error           errc::strides when the number of strides is not the rank; errors of `validate`
+/// \throws error           errc::argument when the elements are in the owner; errc::strides when the number of strides
+///                         is not the rank; errors of `validate`
 /// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)

@@ -79,6 +79,25 @@ TEST_CASE("R26: a tensor with elements and without memory is rejected, at any st
     CHECK(elements(4) == 0);
 }
 
+TEST_CASE("R32: a tensor with elements beyond the end of its storage is rejected") {
+    auto const within = [](at::Tensor t, std::size_t bytes) {
+        t.storage().set_nbytes(bytes);  // as after resize_(), which also allocates
+        return t;
+    };
+    auto const whole = [] { return at::arange(32, at::kFloat); };
+    auto const odd = [&] { return whole().slice(0, 1, 32, 2); };
+    auto const part = [&] { return whole().slice(0, 8, 16); };
+    auto const repeated = [&] { return whole().slice(0, 0, 4).expand({3, 4}); };
+    CHECK_FALSE(ferry::to_dlpack(within(whole(), 128)).is_copied());
+    CHECK_FALSE(ferry::to_dlpack(within(odd(), 128)).is_copied());
+    CHECK_FALSE(ferry::to_dlpack(within(part(), 64)).is_copied());
+    CHECK_FALSE(ferry::to_dlpack(within(repeated(), 16)).is_copied());
+    refused(ferry::errc::null_data, [&] { return within(whole(), 127); }, "beyond the end of its storage");
+    refused(ferry::errc::null_data, [&] { return within(odd(), 127); }, "beyond the end of its storage");
+    refused(ferry::errc::null_data, [&] { return within(part(), 63); }, "beyond the end of its storage");
+    refused(ferry::errc::null_data, [&] { return within(repeated(), 15); }, "beyond the end of its storage");
+}
+
 TEST_CASE("R28: negative strides are rejected, and a copy is accepted") {
     float values[3] = {3, 2, 1};
     std::int64_t const shape[1] = {3}, backwards[1] = {-1};

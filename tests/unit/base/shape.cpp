@@ -53,6 +53,14 @@ TEST_CASE("R25: a shape of rank 0 may be NULL") {
     CHECK(count == 1);
 }
 
+TEST_CASE("R25: NULL extents of rank 1 or more cannot be counted") {
+    for (int const rank : {1, 2, -1}) {
+        std::int64_t count = 7;
+        CHECK_FALSE(element_count(shape_view{nullptr, rank}, count));
+        CHECK(count == 0);
+    }
+}
+
 TEST_CASE("R24: a default-constructed strides_view is implicit") {
     std::int64_t const array[] = {3, 1};
     CHECK(strides_view{}.is_implicit());

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -51,6 +52,7 @@ struct allocating {
     std::vector<std::int64_t> shape;
     device where = ferry::cpu;
     static inline device gives = ferry::cpu;
+    static inline std::int64_t least = 0;  // smallest extent
     static inline bool fails_to_allocate = false, fails_to_adopt = false;
     static inline int allocations = 0, adoptions = 0;
     managed_tensor tensor;
@@ -93,9 +95,9 @@ struct ferry::array_traits<allocating> {
         if (allocating::fails_to_allocate) throw std::runtime_error{"allocate"};
         ++allocating::allocations;
         allocating a;
-        a.shape.assign(shape.begin(), shape.end());
+        for (auto const extent : shape) a.shape.push_back(std::max(extent, allocating::least));
         std::int64_t count = 0;
-        static_cast<void>(element_count(shape, count));
+        static_cast<void>(element_count(a.shape, count));
         a.values.resize(static_cast<std::size_t>(count));
         a.where = allocating::gives;
         return a;
@@ -368,6 +370,23 @@ TEST_CASE("R53: copies are made in memory of array_traits::allocate, if defined"
     CHECK(got.tensor.is_copied());
     CHECK(got.tensor.as<float, 2>()(0, 1) == 3.0f);
     CHECK(p.deleter_calls == 1);
+}
+
+TEST_CASE("R26, R53: memory that allocate returns with another shape or dtype is refused, also for empty tensors") {
+    std::int32_t data[] = {1, 2};
+    for (std::int64_t const n : {0, 2}) {
+        counting_producer integers{data, DLDataType{0, 32, 1}, {n}};
+        fails(errc::dtype, [&] { (void)ferry::from_dlpack<allocating>(&integers.raw, {.copy = copy_policy::always}); },
+              {"float32", "int32"});
+        CHECK(integers.deleter_calls == 1);
+        float numbers[] = {1, 2};
+        counting_producer p{numbers, float32, {n}};
+        allocating::least = 3;
+        fails(errc::shape, [&] { (void)ferry::from_dlpack<allocating>(&p.raw, {.copy = copy_policy::always}); },
+              {"the destination's shape is (3)"});
+        allocating::least = 0;
+        CHECK(p.deleter_calls == 1);
+    }
 }
 
 TEST_CASE("R41: memory that allocate returns on a device other than the requested one is refused") {

@@ -176,6 +176,13 @@ struct any_reach {
         return {reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(data) + offset), extents, strides};
     }
 };
+/// Contains its elements, and a pointer to the first one, which still refers to the previous object after a move.
+struct points_inside {
+    float data[4] = {0, 1, 2, 3};
+    float* first = data;
+    std::int64_t stride[1] = {1};
+    ferry::tensor_view ferry_view() { return {first, of_four, stride}; }
+};
 /// References elements in static storage.
 struct constants {
     float* data;
@@ -270,6 +277,19 @@ TEST_CASE("D13: an rvalue with elements outside of the object is copied or refus
     fails(ferry::errc::shape, [&] { static_cast<void>(ferry::to_dlpack(std::move(negative))); }, {"shape[0] is -1"});
     auto const copy = ferry::to_dlpack(with({3, {4, 1}, {-1, 1}}), {.copy = ferry::copy_policy::always});
     CHECK(copy.as<float, 2>()(3, 0) == 0);
+}
+
+TEST_CASE("D13: an rvalue whose view refers to the object that it was moved from is copied or refused") {
+    auto const refused = [](points_inside array) {
+        array.first = array.data + (array.stride[0] < 0 ? 3 : 0);
+        fails(ferry::errc::argument, [&] { static_cast<void>(ferry::to_dlpack(std::move(array))); },
+              {"ferry::to_dlpack", "the object that it was moved from"});
+    };
+    refused({});
+    refused({.stride = {-1}});
+    points_inside array;
+    auto const copy = ferry::to_dlpack(std::move(array), {.copy = ferry::copy_policy::always});
+    CHECK(copy.as<float, 1>()(3) == 3);
 }
 
 TEST_CASE("D13: array_traits<T>::owns may depend on the array") {

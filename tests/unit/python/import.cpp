@@ -261,6 +261,43 @@ TEST_CASE("R38, R44: a GPU tensor that was not announced is requested again, on 
     CHECK(waited.empty());
 }
 
+TEST_CASE("R59: a type that exported GPU memory is asked for its device, and then exports once; others are not asked") {
+    support::start_python();
+    reference const globals{PyDict_New()};
+    reference const ran{PyRun_String("class P:\n"
+                                     "    def __dlpack_device__(self):\n"
+                                     "        calls.append('device')\n"
+                                     "        return device\n"
+                                     "    def __dlpack__(self, max_version, **how):\n"
+                                     "        calls.append(how)\n"
+                                     "        return capsules.pop(0)\n",
+                                     Py_file_input, globals.get(), globals.get())};
+    REQUIRE(ran);
+    reference const producer{PyObject_CallNoArgs(PyDict_GetItemString(globals.get(), "P"))};
+    float elements[6] = {};
+    auto const calls_for = [&](device at) {
+        support::counting_producer first{elements, support::float32, {2, 3}};
+        support::counting_producer second{elements, support::float32, {2, 3}};
+        first.raw.dl_tensor.device = second.raw.dl_tensor.device = at.to_abi();
+        reference const calls{PyList_New(0)}, place{Py_BuildValue("(ii)", static_cast<int>(at.type), at.id)},
+            capsules{Py_BuildValue("[NN]", ferry::python::detail::make_capsule(&first.raw),
+                                   ferry::python::detail::make_capsule(&second.raw))};
+        PyDict_SetItemString(globals.get(), "calls", calls.get());
+        PyDict_SetItemString(globals.get(), "device", place.get());
+        PyDict_SetItemString(globals.get(), "capsules", capsules.get());
+        auto const got =
+            ferry::python::detail::import_object<ferry::managed_tensor>(producer.get(), {}, ferry::host_only);
+        CHECK(got.tensor.device() == at);
+        PyDict_SetItemString(globals.get(), "capsules", Py_None);  // releases the capsule that was not used
+        reference const text{PyObject_Str(calls.get())};
+        return std::string{PyUnicode_AsUTF8(text.get())};
+    };
+    for (int i = 0; i < 3; ++i) CHECK(calls_for(ferry::cpu) == "[{}]");
+    CHECK(calls_for(gpu) == "[{}, {'stream': 1}]");
+    for (int i = 0; i < 3; ++i) CHECK(calls_for(gpu) == "['device', {'stream': 1}]");
+    CHECK(calls_for(ferry::cpu) == "['device', {}]");
+}
+
 TEST_CASE("R38: a tensor where it was announced or requested is not requested again") {
     std::vector<stream_token> waited;
     recording_back_end back_end{&waited};

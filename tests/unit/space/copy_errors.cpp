@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -37,6 +38,23 @@ TEST_CASE("the error of a copy between different shapes contains both shapes") {
     CHECK(says(f, "(3, 3)"));
     CHECK(plan_failure({data, line}, {data, square}).code == ferry::errc::shape);
     CHECK(plan_failure({data, ferry::shape_view{}}, {data, line}).code == ferry::errc::shape);
+}
+
+TEST_CASE("R25: a copy rejects NULL extents of rank 1 or more, on either side") {
+    for (int const rank : {1, 2}) {
+        ferry::tensor_view const null{data, ferry::shape_view{nullptr, rank}};
+        for (auto const& [dst, src] : {std::pair{null, null},
+                                       {null, {data, square}},
+                                       {{data, square}, null},
+                                       {null, {data, line}},
+                                       {{data, line}, null},
+                                       {{data, ferry::shape_view{}}, null}}) {
+            auto const f = plan_failure(dst, src);
+            CHECK(f.code == ferry::errc::shape);
+            CHECK(says(f, "shape is NULL"));
+            CHECK(says(f, "R25"));
+        }
+    }
 }
 
 TEST_CASE("the error of a copy between different dtypes contains both dtypes") {

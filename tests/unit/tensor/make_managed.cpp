@@ -375,6 +375,22 @@ TEST_CASE("a view that differs after the move is refused, and the owner is destr
     }
 }
 
+TEST_CASE("D13: a view of the object that the owner was moved from is refused, unless it is empty") {
+    struct small {
+        float data[6] = {};
+    };
+    std::int64_t const backwards[] = {-3, -1}, none[] = {0, 3};
+    auto const moved = [](small& o, tensor_view v) { static_cast<void>(make_managed(std::move(o), v)); };
+    small o;
+    for (auto const& v : {tensor_view{o.data, two_by_three}, tensor_view{o.data + 5, two_by_three, backwards}})
+        fails(errc::argument, [&] { moved(o, v); }, {"ferry::make_managed", "the object that it was moved from"});
+    moved(o, {o.data, none});
+    float outside[6] = {};
+    moved(o, {outside, two_by_three});
+    auto const t = make_managed(small{}, [](small& s) { return tensor_view{s.data, two_by_three}; });
+    CHECK(t.as<float, 2>()(1, 2) == 0);
+}
+
 TEST_CASE("R20: data types have no byte order") {
     auto const t = make_managed(0, tensor_view{memory, two_by_three});
     CHECK(t.get()->dl_tensor.dtype.code == 2);

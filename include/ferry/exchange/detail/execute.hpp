@@ -94,8 +94,8 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     auto& copy = static_cast<block<Raw, contents_type>*>(raw->manager_ctx)->owner;
     try {
         tensor_view const dst{raw->dl_tensor, fresh.flags()};
-        if (!v.is_empty()) {
-            auto const plan = make_copy_plan(dst, v, api, where);
+        auto const plan = make_copy_plan(dst, v, api, where);  // also compares the shapes and types of empty tensors
+        if (plan.kind != copy_kind::empty) {
             if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: copy_into_order
             auto const from = source_for(b, d, v.device());
             // mutant: copy_into_wait

@@ -6,10 +6,11 @@
 #include <ferry/python/published.hpp>
 
 #include <ferry/base/device.hpp>
-#include <ferry/base/dtype.hpp>
+#include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 namespace ferry::inline v0::python::detail {
 
@@ -20,13 +21,36 @@ namespace ferry::inline v0::python::detail {
     if (truth < 0) throw error_is_set{};
     return truth != 0;
 }
-/// Returns the truth value of an attribute.
-[[nodiscard]] inline bool attribute_is_true(PyObject* x, PyObject* attribute) {
-    return is_true(reference{call_python([&] { return PyObject_GetAttr(x, attribute); })});
+
+/// Calls a method or reads a property of the base class of `torch.Tensor`. Neither `__torch_function__` nor an
+/// attribute of the subclass is called, which could hide the property that the exported memory has.
+///
+/// \param x            tensor of a subclass
+/// \param type         protocols that the type of `x` publishes
+/// \param name         name
+/// \param is_property  whether the name is a property, not a method without arguments
+/// \return             result; null with a Python error set
+[[nodiscard]] inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name, bool is_property) {
+    reference function{call_python([&] { return PyObject_GetAttr(type.torch_base, name); })};
+    if (function && is_property)
+        function = reference{call_python([&] { return PyObject_GetAttr(function.get(), names().get); })};
+    reference const module{call_python([&] { return PyImport_GetModule(names().torch_module); })};
+    reference const tensor{PyTuple_Pack(1, x)};
+    if (!function || !module || !tensor) return {};
+    return reference{call_python([&] {
+        return PyObject_CallMethodObjArgs(module.get(), names().without_torch_function, function.get(), tensor.get(),
+                                          tensor.get(), nullptr);  // function, types, args
+    })};
 }
-/// Returns the truth value of the result of a method without arguments.
-[[nodiscard]] inline bool method_is_true(PyObject* x, PyObject* method) {
-    return is_true(reference{call_python([&] { return PyObject_CallMethodNoArgs(x, method); })});
+/// Returns the value of a property of a tensor; null with a Python error set.
+[[nodiscard]] inline reference torch_property(PyObject* x, published const& type, PyObject* name) {
+    if (type.is_torch_subclass) return ask_torch_base(x, type, name, true);
+    return reference{call_python([&] { return PyObject_GetAttr(x, name); })};
+}
+/// Returns the result of a method of a tensor without arguments; null with a Python error set.
+[[nodiscard]] inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
+    if (type.is_torch_subclass) return ask_torch_base(x, type, name, false);
+    return reference{call_python([&] { return PyObject_CallMethodNoArgs(x, name); })};
 }
 
 /// Rejects a tensor that requires a gradient, or whose memory holds the negated values. The exchange table exports both
@@ -37,10 +61,10 @@ namespace ferry::inline v0::python::detail {
 /// \param type  protocols that the type of `x` publishes
 /// \throws error_is_set  BufferError; an exception of the tensor
 inline void require_plain(PyObject* x, published const& type) {
-    if (!type.overrides_torch && attribute_is_true(x, names().requires_grad))
+    if (!type.overrides_torch && is_true(torch_property(x, type, names().requires_grad)))
         raise(PyExc_BufferError, "from_dlpack: the tensor requires a gradient, which DLPack cannot represent: import "
                                  "x.detach()");
-    if (method_is_true(x, names().is_neg))
+    if (is_true(call_torch(x, type, names().is_neg)))
         raise(PyExc_BufferError, "from_dlpack: the tensor has its negative bit set, and its memory holds the negated "
                                  "values: import x.resolve_neg()");
 }
@@ -51,63 +75,71 @@ inline constexpr char const* conjugated =
 
 inline constexpr char const* without_memory =
     "from_dlpack: the tensor has elements and no memory: its storage was resized to 0, or it is a FakeTensor, a "
-    "functional tensor or a zero tensor: import a tensor with memory";
+    "wrapper, a functional tensor or a zero tensor: import a tensor with memory";
 
 /// Rejects a complex tensor whose memory holds the conjugated values, which the exchange table exports.
 ///
-/// \param x  tensor
+/// \param x     tensor
+/// \param type  protocols that the type of `x` publishes
 /// \throws error_is_set  BufferError; an exception of the tensor
-inline void require_unconjugated(PyObject* x) {
-    if (method_is_true(x, names().is_conj)) raise(PyExc_BufferError, conjugated);
+inline void require_unconjugated(PyObject* x, published const& type) {
+    if (is_true(call_torch(x, type, names().is_conj))) raise(PyExc_BufferError, conjugated);
 }
 
-/// Rejects a tensor with elements and without memory: its storage was resized to 0, or it is a FakeTensor, a functional
-/// tensor or a zero tensor. PyTorch exports NULL plus the storage offset as its address, which `validate` cannot
-/// detect. The offset is queried only for addresses below 2^46: on 64-bit systems, host addresses of a
-/// position-independent program are higher. CUDA addresses may be lower.
+/// Converts the result of a method that returns an integer.
 ///
-/// \param x  tensor
-/// \param v  its export
+/// \param result  new reference; null after an exception
+/// \return        integer; 0 after an exception, which is cleared
+/// \throws error_is_set  an exception that is not an Exception, or of `__index__`
+[[nodiscard]] inline std::uint64_t to_address(reference result) {
+    long long value = 0;
+    if (result) return to_integer(result.get(), value) ? static_cast<std::uint64_t>(value) : 0;
+    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
+    PyErr_Clear();
+    return 0;
+}
+
+/// Rejects a tensor with elements outside of the memory of its storage (R23, R26, R32): the storage was shrunk, or it
+/// has no memory, as that of a FakeTensor, a wrapper, a functional tensor or a zero tensor. PyTorch exports NULL plus
+/// the storage offset as the address of the latter, which `validate` cannot detect.
+///
+/// The storage of a plain tensor that is shared is queried only for addresses below 2^46, since the query is slow in
+/// comparison with the import. On 64-bit systems, host addresses of a position-independent program are higher; CUDA
+/// addresses may be lower.
+///
+/// \param x           tensor
+/// \param type        protocols that the type of `x` publishes
+/// \param v           its export, without a copy
+/// \param is_certain  whether the storage is queried for each address
 /// \throws error_is_set  BufferError; an exception of the tensor
-inline void require_memory(PyObject* x, tensor_view const& v) {
+/// \throws error         as ferry::validate
+inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
     constexpr auto lowest_usual = std::uint64_t{1} << 46;
     auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(v.data()));
-    if (address >= lowest_usual || !is_addressable(v.device().type) || v.is_empty()) [[likely]]
+    if ((address >= lowest_usual && !is_certain) || !is_addressable(v.device().type) || v.is_empty()) [[likely]]
         return;
-    reference const result{call_python([&] { return PyObject_CallMethodNoArgs(x, names().storage_offset); })};
-    long long offset = 0;
-    if (!result) throw error_is_set{};
-    bool const is_integer = to_integer(result.get(), offset);
-    auto const size = static_cast<std::uint64_t>((bits_per_element(v.dtype()) + 7) / 8);
-    if (!is_integer || address == static_cast<std::uint64_t>(offset) * size)
-        raise(PyExc_BufferError, without_memory);
-}
-
-/// Rejects a tensor whose storage has no memory before PyTorch copies it, which would read from NULL. Accepts tensors
-/// whose storage cannot be read: PyTorch allocates memory for them or raises an error.
-///
-/// \param x  tensor
-/// \throws error_is_set  BufferError; an exception of the tensor
-inline void require_storage(PyObject* x) {
-    reference const storage{call_python([&] { return PyObject_CallMethodNoArgs(x, names().untyped_storage); })};
-    reference const address{
-        storage ? call_python([&] { return PyObject_CallMethodNoArgs(storage.get(), names().data_ptr); }) : nullptr};
-    if (!address) {
-        if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw error_is_set{};
-        PyErr_Clear();
-        return;
-    }
-    int const is_allocated = call_python([&] { return PyObject_IsTrue(address.get()); });
-    if (is_allocated < 0) throw error_is_set{};
-    if (is_allocated == 0 && !attribute_is_true(x, names().is_meta) && method_is_true(x, names().numel))
-        raise(PyExc_BufferError, without_memory);
+    // An override may export another tensor.
+    if (type.overrides_torch && to_address(call_torch(x, type, names().data_ptr)) != address) return;
+    reference const storage{call_torch(x, type, names().untyped_storage)};
+    if (!storage) throw error_is_set{};
+    auto const ask = [&](PyObject* name) {
+        return to_address(reference{call_python([&] { return PyObject_CallMethodNoArgs(storage.get(), name); })});
+    };
+    auto const begin = ask(names().data_ptr);  // an exception for storage without memory
+    if (begin == 0) raise(PyExc_BufferError, without_memory);
+    auto const size = ask(names().nbytes), offset = address - begin;
+    auto const reach = ferry::detail::reach_of(v, "from_dlpack", std::source_location::current());
+    if (offset >= size || reach.below > offset || reach.above > size - offset)
+        raise(PyExc_BufferError, "from_dlpack: elements of the tensor are beyond the end of its storage, which was "
+                                 "resized: import a tensor whose storage has all elements");
 }
 
 /// Replaces the Python error that PyTorch set for a conjugated, quantized, sparse, opaque or meta tensor, because the
 /// class and text of that error depend on the function that was called. Keeps other errors.
 ///
-/// \param x  tensor
-inline void explain_refusal(PyObject* x) {
+/// \param x     tensor
+/// \param type  protocols that the type of `x` publishes
+inline void explain_refusal(PyObject* x, published const& type) {
     if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return;
     char const* why = nullptr;
     try {
@@ -117,13 +149,12 @@ inline void explain_refusal(PyObject* x) {
         if (!name) throw error_is_set{};
         if (PyUnicode_CompareWithASCIIString(name.get(), "torch.strided") != 0)
             why = "from_dlpack: the tensor is sparse or opaque, and has no strided memory: import x.to_dense()";
-        else if (method_is_true(x, names().is_conj)) why = conjugated;
-        else if (attribute_is_true(x, names().is_meta))
+        else if (is_true(call_torch(x, type, names().is_conj))) why = conjugated;
+        else if (is_true(torch_property(x, type, names().is_meta)))
             why = "from_dlpack: the tensor is on the meta device, and has no memory: import a tensor with memory";
-        else if (attribute_is_true(x, names().is_quantized))
-            why = "from_dlpack: the tensor is quantized, which DLPack cannot represent: import x.dequantize() or "
-                  "x.int_repr()";
-    } catch (error_is_set const&) {  // keeps the error of PyTorch
+        else if (is_true(torch_property(x, type, names().is_quantized)))
+            why = "from_dlpack: the tensor is quantized, without a DLPack type: import x.dequantize() or x.int_repr()";
+    } catch (error_is_set const&) {  // the error of PyTorch stays
     }
     if (why != nullptr) replace_error(why);
 }

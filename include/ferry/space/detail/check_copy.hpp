@@ -20,10 +20,13 @@ constexpr message& operator<<(message& out, shape_view shape) noexcept {
     return out << ")";
 }
 
-[[noreturn]] FERRY_COLD inline void fail_shape(shape_view dst, shape_view src, char const* api,
+/// Fails for views of different shapes. Reports NULL extents first, which `validate` rejects (R25).
+[[noreturn]] FERRY_COLD inline void fail_shape(tensor_view const& dst, tensor_view const& src, char const* api,
                                                std::source_location where) {
+    if (!has_extents(dst.shape()) || !has_extents(src.shape()))
+        validate_view(has_extents(dst.shape()) ? src : dst, api, where);
     message text{"the destination's shape is "};
-    text << dst << ", expected the source's " << src << ": reshape or broadcast one of the views";
+    text << dst.shape() << ", expected the source's " << src.shape() << ": reshape or broadcast one of the views";
     fail(errc::shape, api, text, where);
 }
 
@@ -75,14 +78,15 @@ constexpr bool is_laid_out(tensor_view const& v) noexcept {
 /// Makes one pass over the shapes, since the check is a large part of the time of a small copy.
 constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src, char const* api,
                                   std::source_location where) {
-    bool same = dst.rank() == src.rank(), fits = true;
+    // mutant: copy_extents_dst, copy_extents_src
+    bool same = dst.rank() == src.rank() && has_extents(dst.shape()) && has_extents(src.shape()), fits = true;
     std::int64_t count = 1, signs = dst.rank();
     for (int i = 0; same && i < dst.rank(); ++i) {
         same = dst.extent(i) == src.extent(i);
         signs |= dst.extent(i);
         fits = checked_multiply(count, dst.extent(i), count) && fits;
     }
-    if (!same) fail_shape(dst.shape(), src.shape(), api, where);
+    if (!same) fail_shape(dst, src, api, where);
     if (signs < 0) validate_view(dst, api, where);  // reports the negative rank or extent (R32)
     if (!(dst.dtype() == src.dtype())) fail_dtype(dst.dtype(), src.dtype(), api, where);
     if (dst.is_read_only()) fail_read_only(api, where);

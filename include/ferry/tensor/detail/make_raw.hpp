@@ -94,9 +94,12 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
 }
 
 /// Throws if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
-/// may change. `before` is the view before the move, whose layout is at `metadata`.
-FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view const& after, std::int64_t const* metadata,
-                                     bool empty, char const* api, std::source_location where) {
+/// may change. Throws if the elements are still in `from`, the object that the owner was moved from (D13). `before` is
+/// the view before the move, whose layout is at `metadata`.
+template <class Owner>
+FERRY_ALWAYS_INLINE void check_moved(Owner const& from, tensor_view const& before, tensor_view const& after,
+                                     std::int64_t const* metadata, bool empty, char const* api,
+                                     std::source_location where) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
@@ -110,6 +113,13 @@ FERRY_ALWAYS_INLINE void check_moved(tensor_view const& before, tensor_view cons
         fail(errc::argument, api,
              message{"the view of the owner changed during its move: return the same shape, strides and data type "
                      "before and after the move"},
+             where);
+    auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(from));
+    // mutant: d13_moved, d13_moved_empty
+    if (reinterpret_cast<std::uintptr_t>(after.data()) - begin < sizeof from && !empty)
+        fail(errc::argument, api,
+             message{"the elements of the moved owner are in the object that it was moved from: return the address of "
+                     "the elements in the owner, not a pointer that was stored before the move"},
              where);
 }
 
@@ -134,7 +144,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.deleter = &block_type::destroy;
     try {
         tensor_view const after = view_at(self->owner);
-        check_moved(before, after, metadata, empty, api, where);
+        check_moved(owner, before, after, metadata, empty, api, where);
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     } catch (...) {
         block_type::destroy(&self->raw);
