@@ -74,6 +74,13 @@
 #define FERRY_HAS_STD_MDSPAN 0
 #endif
 
+// `v[i, j]` is available (C++23): a subscript operator may have any number of parameters.
+#if defined(__cpp_multidimensional_subscript) && __cpp_multidimensional_subscript >= 202110L
+#define FERRY_HAS_MULTI_SUBSCRIPT 1
+#else
+#define FERRY_HAS_MULTI_SUBSCRIPT 0
+#endif
+
 // `column/` is available: it requires a little-endian host, since Arrow's buffers are used without conversion.
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FERRY_HAS_COLUMN 1

@@ -1,11 +1,14 @@
 // ferry: a view of a tensor whose element type, rank, access and layout are known at compile time.
+// length: the class, and `as`, whose checks its constructor requires
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/config.hpp>
+#include <ferry/tensor/detail/view_index.hpp>
+#include <ferry/tensor/detail/view_layout.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
@@ -13,9 +16,6 @@
 #include <type_traits>
 
 namespace ferry::inline v0 {
-
-/// The `Rank` of a view whose rank is known only at run time.
-inline constexpr int dynamic_rank = -1;
 
 /// The code that may access the elements (D4).
 enum class access : std::uint8_t {
@@ -28,63 +28,6 @@ enum class layout : std::uint8_t {
     strided,    ///< any strides
     contiguous  ///< compact row-major
 };
-
-namespace detail {
-
-/// Constructor tag: `as` has checked the view.
-struct checked_by_as {
-    explicit checked_by_as() = default;
-};
-
-[[noreturn]] FERRY_COLD inline void fail_index_count(int count, int rank, char const* api) {
-    fail(errc::rank, api,
-         message{} << count << " indices for a tensor of rank " << rank << ": pass one index for each dimension");
-}
-
-/// Stores copies of extents and strides, so that a view of static rank references only the elements.
-template <int Rank>
-struct extents_and_strides {
-    std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
-    std::int64_t steps[Rank == 0 ? 1 : Rank] = {};
-
-    constexpr explicit extents_and_strides(tensor_view const& v) noexcept {
-        for (int i = 0; i < Rank; ++i) {
-            extents[i] = v.extent(i);
-            steps[i] = v.stride(i);
-        }
-    }
-    [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
-    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return steps[i]; }
-    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
-        std::int64_t at = 0;
-        for (int i = 0; i < Rank; ++i) at += index[i] * steps[i];
-        return at;
-    }
-};
-
-/// References the extents and strides of the tensor.
-template <>
-struct extents_and_strides<dynamic_rank> {
-    tensor_view view;
-
-    constexpr explicit extents_and_strides(tensor_view const& v) noexcept : view{v} {}
-    [[nodiscard]] constexpr int rank() const noexcept { return view.rank(); }
-    [[nodiscard]] constexpr shape_view shape() const noexcept { return view.shape(); }
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return view.extent(i); }
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return view.stride(i); }
-    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
-        std::int64_t at = 0;
-        if (view.strides().is_implicit())
-            for (int i = 0; i < rank(); ++i) at = at * extent(i) + index[i];
-        else
-            for (int i = 0; i < rank(); ++i) at += index[i] * view.strides()[i];
-        return at;
-    }
-};
-
-}  // namespace detail
 
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
@@ -135,41 +78,121 @@ class typed_view {
         return count;
     }
 
-    /// Returns an element. Checks the number of indices (at compile time for a static rank), but not their values.
+    /// Returns an element. Does not check the indices; their number is checked at compile time.
     ///
-    /// \param index  one index for each dimension; at least 0 and less than the extent
+    /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the dynamic rank
-    template <std::convertible_to<std::int64_t>... Index>
-        requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
-    [[nodiscard]] constexpr reference operator()(Index... index) const noexcept(Rank != dynamic_rank) {
+    template <detail::integral_index... Index>
+        requires(Access == access::host && sizeof...(Index) == Rank)
+    [[nodiscard]] constexpr reference operator()(Index... index) const noexcept {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
-        if constexpr (Rank == dynamic_rank) check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::()");
         return element_at(layout_.offset(indices));
     }
-    /// Returns an element, and checks the indices.
+    /// Returns an element of a view of dynamic rank. Checks the number of indices, but not their values.
     ///
-    /// \param index  one index for each dimension
-    /// \return       element, or the value of a packed element
-    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
-    template <std::convertible_to<std::int64_t>... Index>
-        requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
-    [[nodiscard]] constexpr reference at(Index... index) const {
-        std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
-        check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::at");
-        check_bounds(indices);
-        return element_at(layout_.offset(indices));
-    }
-    /// Returns an element. Checks the number of indices, but not their values.
-    ///
-    /// \param index  one index for each dimension; at least 0 and less than the extent
+    /// \param first  index of the first dimension, an integer; at least 0 and less than the extent
+    /// \param rest   one integer for each other dimension
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank
-    [[nodiscard]] constexpr reference operator[](shape_view index) const
+    template <detail::integral_index... Index>
+        requires(Access == access::host && Rank == dynamic_rank)
+    [[nodiscard]] constexpr reference operator()(detail::located_index first, Index... rest) const {
+        std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
+        return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::()", first.where);
+    }
+    /// Returns the element of a tensor of rank 0.
+    ///
+    /// \param where  source location for errors
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the rank is not 0
+    [[nodiscard]] constexpr reference operator()(std::source_location where = std::source_location::current()) const
+        requires(Access == access::host && Rank == dynamic_rank)
+    {
+        return counted(nullptr, 0, "ferry::typed_view::()", where);
+    }
+
+    template <class... Index>
+        requires(detail::refused_index<Index> || ...)
+    // clang-format off
+    void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    // clang-format on
+
+    /// Returns an element, as `()` does: `v[i]` of rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
+    ///
+    /// \param index  one integer for each dimension; at least 0 and less than the extent
+    /// \return       element, or the value of a packed element
+#if FERRY_HAS_MULTI_SUBSCRIPT
+    template <detail::integral_index... Index>
+        requires(Access == access::host && sizeof...(Index) == Rank)
+    [[nodiscard]] constexpr reference operator[](Index... index) const noexcept {
+        return (*this)(index...);
+    }
+    template <detail::integral_index... Index>
+        requires(Access == access::host && Rank == dynamic_rank)
+    [[nodiscard]] constexpr reference operator[](detail::located_index first, Index... rest) const {
+        std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
+        return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::[]", first.where);
+    }
+#else
+    template <detail::integral_index Index>
+        requires(Access == access::host && Rank == 1)
+    [[nodiscard]] constexpr reference operator[](Index index) const noexcept {
+        return (*this)(index);
+    }
+    [[nodiscard]] constexpr reference operator[](detail::located_index index) const
+        requires(Access == access::host && Rank == dynamic_rank)
+    {
+        return counted(&index.value, 1, "ferry::typed_view::[]", index.where);
+    }
+#endif
+    /// Returns an element. Checks the number of indices, but not their values.
+    ///
+    /// \param index  list of indices, one for each dimension; at least 0 and less than the extent
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the rank
+    [[nodiscard]] constexpr reference operator[](detail::index_list index) const
         requires(Access == access::host)
     {
-        check_count(index.rank(), "ferry::typed_view::[]");
-        return element_at(layout_.offset(index.data()));
+        return counted(index.values, index.count, "ferry::typed_view::[]", index.where);
+    }
+
+    template <detail::refused_index Index>
+    // clang-format off
+    void operator[](Index) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    // clang-format on
+
+    /// Returns an element, and checks the indices.
+    ///
+    /// \param first  index of the first dimension, an integer
+    /// \param rest   one integer for each other dimension
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
+    template <detail::integral_index... Index>
+        requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
+    [[nodiscard]] constexpr reference at(detail::located_index first, Index... rest) const {
+        constexpr auto api = "ferry::typed_view::at";
+        constexpr int count = 1 + static_cast<int>(sizeof...(Index));
+        std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
+        check_count(count, api, first.where);
+        for (int i = 0; i < count; ++i)
+            if (indices[i] < 0 || indices[i] >= extent(i))
+                detail::fail_index(indices[i], i, extent(i), api, first.where);
+        return element_at(layout_.offset(indices));
+    }
+    template <class... Index>
+        requires(detail::refused_index<Index> || ...)
+    // clang-format off
+    void at(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    // clang-format on
+    /// Returns the element of a tensor of rank 0.
+    ///
+    /// \param where  source location for errors
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the rank is not 0
+    [[nodiscard]] constexpr reference at(std::source_location where = std::source_location::current()) const
+        requires(Access == access::host && Rank <= 0)
+    {
+        return counted(nullptr, 0, "ferry::typed_view::at", where);
     }
 
     /// Returns all elements, in row-major order.
@@ -194,17 +217,13 @@ class typed_view {
         }
     }
 
-    FERRY_ALWAYS_INLINE constexpr void check_count(int count, char const* api) const {
-        if (count != rank()) detail::fail_index_count(count, rank(), api);  // mutant: index_count
+    FERRY_ALWAYS_INLINE constexpr void check_count(int count, char const* api, std::source_location where) const {
+        if (count != rank()) detail::fail_index_count(count, rank(), api, where);  // mutant: index_count
     }
-    constexpr void check_bounds(std::int64_t const* index) const {
-        for (int i = 0; i < rank(); ++i)
-            if (index[i] < 0 || index[i] >= extent(i))
-                detail::fail(
-                    errc::out_of_range, "ferry::typed_view::at",
-                    message{"index "}
-                        << index[i] << " is out of range for dimension " << i << " of extent " << extent(i)
-                        << ": pass an index that is at least 0 and less than the extent");
+    [[nodiscard]] constexpr reference counted(std::int64_t const* indices, int count, char const* api,
+                                              std::source_location where) const {
+        check_count(count, api, where);
+        return element_at(layout_.offset(indices));
     }
 
     T* data_;

@@ -16,6 +16,8 @@ template <class View, class... Index>
 concept callable = requires(View const v, Index... i) { v(i...); };
 template <class View, class... Index>
 concept checked = requires(View const v, Index... i) { v.at(i...); };
+template <class View, class Index>
+concept indexed = requires(View const v, Index i) { v[i]; };
 template <class View>
 concept has_span = requires(View const v) { v.span(); };
 template <class View>
@@ -33,6 +35,7 @@ using line = typed_view<float, 2, access::host, layout::contiguous>;
 using packed = typed_view<ferry::int4, 2, access::host, layout::contiguous>;
 struct unknown {};
 enum class colour { red };
+enum position { first };
 
 }  // namespace
 
@@ -55,6 +58,17 @@ static_assert(!callable<plain> && !callable<plain, int> && !callable<plain, int,
 static_assert(checked<plain, int, int> && !checked<plain, int>);
 static_assert(callable<open, int> && callable<open, int, int, int> && callable<typed_view<float, 0>>);
 static_assert(!callable<plain, int, void*> && !callable<plain, int, char const*>);
+
+
+// An index is an integer or an unscoped enumerator, not a bool, a floating-point number or another type.
+static_assert(callable<plain, int, position> && callable<open, position> && checked<plain, short, position>);
+static_assert(!callable<plain, int, bool> && !callable<plain, double, int> && !callable<plain, colour, int>);
+static_assert(!callable<open, bool> && !callable<open, int, float> && !callable<open, float, int>);
+static_assert(!checked<plain, int, bool> && !checked<plain, double, int> && !checked<open, bool>);
+static_assert(indexed<typed_view<float, 1>, unsigned> && indexed<open, int>);
+static_assert(!indexed<typed_view<float, 1>, bool> && !indexed<typed_view<float, 1>, double>);
+static_assert(!indexed<open, bool> && !indexed<open, double> && !indexed<plain, int>);
+static_assert(!indexed<typed_view<float, 1, access::device>, int>);
 
 // D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);

@@ -160,6 +160,29 @@ TEST_CASE("the error of at() contains the index, the dimension and the extent") 
     fails(errc::rank, [&] { static_cast<void>(open.at()); }, {"0 indices"});
 }
 
+TEST_CASE("[] indexes a view of rank 1, and any rank in C++23") {
+    numbers n;
+    std::int64_t const five[] = {5}, back[] = {-2};
+    tensor_view const v{n.data + 8, five, back}, table{n.data, two_by_three};
+    auto const line = as<std::int32_t, 1>(v);
+    CHECK(line[0] == 8);
+    CHECK(line[4u] == 0);
+    line[1] = 60;
+    CHECK(n.data[6] == 60);
+    auto const open = as<std::int32_t>(v);
+    CHECK(open[4] == 0);
+    std::array<std::int64_t, 2> const last{1, 2};
+    CHECK(as<std::int32_t>(table)[last] == 5);
+    enum dimension { rows, columns };
+    CHECK(line[rows] == 8);
+    fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(table)[0]); }, {"1 indices", "rank 2"});
+#if FERRY_HAS_MULTI_SUBSCRIPT
+    CHECK(as<std::int32_t, 2>(table)[1, 2] == 5);
+    CHECK(as<std::int32_t>(table)[1, 2] == 5);
+    fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(table)[1, 2, 3]); }, {"3 indices", "rank 2"});
+#endif
+}
+
 TEST_CASE("span() contains all elements of a contiguous view") {
     numbers n;
     auto const v = as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three});

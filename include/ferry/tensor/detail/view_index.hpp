@@ -1,0 +1,64 @@
+// ferry: the indices of typed views.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/shape.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+
+namespace ferry::inline v0::detail {
+
+/// An integer or an unscoped enumerator. Not required: that it fits std::int64_t.
+template <class I>
+concept integral_index =
+    (std::integral<I> || std::is_enum_v<I>) && std::convertible_to<I, std::int64_t> && !std::same_as<I, bool>;
+
+/// A bool or a floating-point number, which would be converted without a warning.
+template <class I>
+concept refused_index = std::floating_point<I> || std::same_as<I, bool>;
+
+/// An index, with the location of the caller: a function with a pack of indices cannot have a default argument for it.
+struct located_index {
+    std::int64_t value;
+    std::source_location where;
+
+    template <integral_index I>
+    constexpr located_index(I i, std::source_location location = std::source_location::current()) noexcept
+        : value{static_cast<std::int64_t>(i)}, where{location} {}
+};
+
+/// A list of indices, one for each dimension, with the location of the caller. References the list.
+struct index_list {
+    std::int64_t const* values;
+    int count;
+    std::source_location where;
+
+    template <integer_list Range>
+    constexpr index_list(Range const& list, std::source_location location = std::source_location::current()) noexcept
+        : values{list.data()}, count{static_cast<int>(list.size())}, where{location} {}
+    template <std::size_t N>
+    constexpr index_list(std::int64_t const (&list)[N],
+                         std::source_location location = std::source_location::current()) noexcept
+        : values{list}, count{static_cast<int>(N)}, where{location} {}
+};
+
+[[noreturn]] FERRY_COLD inline void fail_index_count(int count, int rank, char const* api,
+                                                     std::source_location where) {
+    fail(errc::rank, api,
+         message{} << count << " indices for a tensor of rank " << rank << ": pass one index for each dimension",
+         where);
+}
+
+[[noreturn]] FERRY_COLD inline void fail_index(std::int64_t index, int dimension, std::int64_t extent, char const* api,
+                                               std::source_location where) {
+    fail(errc::out_of_range, api,
+         message{"index "} << index << " is out of range for dimension " << dimension << " of extent " << extent
+                           << ": pass an index that is at least 0 and less than the extent",
+         where);
+}
+
+}  // namespace ferry::inline v0::detail
