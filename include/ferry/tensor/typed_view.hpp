@@ -29,6 +29,16 @@ enum class layout : std::uint8_t {
     contiguous  ///< compact row-major
 };
 
+namespace detail {
+
+/// A view of U and rank R converts to a view of T and Rank, for a layout L that Layout supports. Not required: that
+/// they differ.
+template <class U, class T, int R, int Rank, layout L, layout Layout>
+concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
+    (L == Layout || Layout == layout::strided);
+
+}  // namespace detail
+
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
 /// Created by `as`, which checks type, rank, access and layout. References the elements; a view of dynamic rank also
@@ -52,6 +62,10 @@ class typed_view {
     /// `T&`; for packed types, a value.
     using reference = std::conditional_t<packed_type<T>, value_type, T&>;
 
+    /// Constructs a view without elements: null data, and extents of 0. With dynamic_rank, the rank is 1.
+    constexpr typed_view() noexcept
+        requires(Rank != 0)
+    = default;
     // clang-format off
     explicit typed_view(tensor_view const&) FERRY_DELETED("call ferry::as<T, Rank>(view), which checks the type, rank and access of the view");
     // clang-format on
@@ -61,10 +75,37 @@ class typed_view {
     constexpr typed_view(detail::checked_by_as, tensor_view const& v) noexcept
         : data_{static_cast<T*>(v.data())}, layout_{v}, step_{bits_per_element(v.dtype(), v.is_padded())} {}
 
+    /// Converts a view of T to a view of T const, and a contiguous view to a strided one. A view of dynamic rank
+    /// references the extents and strides of a view of static rank, which must outlive it; temporaries do not compile.
+    ///
+    /// \param v  view of the same elements, with the same access
+    template <class U, int R, layout L>
+        requires detail::view_convertible<U, T, R, Rank, L, Layout>
+    constexpr typed_view(typed_view<U, R, Access, L> const& v) noexcept : data_{v.data_}, layout_{v}, step_{v.step_} {}
+    template <class U, int R, layout L>
+        requires(detail::view_convertible<U, T, R, Rank, L, Layout> && R != Rank)
+    // clang-format off
+    typed_view(typed_view<U, R, Access, L> const&&) FERRY_DELETED("a view of dynamic rank references the extents, and this view of static rank is temporary: store it in a variable");
+    // clang-format on
+
     /// Returns the address of the first element.
     [[nodiscard]] constexpr T* data() const noexcept { return data_; }
     /// Returns the number of dimensions.
     [[nodiscard]] constexpr int rank() const noexcept { return layout_.rank(); }
+    /// Returns the extents.
+    ///
+    /// \return  reference to the extents that this object stores, or of dynamic rank references
+    [[nodiscard]] constexpr shape_view shape() const& noexcept { return layout_.shape(); }
+    // clang-format off
+    shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
+    // clang-format on
+    /// Returns the strides, in elements; implicit for compact row-major elements without a list of strides.
+    ///
+    /// \return  reference to the strides that this object stores, or of dynamic rank references
+    [[nodiscard]] constexpr strides_view strides() const& noexcept { return layout_.strides(); }
+    // clang-format off
+    strides_view strides() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the strides are stored in the view, and this one is temporary: store it in a variable");
+    // clang-format on
     /// \param i  dimension
     /// \return   extent of the dimension
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return layout_.extent(i); }
@@ -203,6 +244,9 @@ class typed_view {
     }
 
    private:
+    template <element, int, access, layout>
+    friend class typed_view;
+
     [[nodiscard]] constexpr reference element_at(std::int64_t offset) const noexcept {
         if constexpr (packed_type<T>) {
             // The next byte is read only if the element extends into it, because it may lie beyond the data (R19).
@@ -226,9 +270,9 @@ class typed_view {
         return element_at(layout_.offset(indices));
     }
 
-    T* data_;
+    T* data_ = nullptr;
     detail::extents_and_strides<Rank> layout_;
-    std::int64_t step_;
+    std::int64_t step_ = bits_per_element(dtype_of<T>);
 };
 
 /// Checks the properties of a tensor and returns a typed view.

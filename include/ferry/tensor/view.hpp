@@ -10,6 +10,17 @@
 #include <type_traits>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// Returns the stride of a dimension; computes it if the strides are implicit.
+[[nodiscard]] constexpr std::int64_t stride_of(shape_view shape, strides_view strides, int dimension) noexcept {
+    if (!strides.is_implicit()) return strides[dimension];
+    std::int64_t step = 1;
+    for (int k = shape.rank(); --k > dimension;) step = compact_step(step, shape[k]);
+    return step;
+}
+
+}  // namespace detail
 
 /// A non-owning view of a tensor: data, device, data type, shape, strides and flags.
 ///
@@ -92,10 +103,7 @@ class tensor_view {
     /// \param i  dimension; not checked
     /// \return   stride in elements
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
-        if (!strides_.is_implicit()) return strides_[i];
-        std::int64_t step = 1;
-        for (int k = rank(); --k > i;) step = detail::compact_step(step, shape_[k]);
-        return step;
+        return detail::stride_of(shape_, strides_, i);
     }
 
     /// Returns the flags.

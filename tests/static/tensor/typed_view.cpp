@@ -33,6 +33,11 @@ using open = typed_view<float>;
 using remote = typed_view<float, 2, access::device>;
 using line = typed_view<float, 2, access::host, layout::contiguous>;
 using packed = typed_view<ferry::int4, 2, access::host, layout::contiguous>;
+template <class View>
+concept has_lists = requires(View&& v) {
+    static_cast<View&&>(v).shape();
+    static_cast<View&&>(v).strides();
+};
 struct unknown {};
 enum class colour { red };
 enum position { first };
@@ -41,11 +46,29 @@ enum position { first };
 
 // Regular values.
 static_assert(std::copyable<plain> && std::is_trivially_copyable_v<plain> && std::is_trivially_copyable_v<open>);
-static_assert(std::is_nothrow_move_constructible_v<plain> && !std::is_default_constructible_v<plain>);
+static_assert(std::is_nothrow_move_constructible_v<plain> && std::is_nothrow_default_constructible_v<plain>);
+static_assert(std::is_nothrow_default_constructible_v<open>);
+static_assert(!std::is_default_constructible_v<typed_view<float, 0>>);  // has one element
+
+// Conversions add const, forget that the elements are contiguous, or forget the rank, and never the reverse.
+static_assert(std::is_nothrow_convertible_v<plain, constant> && !std::is_constructible_v<plain, constant>);
+static_assert(std::is_convertible_v<line, plain> && std::is_convertible_v<line, constant>);
+static_assert(!std::is_constructible_v<line, plain> && !std::is_constructible_v<plain, typed_view<float, 3>>);
+static_assert(!std::is_constructible_v<plain, typed_view<double, 2>>);
+static_assert(!std::is_constructible_v<remote, plain> && !std::is_constructible_v<plain, remote>);
+static_assert(std::is_convertible_v<typed_view<float, 2, access::device>, typed_view<float const, 2, access::device>>);
+// A view of dynamic rank references the extents, which a temporary would destroy.
+static_assert(std::is_convertible_v<plain const&, open> && std::is_convertible_v<plain&, typed_view<float const>>);
+static_assert(!std::is_constructible_v<open, plain> && !std::is_constructible_v<open, plain const>);
+static_assert(std::is_convertible_v<open, typed_view<float const>>);
+static_assert(!std::is_constructible_v<plain, open> && !std::is_constructible_v<plain, open&>);
 // D2: only `as`, which checks the view, creates a typed view.
 static_assert(!std::is_convertible_v<ferry::tensor_view, plain> &&
               !std::is_constructible_v<plain, ferry::tensor_view>);
 static_assert(sizeof(plain) <= 48);
+
+// A view of static rank stores the extents; a view of dynamic rank references those of the tensor.
+static_assert(has_lists<plain&> && !has_lists<plain> && has_lists<open> && has_lists<open&>);
 
 // D3: T const is read-only.
 static_assert(std::same_as<plain::reference, float&> && std::same_as<constant::reference, float const&>);

@@ -360,3 +360,65 @@ TEST_CASE("fewer strides than extents are refused") {
     fails(errc::strides, [&] { static_cast<void>(as<std::int32_t, 2>(v)); }, {"2 extents but 1 strides"});
     fails(errc::strides, [&] { static_cast<void>(as<std::int32_t>(v)); });
 }
+
+namespace {
+std::int64_t sum_of(ferry::typed_view<std::int32_t const> v) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < v.extent(0); ++i)
+        for (std::int64_t j = 0; j < v.extent(1); ++j) sum += v(i, j);
+    return sum;
+}
+}  // namespace
+
+TEST_CASE("a view that is default-constructed has no elements") {
+    ferry::typed_view<float, 3> const fixed;
+    CHECK(fixed.data() == nullptr);
+    CHECK(fixed.size() == 0);
+    CHECK(fixed.extent(2) == 0);
+    fails(errc::out_of_range, [&] { static_cast<void>(fixed.at(0, 0, 0)); }, {"extent 0"});
+    ferry::typed_view<float> const open;
+    CHECK(open.data() == nullptr);
+    CHECK(open.rank() == 1);
+    CHECK(open.size() == 0);
+    fails(errc::out_of_range, [&] { static_cast<void>(open.at(0)); }, {"extent 0"});
+    ferry::typed_view<float, 2, access::host, layout::contiguous> const line;
+    CHECK(line.span().empty());
+    constexpr ferry::typed_view<int, 1> nothing;
+    static_assert(nothing.data() == nullptr && nothing.extent(0) == 0);
+}
+
+TEST_CASE("D3: a view of T converts to a view of T const, and a contiguous view to a strided one") {
+    numbers n;
+    std::int64_t const shape[] = {2, 3, 4};
+    auto const line = as<std::int32_t, 3, access::host, layout::contiguous>(tensor_view{n.data, shape});
+    ferry::typed_view<std::int32_t const, 3> const strided = line;
+    CHECK(strided.data() == n.data);
+    CHECK(strided.stride(0) == 12);
+    CHECK(strided.stride(2) == 1);
+    CHECK(strided(1, 2, 3) == 23);
+    ferry::typed_view<std::int32_t const, 3, access::host, layout::contiguous> const constant = line;
+    CHECK(constant.span()[23] == 23);
+    unsigned char padded[] = {0xf1, 0x02};
+    std::int64_t const two[] = {2};
+    tensor_view const v{padded, ferry::dtype_of<ferry::uint4>, two, {}, ferry::cpu, flags::subbyte_padded};
+    ferry::typed_view<ferry::uint4 const, 1> const nibbles = as<ferry::uint4, 1>(v);
+    CHECK(nibbles(1).bits == 2);  // R13
+}
+
+TEST_CASE("a variable of static rank converts to a view of dynamic rank, which references its extents") {
+    numbers n;
+    std::int64_t const transposed[] = {1, 2};
+    auto const columns = as<std::int32_t, 2>(tensor_view{n.data, two_by_three, transposed});
+    CHECK(sum_of(columns) == 15);
+    ferry::typed_view<std::int32_t const> const open = columns;
+    CHECK(open.shape().data() == columns.shape().data());
+    CHECK(open(1, 2) == 5);
+    CHECK(open.stride(1) == 2);
+    auto const line = as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three});
+    CHECK(sum_of(line) == 15);
+    ferry::typed_view<std::int32_t> const flat = line;
+    CHECK(flat(1, 0) == 3);
+    CHECK(flat.stride(0) == 3);
+    tensor_view const v{n.data, two_by_three};
+    CHECK(sum_of(as<std::int32_t>(v)) == 15);  // its extents are those of the tensor
+}

@@ -24,7 +24,10 @@ struct extents_and_strides {
     std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
     std::int64_t steps[Rank == 0 ? 1 : Rank] = {};
 
-    constexpr explicit extents_and_strides(tensor_view const& v) noexcept {
+    constexpr extents_and_strides() = default;
+    /// \param v  tensor_view or typed_view of this rank
+    template <class View>
+    constexpr explicit extents_and_strides(View const& v) noexcept {
         for (int i = 0; i < Rank; ++i) {
             extents[i] = v.extent(i);
             steps[i] = v.stride(i);
@@ -32,6 +35,7 @@ struct extents_and_strides {
     }
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
+    [[nodiscard]] constexpr strides_view strides() const noexcept { return {steps, Rank}; }
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return steps[i]; }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
@@ -41,22 +45,30 @@ struct extents_and_strides {
     }
 };
 
-/// References the extents and strides of the tensor.
+/// The extents of a view without elements: an address that is always valid.
+inline constexpr std::int64_t no_elements[] = {0};
+
+/// References the extents and strides of a tensor, or of a view of static rank.
 template <>
 struct extents_and_strides<dynamic_rank> {
-    tensor_view view;
+    shape_view extents{no_elements};
+    strides_view steps;
 
-    constexpr explicit extents_and_strides(tensor_view const& v) noexcept : view{v} {}
-    [[nodiscard]] constexpr int rank() const noexcept { return view.rank(); }
-    [[nodiscard]] constexpr shape_view shape() const noexcept { return view.shape(); }
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return view.extent(i); }
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return view.stride(i); }
+    constexpr extents_and_strides() = default;
+    /// \param v  tensor_view or typed_view, whose lists must outlive this object
+    template <class View>
+    constexpr explicit extents_and_strides(View const& v) noexcept : extents{v.shape()}, steps{v.strides()} {}
+    [[nodiscard]] constexpr int rank() const noexcept { return extents.rank(); }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return extents; }
+    [[nodiscard]] constexpr strides_view strides() const noexcept { return steps; }
+    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
+    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return stride_of(extents, steps, i); }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
         std::int64_t at = 0;
-        if (view.strides().is_implicit())
+        if (steps.is_implicit())
             for (int i = 0; i < rank(); ++i) at = at * extent(i) + index[i];
         else
-            for (int i = 0; i < rank(); ++i) at += index[i] * view.strides()[i];
+            for (int i = 0; i < rank(); ++i) at += index[i] * steps[i];
         return at;
     }
 };
