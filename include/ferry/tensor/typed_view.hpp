@@ -4,8 +4,10 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/config.hpp>
+#include <ferry/fwd.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
 #include <ferry/tensor/detail/view_layout.hpp>
+#include <ferry/tensor/slice.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -243,9 +245,71 @@ class typed_view {
         return {data_, static_cast<std::size_t>(size())};
     }
 
+    /// Selects a part of the elements: an index removes its dimension, `ferry::all` and `range` keep it. NumPy's
+    /// `v[:, ::2]` is `v.slice(all, range{.step = 2})`, and `v[3, 1:5]` is `v.slice(3, range{1, 5})`.
+    ///
+    /// \param first  index or range of the first dimension
+    /// \param rest   one index or range for each other dimension
+    /// \return       view of the same elements, which stores its extents and strides
+    /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a step of 0;
+    ///                errc::alignment when the first of packed elements does not begin at a byte
+    template <detail::slice_argument... Rest>
+        requires(sizeof...(Rest) + 1 == Rank)
+    [[nodiscard]] constexpr auto slice(detail::located_range first, Rest... rest) const {
+        return sliced(first.where, first.value, rest...);
+    }
+    template <detail::slice_argument... Rest>
+        requires(sizeof...(Rest) + 1 == Rank)
+    [[nodiscard]] constexpr auto slice(detail::located_index first, Rest... rest) const {
+        return sliced(first.where, first.value, rest...);
+    }
+
    private:
     template <element, int, access, layout>
     friend class typed_view;
+    friend struct array_traits<typed_view>;
+
+    /// Constructs a view of the data of `v`, for `slice`, which sets extents and strides.
+    template <int R, layout L>
+    constexpr typed_view(detail::checked_by_as, typed_view<T, R, Access, L> const& v) noexcept
+        : data_{v.data_}, step_{v.step_} {}
+
+    template <class... Selected>
+    [[nodiscard]] constexpr auto sliced(std::source_location where, Selected... selected) const {
+        constexpr auto api = "ferry::typed_view::slice";
+        constexpr int kept = (0 + ... + (std::is_same_v<Selected, range> ? 1 : 0));
+        typed_view<T, kept, Access> out{detail::checked_by_as{}, *this};
+        std::int64_t offset = 0;
+        bool is_empty = false;
+        int from = 0, to = 0;
+        auto const add = [&]<class S>(S s) {
+            int const i = from++;
+            if constexpr (std::is_same_v<S, range>) {
+                auto const d = detail::select(s, i, {extent(i), stride(i), 0}, api, where);
+                out.layout_.set(to++, d.extent, d.stride);
+                offset += d.offset;
+                is_empty = is_empty || d.extent == 0;
+            } else {
+                offset += detail::select(static_cast<std::int64_t>(s), i, {extent(i), stride(i), 0}, api, where).offset;
+            }
+        };
+        (add(selected), ...);
+        if (!is_empty) out.data_ = address_of(offset, api, where);
+        return out;
+    }
+    [[nodiscard]] constexpr T* address_of(std::int64_t offset, char const* api, std::source_location where) const {
+        if constexpr (packed_type<T>) {
+            if (offset * step_ % 8 != 0)
+                detail::fail(errc::alignment, api,
+                             message{"element "} << offset
+                                                 << " does not begin at a byte (R19): select another first element, or "
+                                                    "request padded elements (R13)",
+                             where);
+            return data_ + offset * step_ / 8;
+        } else {
+            return data_ + offset;
+        }
+    }
 
     [[nodiscard]] constexpr reference element_at(std::int64_t offset) const noexcept {
         if constexpr (packed_type<T>) {
@@ -356,5 +420,21 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                      where);
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
+
+/// Exports the elements of a view, which belong to another object: `borrow`, and copies. A view does not store its
+/// device: it is exported as host memory, on which no work may be pending.
+template <element T, int Rank, layout Layout>
+struct array_traits<typed_view<T, Rank, access::host, Layout>> {
+    using array = typed_view<T, Rank, access::host, Layout>;
+    static constexpr bool owns = false;
+    /// Returns a view, which is read-only if T is const (R11).
+    ///
+    /// \param v  typed view, whose extents and strides the result references
+    /// \return   view
+    [[nodiscard]] static constexpr tensor_view view(array const& v) noexcept {
+        bool const is_padded = v.step_ != bits_per_element(dtype_of<T>);
+        return {v.data(), dtype_of<T>, v.shape(), v.strides(), cpu, is_padded ? flags::subbyte_padded : flags::none};
+    }
+};
 
 }  // namespace ferry::inline v0

@@ -16,6 +16,8 @@ template <class View, class... Index>
 concept callable = requires(View const v, Index... i) { v(i...); };
 template <class View, class... Index>
 concept checked = requires(View const v, Index... i) { v.at(i...); };
+template <class View, class... S>
+concept sliceable = requires(View const v, S... s) { v.slice(s...); };
 template <class View, class Index>
 concept indexed = requires(View const v, Index i) { v[i]; };
 template <class View>
@@ -92,6 +94,11 @@ static_assert(indexed<typed_view<float, 1>, unsigned> && indexed<open, int>);
 static_assert(!indexed<typed_view<float, 1>, bool> && !indexed<typed_view<float, 1>, double>);
 static_assert(!indexed<open, bool> && !indexed<open, double> && !indexed<plain, int>);
 static_assert(!indexed<typed_view<float, 1, access::device>, int>);
+
+// slice() has an index or a range for each dimension of a static rank.
+static_assert(sliceable<plain, int, ferry::range> && sliceable<plain, ferry::range, ferry::range>);
+static_assert(!sliceable<plain, ferry::range> && !sliceable<plain, int, bool> && !sliceable<plain, bool, int>);
+static_assert(!sliceable<plain, double, ferry::range> && !sliceable<open, int> && !sliceable<open>);
 
 // D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);

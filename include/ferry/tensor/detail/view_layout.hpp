@@ -33,6 +33,10 @@ struct extents_and_strides {
             steps[i] = v.stride(i);
         }
     }
+    constexpr void set(int i, std::int64_t extent, std::int64_t step) noexcept {
+        extents[i] = extent;
+        steps[i] = step;
+    }
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
     [[nodiscard]] constexpr strides_view strides() const noexcept { return {steps, Rank}; }

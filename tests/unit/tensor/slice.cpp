@@ -1,0 +1,126 @@
+// Slices of typed views.
+#include <ferry/tensor/slice.hpp>
+#include <ferry/tensor/typed_view.hpp>
+
+#include <support/fails.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+using ferry::access;
+using ferry::all;
+using ferry::as;
+using ferry::errc;
+using ferry::layout;
+using ferry::range;
+using ferry::tensor_view;
+using support::fails;
+
+namespace {
+struct cube {
+    std::int32_t data[24];
+    std::int64_t shape[3] = {2, 3, 4};
+    cube() {
+        for (int i = 0; i < 24; ++i) data[i] = i;
+    }
+    [[nodiscard]] ferry::typed_view<std::int32_t, 3> view() { return as<std::int32_t, 3>(tensor_view{data, shape}); }
+};
+}  // namespace
+
+TEST_CASE("a range selects [begin, end) in steps, and the slice references the same elements") {
+    cube c;
+    auto const v = c.view().slice(all, all, range{.step = 2});
+    CHECK(v.extent(0) == 2);
+    CHECK(v.extent(2) == 2);
+    CHECK(v.stride(2) == 2);
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 3; ++j)
+            for (int k = 0; k < 2; ++k) CHECK(v(i, j, k) == c.view()(i, j, 2 * k));
+    auto const part = c.view().slice(range{1, 2}, range{.begin = 1}, range{.end = 3, .step = 2});
+    CHECK(part.size() == 4);
+    CHECK(part(0, 1, 1) == c.view()(1, 2, 2));
+    part(0, 0, 0) = 99;
+    CHECK(c.data[16] == 99);
+    CHECK(c.view().slice(all, all, range{1, 4, 2}).extent(2) == 2);  // 1, 3
+    CHECK(c.view().slice(all, all, range{0, 4, 3}).extent(2) == 2);  // 0, 3
+}
+
+TEST_CASE("an index removes its dimension") {
+    cube c;
+    auto const row = c.view().slice(1, 2, all);
+    CHECK(row.rank() == 1);
+    CHECK(row[3] == 23);
+    auto const column = c.view().slice(all, 1, 0);
+    CHECK(column.extent(0) == 2);
+    CHECK(column[1] == 16);
+    CHECK(c.view().slice(1, 0, 3)() == 15);
+    CHECK(row.slice(range{1, 3}).slice(1)() == 22);
+}
+
+TEST_CASE("R28: a negative step reverses the order, from the last index of the range") {
+    cube c;
+    auto const row = c.view().slice(0, 0, range{.step = -1});
+    CHECK(row[0] == 3);
+    CHECK(row[3] == 0);
+    auto const odd = c.view().slice(0, 0, range{.begin = 1, .step = -2});
+    CHECK(odd.extent(0) == 2);
+    CHECK(odd[0] == 3);
+    CHECK(odd[1] == 1);
+    CHECK(row.slice(range{0, 2})[1] == 2);
+}
+
+TEST_CASE("R26: an empty range selects nothing, and does not move the data") {
+    cube c;
+    auto const nothing = c.view().slice(all, range{3, 3}, 1);
+    CHECK(nothing.size() == 0);
+    CHECK(nothing.data() == c.data);
+    CHECK(ferry::typed_view<float, 1>{}.slice(all).size() == 0);
+    CHECK(c.view().slice(0, 0, range{.step = INT64_MAX}).size() == 1);
+    auto const last = c.view().slice(0, 0, range{.step = INT64_MIN});
+    CHECK(last.size() == 1);
+    CHECK(last[0] == 3);
+}
+
+TEST_CASE("bounds outside of the extent are refused, with the location of the call") {
+    cube c;
+    auto const v = c.view();
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, range{1, 4}, all)); },
+          {"ferry::typed_view::slice", "range [1, 4)", "dimension 1 of extent 3", "begin <= end <= extent"});
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(range{-1, 2}, all, all)); }, {"[-1, 2)", "dimension 0"});
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, range{2, 1}, all)); }, {"[2, 1)"});
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, range{.begin = 4}, all)); }, {"[4, 3)"});
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(2, all, all)); }, {"index 2", "dimension 0 of extent 2"});
+    fails(errc::out_of_range, [&] { static_cast<void>(v.slice(all, all, -1)); }, {"index -1", "dimension 2"});
+    fails(errc::argument, [&] { static_cast<void>(v.slice(all, range{.step = 0}, all)); }, {"dimension 1", "is 0"});
+    try {
+        static_cast<void>(v.slice(all, 3, all));
+    } catch (ferry::error const& e) {
+        CHECK(doctest::String{e.where().file_name()} == __FILE__);
+        CHECK(e.where().line() == __LINE__ - 3);
+    }
+}
+
+TEST_CASE("a slice of a contiguous view, of const elements or of device memory has the same type of access") {
+    cube c;
+    tensor_view const v{c.data, c.shape};
+    auto const line = as<std::int32_t const, 3, access::host, layout::contiguous>(v).slice(1, all, all);
+    static_assert(std::is_same_v<decltype(line), ferry::typed_view<std::int32_t const, 2> const>);
+    CHECK(line(2, 3) == 23);
+    auto const remote = as<std::int32_t, 3, access::device>(v).slice(1, all, 2);
+    static_assert(std::is_same_v<decltype(remote), ferry::typed_view<std::int32_t, 1, access::device> const>);
+    CHECK(remote.data() == c.data + 14);
+    CHECK(remote.stride(0) == 4);
+}
+
+TEST_CASE("R19: a slice of packed elements begins at a byte") {
+    unsigned char bytes[] = {0x21, 0x43, 0x65};
+    std::int64_t const shape[] = {6};
+    auto const nibbles = as<ferry::uint4, 1>(tensor_view{bytes, ferry::dtype_of<ferry::uint4>, shape});
+    auto const some = nibbles.slice(range{2, 5, 2});
+    CHECK(some[0].bits == 3);
+    CHECK(some[1].bits == 5);
+    fails(errc::alignment, [&] { static_cast<void>(nibbles.slice(range{.begin = 1})); }, {"element 1", "R19"});
+    tensor_view const padded{bytes, ferry::dtype_of<ferry::uint4>, shape, {}, ferry::cpu, ferry::flags::subbyte_padded};
+    CHECK(as<ferry::uint4, 1>(padded).slice(range{1, 3})[0].bits == 3);  // R13
+}
