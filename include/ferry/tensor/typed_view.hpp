@@ -6,6 +6,7 @@
 #include <ferry/config.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
+#include <ferry/tensor/detail/view_iterator.hpp>
 #include <ferry/tensor/detail/view_layout.hpp>
 #include <ferry/tensor/slice.hpp>
 #include <ferry/tensor/validate.hpp>
@@ -32,6 +33,9 @@ enum class layout : std::uint8_t {
 };
 
 namespace detail {
+
+template <class View, class F>
+struct element_loop;
 
 /// A view of U and rank R converts to a view of T and Rank, for a layout L that Layout supports. Not required: that
 /// they differ.
@@ -245,6 +249,20 @@ class typed_view {
         return {data_, static_cast<std::size_t>(size())};
     }
 
+    /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and the type is
+    /// not packed, otherwise a random access iterator that is valid as long as the elements.
+    [[nodiscard]] constexpr auto begin() const noexcept
+        requires(Access == access::host && Rank == 1)
+    {
+        return iterator_at(0);
+    }
+    /// Returns the iterator that follows the last element of a view of rank 1.
+    [[nodiscard]] constexpr auto end() const noexcept
+        requires(Access == access::host && Rank == 1)
+    {
+        return iterator_at(extent(0));
+    }
+
     /// Selects a part of the elements: an index removes its dimension, `ferry::all` and `range` keep it. NumPy's
     /// `v[:, ::2]` is `v.slice(all, range{.step = 2})`, and `v[3, 1:5]` is `v.slice(3, range{1, 5})`.
     ///
@@ -267,6 +285,8 @@ class typed_view {
    private:
     template <element, int, access, layout>
     friend class typed_view;
+    template <class, class>
+    friend struct detail::element_loop;
     friend struct array_traits<typed_view>;
 
     /// Constructs a view of the data of `v`, for `slice`, which sets extents and strides.
@@ -274,6 +294,10 @@ class typed_view {
     constexpr typed_view(detail::checked_by_as, typed_view<T, R, Access, L> const& v) noexcept
         : data_{v.data_}, step_{v.step_} {}
 
+    [[nodiscard]] constexpr auto iterator_at(std::int64_t index) const noexcept {
+        if constexpr (Layout == layout::contiguous && !packed_type<T>) return data_ + index;
+        else return detail::view_iterator<typed_view>{*this, index};
+    }
     template <class... Selected>
     [[nodiscard]] constexpr auto sliced(std::source_location where, Selected... selected) const {
         constexpr auto api = "ferry::typed_view::slice";
