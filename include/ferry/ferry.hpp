@@ -22,4 +22,5 @@
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
+#include <ferry/tensor/visit.hpp>
 #include <ferry/version.hpp>

@@ -249,7 +249,7 @@ class typed_view {
         return {data_, static_cast<std::size_t>(size())};
     }
 
-    /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and the type is
+    /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type
     /// not packed, otherwise a random access iterator that is valid as long as the elements.
     [[nodiscard]] constexpr auto begin() const noexcept
         requires(Access == access::host && Rank == 1)
@@ -314,7 +314,8 @@ class typed_view {
                 offset += d.offset;
                 is_empty = is_empty || d.extent == 0;
             } else {
-                offset += detail::select(static_cast<std::int64_t>(s), i, {extent(i), stride(i), 0}, api, where).offset;
+                auto const index = static_cast<std::int64_t>(s);
+                offset += detail::select(index, i, {extent(i), stride(i), 0}, api, where).offset;
             }
         };
         (add(selected), ...);
