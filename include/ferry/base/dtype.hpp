@@ -8,6 +8,7 @@
 #include <ferry/config.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -221,6 +222,11 @@ template <std::integral T>
              !std::same_as<T, char16_t> && !std::same_as<T, char32_t>)
 struct dtype_traits<T> {
     static constexpr data_type value{std::is_signed_v<T> ? type_code::int_ : type_code::uint, detail::bits_of<T>};
+};
+/// DLPack has no code for untyped bytes: they are uint8, which every consumer reads.
+template <>
+struct dtype_traits<std::byte> {
+    static constexpr data_type value{type_code::uint, 8};
 };
 template <>
 struct dtype_traits<float> {

@@ -43,6 +43,14 @@ class int64_list {
     }
 
    protected:
+    [[nodiscard]] constexpr bool has_values_of(int64_list const& other) const noexcept {
+        if (rank_ != other.rank_) return false;
+        if (data_ == nullptr || other.data_ == nullptr) return data_ == other.data_ || rank_ == 0;
+        for (int i = 0; i < rank_; ++i)
+            if (data_[i] != other.data_[i]) return false;
+        return true;
+    }
+
     std::int64_t const* data_ = nullptr;
     int rank_ = 0;
 };
@@ -85,12 +93,7 @@ class shape_view : public detail::int64_list {
     shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
 
     /// Returns whether the ranks and all extents are equal.
-    friend constexpr bool operator==(shape_view a, shape_view b) noexcept {
-        if (a.rank_ != b.rank_) return false;
-        for (int i = 0; i < a.rank_; ++i)
-            if (a.data_[i] != b.data_[i]) return false;
-        return true;
-    }
+    friend constexpr bool operator==(shape_view a, shape_view b) noexcept { return a.has_values_of(b); }
 };
 
 /// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists do not compile.
@@ -126,6 +129,10 @@ class strides_view : public detail::int64_list {
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
     strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
+
+    /// Returns whether both are implicit, or the numbers of strides and all strides are equal. Does not compute
+    /// implicit strides; `==` of tensor_view does.
+    friend constexpr bool operator==(strides_view a, strides_view b) noexcept { return a.has_values_of(b); }
 
     /// Returns whether there is no list of strides, which means compact row-major (R24).
     [[nodiscard]] constexpr bool is_implicit() const noexcept { return data_ == nullptr; }

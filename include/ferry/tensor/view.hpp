@@ -138,7 +138,7 @@ class tensor_view {
     /// tensors (R26) are ignored.
     [[nodiscard]] constexpr bool is_contiguous() const noexcept {
         if (strides_.is_implicit()) return true;
-        if (strides_.rank() != rank()) return false;
+        if (!has_stride_for_each()) return false;
         std::int64_t step = 1;
         for (int i = rank(); i-- > 0;) {
             auto const extent = shape_[i];
@@ -167,7 +167,25 @@ class tensor_view {
         return copy;
     }
 
+    /// Returns whether two views have the same data, byte offset, data type, device, flags and extents, and the same
+    /// strides. Ignores the strides of dimensions of extent 1 (R27) and of empty tensors (R26).
+    /// Implicit strides equal compact row-major ones (R24). Does not compare the elements.
+    friend constexpr bool operator==(tensor_view const& a, tensor_view const& b) noexcept {
+        if (a.data_ != b.data_ || a.byte_offset_ != b.byte_offset_ || a.dtype_ != b.dtype_ || a.device_ != b.device_ ||
+            a.flags_ != b.flags_ || a.shape_ != b.shape_)
+            return false;
+        if (a.strides_ == b.strides_ || a.is_empty()) return true;
+        if (!a.has_stride_for_each() || !b.has_stride_for_each()) return false;
+        for (int i = 0; i < a.rank(); ++i)
+            if (a.extent(i) != 1 && a.stride(i) != b.stride(i)) return false;  // mutant: view_equal_strides
+        return true;
+    }
+
    private:
+    [[nodiscard]] constexpr bool has_stride_for_each() const noexcept {
+        return strides_.is_implicit() || strides_.rank() == rank();
+    }
+
     void* data_ = nullptr;
     std::uint64_t byte_offset_ = 0;
     shape_view shape_;

@@ -2,6 +2,7 @@
 
 #include <complex>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -115,3 +116,6 @@ static_assert(!std::same_as<ferry::int4, ferry::uint4>);
 
 static_assert(is_valid(dtype_of<float>) && !is_valid(data_type{type_code::float_, 4}));
 static_assert(data_type{} == dtype_of<float>);
+
+// DLPack has no code for untyped bytes.
+static_assert(ferry::dtype_of<std::byte> == ferry::dtype_of<std::uint8_t>);

@@ -10,7 +10,8 @@ using ferry::strides_view;
 using ferry::tensor_view;
 using shape = std::array<std::int64_t, 2>;
 
-static_assert(std::semiregular<tensor_view> && std::is_trivially_copyable_v<tensor_view>);
+static_assert(std::regular<tensor_view> && std::regular<strides_view> && std::regular<ferry::shape_view>);
+static_assert(std::is_trivially_copyable_v<tensor_view>);
 static_assert(std::is_nothrow_move_constructible_v<tensor_view> && sizeof(tensor_view) <= 80);
 
 struct unknown {};

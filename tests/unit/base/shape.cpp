@@ -71,6 +71,17 @@ TEST_CASE("R24: a default-constructed strides_view is implicit") {
     CHECK(strides_view{standard}[0] == 3);
 }
 
+TEST_CASE("strides_views are equal if both are implicit, or all strides are equal") {
+    std::int64_t const a[] = {3, 1}, b[] = {3, 1}, c[] = {1, 2};
+    CHECK(strides_view{a} == strides_view{b});
+    CHECK(strides_view{a} != strides_view{c});
+    CHECK(strides_view{a} != strides_view{b, 1});
+    CHECK(strides_view{} == strides_view{});
+    CHECK(strides_view{a} != strides_view{});
+    CHECK(strides_view{a, 0} == strides_view{});
+    CHECK(shape_view{nullptr, 2} != shape_view{a});  // R25: not dereferenced
+}
+
 TEST_CASE("R32: element_count reports overflow, except when an extent is 0") {
     std::int64_t count = -1;
     std::int64_t const fits[] = {std::int64_t{1} << 31, std::int64_t{1} << 31};

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -181,6 +182,43 @@ TEST_CASE("[] indexes a view of rank 1, and any rank in C++23") {
     CHECK(as<std::int32_t>(table)[1, 2] == 5);
     fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(table)[1, 2, 3]); }, {"3 indices", "rank 2"});
 #endif
+}
+
+TEST_CASE("errors of element access have the location of the call") {
+    numbers n;
+    tensor_view const v{n.data, two_by_three};
+    auto const fixed = as<std::int32_t, 2>(v);
+    auto const open = as<std::int32_t>(v);
+    int const before = __LINE__;
+    void (*const calls[])(decltype(fixed)&, decltype(open)&) = {
+        [](auto& f, auto&) { static_cast<void>(f.at(0, 3)); },
+        [](auto&, auto& o) { static_cast<void>(o.at(2, 0)); },
+        [](auto&, auto& o) { static_cast<void>(o.at()); },
+        [](auto&, auto& o) { static_cast<void>(o(0)); },
+        [](auto&, auto& o) { static_cast<void>(o()); },
+        [](auto&, auto& o) { static_cast<void>(o[0]); },
+        [](auto& f, auto&) { static_cast<void>(f[ferry::shape_view{two_by_three, 1}]); },
+    };
+    int line = before + 1;
+    for (auto* const call : calls) {
+        ++line;
+        try {
+            call(fixed, open);
+            FAIL_CHECK("nothing was thrown");
+        } catch (ferry::error const& e) {
+            CHECK(doctest::String{e.where().file_name()} == __FILE__);
+            CHECK(static_cast<int>(e.where().line()) == line);
+        }
+    }
+}
+
+TEST_CASE("bytes are uint8: DLPack has no other code for them") {
+    std::byte bytes[6] = {};
+    bytes[4] = std::byte{7};
+    tensor_view const v{bytes, two_by_three};
+    CHECK(v.dtype() == ferry::dtype_of<std::uint8_t>);
+    CHECK(as<std::byte const, 2>(v)(1, 1) == std::byte{7});
+    CHECK(as<std::uint8_t, 2>(v)(1, 1) == 7);
 }
 
 TEST_CASE("span() contains all elements of a contiguous view") {

@@ -159,3 +159,28 @@ TEST_CASE("R24: elements with fewer strides than extents are not contiguous") {
     CHECK_FALSE(tensor_view{memory, extents, ferry::strides_view{one.get(), 1}}.is_contiguous());
     CHECK_FALSE(tensor_view{memory, extents, strides}.is_contiguous());
 }
+
+TEST_CASE("views of the same elements are equal, whether the strides are implicit or not") {
+    std::int64_t const same_shape[] = {2, 3}, compact[] = {3, 1}, transposed[] = {1, 2};
+    tensor_view const v{memory, two_by_three};
+    CHECK(v == tensor_view{memory, same_shape});
+    CHECK(v == tensor_view{memory, same_shape, compact});  // R24
+    CHECK(v != tensor_view{memory, same_shape, transposed});
+    CHECK(v != tensor_view{memory + 1, two_by_three});
+    CHECK(v != v.as_read_only());
+    CHECK(v != tensor_view{memory, ferry::dtype_of<std::int32_t>, two_by_three});
+    CHECK(v != tensor_view{memory, two_by_three, {}, {ferry::device_type::cuda_host, 0}});
+    CHECK(v != tensor_view{memory, shape_view{two_by_three, 1}});
+    std::int64_t const other[] = {3, 2};
+    CHECK(v != tensor_view{memory, other});
+    CHECK(tensor_view{} == tensor_view{});
+}
+
+TEST_CASE("R26, R27: equality ignores strides of empty tensors and of extents of 1, and reads no missing stride") {
+    std::int64_t const row[] = {1, 3}, empty[] = {0, 3}, some[] = {-7, 1}, one[] = {3};
+    CHECK(tensor_view{memory, row, some} == tensor_view{memory, row});
+    CHECK(tensor_view{memory, empty, some} == tensor_view{memory, empty});
+    CHECK(tensor_view{memory, two_by_three, one} != tensor_view{memory, two_by_three});
+    CHECK(tensor_view{memory, two_by_three, one} == tensor_view{memory, two_by_three, one});
+    CHECK(tensor_view{memory, shape_view{nullptr, 2}} != tensor_view{memory, two_by_three});
+}
