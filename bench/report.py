@@ -137,6 +137,12 @@ def include_cost(quick):
         yield row("Compile time", r["what"], spoken(r["ours"]), r["against"], spoken(r["peer"]), r["ratio"], r["budget"], r["holds"])
 
 
+def loops():
+    for r in json.loads(run([sys.executable, HERE / "loops.py", "--json"])):
+        what, against = f"{r['what']}, {r['compiler']}", "the loop by hand"
+        yield row("Instructions of loops", what, str(r["ours"]), against, str(r["peer"]), r["peer"] / r["ours"], f"instructions <= {r['budget']} x by hand", r["holds"])  # fmt: skip
+
+
 def host_copy(programs, quick):
     lines = run([sys.executable, HERE / "host_copy.py", programs / "bench_copy", "1" if quick else "3"]).splitlines()
     for line in lines[2:]:
@@ -284,7 +290,7 @@ def main():
     if arguments.programs is None:
         parser.error("the folder of the programs is missing")
     rows, raw, section = [], [], None
-    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
+    for part in (side_by_side(arguments.programs, arguments.quick, raw), exchange(arguments.programs, arguments.quick), include_cost(arguments.quick), loops(), python(arguments.quick), casters(arguments.programs, arguments.quick), host_copy(arguments.programs, arguments.quick), bits(arguments.programs, arguments.quick), arrow(arguments.programs, arguments.quick), attach(arguments.programs, arguments.quick), lifetime(arguments.programs, arguments.quick), frames(arguments.quick)):
         for r in part:
             if r["section"] != section:
                 section = r["section"]

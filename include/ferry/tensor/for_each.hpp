@@ -50,10 +50,10 @@ struct element_loop {
 /// \param f  function of an element: of `T&`, or of a value for packed types
 template <element T, int Rank, layout Layout, class F>
 constexpr void for_each(typed_view<T, Rank, access::host, Layout> const& v, F&& f) {
-    if (v.size() == 0) return;
+    std::int64_t const size = v.size();
     if constexpr (Layout == layout::contiguous && !packed_type<T>)
-        for (auto& x : v.span()) f(x);
-    else detail::element_loop{v, f}.run(0, 0);
+        for (std::int64_t i = 0; i < size; ++i) f(v.data()[i]);
+    else if (size != 0) detail::element_loop{v, f}.run(0, 0);
 }
 
 }  // namespace ferry::inline v0

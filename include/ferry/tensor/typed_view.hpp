@@ -114,15 +114,17 @@ class typed_view {
     // clang-format on
     /// \param i  dimension
     /// \return   extent of the dimension
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return layout_.extent(i); }
+    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return layout_.shape()[i]; }
     /// \param i  dimension
     /// \return   stride of the dimension, in elements
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return layout_.stride(i); }
+    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
+        return detail::stride_of(layout_.shape(), layout_.strides(), i);
+    }
     /// Returns the number of elements.
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::int64_t count = 0;
-        static_cast<void>(element_count(layout_.shape(), count));
-        return count;
+        std::uint64_t count = 1;  // `as` has checked the product; those of other extents beside a 0 may overflow (R32)
+        for (int i = 0; i < rank(); ++i) count *= static_cast<std::uint64_t>(extent(i));
+        return static_cast<std::int64_t>(count);
     }
 
     /// Returns an element. Does not check the indices; their number is checked at compile time.
@@ -283,6 +285,8 @@ class typed_view {
     }
 
    private:
+    using step = std::conditional_t<packed_type<T>, detail::packed_step, detail::whole_step>;
+
     template <element, int, access, layout>
     friend class typed_view;
     template <class, class>
@@ -324,13 +328,13 @@ class typed_view {
     }
     [[nodiscard]] constexpr T* address_of(std::int64_t offset, char const* api, std::source_location where) const {
         if constexpr (packed_type<T>) {
-            if (offset * step_ % 8 != 0)
+            if (offset * step_.bits % 8 != 0)
                 detail::fail(errc::alignment, api,
                              message{"element "} << offset
                                                  << " does not begin at a byte (R19): select another first element, or "
                                                     "request padded elements (R13)",
                              where);
-            return data_ + offset * step_ / 8;
+            return data_ + offset * step_.bits / 8;
         } else {
             return data_ + offset;
         }
@@ -340,7 +344,7 @@ class typed_view {
         if constexpr (packed_type<T>) {
             // The next byte is read only if the element extends into it, because it may lie beyond the data (R19).
             auto const* bytes = reinterpret_cast<unsigned char const*>(data_);
-            std::int64_t const bit = offset * step_, byte = bit >> 3;
+            std::int64_t const bit = offset * step_.bits, byte = bit >> 3;
             unsigned const shift = static_cast<unsigned>(bit & 7), width = dtype_of<T>.bits;
             unsigned value = unsigned{bytes[byte]} >> shift;
             if (shift + width > 8) value |= unsigned{bytes[byte + 1]} << (8 - shift);
@@ -360,8 +364,8 @@ class typed_view {
     }
 
     T* data_ = nullptr;
-    detail::extents_and_strides<Rank> layout_;
-    std::int64_t step_ = bits_per_element(dtype_of<T>);
+    detail::view_layout<Rank, Layout == layout::strided> layout_;
+    [[no_unique_address]] step step_{bits_per_element(dtype_of<T>)};
 };
 
 /// Checks the properties of a tensor and returns a typed view.
@@ -457,8 +461,10 @@ struct array_traits<typed_view<T, Rank, access::host, Layout>> {
     /// \param v  typed view, whose extents and strides the result references
     /// \return   view
     [[nodiscard]] static constexpr tensor_view view(array const& v) noexcept {
-        bool const is_padded = v.step_ != bits_per_element(dtype_of<T>);
-        return {v.data(), dtype_of<T>, v.shape(), v.strides(), cpu, is_padded ? flags::subbyte_padded : flags::none};
+        auto bits = flags::none;
+        if constexpr (packed_type<T>)
+            if (v.step_.bits != bits_per_element(dtype_of<T>)) bits = flags::subbyte_padded;  // R13
+        return {v.data(), dtype_of<T>, v.shape(), v.strides(), cpu, bits};
     }
 };
 

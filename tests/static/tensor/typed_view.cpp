@@ -67,7 +67,9 @@ static_assert(!std::is_constructible_v<plain, open> && !std::is_constructible_v<
 // D2: only `as`, which checks the view, creates a typed view.
 static_assert(!std::is_convertible_v<ferry::tensor_view, plain> &&
               !std::is_constructible_v<plain, ferry::tensor_view>);
-static_assert(sizeof(plain) <= 48);
+// Only the data, the extents, and the strides that are not known.
+static_assert(sizeof(plain) == 40 && sizeof(line) == 24 && sizeof(typed_view<float, 3>) == 56 && sizeof(open) == 40);
+static_assert(sizeof(typed_view<ferry::int4, 2>) == 48);
 
 // A view of static rank stores the extents; a view of dynamic rank references those of the tensor.
 static_assert(has_lists<plain&> && !has_lists<plain> && has_lists<open> && has_lists<open&>);

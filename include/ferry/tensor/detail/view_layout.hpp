@@ -19,19 +19,16 @@ struct checked_by_as {
 };
 
 /// Stores copies of extents and strides, so that a view of static rank references only the elements.
-template <int Rank>
-struct extents_and_strides {
+template <int Rank, bool HasStrides>
+struct view_layout {
     std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
     std::int64_t steps[Rank == 0 ? 1 : Rank] = {};
 
-    constexpr extents_and_strides() = default;
+    constexpr view_layout() = default;
     /// \param v  tensor_view or typed_view of this rank
     template <class View>
-    constexpr explicit extents_and_strides(View const& v) noexcept {
-        for (int i = 0; i < Rank; ++i) {
-            extents[i] = v.extent(i);
-            steps[i] = v.stride(i);
-        }
+    constexpr explicit view_layout(View const& v) noexcept {
+        for (int i = 0; i < Rank; ++i) set(i, v.extent(i), v.stride(i));
     }
     constexpr void set(int i, std::int64_t extent, std::int64_t step) noexcept {
         extents[i] = extent;
@@ -40,11 +37,29 @@ struct extents_and_strides {
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
     [[nodiscard]] constexpr strides_view strides() const noexcept { return {steps, Rank}; }
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return steps[i]; }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
         std::int64_t at = 0;
         for (int i = 0; i < Rank; ++i) at += index[i] * steps[i];
+        return at;
+    }
+};
+
+/// Stores copies of the extents of contiguous elements, whose last stride the compiler knows to be 1.
+template <int Rank>
+struct view_layout<Rank, false> {
+    std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
+
+    constexpr view_layout() = default;
+    template <class View>
+    constexpr explicit view_layout(View const& v) noexcept {
+        for (int i = 0; i < Rank; ++i) extents[i] = v.extent(i);
+    }
+    [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
+    [[nodiscard]] static constexpr strides_view strides() noexcept { return {}; }
+    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
+        std::int64_t at = 0;
+        for (int i = 0; i < Rank; ++i) at = at * extents[i] + index[i];
         return at;
     }
 };
@@ -53,28 +68,37 @@ struct extents_and_strides {
 inline constexpr std::int64_t no_elements[] = {0};
 
 /// References the extents and strides of a tensor, or of a view of static rank.
-template <>
-struct extents_and_strides<dynamic_rank> {
+template <bool HasStrides>
+struct view_layout<dynamic_rank, HasStrides> {
     shape_view extents{no_elements};
     strides_view steps;
 
-    constexpr extents_and_strides() = default;
+    constexpr view_layout() = default;
     /// \param v  tensor_view or typed_view, whose lists must outlive this object
     template <class View>
-    constexpr explicit extents_and_strides(View const& v) noexcept : extents{v.shape()}, steps{v.strides()} {}
+    constexpr explicit view_layout(View const& v) noexcept : extents{v.shape()} {
+        if constexpr (HasStrides) steps = v.strides();
+    }
     [[nodiscard]] constexpr int rank() const noexcept { return extents.rank(); }
     [[nodiscard]] constexpr shape_view shape() const noexcept { return extents; }
     [[nodiscard]] constexpr strides_view strides() const noexcept { return steps; }
-    [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return extents[i]; }
-    [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return stride_of(extents, steps, i); }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
         std::int64_t at = 0;
-        if (steps.is_implicit())
-            for (int i = 0; i < rank(); ++i) at = at * extent(i) + index[i];
+        if (!HasStrides || steps.is_implicit())
+            for (int i = 0; i < rank(); ++i) at = at * extents[i] + index[i];
         else
             for (int i = 0; i < rank(); ++i) at += index[i] * steps[i];
         return at;
     }
+};
+
+/// The distance of packed elements in bits: more than their width if they are padded (R13).
+struct packed_step {
+    std::int64_t bits;
+};
+/// Other elements are adjacent: the distance is their size.
+struct whole_step {
+    constexpr explicit whole_step(std::int64_t) noexcept {}
 };
 
 }  // namespace detail
