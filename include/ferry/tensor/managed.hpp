@@ -13,8 +13,14 @@
 
 namespace ferry::inline v0 {
 namespace detail {
+
 struct trusted;
+
+[[noreturn]] FERRY_COLD inline void fail_empty(char const* api, std::source_location where) {
+    fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
 }
+
+}  // namespace detail
 
 /// Owner of a validated DLManagedTensorVersioned.
 ///
@@ -46,9 +52,14 @@ class managed_tensor {
 
     /// Returns a view of the tensor.
     ///
-    /// \return  reference to a member, which a move of this object resets; a copy of the view is valid until the tensor
-    ///          is destroyed
-    [[nodiscard]] tensor_view const& view() const& noexcept { return view_; }
+    /// \param where  source location for errors
+    /// \return       reference to a member, which a move of this object resets; a copy of the view is valid until the
+    ///               tensor is destroyed
+    /// \throws error  errc::consumed when empty
+    [[nodiscard]] tensor_view const& view(std::source_location where = std::source_location::current()) const& {
+        require_tensor("ferry::managed_tensor::view", where);
+        return view_;
+    }
     // clang-format off
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
     // clang-format on
@@ -60,9 +71,7 @@ class managed_tensor {
     /// \throws error  errors of ferry::as; errc::consumed when empty
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
-        if (raw_ == nullptr)
-            detail::fail(errc::consumed, "ferry::managed_tensor::as",
-                         message{"the managed_tensor is empty: it was moved from or released"}, where);
+        require_tensor("ferry::managed_tensor::as", where);
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
     template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
@@ -109,6 +118,10 @@ class managed_tensor {
 
     explicit managed_tensor(DLManagedTensorVersioned* raw) noexcept
         : raw_{raw}, view_{raw->dl_tensor, ferry::flags{raw->flags}} {}
+
+    FERRY_ALWAYS_INLINE void require_tensor(char const* api, std::source_location where) const {
+        if (raw_ == nullptr) detail::fail_empty(api, where);
+    }
 
     DLManagedTensorVersioned* raw_ = nullptr;
     tensor_view view_;
