@@ -252,7 +252,7 @@ class typed_view {
     }
 
     /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type
-    /// not packed, otherwise a random access iterator that is valid as long as the elements.
+    /// is not packed, otherwise a random access iterator that is valid as long as the elements.
     [[nodiscard]] constexpr auto begin() const noexcept
         requires(Access == access::host && Rank == 1)
     {
@@ -307,23 +307,22 @@ class typed_view {
         constexpr auto api = "ferry::typed_view::slice";
         constexpr int kept = (0 + ... + (std::is_same_v<Selected, range> ? 1 : 0));
         typed_view<T, kept, Access> out{detail::checked_by_as{}, *this};
+        bool const is_empty = size() == 0;  // the strides may then have any value (R26)
         std::int64_t offset = 0;
-        bool is_empty = false;
         int from = 0, to = 0;
         auto const add = [&]<class S>(S s) {
             int const i = from++;
+            detail::dimension const whole{extent(i), is_empty ? 0 : stride(i), 0};
             if constexpr (std::is_same_v<S, range>) {
-                auto const d = detail::select(s, i, {extent(i), stride(i), 0}, api, where);
+                auto const d = detail::select(s, i, whole, api, where);
                 out.layout_.set(to++, d.extent, d.stride);
                 offset += d.offset;
-                is_empty = is_empty || d.extent == 0;
             } else {
-                auto const index = static_cast<std::int64_t>(s);
-                offset += detail::select(index, i, {extent(i), stride(i), 0}, api, where).offset;
+                offset += detail::select(static_cast<std::int64_t>(s), i, whole, api, where).offset;
             }
         };
         (add(selected), ...);
-        if (!is_empty) out.data_ = address_of(offset, api, where);
+        if (out.size() != 0) out.data_ = address_of(offset, api, where);
         return out;
     }
     [[nodiscard]] constexpr T* address_of(std::int64_t offset, char const* api, std::source_location where) const {

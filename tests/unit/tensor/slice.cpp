@@ -82,6 +82,15 @@ TEST_CASE("R26: an empty range selects nothing, and does not move the data") {
     CHECK(last[0] == 3);
 }
 
+TEST_CASE("R26: a slice of an empty view does not use its strides, which may have any value") {
+    std::int64_t const shape[] = {8, 0, 8}, garbage[] = {INT64_MAX, 7, INT64_MIN};
+    auto const v = as<float, 3>(tensor_view{static_cast<float*>(nullptr), shape, garbage});
+    auto const some = v.slice(5, all, range{.begin = 2, .step = -3});
+    CHECK(some.data() == nullptr);
+    CHECK(some.extent(1) == 2);
+    CHECK(some.size() == 0);
+}
+
 TEST_CASE("bounds outside of the extent are refused, with the location of the call") {
     cube c;
     auto const v = c.view();
