@@ -35,14 +35,14 @@ int main() {
     auto const image = ferry::as<float, 2>(tensor);  // type, rank and device are checked here
     image(1, 2) = 6;                                 // not checked
     image.at(1, 2) = 5;                              // checked: may throw errc::out_of_range
-    auto const row = image.slice(1, ferry::all);     // an index removes its dimension
+    auto const row = image.slice(1, ferry::full_extent);     // an index removes its dimension
     for (float& x : row) x *= 2;
     // [/index]
     assert(row[0] == 6 && row[2] == 10);
     assert(sum(image) == 27);
 
     // [slice]
-    auto const columns = image.slice(ferry::all, ferry::range{.step = 2});  // NumPy's image[:, ::2]
+    auto const columns = image.slice(ferry::full_extent, ferry::range{.step = 2});  // NumPy's image[:, ::2]
     auto const flipped = image.slice(ferry::range{.step = -1}, ferry::range{.begin = 1});
     ferry::managed_tensor const copy =
         ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always});

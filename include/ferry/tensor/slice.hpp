@@ -21,7 +21,7 @@ struct range {
 };
 
 /// Selects all indices of a dimension.
-inline constexpr range all{};
+inline constexpr range full_extent{};
 
 namespace detail {
 

@@ -265,8 +265,8 @@ class typed_view {
         return iterator_at(extent(0));
     }
 
-    /// Selects a part of the elements: an index removes its dimension, `ferry::all` and `range` keep it. NumPy's
-    /// `v[:, ::2]` is `v.slice(all, range{.step = 2})`, and `v[3, 1:5]` is `v.slice(3, range{1, 5})`.
+    /// Selects a part of the elements: an index removes its dimension, a range keeps it. NumPy's `v[:, ::2]` is
+    /// `v.slice(full_extent, range{.step = 2})`, and `v[3, 1:5]` is `v.slice(3, range{1, 5})`.
     ///
     /// \param first  index or range of the first dimension
     /// \param rest   one index or range for each other dimension

@@ -8,13 +8,13 @@
 
 #include <cstdint>
 
-using ferry::all;
 using ferry::as;
 using ferry::copy_policy;
 using ferry::range;
 using ferry::tensor_view;
 
 namespace {
+constexpr auto all = ferry::full_extent;
 std::int64_t const shape[] = {2, 3};
 }  // namespace
 

@@ -10,13 +10,13 @@
 #include <vector>
 
 using ferry::access;
-using ferry::all;
 using ferry::as;
 using ferry::layout;
 using ferry::range;
 using ferry::tensor_view;
 
 namespace {
+constexpr auto all = ferry::full_extent;
 
 struct cube {
     std::vector<std::int32_t> data = std::vector<std::int32_t>(24);

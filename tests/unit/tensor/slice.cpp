@@ -9,7 +9,6 @@
 #include <cstdint>
 
 using ferry::access;
-using ferry::all;
 using ferry::as;
 using ferry::errc;
 using ferry::layout;
@@ -18,6 +17,7 @@ using ferry::tensor_view;
 using support::fails;
 
 namespace {
+constexpr auto all = ferry::full_extent;
 struct cube {
     std::int32_t data[24];
     std::int64_t shape[3] = {2, 3, 4};
