@@ -12,7 +12,7 @@ using compact = typed_view<float const, Rank, access::host, layout::contiguous>;
 template <int Rank>
 using strided = typed_view<float const, Rank>;
 
-// What a loop by hand needs to know of a tensor.
+// The fields of a tensor that the loops by hand read.
 struct raw_tensor {
     float* data;
     std::int64_t shape[3], strides[3];

@@ -460,3 +460,22 @@ TEST_CASE("a variable of static rank converts to a view of dynamic rank, which r
     tensor_view const v{n.data, two_by_three};
     CHECK(sum_of(as<std::int32_t>(v)) == 15);  // its extents are those of the tensor
 }
+
+TEST_CASE("a contiguous view may have a dynamic rank") {
+    numbers n;
+    std::int64_t const compact[] = {3, 1}, gap[] = {4, 1};
+    using line = ferry::typed_view<std::int32_t const, dynamic_rank, access::host, layout::contiguous>;
+    tensor_view const v{n.data, two_by_three, compact};
+    line const open = as<std::int32_t, dynamic_rank, access::host, layout::contiguous>(v);
+    CHECK(open(1, 1) == 4);
+    CHECK(open.stride(0) == 3);
+    CHECK(open.span().size() == 6);
+    auto const fixed = as<std::int32_t, 2, access::host, layout::contiguous>(v);
+    line const same = fixed;
+    CHECK(same.at(1, 2) == 5);
+    CHECK(sum_of(same) == 15);
+    CHECK(line{}.span().empty());
+    tensor_view const rows{n.data, two_by_three, gap};
+    fails(errc::strides,
+          [&] { static_cast<void>(as<std::int32_t, dynamic_rank, access::host, layout::contiguous>(rows)); });
+}

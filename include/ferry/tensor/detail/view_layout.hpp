@@ -46,6 +46,7 @@ struct view_layout {
 
 /// Stores copies of the extents of contiguous elements, whose last stride the compiler knows to be 1.
 template <int Rank>
+    requires(Rank != dynamic_rank)
 struct view_layout<Rank, false> {
     std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
 
