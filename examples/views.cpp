@@ -32,17 +32,18 @@ int main() {
     ferry::tensor_view const tensor{pixels.data(), shape};
 
     // [index]
-    auto const image = ferry::as<float, 2>(tensor);  // type, rank and device are checked here
-    image(1, 2) = 6;                                 // not checked
-    image.at(1, 2) = 5;                              // checked: may throw errc::out_of_range
-    auto const row = image.slice(1, ferry::full_extent);     // an index removes its dimension
+    auto const image = ferry::as<float, 2>(tensor);       // type, rank and device are checked here
+    image(1, 2) = 6;                                      // not checked
+    image.at(1, 2) = 5;                                   // may throw errc::out_of_range
+    auto const row = image.slice(1, ferry::full_extent);  // removes dimension 0
     for (float& x : row) x *= 2;
     // [/index]
     assert(row[0] == 6 && row[2] == 10);
     assert(sum(image) == 27);
 
     // [slice]
-    auto const columns = image.slice(ferry::full_extent, ferry::range{.step = 2});  // NumPy's image[:, ::2]
+    // NumPy's image[:, ::2] and image[::-1, 1:]
+    auto const columns = image.slice(ferry::full_extent, ferry::range{.step = 2});
     auto const flipped = image.slice(ferry::range{.step = -1}, ferry::range{.begin = 1});
     ferry::managed_tensor const copy =
         ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always});
