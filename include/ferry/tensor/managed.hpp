@@ -131,8 +131,7 @@ namespace detail {
 
 /// Throws errc::consumed for an empty managed_tensor.
 inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
-    if (!tensor)
-        fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
+    if (!tensor) fail_empty(api, where);
 }
 
 /// Throws for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
