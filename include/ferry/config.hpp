@@ -23,10 +23,15 @@
 
 #include <version>
 
-// Deletes an overload, with a message that says what to write instead. From C++26 on, the message is the diagnostic;
-// older compilers print the line of the declaration, so keep the name and the message on one line.
+// Deletes an overload, with a message that says what to write instead. From C++26 on, and with Clang 19 in every
+// version, the message is the diagnostic; older compilers print the line of the declaration, so keep the name and the
+// message on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
+#elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__)
+#define FERRY_DELETED(cure)                                                                          \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wc++26-extensions\"") = \
+        delete (cure) _Pragma("clang diagnostic pop")
 #else
 #define FERRY_DELETED(cure) = delete
 #endif

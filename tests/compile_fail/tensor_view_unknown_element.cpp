@@ -1,4 +1,5 @@
 // expect: specialise ferry::dtype_traits<T>
+// within: 14
 // A view of elements needs their data type.
 #include <ferry/tensor/view.hpp>
 
