@@ -1,5 +1,4 @@
 // expect: specialise ferry::dtype_traits<T>
-// within: 14
 // The kind of an enum is unknown.
 #include <ferry/base/dtype.hpp>
 

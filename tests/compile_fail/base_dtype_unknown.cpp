@@ -1,5 +1,4 @@
 // expect: specialise ferry::dtype_traits<T>
-// within: 14
 // Only types with a data type can be used.
 #include <ferry/base/dtype.hpp>
 

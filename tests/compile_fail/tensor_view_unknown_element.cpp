@@ -1,5 +1,4 @@
 // expect: specialise ferry::dtype_traits<T>
-// within: 14
 // A view of elements needs their data type.
 #include <ferry/tensor/view.hpp>
 

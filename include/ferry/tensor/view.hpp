@@ -48,6 +48,15 @@ class tensor_view {
                           ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
         : tensor_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
 
+    template <class T>
+        requires(!element<T> && !std::is_void_v<T>)
+    // clang-format off
+    tensor_view(T*, shape_view, strides_view = {}, ferry::device = cpu) FERRY_DELETED("this element type has no data type: specialise ferry::dtype_traits<T>, or pass a ferry::data_type after the pointer");
+    // clang-format on
+    template <class T>
+        requires(std::is_void_v<T>)
+    tensor_view(T*, shape_view, strides_view = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
+
     /// Constructs a view of a struct, which `validate` must have checked. If the data is an address, adds the byte
     /// offset to it (R23).
     ///
