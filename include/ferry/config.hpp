@@ -36,6 +36,13 @@
 #define FERRY_DELETED(cure) = delete
 #endif
 
+// For a parameter that the constructed object references: Clang warns when a function returns a view of a local list.
+#if defined(__clang__)
+#define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
+#else
+#define FERRY_LIFETIME_BOUND
+#endif
+
 // For functions on error paths: keeps them out of line.
 #define FERRY_COLD [[gnu::cold, gnu::noinline]]
 

@@ -18,9 +18,13 @@ enum class flags : std::uint64_t;
 struct version;
 class shape_view;
 class strides_view;
+template <int MaxRank>
+class dims;
 class stream_token;
 
 class tensor_view;
+template <int MaxRank>
+class small_view;
 class managed_tensor;
 class borrowed_tensor;
 
