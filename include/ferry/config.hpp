@@ -3,6 +3,7 @@
 
 #if !defined(__cplusplus) || __cplusplus < 202002L
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
+#include <see_the_error_above>  // does not exist: the compiler stops here, and does not report errors of later lines
 #endif
 #if !defined(__GNUC__)
 #error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"

@@ -3,7 +3,7 @@
 usage: run.py FILE COMPILER [FLAG...]
 The file's first lines are `// expect: REGEX`; each must match the output of the compiler. The first one is the cure: it must
 match one of the first five lines, counted from the first error, without the lines of the include stack. `// within: LINES`
-states another number. nvcc's output is not counted. A line `// with: FLAG...` after them has flags for the first
+states another number. nvcc's output is not counted. `// lines: NUMBER` limits the lines of the whole output. A line `// with: FLAG...` after them has flags for the first
 compilation; then the first error must match the first line.
 """
 
@@ -50,6 +50,7 @@ def main():
     flags = given[1].split() if given else []
     stated = re.search(r"^// within: (\d+)$", text, re.MULTILINE)
     within = int(stated[1]) if stated else 5
+    limit = re.search(r"^// lines: (\d+)$", text, re.MULTILINE)
     if not expected:
         sys.exit(f"{source}: the first line must be `// expect: REGEX`")
 
@@ -69,6 +70,9 @@ def main():
         at = next((i for i, line in enumerate(screen, 1) if re.search(expected[0], line)), None)
         if not source.endswith(".cu") and at is not None and at > within:
             failures.append(f"the cure is on line {at} after the first error, expected at most {within}: {expected[0]}")
+            missing.append(expected[0])
+        if limit and len(output.splitlines()) > int(limit[1]):
+            failures.append(f"the compiler printed {len(output.splitlines())} lines, expected at most {limit[1]}")
             missing.append(expected[0])
         if missing:
             failures.append(output)
