@@ -56,7 +56,7 @@ class dims {
     ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
     template <detail::any_integer_list List>
     constexpr dims(List const& values, std::source_location where = std::source_location::current()) {
-        auto const* const data = values.data();
+        auto const* const data = detail::list_data(values);
         auto const count = static_cast<std::size_t>(values.size());
         if (count > 0 && data == nullptr)
             detail::fail(errc::shape, "ferry::dims",
@@ -131,16 +131,12 @@ template <int MaxRank>
 [[nodiscard]] constexpr dims<MaxRank> element_strides(
     dims<MaxRank> bytes, std::size_t item_bytes, std::source_location where = std::source_location::current()) {
     auto strides = bytes;
-    for (int i = 0; i < bytes.rank(); ++i) {
-        auto const item = static_cast<std::int64_t>(item_bytes);
-        if (item <= 0 || bytes[i] % item != 0)  // mutant: r30_byte_strides
-            detail::fail(errc::strides, "ferry::element_strides",
-                         message{"the stride of dimension "}
-                             << i << " is " << bytes[i] << " bytes, expected a multiple of the element size, " << item
-                             << " (R30): copy the array before the export",
-                         where);
-        strides[i] = bytes[i] / item;
-    }
+    auto const item = static_cast<std::int64_t>(item_bytes);
+    if (bytes.rank() != 0 && !to_element_strides({bytes.data(), bytes.rank()}, item, &strides[0]))
+        detail::fail(errc::strides, "ferry::element_strides",
+                     message{"a stride is not a multiple of the element size, "}
+                         << item << " bytes (R30): copy the array before the export",
+                     where);
     return strides;
 }
 

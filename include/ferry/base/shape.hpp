@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 namespace ferry::inline v0 {
@@ -20,12 +21,22 @@ concept integer_list = requires(Range const& r) {
     { r.size() } -> std::convertible_to<std::size_t>;
 };
 
-/// A contiguous container of integers of any type. Not required: iterators.
+/// Returns the address of the first value of a contiguous list.
+template <class List>
+constexpr auto list_data(List const& l) noexcept -> decltype(l.data()) {
+    return l.data();
+}
+template <class T>
+constexpr T const* list_data(std::initializer_list<T> l) noexcept {
+    return l.begin();
+}
+
+/// A contiguous container of integers of any type, or a std::initializer_list. Not required: iterators.
 template <class List>
 concept any_integer_list = requires(List const& l) {
-    { *l.data() } -> std::convertible_to<std::int64_t>;
-    requires std::integral<std::remove_cvref_t<decltype(*l.data())>>;
-    requires !std::same_as<std::remove_cvref_t<decltype(*l.data())>, bool>;
+    { *list_data(l) } -> std::convertible_to<std::int64_t>;
+    requires std::integral<std::remove_cvref_t<decltype(*list_data(l))>>;
+    requires !std::same_as<std::remove_cvref_t<decltype(*list_data(l))>, bool>;
     { l.size() } -> std::convertible_to<std::size_t>;
 };
 

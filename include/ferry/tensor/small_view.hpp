@@ -74,6 +74,9 @@ class small_view : public tensor_view {
     template <class T>
         requires(std::is_void_v<T>)
     small_view(T*, dims<MaxRank>, dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
+    template <class T, class Device>
+        requires(!std::convertible_to<Device const&, ferry::device>)
+    small_view(T*, dims<MaxRank>, dims<MaxRank>, Device const&) FERRY_DELETED("the device is not a ferry::device: convert it, for example to ferry::device{ferry::device_type::cuda, id}");
     // clang-format on
 
    private:

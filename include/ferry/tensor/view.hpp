@@ -7,6 +7,7 @@
 #include <ferry/base/shape.hpp>
 #include <ferry/fwd.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -60,6 +61,9 @@ class tensor_view {
     template <class T>
         requires(std::is_void_v<T>)
     tensor_view(T*, shape_view, strides_view = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
+    template <class T, class Device>
+        requires(!std::convertible_to<Device const&, ferry::device>)
+    tensor_view(T*, shape_view, strides_view, Device const&) FERRY_DELETED("the device is not a ferry::device: convert it, for example to ferry::device{ferry::device_type::cuda, id}");
 
     template <int MaxRank>
     // clang-format off

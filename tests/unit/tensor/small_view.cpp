@@ -29,6 +29,7 @@ TEST_CASE("R24: a small_view without strides is compact and row-major") {
     CHECK(v.dtype() == ferry::dtype_of<double>);
     small_view<1> const scalar{data, {}};
     CHECK((scalar.rank() == 0 && scalar.size() == 1));
-    small_view<1> const raw{static_cast<void const*>(data), ferry::dtype_of<double>, {6}, {}, {ferry::device_type::cuda, 1}};
+    ferry::device const gpu{ferry::device_type::cuda, 1};
+    small_view<1> const raw{static_cast<void const*>(data), ferry::dtype_of<double>, {6}, {}, gpu};
     CHECK((raw.is_read_only() && raw.device().id == 1));
 }
