@@ -8,7 +8,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <source_location>
 #include <type_traits>
 
@@ -107,7 +106,7 @@ class dims {
     template <class Int>
     constexpr void append(Int value, std::source_location where) {
         if constexpr (std::is_unsigned_v<Int> && sizeof(Int) >= sizeof(std::int64_t))
-            if (value > static_cast<Int>(std::numeric_limits<std::int64_t>::max()))
+            if (value > static_cast<Int>(INT64_MAX))
                 detail::fail(errc::overflow, "ferry::dims",
                              message{"the value of dimension "}
                                  << rank_ << " is " << static_cast<std::uint64_t>(value)
