@@ -29,7 +29,7 @@
 // message on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
-#elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__)
+#elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__) && !defined(__CUDACC__)
 #define FERRY_DELETED(cure)                                                                          \
     _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wc++26-extensions\"") = \
         delete (cure) _Pragma("clang diagnostic pop")
@@ -38,7 +38,7 @@
 #endif
 
 // For a parameter that the constructed object references: Clang warns when a function returns a view of a local list.
-#if defined(__clang__)
+#if defined(__clang__) && !defined(__CUDACC__)
 #define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
 #else
 #define FERRY_LIFETIME_BOUND
