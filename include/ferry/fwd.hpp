@@ -42,6 +42,8 @@ template <>
 inline constexpr bool has_own_exports<managed_tensor> = true;
 template <>
 inline constexpr bool has_own_exports<tensor_view> = true;
+template <int MaxRank>
+inline constexpr bool has_own_exports<small_view<MaxRank>> = true;
 template <>
 inline constexpr bool has_own_exports<column> = true;
 

@@ -77,3 +77,12 @@ TEST_CASE("R30: an array with strides in bytes is exported by a small_view") {
     auto const v = t.as<double const, 2>();
     CHECK((v(0, 2) == 3 && v(1, 0) == 4 && v.stride(0) == 1));
 }
+
+TEST_CASE("R53: a small_view is copied and borrowed like a tensor_view") {
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    ferry::small_view<2> const v{data, {2, 3}};
+    auto const copy = ferry::to_dlpack(v, {.copy = ferry::copy_policy::always});
+    CHECK((copy.as<float, 2>()(1, 2) == 6));
+    ferry::borrowed_tensor const lent = ferry::borrow(v);
+    CHECK(lent.view().data() == data);
+}
