@@ -77,3 +77,14 @@ function(ferry_use_kernels target)
         target_compile_options(${target} INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
     endif()
 endfunction()
+
+# Defines the target of a component that was not requested, so that linking it is an error that names the fix.
+function(ferry_explain_component name fix)
+    if(NOT TARGET ferry::${name})
+        add_library(ferry::${name} INTERFACE IMPORTED ${ARGN})
+        set_target_properties(
+            ferry::${name}
+            PROPERTIES FERRY_NOT_REQUESTED TRUE INTERFACE_LINK_LIBRARIES "ferry::${name} requires ${fix}"
+        )
+    endif()
+endfunction()

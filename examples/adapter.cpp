@@ -1,6 +1,7 @@
 // Adapters, from the minimal one of two lines to one with all functions of ferry::array_traits.
 #include <ferry/ferry.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -13,12 +14,88 @@
 // A type with a member function ferry_view needs no specialisation.
 struct samples {
     std::vector<double> values;
-    std::int64_t count = static_cast<std::int64_t>(values.size());
 
-    ferry::tensor_view ferry_view() { return {values.data(), {&count, 1}}; }
-    ferry::tensor_view ferry_view() const { return {values.data(), {&count, 1}}; }
+    ferry::small_view<1> ferry_view() { return {values.data(), {values.size()}}; }
+    ferry::small_view<1> ferry_view() const { return {values.data(), {values.size()}}; }
 };
 // [/member]
+
+// [grid]
+struct grid {  // rows and columns are separate members
+    float* data;
+    std::int64_t rows, columns;
+};
+
+template <>
+struct ferry::array_traits<grid> {
+    static small_view<2> view(grid& g) { return {g.data, {g.rows, g.columns}}; }
+    static small_view<2> view(grid const& g) { return {static_cast<float const*>(g.data), {g.rows, g.columns}}; }
+    static constexpr bool owns = false;  // the pixels belong to another object
+};
+// [/grid]
+
+struct volume {
+    double const* data;
+    std::vector<std::size_t> extents;
+};
+
+template <>
+struct ferry::array_traits<volume> {
+    // [sizes]
+    // `extents` is a std::vector<std::size_t>: the integers may have any type, and the rank is at most 8.
+    static small_view<8> view(volume const& v) { return {v.data, v.extents}; }
+    // [/sizes]
+    static constexpr bool owns = false;
+};
+
+struct bitmap {
+    std::uint16_t* data;
+    int height, width;
+    std::size_t row_bytes;
+};
+
+template <>
+struct ferry::array_traits<bitmap> {
+    // [bytes]
+    // `row_bytes` is the distance between two rows. element_strides throws for parts of an element (R30).
+    static small_view<2> view(bitmap const& b) {
+        auto const item = sizeof(std::uint16_t);
+        return {b.data, {b.height, b.width}, element_strides<2>({b.row_bytes, item}, item)};
+    }
+    // [/bytes]
+    static constexpr bool owns = false;
+};
+
+// [half]
+struct my_half {  // IEEE binary16
+    std::uint16_t bits;
+};
+
+template <>
+struct ferry::dtype_traits<my_half> {
+    static constexpr data_type value{type_code::float_, 16};  // bfloat16: {type_code::bfloat, 16}
+};
+// [/half]
+
+enum class place { host, gpu };
+struct slab {
+    float* data;
+    int count;
+    place where;
+    int gpu;
+};
+
+template <>
+struct ferry::array_traits<slab> {
+    // [device]
+    // `where` is the library's own tag; `gpu` is the index of the GPU.
+    static small_view<1> view(slab const& b) {
+        ferry::device const dev = b.where == place::gpu ? ferry::device{device_type::cuda, b.gpu} : cpu;
+        return {b.data, {b.count}, {}, dev};
+    }
+    // [/device]
+    static constexpr bool owns = false;
+};
 
 struct matrix {
     std::shared_ptr<void> owner;
@@ -70,6 +147,20 @@ double sum(DLTensor const* t) {
 int main() {
     samples const mine{{1, 2, 3.5}};
     assert(sum_of(mine) == 6.5);
+
+    float pixels[6] = {1, 2, 3, 4, 5, 6};
+    grid g{pixels, 2, 3};
+    auto const copied = ferry::to_dlpack(g, {.copy = ferry::copy_policy::always});
+    assert((copied.as<float, 2>()(1, 0) == 4));
+    double const voxels[2] = {1, 2};
+    volume const v{voxels, {1, 1, 2}};
+    assert((ferry::as<double const, 3>(ferry::view_of(v))(0, 0, 1) == 2));
+    std::uint16_t rows[8] = {1, 2, 3, 0, 4, 5, 6, 0};
+    bitmap const b{rows, 2, 3, 4 * sizeof(std::uint16_t)};
+    assert((ferry::as<std::uint16_t, 2>(ferry::view_of(b))(1, 2) == 6));
+    assert(ferry::dtype_of<my_half>.bits == 16);
+    slab const there{pixels, 6, place::gpu, 1};
+    assert((ferry::view_of(there).device() == ferry::device{ferry::device_type::cuda, 1}));
 
     auto numbers = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5, 6});
     matrix m{numbers, numbers->data(), {2, 3}, {3, 1}};

@@ -3,6 +3,7 @@
 
 #if !defined(__cplusplus) || __cplusplus < 202002L
 #error "ferry needs C++20: compile with -std=c++20 or later (GCC 12, Clang 16, or newer)"
+#include <see_the_error_above>  // does not exist: the compiler stops here, and does not report errors of later lines
 #endif
 #if !defined(__GNUC__)
 #error "ferry needs GCC 12 or Clang 16, or newer: compile with one of them, or keep ferry behind a C interface"
@@ -23,12 +24,24 @@
 
 #include <version>
 
-// Deletes an overload, with a message that says what to write instead. From C++26 on, the message is the diagnostic;
-// older compilers print the line of the declaration, so keep the name and the message on one line.
+// Deletes an overload, with a message that says what to write instead. From C++26 on, and with Clang 19 in every
+// version, the message is the diagnostic; older compilers print the line of the declaration, so keep the name and the
+// message on one line.
 #if defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && __cplusplus > 202302L
 #define FERRY_DELETED(cure) = delete (cure)
+#elif defined(__cpp_deleted_function) && __cpp_deleted_function >= 202403L && defined(__clang__) && !defined(__CUDACC__)
+#define FERRY_DELETED(cure)                                                                          \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wc++26-extensions\"") = \
+        delete (cure) _Pragma("clang diagnostic pop")
 #else
 #define FERRY_DELETED(cure) = delete
+#endif
+
+// For a parameter that the constructed object references: Clang warns when a function returns a view of a local list.
+#if defined(__clang__) && !defined(__CUDACC__)
+#define FERRY_LIFETIME_BOUND [[clang::lifetimebound]]
+#else
+#define FERRY_LIFETIME_BOUND
 #endif
 
 // For functions on error paths: keeps them out of line.

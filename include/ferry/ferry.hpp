@@ -19,6 +19,7 @@
 #include <ferry/tensor/for_each.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/small_view.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>

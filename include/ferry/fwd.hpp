@@ -18,9 +18,13 @@ enum class flags : std::uint64_t;
 struct version;
 class shape_view;
 class strides_view;
+template <int MaxRank>
+class dims;
 class stream_token;
 
 class tensor_view;
+template <int MaxRank>
+class small_view;
 class managed_tensor;
 class borrowed_tensor;
 
@@ -38,6 +42,8 @@ template <>
 inline constexpr bool has_own_exports<managed_tensor> = true;
 template <>
 inline constexpr bool has_own_exports<tensor_view> = true;
+template <int MaxRank>
+inline constexpr bool has_own_exports<small_view<MaxRank>> = true;
 template <>
 inline constexpr bool has_own_exports<column> = true;
 

@@ -1,8 +1,10 @@
 """Compiles one file twice: with FERRY_COMPILE_FAIL it must fail with the messages that the file expects; without, it must compile.
 
 usage: run.py FILE COMPILER [FLAG...]
-The file's first lines are `// expect: REGEX`; each must match the output of the compiler. A line `// with: FLAG...`
-after them has flags for the first compilation; then the first error must match the first line.
+The file's first lines are `// expect: REGEX`; each must match the output of the compiler. The first one is the cure: it must
+match one of the first five lines, counted from the first error, without the lines of the include stack. `// within: LINES`
+states another number. nvcc's output is not counted. `// lines: NUMBER` limits the lines of the whole output. A line `// with: FLAG...` after them has flags for the first
+compilation; then the first error must match the first line.
 """
 
 import re
@@ -32,6 +34,13 @@ def first_error(output):
     return next((line for line in output.splitlines() if "error:" in line), "")
 
 
+def first_screen(output):
+    """Returns the lines from the first error on, without `In file included from` and its continuation."""
+    lines = [line for line in output.splitlines() if not re.match(r"In file included from | +from ", line)]
+    first = next((i for i, line in enumerate(lines) if "error:" in line), 0)
+    return lines[first:]
+
+
 def main():
     source, *command = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
@@ -39,6 +48,9 @@ def main():
     expected = expectations(text)
     given = re.search(r"^// with: (.*)", text, re.MULTILINE)
     flags = given[1].split() if given else []
+    stated = re.search(r"^// within: (\d+)$", text, re.MULTILINE)
+    within = int(stated[1]) if stated else 5
+    limit = re.search(r"^// lines: (\d+)$", text, re.MULTILINE)
     if not expected:
         sys.exit(f"{source}: the first line must be `// expect: REGEX`")
 
@@ -54,6 +66,14 @@ def main():
             failures.append(f"the first error is another one: {first}")
         missing = [pattern for pattern in expected if not re.search(pattern, output)]
         failures += [f"the compiler did not say: {pattern}" for pattern in missing]
+        screen = first_screen(output)
+        at = next((i for i, line in enumerate(screen, 1) if re.search(expected[0], line)), None)
+        if not source.endswith(".cu") and at is not None and at > within:
+            failures.append(f"the cure is on line {at} after the first error, expected at most {within}: {expected[0]}")
+            missing.append(expected[0])
+        if limit and len(output.splitlines()) > int(limit[1]):
+            failures.append(f"the compiler printed {len(output.splitlines())} lines, expected at most {limit[1]}")
+            missing.append(expected[0])
         if missing:
             failures.append(output)
     if failures:

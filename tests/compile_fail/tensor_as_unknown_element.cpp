@@ -1,4 +1,5 @@
 // expect: specialise ferry::dtype_traits<T>
+// within: 14
 // A typed view needs a type that has a data type.
 #include <ferry/tensor/managed.hpp>
 

@@ -1,4 +1,5 @@
 // expect: Layout == layout::contiguous
+// within: 12
 // span() requires contiguous elements.
 #include <ferry/tensor/typed_view.hpp>
 

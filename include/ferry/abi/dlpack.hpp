@@ -6,6 +6,7 @@
 
 #if !__has_include(<dlpack/dlpack.h>)
 #error "dlpack/dlpack.h not found: `pip install apache-tvm-ffi`, and include `tvm-ffi-config --dlpack-includedir`"
+#include <see_the_error_above>  // GCC does not report a missing header again after __has_include
 #endif
 #include <dlpack/dlpack.h>
 

@@ -1,6 +1,11 @@
 // ferry: adapter for Eigen: matrices, arrays, maps and tensors, row-major and column-major, without a copy.
 #pragma once
 
+#if !__has_include(<Eigen/Core>)
+#error "Eigen not found: install Eigen 3.4, and add its include directory, with CMake link Eigen3::Eigen"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/adapters/shaped.hpp>
 #include <ferry/tensor/typed_view.hpp>
 

@@ -2,6 +2,11 @@
 // of typed views.
 #pragma once
 
+#if !__has_include(<cuda/std/mdspan>)
+#error "cuda/std/mdspan not found: add the include directory of CCCL, include/cccl of the CUDA Toolkit"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/adapters/mdspan.hpp>
 
 #include <cuda/std/mdspan>

@@ -2,6 +2,11 @@
 // counts.
 #pragma once
 
+#if !__has_include(<opencv2/core/mat.hpp>)
+#error "OpenCV not found: install OpenCV 4, and add its include directory, with CMake link opencv_core"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/adapters/shaped.hpp>
 
 #include <opencv2/core/mat.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
+#include <ferry/base/dims.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/base/stream_token.hpp>
@@ -10,7 +11,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <initializer_list>
 #include <source_location>
 #include <type_traits>
 #include <utility>
@@ -68,35 +68,19 @@ class shaped {
     /// Stores a one-dimensional container with another shape, in row-major order.
     ///
     /// \param owner    container
-    /// \param extents  shape; as many elements as the container has
+    /// \param extents  shape, in integers of any type; as many elements as the container has
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ, or the extents are null (R25); errc::rank for
-    ///                more than `max_rank` extents
-    shaped(Owner owner, std::initializer_list<std::int64_t> extents,
+    /// \throws error  errc::shape when the numbers of elements differ
+    shaped(Owner owner, dims<shaped_traits<Owner>::max_rank> extents,
            std::source_location where = std::source_location::current())
-        requires(shaped_traits<Owner>::is_flat)
-        : shaped{std::move(owner), shape_view{extents.begin(), static_cast<int>(extents.size())}, where} {}
-    /// Overload for a list of extents.
-    ///
-    /// \param owner    container
-    /// \param extents  shape; only read during the call
-    /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ, or the extents are null (R25); errc::rank for
-    ///                more than `max_rank` extents
-    shaped(Owner owner, shape_view extents, std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
         : owner_(std::move(owner)), rank_{extents.rank()} {
         layout::describe(owner_, extents_, strides_);
         std::int64_t count = 0;
-        if (rank_ > layout::max_rank)
-            detail::fail(errc::rank, "ferry::shaped",
-                         message{"the rank is "} << rank_ << ", expected at most " << layout::max_rank
-                                                 << ": combine dimensions",
-                         where);
         if (!element_count(extents, count))
             detail::fail(errc::shape, "ferry::shaped",
-                         message{"the extents are NULL (R25) or negative, or their product exceeds 63 bits (R32): pass "
-                                 "one extent for each dimension, with the size of the container as their product"},
+                         message{"the extents are negative, or their product exceeds 63 bits (R32): pass one extent for "
+                                 "each dimension, with the size of the container as their product"},
                          where);
         if (count != extents_[0])
             detail::fail(errc::shape, "ferry::shaped",

@@ -1,6 +1,11 @@
 // ferry: adapter for at::Tensor of PyTorch's C++ library, exports and imports.
 #pragma once
 
+#if !__has_include(<ATen/core/Tensor.h>)
+#error "PyTorch not found: add the include directories of libtorch, with CMake link torch (find_package(Torch))"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/negotiate.hpp>
 

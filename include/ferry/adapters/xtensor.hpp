@@ -1,6 +1,11 @@
 // ferry: adapter for xtensor: exports xarray and xtensor containers, and converts typed views to xtensor expressions.
 #pragma once
 
+#if !__has_include(<xtensor/xadapt.hpp>)
+#error "xtensor not found: install xtensor before 0.26, and add its include directory, with CMake link xtensor"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/tensor/typed_view.hpp>
 

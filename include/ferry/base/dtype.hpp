@@ -266,9 +266,24 @@ concept element = requires {
     // clang-format on
 };
 
-/// The data_type of a C++ type. Specialise dtype_traits for other half, bfloat16 or FP8 classes.
-template <element T>
-inline constexpr data_type dtype_of = dtype_traits<std::remove_cv_t<T>>::value;
+namespace detail {
+
+/// Returns the value of dtype_traits<T>. Not a constraint, so that the message is the first error.
+template <class T>
+consteval data_type dtype_of_element() {
+    static_assert(
+        element<T>,
+        "ferry: this element type has no data type: specialise ferry::dtype_traits<T> with, for a half type for example, static constexpr ferry::data_type value{ferry::type_code::float_, 16}; for an enumeration, use its underlying type");
+    if constexpr (element<T>) return dtype_traits<T>::value;
+    else return {};
+}
+
+}  // namespace detail
+
+/// The data_type of a C++ type. Specialise dtype_traits for other half, bfloat16 or FP8 classes. Does not compile for
+/// a type that is not an `element`.
+template <class T>
+inline constexpr data_type dtype_of = detail::dtype_of_element<std::remove_cv_t<T>>();
 
 /// An element type whose elements are packed, except in padded tensors (R13). Views return its elements by value.
 template <class T>

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 namespace ferry::inline v0 {
@@ -19,6 +20,48 @@ concept integer_list = requires(Range const& r) {
     { r.data() } -> std::convertible_to<std::int64_t const*>;
     { r.size() } -> std::convertible_to<std::size_t>;
 };
+
+/// Returns the address of the first value of a contiguous list.
+template <class List>
+constexpr auto list_data(List const& l) noexcept -> decltype(l.data()) {
+    return l.data();
+}
+template <class T>
+constexpr T const* list_data(std::initializer_list<T> l) noexcept {
+    return l.begin();
+}
+
+/// A contiguous container of integers of any type, or a std::initializer_list. Not required: iterators.
+template <class List>
+concept any_integer_list = requires(List const& l) {
+    { *list_data(l) } -> std::convertible_to<std::int64_t>;
+    requires std::integral<std::remove_cvref_t<decltype(*list_data(l))>>;
+    requires !std::same_as<std::remove_cvref_t<decltype(*list_data(l))>, bool>;
+    { l.size() } -> std::convertible_to<std::size_t>;
+};
+
+/// The extents of an mdspan. Not required: that they are those of the standard library.
+template <class Extents>
+concept mdspan_extents = requires(Extents const& e, typename Extents::rank_type i) {
+    { Extents::rank() } -> std::convertible_to<std::size_t>;
+    { e.extent(i) } -> std::integral;
+};
+
+/// A list whose values shape_view and strides_view cannot reference, since they are no array of std::int64_t.
+template <class List>
+concept foreign_list = (any_integer_list<List> && !integer_list<List>) || mdspan_extents<List>;
+
+/// A list that references its values, such as std::span or c10::IntArrayRef: a pointer and a size. A temporary one may
+/// be viewed. Not required: that it is a view of the standard library.
+template <class List>
+concept borrowed_list =
+    integer_list<List> && std::is_trivially_copyable_v<List> && sizeof(List) <= 2 * sizeof(void*) &&
+    requires(List const& l) { requires std::constructible_from<List, decltype(l.data()), std::size_t>; };
+
+class int64_list;
+/// A list that a view may reference although the list object is temporary.
+template <class List>
+concept viewable_when_temporary = std::derived_from<List, int64_list> || borrowed_list<List>;
 
 /// Common base of shape_view and strides_view.
 class int64_list {
@@ -57,8 +100,8 @@ class int64_list {
 
 }  // namespace detail
 
-/// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists do not
-/// compile.
+/// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists, and
+/// lists of other integers, do not compile. small_view contains its extents, and accepts both.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -67,36 +110,50 @@ class shape_view : public detail::int64_list {
     ///
     /// \param extents  array of `rank` extents; may be null for rank 0
     /// \param rank     number of extents
-    constexpr shape_view(std::int64_t const* extents, int rank) noexcept : int64_list{extents, rank} {}
+    constexpr shape_view(std::int64_t const* extents FERRY_LIFETIME_BOUND, int rank) noexcept
+        : int64_list{extents, rank} {}
     /// Constructs a view of an array.
     ///
     /// \param extents  array; must outlive the view
     template <std::size_t N>
-    constexpr shape_view(std::int64_t const (&extents)[N]) noexcept : int64_list{extents, static_cast<int>(N)} {}
+    constexpr shape_view(std::int64_t const (&extents FERRY_LIFETIME_BOUND)[N]) noexcept
+        : int64_list{extents, static_cast<int>(N)} {}
     /// Constructs a view of the elements of a container.
     ///
     /// \param extents  container of extents; must outlive the view
     template <detail::integer_list Range>
-        requires(!std::derived_from<Range, detail::int64_list>)
-    constexpr shape_view(Range const& extents) noexcept
+        requires(!detail::viewable_when_temporary<Range>)
+    constexpr shape_view(Range const& extents FERRY_LIFETIME_BOUND) noexcept
         : int64_list{extents.data(), static_cast<int>(extents.size())} {}
+    /// Constructs a view of the elements that a view references.
+    ///
+    /// \param extents  view of extents, such as std::span; its elements must outlive the view
+    template <detail::borrowed_list List>
+        requires(!std::derived_from<List, detail::int64_list>)
+    constexpr shape_view(List extents) noexcept : int64_list{extents.data(), static_cast<int>(extents.size())} {}
 
-    template <std::size_t N>
     // clang-format off
-    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
-    // clang-format on
+    template <std::size_t N>
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
+    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
     template <detail::integer_list Range>
-        requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
+        requires(!std::is_lvalue_reference_v<Range> && !detail::viewable_when_temporary<std::remove_cv_t<Range>>)
+    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    template <std::integral Int, std::size_t N>
+        requires(!std::same_as<Int, std::int64_t>)
+    shape_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    template <detail::foreign_list List>
+    shape_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    // clang-format on
 
     /// Returns whether the ranks and all extents are equal.
     friend constexpr bool operator==(shape_view a, shape_view b) noexcept { return a.has_values_of(b); }
 };
 
-/// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists do not compile.
+/// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists, and
+/// lists of other integers, do not compile. small_view contains its strides, and accepts both.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).
@@ -105,30 +162,43 @@ class strides_view : public detail::int64_list {
     ///
     /// \param strides  array of `rank` strides; null means compact row-major
     /// \param rank     number of strides
-    constexpr strides_view(std::int64_t const* strides, int rank) noexcept : int64_list{strides, rank} {}
+    constexpr strides_view(std::int64_t const* strides FERRY_LIFETIME_BOUND, int rank) noexcept
+        : int64_list{strides, rank} {}
     /// Constructs a view of an array.
     ///
     /// \param strides  array; must outlive the view
     template <std::size_t N>
-    constexpr strides_view(std::int64_t const (&strides)[N]) noexcept : int64_list{strides, static_cast<int>(N)} {}
+    constexpr strides_view(std::int64_t const (&strides FERRY_LIFETIME_BOUND)[N]) noexcept
+        : int64_list{strides, static_cast<int>(N)} {}
     /// Constructs a view of the elements of a container.
     ///
     /// \param strides  container of strides; must outlive the view
     template <detail::integer_list Range>
-        requires(!std::derived_from<Range, detail::int64_list>)
-    constexpr strides_view(Range const& strides) noexcept
+        requires(!detail::viewable_when_temporary<Range>)
+    constexpr strides_view(Range const& strides FERRY_LIFETIME_BOUND) noexcept
         : int64_list{strides.data(), static_cast<int>(strides.size())} {}
+    /// Constructs a view of the elements that a view references.
+    ///
+    /// \param strides  view of strides, such as std::span; its elements must outlive the view
+    template <detail::borrowed_list List>
+        requires(!std::derived_from<List, detail::int64_list>)
+    constexpr strides_view(List strides) noexcept : int64_list{strides.data(), static_cast<int>(strides.size())} {}
 
-    template <std::size_t N>
     // clang-format off
-    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
-    // clang-format on
+    template <std::size_t N>
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
+    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
     template <detail::integer_list Range>
-        requires(!std::is_lvalue_reference_v<Range> && !std::derived_from<std::remove_cv_t<Range>, detail::int64_list>)
-    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: store it where it outlives the view, such as in the array, not in a local variable of the function view()");
+        requires(!std::is_lvalue_reference_v<Range> && !detail::viewable_when_temporary<std::remove_cv_t<Range>>)
+    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    template <std::integral Int, std::size_t N>
+        requires(!std::same_as<Int, std::int64_t>)
+    strides_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    template <detail::foreign_list List>
+    strides_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    // clang-format on
 
     /// Returns whether both are implicit, or the numbers of strides and all strides are equal. Does not compute
     /// implicit strides; `==` of tensor_view does.

@@ -9,6 +9,10 @@
 #include <cstdint>
 #include <type_traits>
 
+// The types to which cudaStream_t and hipStream_t point, as the SDKs declare them.
+struct CUstream_st;
+struct ihipStream_t;
+
 namespace ferry::inline v0 {
 
 /// Identifies the stream of a handshake (R43–R46): no stream, no synchronisation, the legacy default stream, the
@@ -29,6 +33,14 @@ class stream_token {
     /// means the default stream (R44, R45); for other memory, that the data is complete when the exchange returns
     /// (R49).
     constexpr stream_token() = default;
+
+    // clang-format off
+    stream_token(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: pass stream_token::cuda_legacy_default(), cuda_per_thread_default() or rocm_default(), or {} for no stream");
+    template <std::integral Int>
+    stream_token(Int) FERRY_DELETED("streams are not integers: pass stream_token::cuda_legacy_default(), stream_token::cuda(the cudaStream_t), or {} for no stream");
+    template <class Stream>
+    stream_token(Stream*) FERRY_DELETED("the family of this stream is unknown: pass stream_token::cuda(the cudaStream_t), stream_token::rocm(the hipStream_t), or stream_token::from_cuda_handle(a void*)");
+    // clang-format on
 
     /// Returns the token for no synchronisation by the producer: the consumer orders its work itself (-1 in Python).
     ///
@@ -65,12 +77,12 @@ class stream_token {
     ///
     /// \param handle  cudaStream_t, cudaStreamLegacy and cudaStreamPerThread included; remains owned by the caller
     /// \return        token of that stream
-    template <class Stream>
-        requires std::is_class_v<Stream>
-    [[nodiscard]] static stream_token cuda(Stream* handle) noexcept {
+    [[nodiscard]] static stream_token cuda(CUstream_st* handle) noexcept {
         return from_cuda_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
     // clang-format off
+    template <class Other>
+    static stream_token cuda(Other*) FERRY_DELETED("the pointer is not a cudaStream_t: if it is a CUDA stream as a void*, call from_cuda_handle");
     static stream_token cuda(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: use cuda_legacy_default() or cuda_per_thread_default()");
     // clang-format on
     template <std::integral Int>
@@ -95,11 +107,13 @@ class stream_token {
     ///
     /// \param handle  hipStream_t (R45); remains owned by the caller
     /// \return        token of that stream
-    template <class Stream>
-        requires std::is_class_v<Stream>
-    [[nodiscard]] static stream_token rocm(Stream* handle) noexcept {
+    [[nodiscard]] static stream_token rocm(ihipStream_t* handle) noexcept {
         return rocm_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
+    // clang-format off
+    template <class Other>
+    static stream_token rocm(Other*) FERRY_DELETED("the pointer is not a hipStream_t: if it is a ROCm stream as a void*, call rocm_handle");
+    // clang-format on
     static stream_token rocm(std::nullptr_t) FERRY_DELETED("a null stream is ambiguous: use rocm_default()");
     template <std::integral Int>
     static stream_token rocm(Int) FERRY_DELETED("streams are not integers: use rocm_default() or pass the hipStream_t");
@@ -121,6 +135,14 @@ class stream_token {
         if (number == 2) return cuda_per_thread_default();
         return {kind::handle, device_type::cuda, number};
     }
+    /// Converts a cudaStream_t that an interface passes as a void*.
+    ///
+    /// \param handle  stream; remains owned by the caller
+    /// \return        token of that stream; for null, a token for which `is_ambiguous()` is true
+    template <std::same_as<void> Void>
+    [[nodiscard]] static stream_token from_cuda_handle(Void* handle) noexcept {
+        return from_cuda_handle(reinterpret_cast<std::uintptr_t>(handle));
+    }
 
     /// Converts a ROCm stream to a token (R45).
     ///
@@ -128,6 +150,14 @@ class stream_token {
     /// \return        token of that stream; for 0, a token for which `is_ambiguous()` is true
     [[nodiscard]] static constexpr stream_token rocm_handle(std::uintptr_t number) noexcept {
         return {kind::handle, device_type::rocm, number};
+    }
+    /// Converts a hipStream_t that an interface passes as a void*.
+    ///
+    /// \param handle  stream; remains owned by the caller
+    /// \return        token of that stream; for null, a token for which `is_ambiguous()` is true
+    template <std::same_as<void> Void>
+    [[nodiscard]] static stream_token rocm_handle(Void* handle) noexcept {
+        return rocm_handle(reinterpret_cast<std::uintptr_t>(handle));
     }
 
     /// Returns what the token identifies.

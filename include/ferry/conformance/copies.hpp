@@ -68,7 +68,7 @@ outcome check_fresh(box<Array>& a, sample const& s) {
     message what;
     what << s << ", allocated";
     if constexpr (allocates<Array>) {
-        tensor_view const v = view_of(*a);
+        tensor_view const& v = view_of(*a);
         if (v.is_read_only()) return broken(what << ": the memory is READ_ONLY, expected writable memory");
         box<Array> second;
         if (second.construct([&]() -> Array { return array_traits<Array>::allocate(*s.type, s.shape, cpu); }) &&

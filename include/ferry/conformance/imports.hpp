@@ -42,7 +42,7 @@ outcome check_moved_import(foreign& t, message const& what) {
         if (t.releases() != 0)
             return broken(message{what} << ": its deleter ran when the moved-from array was destroyed");
         {
-            tensor_view const v = view_of(*b);
+            tensor_view const& v = view_of(*b);
             if (auto const same = same_tensor(v, t.tensor(), message{what} << ", after a move");
                 same.found == verdict::broken)
                 return same;

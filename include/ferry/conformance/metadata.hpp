@@ -56,7 +56,7 @@ inline outcome check_strides(tensor_view const& v, sample const& s) {
 /// Checks that a view stays valid after another call of view, for the same array or for another one.
 template <class Array, class Make>
 outcome check_stability(Array& array, sample const& s, Make& make) {
-    tensor_view const before = view_of(array);
+    tensor_view const& before = view_of(array);
     std::int64_t shape[4] = {}, other[4] = {};
     for (int i = 0; i < before.rank() && i < 4; ++i) {
         shape[i] = before.extent(i);
@@ -82,7 +82,7 @@ outcome check_const(Array& array, sample const& s) {
     if constexpr (!viewable<Array const>) {
         return not_applicable("the adapter has no view(T const&)");
     } else {
-        tensor_view const v = view_of(std::as_const(array));
+        tensor_view const& v = view_of(std::as_const(array));
         if (v.is_read_only() || v.is_empty()) return kept(what << s);
         if constexpr (std::copy_constructible<Array>) {
             Array const copy(array);
@@ -133,14 +133,14 @@ void check_metadata(Make& make, Recorder& record) {
     });
     record("R26", "empty", [&] {
         return for_each_array<Array>(make, empty, [](auto& a, sample const& s) {
-            tensor_view const v = view_of(*a);
+            tensor_view const& v = view_of(*a);
             auto const shape = check_shape(v, s);
             return shape.found == verdict::broken || v.is_empty() ? shape : broken(message{} << s << " is not empty");
         });
     });
     record("R25", "zero_d", [&] {
         return for_each_array<Array>(make, scalar, [](auto& a, sample const& s) {
-            tensor_view const v = view_of(*a);
+            tensor_view const& v = view_of(*a);
             return combine(check_shape(v, s), v.rank() == 0 ? check_first_element(v, s) : kept());
         });
     });

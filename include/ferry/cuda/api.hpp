@@ -2,6 +2,11 @@
 // is needed.
 #pragma once
 
+#if defined(__linux__) && !__has_include(<cuda_runtime_api.h>)
+#error "cuda_runtime_api.h not found: install CUDA Toolkit 13.0 or later, and with CMake link ferry::cuda (find_package(ferry COMPONENTS cuda))"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/config.hpp>
 
 #if !FERRY_HAS_IPC

@@ -4,6 +4,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/tensor/managed.hpp>
+#include <ferry/tensor/small_view.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -18,7 +19,8 @@ namespace ferry::inline v0 {
 ///
 /// - `tensor_view view(T&)`, `tensor_view view(T const&)`: describes the elements; the second returns a read-only view,
 ///   unless copies of T are handles to the same elements. Extents and strides refer to storage that exists as long as
-///   the array. Throws for arrays that are not one tensor on one device, such as sharded or sparse ones (R41).
+///   the array; `small_view<N> view(T&)` contains them instead. Throws for arrays that are not one tensor on one
+///   device, such as sharded or sparse ones (R41).
 /// - `Owner share(T const&)`: returns another owner of the same memory; needed to export lvalues.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
 ///   second parameter, `T adopt(managed_tensor, stream_token)`, it receives the stream on which the data is ready, or
@@ -42,9 +44,11 @@ struct array_traits;
 
 namespace detail {
 
-/// `view` takes the array by value: the extents of the view would be destroyed with that copy.
+/// `view` takes the array by value: the elements of the view may be destroyed with that copy.
 template <class T>
-concept view_takes_value = requires { static_cast<tensor_view (*)(T)>(array_traits<T>::view); };
+concept view_takes_value = requires(T& a) {
+    static_cast<decltype(array_traits<T>::view(a)) (*)(T)>(array_traits<T>::view);
+};
 
 /// `adopt` takes the tensor by value or as an rvalue. An `adopt` that takes a const reference cannot take ownership.
 template <class T>
@@ -66,16 +70,17 @@ concept takes_over_with_stream = requires {
 
 }  // namespace detail
 
-/// array_traits<T>::view accepts the array by reference. Not required: ownership.
+/// array_traits<T>::view accepts the array by reference, and returns a tensor_view or a small_view. Not required:
+/// ownership.
 template <class Array>
 concept has_traits_view = !detail::view_takes_value<std::remove_cv_t<Array>> && requires(Array& a) {
-    { array_traits<std::remove_cv_t<Array>>::view(a) } -> std::same_as<tensor_view>;
+    { array_traits<std::remove_cv_t<Array>>::view(a) } -> std::derived_from<tensor_view>;
 };
 
 /// The array has a member function `ferry_view`, and array_traits<T>::view does not accept it.
 template <class Array>
 concept has_member_view = !has_traits_view<Array> && requires(Array& a) {
-    { a.ferry_view() } -> std::same_as<tensor_view>;
+    { a.ferry_view() } -> std::derived_from<tensor_view>;
 };
 
 /// An array whose elements can be described. Not required: that a tensor can own them.

@@ -138,7 +138,7 @@ template <class Consumer, class Array, class BackEnd>
         can_move<Array>,
         "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
         "or share this one by passing it without std::move");
-    tensor_view const v = view_of(array);
+    tensor_view const& v = view_of(array);
     require_lanes<Consumer>(v, where);
     auto const ready = detail::ready_on(array);
     auto const d = decide<Consumer>(v, ready, is_shareable<Array>(array, v, api, where), req);

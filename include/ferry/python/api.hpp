@@ -2,6 +2,10 @@
 // the headers of the standard library.
 #pragma once
 
+#if !__has_include(<Python.h>)
+#error "Python.h not found: install the headers of CPython, and with CMake link ferry::python (find_package(ferry COMPONENTS python))"
+#include <see_the_error_above>
+#endif
 #ifndef PY_SSIZE_T_CLEAN
 #define PY_SSIZE_T_CLEAN
 #endif

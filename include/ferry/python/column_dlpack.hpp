@@ -43,7 +43,7 @@ template <class BackEnd>
     auto req = to_request(convert(given), c.device());
     gil_releasing_back_end releasing{b};
     column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, releasing))};
-    tensor_view const v = view_of(numbers);
+    tensor_view const& v = view_of(numbers);
     bool const is_copy = numbers.tensor->is_copied();
     if (is_copy && req.copy == copy_policy::never)
         ferry::detail::fail(

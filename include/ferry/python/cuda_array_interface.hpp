@@ -60,7 +60,7 @@ namespace detail {
 /// \throws error         as stream_entry
 template <class T>
 [[nodiscard]] PyObject* describe_for_cuda(T& array) {
-    tensor_view const v = view_of(array);
+    tensor_view const& v = view_of(array);
     char const letter = letter_of(v.dtype());
     if (v.device().type != device_type::cuda && v.device().type != device_type::cuda_managed)
         raise(PyExc_AttributeError, "__cuda_array_interface__: the data is not on a CUDA device: use __dlpack__");

@@ -81,7 +81,7 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
-            tensor_view const v = view_of(array);
+            tensor_view const& v = view_of(array);
             order_current_stream(array, v.device());
             auto const d = negotiate(ferry::detail::properties_of(v, already_ready, shareable<T>),
                                      request{.copy = copy_policy::never, .stream = stream_token::no_sync()});
@@ -124,7 +124,7 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
-            tensor_view const v = view_of(array);
+            tensor_view const& v = view_of(array);
             ferry::detail::validate_view(v, api, where);
             if (v.is_read_only() || v.is_padded())
                 ferry::detail::fail(

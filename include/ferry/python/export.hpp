@@ -109,7 +109,7 @@ template <class T, class BackEnd>
     constexpr auto api = "__dlpack__";
     auto const where = std::source_location::current();
     auto const asked = convert(given);
-    tensor_view const v = view_of(array);
+    tensor_view const& v = view_of(array);
     auto const req = to_request(asked, v.device());
     auto const ready = ferry::detail::ready_on(array);
     auto const d = negotiate(ferry::detail::properties_of(v, ready, true), req);

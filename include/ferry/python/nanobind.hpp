@@ -1,6 +1,11 @@
 // ferry: type casters for nanobind: bound functions take and return the tensors of every library that supports DLPack.
 #pragma once
 
+#if !__has_include(<nanobind/nanobind.h>)
+#error "nanobind not found: install nanobind, and build the module with nanobind_add_module"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/python/caster.hpp>
 
 #include <nanobind/nanobind.h>

@@ -1,6 +1,11 @@
 // ferry: type casters for pybind11: bound functions take and return the tensors of every library that supports DLPack.
 #pragma once
 
+#if !__has_include(<pybind11/pybind11.h>)
+#error "pybind11 not found: install pybind11, and build the module with pybind11_add_module"
+#include <see_the_error_above>
+#endif
+
 #include <ferry/python/caster.hpp>
 
 #include <pybind11/pybind11.h>

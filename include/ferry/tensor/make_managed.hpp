@@ -35,7 +35,7 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
-    tensor_view const v = view_at(owner);
+    auto const v = view_at(owner);
     return detail::trusted::adopt(detail::make_raw<DLManagedTensorVersioned>(
         std::move(owner), std::move(view_at), v.device(), (v.flags() & ~flags::is_copied) | bits, max_version,
         "ferry::make_managed", where));

@@ -5,7 +5,9 @@
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/flags.hpp>
 #include <ferry/base/shape.hpp>
+#include <ferry/fwd.hpp>
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -40,7 +42,8 @@ class tensor_view {
     /// \param strides  strides in elements; without them the elements are compact row-major
     /// \param dev      device of the data
     template <element T>
-    constexpr tensor_view(T* data, shape_view shape, strides_view strides = {}, ferry::device dev = cpu) noexcept
+    constexpr tensor_view(T* data, shape_view shape FERRY_LIFETIME_BOUND,
+                          strides_view strides FERRY_LIFETIME_BOUND = {}, ferry::device dev = cpu) noexcept
         : tensor_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, dev,
                       std::is_const_v<T> ? flags::read_only : flags::none) {}
 
@@ -52,12 +55,31 @@ class tensor_view {
     /// \param strides  strides in elements; without them the elements are compact row-major
     /// \param dev      device of the data
     /// \param bits     flags; exports ignore flags::is_copied
-    constexpr tensor_view(void* data, data_type type, shape_view shape, strides_view strides = {},
-                          ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+    constexpr tensor_view(void* data, data_type type, shape_view shape FERRY_LIFETIME_BOUND,
+                          strides_view strides FERRY_LIFETIME_BOUND = {}, ferry::device dev = cpu,
+                          ferry::flags bits = ferry::flags::none) noexcept
         : data_{data}, shape_{shape}, strides_{strides}, device_{dev}, dtype_{type}, flags_{bits} {}
-    constexpr tensor_view(void const* data, data_type type, shape_view shape, strides_view strides = {},
-                          ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+    constexpr tensor_view(void const* data, data_type type, shape_view shape FERRY_LIFETIME_BOUND,
+                          strides_view strides FERRY_LIFETIME_BOUND = {}, ferry::device dev = cpu,
+                          ferry::flags bits = ferry::flags::none) noexcept
         : tensor_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
+
+    template <class T>
+        requires(!element<T> && !std::is_void_v<T>)
+    // clang-format off
+    tensor_view(T*, shape_view, strides_view = {}, ferry::device = cpu) FERRY_DELETED("this element type has no data type: specialise ferry::dtype_traits<T>, or pass a ferry::data_type after the pointer");
+    // clang-format on
+    template <class T>
+        requires(std::is_void_v<T>)
+    tensor_view(T*, shape_view, strides_view = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
+    template <class T, class Device>
+        requires(!std::convertible_to<Device const&, ferry::device>)
+    tensor_view(T*, shape_view, strides_view, Device const&) FERRY_DELETED("the device is not a ferry::device: convert it, for example to ferry::device{ferry::device_type::cuda, id}");
+
+    template <int MaxRank>
+    // clang-format off
+    tensor_view(small_view<MaxRank> const&&) FERRY_DELETED("the temporary small_view contains the extents: bind it to a tensor_view const&, or store it with auto");
+    // clang-format on
 
     /// Constructs a view of a struct, which `validate` must have checked. If the data is an address, adds the byte
     /// offset to it (R23).

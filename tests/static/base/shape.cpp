@@ -35,6 +35,16 @@ static_assert(!std::is_convertible_v<std::array<std::int64_t, 3>, strides_view>)
 static_assert(!std::is_convertible_v<array_of_two&&, shape_view> &&
               !std::is_convertible_v<array_of_two&&, strides_view>);
 
+// A temporary span, or c10::IntArrayRef, references its values.
+static_assert(std::is_convertible_v<std::span<std::int64_t const>, shape_view>);
+static_assert(std::is_convertible_v<std::span<std::int64_t, 2>, strides_view>);
+
+// Integers of another type are not an array of std::int64_t.
+static_assert(!std::is_convertible_v<std::vector<int> const&, shape_view> &&
+              !std::is_convertible_v<std::array<std::uint64_t, 2> const&, strides_view>);
+static_assert(!std::is_convertible_v<std::vector<long long> const&, shape_view> || std::same_as<long long, std::int64_t>);
+static_assert(!std::is_convertible_v<int (&)[2], shape_view>);
+
 // {2, 3} is a temporary list, and {0, 3} must not be a null pointer with a rank.
 static_assert(!std::is_constructible_v<shape_view, int, int> && !std::is_constructible_v<strides_view, int, int, int>);
 static_assert(!std::is_constructible_v<shape_view, int> && !std::is_convertible_v<int, shape_view>);

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 using ferry::device_type;
@@ -12,8 +13,7 @@ static_assert(std::regular<stream_token> && std::is_trivially_copyable_v<stream_
 static_assert(sizeof(stream_token) == 16);
 static_assert(!std::is_convertible_v<int, stream_token> && !std::is_convertible_v<std::nullptr_t, stream_token>);
 static_assert(!std::is_constructible_v<stream_token, int> && !std::is_constructible_v<stream_token, void*>);
-
-struct some_stream;
+static_assert(!std::is_convertible_v<CUstream_st*, stream_token>);
 
 namespace {
 
@@ -24,7 +24,8 @@ concept rocm_takes = requires(T t) { stream_token::rocm(t); };
 
 }  // namespace
 
-static_assert(cuda_takes<some_stream*> && rocm_takes<some_stream*>);
+static_assert(cuda_takes<CUstream_st*> && rocm_takes<ihipStream_t*>);
+static_assert(!cuda_takes<ihipStream_t*> && !rocm_takes<CUstream_st*> && !cuda_takes<std::string*>);
 static_assert(!cuda_takes<int> && !cuda_takes<std::nullptr_t> && !cuda_takes<std::uintptr_t> && !cuda_takes<bool>);
 static_assert(!cuda_takes<void*> && !cuda_takes<int*>);
 static_assert(!rocm_takes<int> && !rocm_takes<std::nullptr_t> && !rocm_takes<void*>);

@@ -9,10 +9,6 @@ using ferry::device_type;
 using ferry::stream_token;
 using kind = ferry::stream_token::kind;
 
-// As the SDKs declare them: classes that are never defined.
-struct CUstream_st;
-struct ihipStream_t;
-
 namespace {
 CUstream_st* cuda_stream(std::uintptr_t n) { return reinterpret_cast<CUstream_st*>(n); }
 ihipStream_t* rocm_stream(std::uintptr_t n) { return reinterpret_cast<ihipStream_t*>(n); }
@@ -34,6 +30,7 @@ TEST_CASE("R44: CUDA stream 1 is the legacy default stream, 2 the per-thread def
     CHECK(stream_token::cuda(cuda_stream(1)) == stream_token::cuda_legacy_default());
     CHECK(stream_token::cuda(cuda_stream(2)) == stream_token::cuda_per_thread_default());
     CHECK(stream_token::from_cuda_handle(1).which() == kind::legacy_default);
+    CHECK(stream_token::from_cuda_handle(static_cast<void*>(cuda_stream(1))).which() == kind::legacy_default);
     CHECK(stream_token::from_cuda_handle(2).which() == kind::per_thread_default);
     auto const handle = stream_token::cuda(cuda_stream(0x1000));
     CHECK(handle.which() == kind::handle);
@@ -57,6 +54,7 @@ TEST_CASE("R45: ROCm's default stream is 0; 1 and 2 are handles") {
     CHECK_FALSE(stream_token::rocm_default().is_ambiguous());
     CHECK(fits(stream_token::rocm_default(), device_type::rocm));
     CHECK(stream_token::rocm(rocm_stream(2)).which() == kind::handle);
+    CHECK(stream_token::rocm_handle(static_cast<void*>(rocm_stream(2))) == stream_token::rocm(rocm_stream(2)));
     CHECK(stream_token::rocm(rocm_stream(0x2000)).native_handle() == 0x2000);
     CHECK(stream_token::rocm(rocm_stream(0x2000)) != stream_token::cuda(cuda_stream(0x2000)));
 }

@@ -56,7 +56,7 @@ template <class Array>
 outcome import_same(foreign& t, message const& what) {
     tensor_view const wanted = t.tensor();
     return import_one<Array>(t, what, [&](Array& a) -> outcome {
-        tensor_view const got = view_of(a);
+        tensor_view const& got = view_of(a);
         auto const same = same_tensor(got, wanted, what);
         if (same.found == verdict::broken || !can_read(got) || wanted.is_empty()) return same;
         return first_mismatch(got, nullptr, t.period()) < 0

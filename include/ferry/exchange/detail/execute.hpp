@@ -74,7 +74,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     using contents_type = copy_with_source<Owner, queued_by<BackEnd>>;
     contents_type contents{std::move(owner), {}};
     stream_memory_guard guard{b, d.on, d.to};  // mutant: copy_failed_struct
-    tensor_view const fresh = view_of_owner(contents.memory);
+    tensor_view const& fresh = view_of_owner(contents.memory);
     if (!is_same_device(fresh.device(), d.to))  // mutant: r41_place
         fail(errc::device, api,
              message{"array_traits::allocate returned memory on "}
@@ -86,7 +86,7 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
              message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
              where);
     auto const packing = fresh.flags() & flags::subbyte_padded;
-    auto const view_at = [&](contents_type& c) { return tensor_view{view_of_owner(c.memory)}; };
+    auto const view_at = [&](contents_type& c) { return view_of_owner(c.memory); };
     if constexpr (std::same_as<ViewOf, view_of_t>) validate_view(fresh, api, where);  // an adapter's, not ferry's
     // mutant: r13_packing
     auto const bits = (d.bits & ~flags::subbyte_padded) | packing;

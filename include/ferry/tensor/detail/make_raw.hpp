@@ -143,7 +143,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
     try {
-        tensor_view const after = view_at(self->owner);
+        auto const after = view_at(self->owner);
         check_moved(owner, before, after, metadata, empty, api, where);
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
     } catch (...) {
@@ -162,7 +162,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
                                                 version max, char const* api, std::source_location where) {
-    tensor_view const view = view_at(owner);
+    auto const view = view_at(owner);  // a tensor_view, or a small_view
     validate_view(view, api, where);
     return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, api, where);
 }

@@ -1,0 +1,142 @@
+// ferry: a list of extents or strides that contains its values, from integers of any type.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/base/shape.hpp>
+#include <ferry/config.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <type_traits>
+
+namespace ferry::inline v0 {
+
+/// At most `MaxRank` extents or strides, with room for them in the object.
+///
+/// Converts from the lists that array libraries have: integers in braces, an array, vector or span of integers of any
+/// type, the extents of an mdspan. Does not allocate. Copyable; converts to shape_view and strides_view as an lvalue.
+template <int MaxRank>
+class dims {
+    static_assert(MaxRank >= 0, "ferry: the maximum rank must not be negative");
+
+   public:
+    /// Constructs an empty list: extents of rank 0, or compact row-major strides.
+    constexpr dims() = default;
+    /// Constructs a list of integers: `{rows, columns}`.
+    ///
+    /// \param values  at most `MaxRank` integers
+    /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+    template <std::integral... Int>
+        requires(sizeof...(Int) > 0)
+    constexpr dims(Int... values) {
+        static_assert(sizeof...(Int) <= MaxRank,
+                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: N is the rank");
+        (append(values, std::source_location::current()), ...);
+    }
+    /// Constructs a list of the values of an array.
+    ///
+    /// \param values  array; only read during the call
+    /// \param where   source location for errors
+    /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+    template <std::integral Int, std::size_t N>
+    constexpr dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
+        static_assert(N <= MaxRank,
+                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: N is the rank");
+        for (auto const value : values) append(value, where);
+    }
+    /// Constructs a list of the values of a contiguous container.
+    ///
+    /// \param values  container of integers, such as std::vector, std::array, std::span or shape_view; only read during
+    ///                the call
+    /// \param where   source location for errors
+    /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the values are null (R25);
+    ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
+    template <detail::any_integer_list List>
+    constexpr dims(List const& values, std::source_location where = std::source_location::current()) {
+        auto const* const data = detail::list_data(values);
+        auto const count = static_cast<std::size_t>(values.size());
+        if (count > 0 && data == nullptr)
+            detail::fail(errc::shape, "ferry::dims",
+                         message{"the list is NULL with rank "}
+                             << static_cast<std::int64_t>(count)
+                             << "; only rank 0 allows it (R25): pass one value for each dimension",
+                         where);
+        require_room(count, where);
+        for (std::size_t i = 0; i < count; ++i) append(data[i], where);
+    }
+    /// Constructs a list of the extents of an mdspan.
+    ///
+    /// \param extents  std::extents, std::dextents, or those of another mdspan; only read during the call
+    /// \param where    source location for errors
+    /// \throws error  errc::rank for more than `MaxRank` extents; errc::overflow when an extent exceeds the maximum of
+    ///                std::int64_t (R32)
+    template <detail::mdspan_extents Extents>
+    constexpr dims(Extents const& extents, std::source_location where = std::source_location::current()) {
+        require_room(Extents::rank(), where);
+        for (typename Extents::rank_type i = 0; i < Extents::rank(); ++i) append(extents.extent(i), where);
+    }
+
+    /// Returns the address of the first value.
+    [[nodiscard]] constexpr std::int64_t const* data() const noexcept { return values_; }
+    /// Returns the number of values.
+    [[nodiscard]] constexpr std::size_t size() const noexcept { return static_cast<std::size_t>(rank_); }
+    /// Returns the number of values.
+    [[nodiscard]] constexpr int rank() const noexcept { return rank_; }
+    /// Returns the value of a dimension. Does not check the index.
+    ///
+    /// \param i  dimension; at least 0 and less than the rank
+    /// \return   value
+    [[nodiscard]] constexpr std::int64_t operator[](int i) const noexcept { return values_[i]; }
+    [[nodiscard]] constexpr std::int64_t& operator[](int i) noexcept { return values_[i]; }
+    [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return values_; }
+    [[nodiscard]] constexpr std::int64_t const* end() const noexcept { return values_ + rank_; }
+
+    friend constexpr bool operator==(dims const&, dims const&) = default;
+
+   private:
+    static constexpr void require_room(std::size_t count, std::source_location where) {
+        if (count > static_cast<std::size_t>(MaxRank))
+            detail::fail(errc::rank, "ferry::dims",
+                         message{"the rank is "} << static_cast<std::int64_t>(count) << ", expected at most " << MaxRank
+                                                 << ": combine dimensions, or use a larger MaxRank",
+                         where);
+    }
+    template <class Int>
+    constexpr void append(Int value, std::source_location where) {
+        if constexpr (std::is_unsigned_v<Int> && sizeof(Int) >= sizeof(std::int64_t))
+            if (value > static_cast<Int>(INT64_MAX))
+                detail::fail(errc::overflow, "ferry::dims",
+                             message{"the value of dimension "}
+                                 << rank_ << " is " << static_cast<std::uint64_t>(value)
+                                 << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent",
+                             where);
+        values_[rank_++] = static_cast<std::int64_t>(value);
+    }
+
+    std::int64_t values_[MaxRank > 0 ? MaxRank : 1] = {};
+    int rank_ = 0;
+};
+
+/// Converts strides in bytes, as of NumPy, OpenCV and the buffer protocol, to strides in elements.
+///
+/// \param bytes       strides in bytes
+/// \param item_bytes  size of an element in bytes
+/// \param where       source location for errors
+/// \return            strides in elements
+/// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30)
+template <int MaxRank>
+[[nodiscard]] constexpr dims<MaxRank> element_strides(
+    dims<MaxRank> bytes, std::size_t item_bytes, std::source_location where = std::source_location::current()) {
+    auto strides = bytes;
+    auto const item = static_cast<std::int64_t>(item_bytes);
+    if (bytes.rank() != 0 && !to_element_strides({bytes.data(), bytes.rank()}, item, &strides[0]))
+        detail::fail(errc::strides, "ferry::element_strides",
+                     message{"a stride is not a multiple of the element size, "}
+                         << item << " bytes (R30): copy the array before the export",
+                     where);
+    return strides;
+}
+
+}  // namespace ferry::inline v0

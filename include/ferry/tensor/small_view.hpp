@@ -1,0 +1,94 @@
+// ferry: a view that contains its extents and strides, for arrays that store them in another form.
+#pragma once
+
+#include <ferry/base/device.hpp>
+#include <ferry/base/dims.hpp>
+#include <ferry/base/dtype.hpp>
+#include <ferry/base/flags.hpp>
+#include <ferry/tensor/view.hpp>
+
+#include <concepts>
+#include <type_traits>
+
+namespace ferry::inline v0 {
+
+/// A tensor_view of at most `MaxRank` dimensions that contains its extents and strides; references the data only.
+///
+/// `array_traits<T>::view` and `ferry_view` return it for an array that does not store its extents as a list of
+/// std::int64_t: `return {a.data, {a.rows, a.columns}};`. Does not allocate. A function with a parameter of type
+/// `tensor_view const&` accepts it. A tensor_view that is copied from it references its lists; such a copy of a
+/// temporary does not compile.
+template <int MaxRank>
+class small_view : public tensor_view {
+   public:
+    /// Constructs a view of elements of a C++ type.
+    ///
+    /// \param data     address of the first element; `T const*` makes the view read-only (R11)
+    /// \param shape    extents
+    /// \param strides  strides in elements; without them the elements are compact row-major
+    /// \param dev      device of the data
+    template <element T>
+    constexpr small_view(T* data, dims<MaxRank> shape, dims<MaxRank> strides = {}, ferry::device dev = cpu) noexcept
+        : small_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, dev,
+                     std::is_const_v<T> ? flags::read_only : flags::none) {}
+
+    /// Constructs a view of elements of a type known at run time.
+    ///
+    /// \param data     address of the first element; a pointer to const makes the view read-only (R11)
+    /// \param type     data type
+    /// \param shape    extents
+    /// \param strides  strides in elements; without them the elements are compact row-major
+    /// \param dev      device of the data
+    /// \param bits     flags; exports ignore flags::is_copied
+    constexpr small_view(void* data, data_type type, dims<MaxRank> shape, dims<MaxRank> strides = {},
+                         ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+        : tensor_view{data, type, {}, {}, dev, bits}, shape_{shape}, strides_{strides} {
+        refer();
+    }
+    constexpr small_view(void const* data, data_type type, dims<MaxRank> shape, dims<MaxRank> strides = {},
+                         ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+        : small_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
+
+    constexpr small_view(small_view const& other) noexcept
+        : tensor_view{static_cast<tensor_view const&>(other)}, shape_{other.shape_}, strides_{other.strides_} {
+        refer();
+    }
+    constexpr small_view& operator=(small_view const& other) noexcept {
+        static_cast<tensor_view&>(*this) = static_cast<tensor_view const&>(other);
+        shape_ = other.shape_;
+        strides_ = other.strides_;
+        refer();
+        return *this;
+    }
+
+    // clang-format off
+    template <class T, std::integral... Int>
+        requires(sizeof...(Int) > 0)
+    small_view(T*, Int...) FERRY_DELETED("put the extents in braces: {data, {rows, columns}}");
+    template <class T, std::integral... Int>
+        requires(sizeof...(Int) > 0)
+    small_view(T*, data_type, Int...) FERRY_DELETED("put the extents in braces: {data, type, {rows, columns}}");
+    template <class T>
+        requires(!element<T> && !std::is_void_v<T>)
+    small_view(T*, dims<MaxRank>, dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("this element type has no data type: specialise ferry::dtype_traits<T>, or pass a ferry::data_type after the pointer");
+    template <class T>
+        requires(std::is_void_v<T>)
+    small_view(T*, dims<MaxRank>, dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
+    template <class T, class Device>
+        requires(!std::convertible_to<Device const&, ferry::device>)
+    small_view(T*, dims<MaxRank>, dims<MaxRank>, Device const&) FERRY_DELETED("the device is not a ferry::device: convert it, for example to ferry::device{ferry::device_type::cuda, id}");
+    // clang-format on
+
+   private:
+    /// Lets the base reference the lists of this object.
+    constexpr void refer() noexcept {
+        static_cast<tensor_view&>(*this) =
+            tensor_view{data(),   dtype(), {shape_.data(), shape_.rank()},
+                        {strides_.rank() != 0 ? strides_.data() : nullptr, strides_.rank()},
+                        device(), flags()};
+    }
+
+    dims<MaxRank> shape_, strides_;
+};
+
+}  // namespace ferry::inline v0

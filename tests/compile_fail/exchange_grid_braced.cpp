@@ -1,0 +1,22 @@
+// expect: let view\(\) return ferry::small_view<N>, which contains the list
+// An array with separate rows and columns (R7).
+#include <ferry/ferry.hpp>
+
+struct grid {
+    float* data;
+    std::int64_t rows, columns;
+};
+
+template <>
+struct ferry::array_traits<grid> {
+#ifdef FERRY_COMPILE_FAIL
+    static tensor_view view(grid& g) { return {g.data, {g.rows, g.columns}}; }
+#else
+    static small_view<2> view(grid& g) { return {g.data, {g.rows, g.columns}}; }
+#endif
+};
+
+auto shared(grid& g) {
+    ferry::borrowed_tensor const b = ferry::borrow(g);
+    return b.view().rank();
+}

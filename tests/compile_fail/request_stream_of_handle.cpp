@@ -1,0 +1,11 @@
+// expect: the family of this stream is unknown: pass stream_token::cuda\(the cudaStream_t\)
+// A stream without a family (R44, R45).
+#include <ferry/exchange/request.hpp>
+
+auto made([[maybe_unused]] CUstream_st* stream) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::request{.stream = stream};
+#else
+    return ferry::request{.stream = ferry::stream_token::cuda(stream)};
+#endif
+}

@@ -1,0 +1,11 @@
+// expect: streams are not integers: pass stream_token::cuda_legacy_default\(\)
+// A stream without a family (R44, R45).
+#include <ferry/exchange/request.hpp>
+
+auto made([[maybe_unused]] CUstream_st* stream) {
+#ifdef FERRY_COMPILE_FAIL
+    return ferry::request{.stream = 0};
+#else
+    return ferry::request{.stream = ferry::stream_token::cuda(stream)};
+#endif
+}

@@ -1,0 +1,17 @@
+// expect: the view refers to a list of std::int64_t, and these strides have another type: let view\(\) return ferry::small_view<N>
+#include <ferry/tensor/small_view.hpp>
+
+#include <array>
+
+struct array {
+    float* data;
+    std::array<std::int64_t, 2> extents;
+    std::array<std::size_t, 2> byte_strides;
+};
+#ifdef FERRY_COMPILE_FAIL
+ferry::tensor_view view(array& a) { return {a.data, a.extents, a.byte_strides}; }
+#else
+ferry::small_view<2> view(array& a) {
+    return {a.data, a.extents, ferry::element_strides<2>(a.byte_strides, sizeof(float))};
+}
+#endif

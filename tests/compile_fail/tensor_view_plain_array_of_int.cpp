@@ -1,0 +1,12 @@
+// expect: the view refers to a list of std::int64_t, and these extents have another type: let view\(\) return ferry::small_view<N>
+#include <ferry/tensor/small_view.hpp>
+
+struct array {
+    float* data;
+    int extents[2];
+};
+#ifdef FERRY_COMPILE_FAIL
+ferry::tensor_view view(array& a) { return {a.data, a.extents}; }
+#else
+ferry::small_view<2> view(array& a) { return {a.data, a.extents}; }
+#endif

@@ -1,0 +1,14 @@
+// expect: the view refers to a list of std::int64_t, and these extents have another type: let view\(\) return ferry::small_view<N>
+#include <ferry/tensor/small_view.hpp>
+
+#include <vector>
+
+struct array {
+    float* data;
+    std::vector<int> extents;
+};
+#ifdef FERRY_COMPILE_FAIL
+ferry::tensor_view view(array& a) { return {a.data, a.extents}; }
+#else
+ferry::small_view<2> view(array& a) { return {a.data, a.extents}; }
+#endif
