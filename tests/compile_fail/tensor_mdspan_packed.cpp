@@ -3,7 +3,7 @@
 #include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
-using element = ferry::int4;
+using element = ferry::int4_t;
 #else
 using element = signed char;
 #endif

@@ -3,7 +3,7 @@
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
-using element = ferry::int4;
+using element = ferry::int4_t;
 #else
 using element = signed char;
 #endif

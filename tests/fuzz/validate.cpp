@@ -252,7 +252,7 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
         read_all<std::uint8_t>(tensor);
         read_all<float>(tensor);
         read_all<std::int64_t>(tensor);
-        read_all<ferry::uint4>(tensor);
+        read_all<ferry::uint4_t>(tensor);
         read_all<ferry::float6_e2m3fn>(tensor);
     }
     write_all<float, ferry::layout::strided>(tensor, s);

@@ -35,6 +35,6 @@ static_assert(ferry::detail::host_mdspan_family<ferry::mdspan_family::standard> 
 
 // The host cannot access device memory; packed elements have no address.
 static_assert(!makes_mdspan<family, typed_view<float, 2, access::device>>);
-static_assert(!makes_mdspan<family, typed_view<ferry::int4, 2>>);
-static_assert(!makes_mdspan<host_and_device, typed_view<ferry::int4, 2, access::device>>);
+static_assert(!makes_mdspan<family, typed_view<ferry::int4_t, 2>>);
+static_assert(!makes_mdspan<host_and_device, typed_view<ferry::int4_t, 2, access::device>>);
 static_assert(!makes_mdspan<family, float*>);

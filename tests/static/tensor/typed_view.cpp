@@ -30,7 +30,7 @@ using constant = typed_view<float const, 2>;
 using open = typed_view<float>;
 using remote = typed_view<float, 2, access::device>;
 using line = typed_view<float, 2, access::host, layout::contiguous>;
-using packed = typed_view<ferry::int4, 2, access::host, layout::contiguous>;
+using packed = typed_view<ferry::int4_t, 2, access::host, layout::contiguous>;
 struct unknown {};
 enum class colour { red };
 
@@ -66,8 +66,8 @@ static_assert(has_span<line> && !has_span<plain> && !has_span<packed>);
 static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::span<float>>);
 
 // R19: packed elements are read by value.
-static_assert(std::same_as<packed::reference, ferry::int4> &&
-              std::same_as<typed_view<ferry::int4 const, 1>::reference, ferry::int4>);
+static_assert(std::same_as<packed::reference, ferry::int4_t> &&
+              std::same_as<typed_view<ferry::int4_t const, 1>::reference, ferry::int4_t>);
 
 static_assert(viewable<float, 2> && viewable<float const, dynamic_rank>);
 static_assert(!viewable<unknown, 2> && !viewable<colour, 2> && !viewable<void, 2>);

@@ -195,7 +195,7 @@ TEST_CASE("another data type is refused, and the error contains both") {
     fails(errc::dtype, [&] { static_cast<void>(as<float, 2>(v)); }, {"dtype is int32", "expected float32", "convert"});
     fails(errc::dtype, [&] { static_cast<void>(as<std::uint32_t, 2>(v)); }, {"expected uint32"});
     fails(errc::dtype, [&] { static_cast<void>(as<std::int64_t, 2>(v)); }, {"expected int64"});
-    fails(errc::dtype, [&] { static_cast<void>(as<ferry::int4, 2>(v)); }, {"expected int4"});
+    fails(errc::dtype, [&] { static_cast<void>(as<ferry::int4_t, 2>(v)); }, {"expected int4"});
 }
 
 TEST_CASE("R21: a tensor of vectors requires a vector type, and the error proposes uint8 in the producer") {
@@ -281,8 +281,8 @@ TEST_CASE("complex numbers and bools are read") {
 
 TEST_CASE("R19: int4 elements are read by value, low nibble first") {
     unsigned char const bytes[] = {0x21, 0x43, 0x65};
-    tensor_view const v{static_cast<void const*>(bytes), ferry::dtype_of<ferry::uint4>, two_by_three};
-    auto const typed = as<ferry::uint4 const, 2>(v);
+    tensor_view const v{static_cast<void const*>(bytes), ferry::dtype_of<ferry::uint4_t>, two_by_three};
+    auto const typed = as<ferry::uint4_t const, 2>(v);
     int want = 1;
     for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 3; ++j, ++want) {
@@ -301,17 +301,17 @@ TEST_CASE("R19: a packed element may extend over two bytes, and no byte after th
     std::int64_t const four[] = {4}, back[] = {-1};
     tensor_view const v{bytes.data(), ferry::dtype_of<ferry::float6_e2m3fn>, four};
     for (int i = 0; i < 4; ++i) CHECK(as<ferry::float6_e2m3fn const, 1>(v)(i).bits == values[i]);
-    tensor_view const last{bytes.data() + 2, ferry::dtype_of<ferry::uint4>, four, back};
-    CHECK(as<ferry::uint4 const, 1>(last)(0).bits == (bytes[2] & 15));
-    CHECK(as<ferry::uint4 const, 1>(last)(1).bits == bytes[1] >> 4);
-    CHECK(as<ferry::uint4 const, 1>(last)(3).bits == bytes[0] >> 4);
+    tensor_view const last{bytes.data() + 2, ferry::dtype_of<ferry::uint4_t>, four, back};
+    CHECK(as<ferry::uint4_t const, 1>(last)(0).bits == (bytes[2] & 15));
+    CHECK(as<ferry::uint4_t const, 1>(last)(1).bits == bytes[1] >> 4);
+    CHECK(as<ferry::uint4_t const, 1>(last)(3).bits == bytes[0] >> 4);
 }
 
 TEST_CASE("R13: padded sub-byte elements take a byte each") {
     unsigned char bytes[] = {0xf1, 0x02, 0x33};
     std::int64_t const three[] = {3};
-    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4>, three, {}, ferry::cpu, flags::subbyte_padded};
-    auto const typed = as<ferry::uint4, 1>(v);
+    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4_t>, three, {}, ferry::cpu, flags::subbyte_padded};
+    auto const typed = as<ferry::uint4_t, 1>(v);
     CHECK(typed(0).bits == 1);
     CHECK(typed(1).bits == 2);
     CHECK(typed(2).bits == 3);
