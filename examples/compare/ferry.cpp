@@ -1,5 +1,5 @@
 // Twelve tasks with ferry. count.py counts the statements of each marked part; torch.cpp and tvm_ffi.cpp have the same
-// tasks, and nanobind.cpp those that have a C++ function in nanobind.
+// tasks, and nanobind.cpp those that nanobind has functions for.
 // Not counted: the types of the program, their adapters, and the checks of main.
 #include <ferry/conformance/sim_device.hpp>
 #include <ferry/ferry.hpp>

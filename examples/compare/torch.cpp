@@ -76,8 +76,8 @@ std::pair<DLManagedTensorVersioned*, DLManagedTensorVersioned*> export_with_poli
 
 DLManagedTensorVersioned* export_read_only(std::shared_ptr<image const> owner) {
     // [read-only]
-    auto* const data = const_cast<float*>(owner->pixels.data());
-    auto* const raw = at::toDLPackVersioned(at::from_blob(data, owner->extents, [owner](void*) {}));
+    auto* const raw = at::toDLPackVersioned(
+        at::from_blob(const_cast<float*>(owner->pixels.data()), owner->extents, [owner](void*) {}));
     raw->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     return raw;
     // [/read-only]

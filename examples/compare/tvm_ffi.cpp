@@ -86,8 +86,7 @@ void export_borrowed(image& owner, Consumer consume) {
 std::pair<DLManagedTensorVersioned*, DLManagedTensorVersioned*> export_with_policies(image&& owner) {
     // [copies]
     held_image const held{std::make_shared<image>(std::move(owner))}, other{std::make_shared<image>(*held.owner)};
-    auto const copy = ffi::Tensor::FromNDAlloc(other, {other.owner->extents, 2}, float32, host);
-    auto* const copied = copy.ToDLPackVersioned();
+    auto* const copied = ffi::Tensor::FromNDAlloc(other, {other.owner->extents, 2}, float32, host).ToDLPackVersioned();
     copied->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return {copied, ffi::Tensor::FromNDAlloc(held, {held.owner->extents, 2}, float32, host).ToDLPackVersioned()};
     // [/copies]
@@ -95,8 +94,9 @@ std::pair<DLManagedTensorVersioned*, DLManagedTensorVersioned*> export_with_poli
 
 DLManagedTensorVersioned* export_read_only(std::shared_ptr<image const> owner) {
     // [read-only]
-    held_image const held{std::const_pointer_cast<image>(owner)};
-    auto* const raw = ffi::Tensor::FromNDAlloc(held, {owner->extents, 2}, float32, host).ToDLPackVersioned();
+    auto* const raw = ffi::Tensor::FromNDAlloc(held_image{std::const_pointer_cast<image>(owner)}, {owner->extents, 2},
+                                               float32, host)
+                          .ToDLPackVersioned();
     raw->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     return raw;
     // [/read-only]
