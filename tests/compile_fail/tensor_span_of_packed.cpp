@@ -7,4 +7,4 @@ using element = ferry::int4_t;
 #else
 using element = signed char;
 #endif
-auto all(ferry::typed_view<element, 2, ferry::access::host, ferry::layout::contiguous> v) { return v.span(); }
+auto all(ferry::typed_view<element, 2, ferry::access_from::host, ferry::layout::contiguous> v) { return v.span(); }

@@ -197,7 +197,7 @@ void write_all(ferry::managed_tensor const& tensor, tensor_spec const& s) {
     bool const is_host = type == 1 || type == 3 || type == 11 || type == 13;
     bool const is_aligned = v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) == 0;
     try {
-        auto const view = tensor.as<T, 2, ferry::access::host, Layout>();
+        auto const view = tensor.as<T, 2, ferry::access_from::host, Layout>();
         HOLDS(v.dtype() == ferry::dtype_of<T> && v.rank() == 2 && !tensor.is_read_only() && !repeats && is_host &&
               is_aligned);
         HOLDS(Layout == ferry::layout::strided || v.is_contiguous());

@@ -1,5 +1,5 @@
-// After a using-directive, the names of ferry are not ambiguous beside the headers of POSIX, CUDA, CCCL and RMM, except for the
-// namespace `cuda`: code with both writes `ferry::cuda` and `::cuda`.
+// After a using-directive, the names of ferry are not ambiguous beside the headers of POSIX, CUDA, CCCL and RMM, except
+// for the namespace `cuda`: code with both writes `ferry::cuda` and `::cuda`.
 #include <fcntl.h>
 #include <signal.h>
 #include <strings.h>
@@ -34,13 +34,13 @@
 #endif
 
 #include <concepts>
-#include <type_traits>
 
 using namespace ferry;
 
 namespace {
 
-// The names of the other headers denote what those headers declare.
+// The names of the other headers denote the declarations of those headers.
+static_assert(sizeof(access("", F_OK)) == sizeof(::access("", F_OK)));
 #ifdef FERRY_TEST_CUDA
 static_assert(std::same_as<int4, ::int4> && std::same_as<uint4, ::uint4> && sizeof(int4) == 16);
 static_assert(std::same_as<float4, ::float4> && std::same_as<dim3, ::dim3>);
@@ -53,7 +53,7 @@ static_assert(std::constructible_from<rmm::cuda_stream_view, cudaStream_t>);
 #endif
 
 // The names of ferry need no qualification.
-using view = typed_view<float const, 2, access::device, layout::contiguous>;
+using view = typed_view<float const, 2, access_from::device, layout::contiguous>;
 static_assert(std::same_as<view::element_type, float const>);
 static_assert(packed_type<int4_t> && packed_type<uint4_t> && packed_type<float4_e2m1fn>);
 static_assert(dtype_of<int4_t> == data_type{type_code::int_, 4});

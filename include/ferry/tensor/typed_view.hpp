@@ -18,7 +18,7 @@ namespace ferry::inline v0 {
 inline constexpr int dynamic_rank = -1;
 
 /// The code that may access the elements (D4).
-enum class access : std::uint8_t {
+enum class access_from : std::uint8_t {
     host,   ///< host code
     device  ///< device code only; host code can obtain their address
 };
@@ -91,9 +91,9 @@ struct extents_and_strides<dynamic_rank> {
 /// Created by `as`, which checks type, rank, access and layout. References the elements; a view of dynamic rank also
 /// references the extents and strides, of which a view of static rank stores a copy. Copyable; as thread-safe as T*.
 ///
-/// Elements of type T const are read-only (D3). With access::device, host code cannot access elements: pass `data()` to
-/// a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
-template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
+/// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
+/// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 class typed_view {
     static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
@@ -141,7 +141,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the dynamic rank
     template <std::convertible_to<std::int64_t>... Index>
-        requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
+        requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference operator()(Index... index) const noexcept(Rank != dynamic_rank) {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
         if constexpr (Rank == dynamic_rank) check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::()");
@@ -153,7 +153,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
     template <std::convertible_to<std::int64_t>... Index>
-        requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
+        requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) == Rank))
     [[nodiscard]] constexpr reference at(Index... index) const {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
         check_count(static_cast<int>(sizeof...(Index)), "ferry::typed_view::at");
@@ -166,7 +166,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank
     [[nodiscard]] constexpr reference operator[](shape_view index) const
-        requires(Access == access::host)
+        requires(Access == access_from::host)
     {
         check_count(index.rank(), "ferry::typed_view::[]");
         return element_at(layout_.offset(index.data()));
@@ -174,7 +174,7 @@ class typed_view {
 
     /// Returns all elements, in row-major order.
     [[nodiscard]] constexpr std::span<T> span() const noexcept
-        requires(Access == access::host && Layout == layout::contiguous && !packed_type<T>)
+        requires(Access == access_from::host && Layout == layout::contiguous && !packed_type<T>)
     {
         return {data_, static_cast<std::size_t>(size())};
     }
@@ -226,7 +226,7 @@ class typed_view {
 /// \return       typed view
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment, with
 ///                the fix in the message; errc::device from `validate` for a view without valid extents
-template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
     if (v.dtype() != dtype_of<T>) {
@@ -264,11 +264,11 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                         << " has stride 0, and its elements must not be written (R29): call as<T const>, or request a "
                            "copy with copy_policy::always",
                     where);
-    if (Access == access::host && !is_host_accessible(v.device()))
+    if (Access == access_from::host && !is_host_accessible(v.device()))
         detail::fail(errc::not_accessible, api,
                      message{"the data is on "}
                          << name(v.device().type) << ":" << v.device().id
-                         << ", which the host cannot access (R39): call ferry::to_host first, or use access::device",
+                         << ", which the host cannot access (R39): call ferry::to_host first, or use access_from::device",
                      where);
     if (!is_addressable(v.device().type))
         detail::fail(errc::not_accessible, api,

@@ -5,7 +5,7 @@
 #include <span>
 #include <type_traits>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::dynamic_rank;
 using ferry::layout;
 using ferry::typed_view;
@@ -28,9 +28,9 @@ concept viewable = requires(ferry::tensor_view const& v) { ferry::as<T, Rank>(v)
 using plain = typed_view<float, 2>;
 using constant = typed_view<float const, 2>;
 using open = typed_view<float>;
-using remote = typed_view<float, 2, access::device>;
-using line = typed_view<float, 2, access::host, layout::contiguous>;
-using packed = typed_view<ferry::int4_t, 2, access::host, layout::contiguous>;
+using remote = typed_view<float, 2, access_from::device>;
+using line = typed_view<float, 2, access_from::host, layout::contiguous>;
+using packed = typed_view<ferry::int4_t, 2, access_from::host, layout::contiguous>;
 struct unknown {};
 enum class colour { red };
 
@@ -58,7 +58,7 @@ static_assert(!callable<plain, int, void*> && !callable<plain, int, char const*>
 
 // D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
-static_assert(!has_span<typed_view<float, 2, access::device, layout::contiguous>>);
+static_assert(!has_span<typed_view<float, 2, access_from::device, layout::contiguous>>);
 static_assert(subscriptable<plain>);
 
 // span() requires contiguous elements with addresses.

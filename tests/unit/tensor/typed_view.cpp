@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::as;
 using ferry::dynamic_rank;
 using ferry::errc;
@@ -99,7 +99,7 @@ TEST_CASE("R26, R32: an empty view has no elements, even if its other extents ov
     tensor_view const v{static_cast<float*>(nullptr), shape, garbage};
     CHECK(as<float, 3>(v).size() == 0);
     CHECK(as<float>(v).size() == 0);
-    auto const line = as<float, 3, access::host, layout::contiguous>(v);
+    auto const line = as<float, 3, access_from::host, layout::contiguous>(v);
     CHECK(line.span().empty());
     tensor_view const odd{reinterpret_cast<float*>(1), shape};
     CHECK(as<float, 3>(odd).size() == 0);  // R31: no elements to align
@@ -124,7 +124,10 @@ TEST_CASE("R32: a view whose elements cannot be counted is refused") {
     numbers n;
     std::int64_t const negative[] = {-4}, many[] = {INT64_MAX, INT64_MAX}, extents[] = {2};
     fails(errc::shape,
-          [&] { static_cast<void>(as<std::int32_t, 1, access::host, layout::contiguous>(tensor_view{n.data, negative})); },
+          [&] {
+              static_cast<void>(
+                  as<std::int32_t, 1, access_from::host, layout::contiguous>(tensor_view{n.data, negative}));
+          },
           {"ferry::as", "shape[0] is -4", "(R32)"});
     fails(errc::overflow, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, many})); }, {"(R32)"});
     fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, ferry::shape_view{extents, -1}})); },
@@ -142,7 +145,7 @@ TEST_CASE("R25, R32: a view of rank 1 or more without extents is refused") {
         is_refused([&] { static_cast<void>(as<std::int32_t, 2>(v)); });
         is_refused([&] { static_cast<void>(as<std::int32_t const, 2>(v)); });
         is_refused([&] { static_cast<void>(as<std::int32_t>(v)); });
-        is_refused([&] { static_cast<void>(as<std::int32_t const, 2, access::host, layout::contiguous>(v)); });
+        is_refused([&] { static_cast<void>(as<std::int32_t const, 2, access_from::host, layout::contiguous>(v)); });
     }
     CHECK(as<std::int32_t, 0>(tensor_view{n.data, ferry::shape_view{nullptr, 0}})() == 0);
 }
@@ -162,7 +165,7 @@ TEST_CASE("the error of at() contains the index, the dimension and the extent") 
 
 TEST_CASE("span() contains all elements of a contiguous view") {
     numbers n;
-    auto const v = as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three});
+    auto const v = as<std::int32_t, 2, access_from::host, layout::contiguous>(tensor_view{n.data, two_by_three});
     CHECK(v.span().size() == 6);
     CHECK(v.span().data() == n.data);
     int sum = 0;
@@ -171,20 +174,20 @@ TEST_CASE("span() contains all elements of a contiguous view") {
     std::int64_t const strides[] = {1, 2}, gap[] = {4, 1};
     fails(errc::strides,
           [&] {
-              static_cast<void>(
-                  as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, strides}));
+              static_cast<void>(as<std::int32_t, 2, access_from::host, layout::contiguous>(
+                  tensor_view{n.data, two_by_three, strides}));
           },
           {"ferry::as: ", "not contiguous", "layout::strided", "copy_policy::always"});
     fails(errc::strides, [&] {
         static_cast<void>(
-            as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap}));
+            as<std::int32_t, 2, access_from::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap}));
     });
 }
 
 TEST_CASE("R27: contiguity ignores the stride of a dimension of extent 1") {
     numbers n;
     std::int64_t const shape[] = {1, 3, 1}, strides[] = {-9, 1, 77};
-    auto const v = as<std::int32_t, 3, access::host, layout::contiguous>(tensor_view{n.data, shape, strides});
+    auto const v = as<std::int32_t, 3, access_from::host, layout::contiguous>(tensor_view{n.data, shape, strides});
     CHECK(v.span().size() == 3);
     CHECK(v(0, 2, 0) == 2);
 }
@@ -235,8 +238,8 @@ TEST_CASE("R39: host access is allowed for device types 1, 3, 11 and 13 only") {
     for (int type : {2, 9, 10, 12, 14, 16, 17, 18, 19, 20, 21}) {
         tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 3}};
         fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); },
-              {":3", "R39", "to_host", "access::device"});
-        CHECK(as<std::int32_t, 2, access::device>(v).data() == n.data);
+              {":3", "R39", "to_host", "access_from::device"});
+        CHECK(as<std::int32_t, 2, access_from::device>(v).data() == n.data);
     }
 }
 
@@ -244,7 +247,7 @@ TEST_CASE("data that is a handle has no typed view") {
     numbers n;
     for (int type : {4, 7, 8, 15}) {
         tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 0}};
-        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access::device>(v)); },
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access_from::device>(v)); },
               {"handle", "the API of the device"});
         fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); });
     }
@@ -262,13 +265,13 @@ TEST_CASE("R31: data must have the alignment of its type, but not 256 bytes") {
         CHECK_NOTHROW(static_cast<void>(as<std::uint8_t, 2>(w)));
     }
     tensor_view const device{bytes + 1, ferry::dtype_of<double>, two_by_three, {}, {ferry::device_type::cuda, 0}};
-    fails(errc::alignment, [&] { static_cast<void>(as<double, 2, access::device>(device)); });
+    fails(errc::alignment, [&] { static_cast<void>(as<double, 2, access_from::device>(device)); });
 }
 
 TEST_CASE("R26: a view with elements and NULL data is refused") {
     fails(errc::null_data, [] { static_cast<void>(as<float, 0>(tensor_view{})); }, {"ferry::as: ", "no data"});
     tensor_view const v{static_cast<float*>(nullptr), two_by_three};
-    fails(errc::null_data, [&] { static_cast<void>(as<float, 2, access::device>(v)); });
+    fails(errc::null_data, [&] { static_cast<void>(as<float, 2, access_from::device>(v)); });
 }
 
 TEST_CASE("complex numbers and bools are read") {
