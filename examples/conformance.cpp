@@ -36,7 +36,8 @@ int main() {
     auto const sum = ferry::conformance::run<column_major>(make, [](ferry::conformance::finding const& f) {
         std::printf("%-4s %-22s %-15s %s\n", f.rule, f.name, name(f.outcome), f.evidence);
     });
-    std::printf("%d kept, %d broken, %d not applicable\n", sum.kept, sum.broken, sum.not_applicable);
+    std::printf("%d kept, %d broken, %d not applicable, %d not examined\n", sum.kept, sum.broken, sum.not_applicable,
+                sum.not_examined);
     return sum ? 0 : 1;
 }
 // [/run]

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::layout;
 using ferry::typed_view;
 template <int Rank>
-using compact = typed_view<float const, Rank, access::host, layout::contiguous>;
+using compact = typed_view<float const, Rank, access_from::host, layout::contiguous>;
 template <int Rank>
 using strided = typed_view<float const, Rank>;
 
@@ -33,7 +33,7 @@ float contiguous_2d_by_hand(raw_tensor const& t) {
     return sum;
 }
 
-void contiguous_scale(typed_view<float, 2, access::host, layout::contiguous> const& v, float by) {
+void contiguous_scale(typed_view<float, 2, access_from::host, layout::contiguous> const& v, float by) {
     for (std::int64_t i = 0; i < v.extent(0); ++i)
         for (std::int64_t j = 0; j < v.extent(1); ++j) v(i, j) *= by;
 }

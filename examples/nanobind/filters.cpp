@@ -105,7 +105,7 @@ class recorder {
 
 // [options]
 // An argument that must not be copied: if a copy is required, the call fails.
-using rows = ferry::typed_view<float const, 2, ferry::access::host, ferry::layout::contiguous>;
+using rows = ferry::typed_view<float const, 2, ferry::access_from::host, ferry::layout::contiguous>;
 float sum_rows(ferry::python::argument<rows, ferry::python::copies<ferry::copy_policy::never>> in) {
     float sum = 0;
     for (float const pixel : in->span()) sum += pixel;

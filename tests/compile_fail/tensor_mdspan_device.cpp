@@ -3,8 +3,8 @@
 #include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
-constexpr auto where = ferry::access::device;
+constexpr auto where = ferry::access_from::device;
 #else
-constexpr auto where = ferry::access::host;
+constexpr auto where = ferry::access_from::host;
 #endif
 auto span(ferry::typed_view<float, 2, where, ferry::layout::contiguous> v) { return ferry::to_mdspan<tiny::family>(v); }

@@ -7,6 +7,6 @@ constexpr int rank = ferry::dynamic_rank;
 #else
 constexpr int rank = 2;
 #endif
-void use(ferry::typed_view<float, rank, ferry::access::host, ferry::layout::contiguous> v) {
+void use(ferry::typed_view<float, rank, ferry::access_from::host, ferry::layout::contiguous> v) {
     static_cast<void>(ferry::to_mdspan<tiny::family>(v));
 }

@@ -8,6 +8,6 @@ using family = nothing;
 #else
 using family = tiny::family;
 #endif
-auto span(ferry::typed_view<float, 2, ferry::access::host, ferry::layout::contiguous> v) {
+auto span(ferry::typed_view<float, 2, ferry::access_from::host, ferry::layout::contiguous> v) {
     return ferry::to_mdspan<family>(v);
 }

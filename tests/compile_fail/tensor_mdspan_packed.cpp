@@ -3,10 +3,10 @@
 #include <support/tiny_mdspan.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
-using element = ferry::int4;
+using element = ferry::int4_t;
 #else
 using element = signed char;
 #endif
-auto span(ferry::typed_view<element, 2, ferry::access::host, ferry::layout::contiguous> v) {
+auto span(ferry::typed_view<element, 2, ferry::access_from::host, ferry::layout::contiguous> v) {
     return ferry::to_mdspan<tiny::family>(v);
 }

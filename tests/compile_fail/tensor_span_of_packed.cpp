@@ -3,8 +3,8 @@
 #include <ferry/tensor/typed_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
-using element = ferry::int4;
+using element = ferry::int4_t;
 #else
 using element = signed char;
 #endif
-auto all(ferry::typed_view<element, 2, ferry::access::host, ferry::layout::contiguous> v) { return v.span(); }
+auto all(ferry::typed_view<element, 2, ferry::access_from::host, ferry::layout::contiguous> v) { return v.span(); }

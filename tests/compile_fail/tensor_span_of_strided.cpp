@@ -8,4 +8,4 @@ constexpr auto how = ferry::layout::strided;
 #else
 constexpr auto how = ferry::layout::contiguous;
 #endif
-auto all(ferry::typed_view<float, 2, ferry::access::host, how> v) { return v.span(); }
+auto all(ferry::typed_view<float, 2, ferry::access_from::host, how> v) { return v.span(); }

@@ -197,7 +197,7 @@ void write_all(ferry::managed_tensor const& tensor, tensor_spec const& s) {
     bool const is_host = type == 1 || type == 3 || type == 11 || type == 13;
     bool const is_aligned = v.is_empty() || reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) == 0;
     try {
-        auto const view = tensor.as<T, 2, ferry::access::host, Layout>();
+        auto const view = tensor.as<T, 2, ferry::access_from::host, Layout>();
         HOLDS(v.dtype() == ferry::dtype_of<T> && v.rank() == 2 && !tensor.is_read_only() && !repeats && is_host &&
               is_aligned);
         HOLDS(Layout == ferry::layout::strided || v.is_contiguous());
@@ -252,7 +252,7 @@ void accepted(ferry::managed_tensor tensor, tensor_spec const& s, truth const& i
         read_all<std::uint8_t>(tensor);
         read_all<float>(tensor);
         read_all<std::int64_t>(tensor);
-        read_all<ferry::uint4>(tensor);
+        read_all<ferry::uint4_t>(tensor);
         read_all<ferry::float6_e2m3fn>(tensor);
     }
     write_all<float, ferry::layout::strided>(tensor, s);

@@ -81,11 +81,12 @@ TEST_CASE("Thrust's algorithms run over a device view") {
     thrust::device_vector<int> numbers(1000);
     thrust::sequence(numbers.begin(), numbers.end(), 999, -1);
     ferry::cuda::shaped s{std::move(numbers), {10, 100}};
-    auto const v = ferry::as<int, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(s));
+    auto const v = ferry::as<int, 2, ferry::access_from::device, ferry::layout::contiguous>(ferry::view_of(s));
     thrust::sort(ferry::cuda::device_begin(v), ferry::cuda::device_end(v));
     CHECK(thrust::reduce(ferry::cuda::device_begin(v), ferry::cuda::device_begin(v) + 10) == 45);
     auto const r =
-        ferry::as<int const, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(std::as_const(s)));
+        ferry::as<int const, 2, ferry::access_from::device, ferry::layout::contiguous>(
+            ferry::view_of(std::as_const(s)));
     CHECK(thrust::reduce(ferry::cuda::device_begin(r), ferry::cuda::device_end(r)) == 999 * 1000 / 2);
 }
 
@@ -93,13 +94,14 @@ TEST_CASE("a device view becomes an mdspan that a kernel reads") {
     ferry::cuda::shaped s{counted<thrust::device_vector<float>>(12), {3, 4}};
     thrust::device_vector<float> out(2);
     auto const contiguous =
-        ferry::as<float const, 2, ferry::access::device, ferry::layout::contiguous>(ferry::view_of(std::as_const(s)));
+        ferry::as<float const, 2, ferry::access_from::device, ferry::layout::contiguous>(
+            ferry::view_of(std::as_const(s)));
     read_corner<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(contiguous),
                                                thrust::raw_pointer_cast(out.data()));
     std::int64_t const shape[] = {4, 3}, turned[] = {1, 4};
     ferry::tensor_view const t{static_cast<float const*>(ferry::view_of(std::as_const(s)).data()), shape, turned,
                                ferry::view_of(s).device()};
-    auto const strided = ferry::as<float const, 2, ferry::access::device>(t);
+    auto const strided = ferry::as<float const, 2, ferry::access_from::device>(t);
     read_corner<<<1, 1, 0, cudaStreamLegacy>>>(ferry::to_mdspan<ferry::mdspan_family::cuda_device>(strided),
                                                thrust::raw_pointer_cast(out.data()) + 1);
     ferry::cuda::check(cudaGetLastError(), "read_corner");

@@ -495,7 +495,7 @@ TEST_CASE_TEMPLATE("R53: a strided array on a device is copied to a compact one,
     theirs.array.strides = {1, 4};
     auto const got = ferry::to_dlpack(theirs.array, {.device = ferry::cpu}, w.back_end);
     w.probe([](auto& sim) { CHECK(sim.calls(verb::copy) == 1); });
-    auto const values = got.template as<float, 2, ferry::access::host, ferry::layout::contiguous>();
+    auto const values = got.template as<float, 2, ferry::access_from::host, ferry::layout::contiguous>();
     for (int i = 0; i < 4; ++i)
         for (int k = 0; k < 3; ++k) CHECK(values(i, k) == static_cast<float>(1 + 4 * k + i));
 }

@@ -19,7 +19,8 @@ void shares_elements() {
     for (int i = 0; i < 24; ++i) data[i] = i;
     std::int64_t const shape[] = {2, 3, 4}, strides[] = {1, 2, 6};
     auto const right = ferry::to_mdspan<Family>(
-        ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
+        ferry::as<int const, 3, ferry::access_from::host, ferry::layout::contiguous>(
+            ferry::tensor_view{data, shape}));
     CHECK(right.extent(0) == 2);
     CHECK(right.extent(2) == 4);
     CHECK(right.mapping()(1, 2, 3) == 23);
@@ -60,7 +61,8 @@ void is_an_array() {
     for (int i = 0; i < 24; ++i) data[i] = i;
     std::int64_t const shape[] = {2, 3, 4}, strides[] = {1, 2, 6};
     auto const right = ferry::to_mdspan<Family>(
-        ferry::as<int const, 3, ferry::access::host, ferry::layout::contiguous>(ferry::tensor_view{data, shape}));
+        ferry::as<int const, 3, ferry::access_from::host, ferry::layout::contiguous>(
+            ferry::tensor_view{data, shape}));
     ferry::shaped const rows{right};
     auto const loan = ferry::borrow(rows);
     CHECK(loan.view().is_read_only());  // R11

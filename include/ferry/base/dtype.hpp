@@ -181,9 +181,9 @@ struct packed_element {
     friend constexpr bool operator==(packed_element, packed_element) = default;
 };
 /// Signed integers of four bits, packed (R19).
-using int4 = packed_element<type_code::int_, 4>;
+using int4_t = packed_element<type_code::int_, 4>;
 /// Unsigned integers of four bits, packed (R19).
-using uint4 = packed_element<type_code::uint, 4>;
+using uint4_t = packed_element<type_code::uint, 4>;
 /// Floats of six bits, with three mantissa bits, packed (R18, R19).
 using float6_e2m3fn = packed_element<type_code::float6_e2m3fn, 6>;
 /// Floats of six bits, with two mantissa bits, packed (R18, R19).

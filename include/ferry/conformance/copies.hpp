@@ -43,20 +43,23 @@ outcome check_never(box<Array>& a, sample const& s) {
 }
 
 /// Calls `f(box&, sample const&)` for an array that array_traits<T>::allocate returns, for each type and shape that it
-/// accepts.
+/// accepts, the type of the maker's arrays included.
 template <class Array, class F>
-outcome for_each_allocation(F f) {
+outcome for_each_allocation([[maybe_unused]] produced const& made, F f) {
     if constexpr (!allocates<Array>) {
         return not_applicable("the adapter has no array_traits<T>::allocate: ferry allocates the copies");
     } else {
         outcome found;
-        for (auto const& type : some_types)
+        auto const each = [&](data_type const& type) {
             for (auto const& shape : filled) {
                 box<Array> fresh;
-                if (found.found == verdict::broken) return found;
+                if (found.found == verdict::broken) return;
                 if (fresh.construct([&]() -> Array { return array_traits<Array>::allocate(type, shape, cpu); }))
                     add(found, f(fresh, sample{.shape = shape, .type = &type}));
             }
+        };
+        if (made.is_any) each(made.type);
+        for (auto const& type : some_types) each(type);
         if (found.found == verdict::not_applicable) found.evidence << "allocate throws for every type and shape";
         return found;
     }
@@ -74,7 +77,8 @@ outcome check_fresh(box<Array>& a, sample const& s) {
         if (second.construct([&]() -> Array { return array_traits<Array>::allocate(*s.type, s.shape, cpu); }) &&
             view_of(*second).data() == v.data())
             return broken(what << ": two allocations share the same memory");
-        if (!can_read(v) || !(v.shape() == s.shape)) return not_applicable(what);
+        if (!(v.shape() == s.shape)) return not_applicable(what << ": its shape differs");
+        if (!can_read(v)) return unread(v, what);
         for_each_element(v, [&](std::int64_t ordinal, std::int64_t offset) {
             write_number(v.dtype(), static_cast<std::byte*>(v.data()) + offset, ordinal + 1);
             return true;
@@ -97,19 +101,21 @@ outcome check_device(data_type type, shape_view shape) {
 }
 
 template <class Array, class Make, class Recorder>
-void check_copies(Make& make, Recorder& record) {
+void check_copies(Make& make, produced const& made, Recorder& record) {
     auto const each = [&](auto check) { return [&make, check] { return for_each_array<Array>(make, filled, check); }; };
     record("R12", "copy", each(check_copy<Array>));
     record("R54", "copy_never", each(check_never<Array>));
-    record("R32", "allocate_shape", [] {
-        return for_each_allocation<Array>([](box<Array>& a, sample const& s) { return check_shape(view_of(*a), s); });
+    record("R32", "allocate_shape", [&] {
+        return for_each_allocation<Array>(
+            made, [](box<Array>& a, sample const& s) { return check_shape(view_of(*a), s); });
     });
-    record("R17", "allocate_dtype", [] {
-        return for_each_allocation<Array>([](box<Array>& a, sample const& s) { return check_dtype(view_of(*a), s); });
+    record("R17", "allocate_dtype", [&] {
+        return for_each_allocation<Array>(
+            made, [](box<Array>& a, sample const& s) { return check_dtype(view_of(*a), s); });
     });
-    record("R12", "allocate_fresh", [] { return for_each_allocation<Array>(check_fresh<Array>); });
-    record("R40", "allocate_device", [] {
-        return for_each_allocation<Array>([](box<Array>&, [[maybe_unused]] sample const& s) {
+    record("R12", "allocate_fresh", [&] { return for_each_allocation<Array>(made, check_fresh<Array>); });
+    record("R40", "allocate_device", [&] {
+        return for_each_allocation<Array>(made, [](box<Array>&, [[maybe_unused]] sample const& s) {
             if constexpr (allocates<Array>) return check_device<Array>(*s.type, s.shape);
             else return kept();
         });

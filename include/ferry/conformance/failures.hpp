@@ -115,7 +115,7 @@ outcome check_release([[maybe_unused]] Make& make, [[maybe_unused]] accepted con
         if constexpr (adopting<Array>)
             if (like.is_any)
                 add(found, check_balance(make, "an import", [&] {
-                        foreign t{like.type, *like.shape};
+                        foreign t{like.type, like.shape};
                         static_cast<void>(import_same<Array>(t, {}));
                     }));
     }
@@ -125,18 +125,19 @@ outcome check_release([[maybe_unused]] Make& make, [[maybe_unused]] accepted con
 /// Runs the checks of failures and of leaks.
 ///
 /// \param make    the maker
+/// \param made    an array that it returned
 /// \param adopts  whether the checks of adopt passed; otherwise adopt is not called, since it may release memory twice
 /// \param record  recorder of the findings
 template <class Array, class Make, class Recorder>
-void check_failures(Make& make, bool adopts, Recorder& record) {
+void check_failures(Make& make, [[maybe_unused]] produced const& made, bool adopts, Recorder& record) {
     accepted like;
     if constexpr (adopting<Array>)
-        if (adopts) like = find_accepted<Array>();
+        if (adopts) like = find_accepted<Array>(made);
     record("R6", "release", [&] { return check_release<Array>(make, like); });
     record("R7", "failed_copy", [&] { return for_each_array<Array>(make, filled, check_failed_copy<Array>); });
     record("R62", "failed_import", [&]() -> outcome {
         if constexpr (adopting<Array>)
-            if (like.is_any) return check_failed_import<Array>(like.type, *like.shape);
+            if (like.is_any) return check_failed_import<Array>(like.type, like.shape);
         return not_applicable(adopting<Array> ? "an earlier check of adopt failed"
                                               : "the adapter has no array_traits<T>::adopt");
     });

@@ -8,15 +8,17 @@
 
 namespace ferry::inline v0::conformance {
 
-/// Verdict on one rule: it is kept or broken, or does not apply to the type.
-enum class verdict : std::uint8_t { kept, broken, not_applicable };
+/// Verdict on one rule: it is kept or broken, does not apply to the type, or applies but was not examined, because the
+/// kit cannot read the elements.
+enum class verdict : std::uint8_t { kept, broken, not_applicable, not_examined };
 
 /// Returns the name of a verdict for reports.
 ///
 /// \param v  verdict
-/// \return   "kept", "broken" or "not applicable"; static storage
+/// \return   "kept", "broken", "not applicable" or "not examined"; static storage
 [[nodiscard]] constexpr char const* name(verdict v) noexcept {
-    return v == verdict::kept ? "kept" : v == verdict::broken ? "broken" : "not applicable";
+    constexpr char const* names[] = {"kept", "broken", "not applicable", "not examined"};
+    return names[static_cast<int>(v)];
 }
 
 /// Result of one check on one array type. The strings are valid during the call of `report` only.
@@ -29,7 +31,7 @@ struct finding {
 
 /// Number of findings with each verdict.
 struct summary {
-    int kept = 0, broken = 0, not_applicable = 0;
+    int kept = 0, broken = 0, not_applicable = 0, not_examined = 0;
     /// Returns whether no rule is broken and at least one is kept.
     [[nodiscard]] explicit operator bool() const noexcept { return broken == 0 && kept > 0; }
 };
@@ -43,12 +45,16 @@ struct outcome {
 [[nodiscard]] inline outcome kept(message const& evidence = {}) noexcept { return {verdict::kept, evidence}; }
 [[nodiscard]] inline outcome broken(message const& evidence) noexcept { return {verdict::broken, evidence}; }
 [[nodiscard]] inline outcome not_applicable(message const& why) noexcept { return {verdict::not_applicable, why}; }
+[[nodiscard]] inline outcome not_examined(message const& why) noexcept { return {verdict::not_examined, why}; }
 
-/// Merges the outcomes of several samples of one rule: the result is the first broken one, else the first kept one.
+/// Merges the outcomes of several samples of one rule: the result is the first broken one, else the first kept one,
+/// else the first that was not examined.
 inline void add(outcome& sum, outcome const& next) noexcept {
-    if (sum.found == verdict::broken) return;
-    bool const says_more = sum.evidence.c_str()[0] == '\0' && sum.found == next.found;
-    if (next.found == verdict::broken || sum.found == verdict::not_applicable || says_more) sum = next;
+    auto const rank = [](verdict v) {
+        return v == verdict::broken ? 3 : v == verdict::kept ? 2 : v == verdict::not_examined ? 1 : 0;
+    };
+    bool const says_more = sum.evidence.c_str()[0] == '\0' || sum.found == verdict::not_applicable;
+    if (rank(next.found) > rank(sum.found) || (says_more && sum.found == next.found)) sum = next;
 }
 
 /// Runs checks, counts their verdicts, and calls the user's `report` with each finding. If a check throws, its rule is
@@ -68,10 +74,12 @@ class recorder {
         } catch (...) {
             found = broken("the adapter threw an exception that is not derived from std::exception");
         }
-        auto& count = found.found == verdict::kept     ? sum_.kept
-                      : found.found == verdict::broken ? sum_.broken
-                                                       : sum_.not_applicable;
-        ++count;
+        switch (found.found) {
+            case verdict::kept: ++sum_.kept; break;
+            case verdict::broken: ++sum_.broken; break;
+            case verdict::not_applicable: ++sum_.not_applicable; break;
+            case verdict::not_examined: ++sum_.not_examined; break;
+        }
         report_(finding{rule, what, found.found, found.evidence.c_str()});
     }
     [[nodiscard]] summary sum() const noexcept { return sum_; }

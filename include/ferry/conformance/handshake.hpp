@@ -85,6 +85,7 @@ outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
         if (on.tensor.releases() != 0)
             return broken("the array's memory was released while a copy was queued: share must return an owner");
         on.sim.run(consumer);
+        if (!is_readable(copy.view().dtype())) return unread(copy.view(), "a queued copy");
         auto const* const elements = on.sim.elements(copy.view().data());
         return elements != nullptr && first_mismatch(copy.view(), elements) < 0
                    ? kept()
@@ -93,31 +94,21 @@ outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
 }
 
 template <class Array, class Recorder>
-void check_handshake(Recorder& record) {
+void check_handshake([[maybe_unused]] produced const& made, Recorder& record) {
     accepted like;
-    device dev;
-    if constexpr (adopting<Array> && std::move_constructible<Array>) {
-        like = find_accepted<Array>();
-        bool found = false;
+    if constexpr (adopting<Array> && std::move_constructible<Array>)
         for (device const d : {device{device_type::cuda}, device{device_type::rocm}, device{device_type::ext_dev}}) {
-            if (found || !like.is_any) break;
-            foreign t{like.type, *like.shape};
-            t.on(d, t.raw()->dl_tensor.data);
-            box<Array> a;
-            if (!a.construct([&]() -> Array { return import_foreign<Array>(t); })) continue;
-            found = is_same_device(view_of(*a).device(), d);
-            dev = d;
+            if (like.is_any) break;
+            like = find_accepted<Array>(made, d);
+            like.is_any = like.is_any && is_same_device(like.dev, d);
         }
-        like.is_any = found;
-    }
     auto const each = [&](auto check, bool on_explicit_stream = false) {
-        return [&like, &dev, check, on_explicit_stream]() -> outcome {
-            // unused without adopt
-            static_cast<void>(check), static_cast<void>(dev), static_cast<void>(on_explicit_stream);
+        return [&like, check, on_explicit_stream]() -> outcome {
+            static_cast<void>(check), static_cast<void>(on_explicit_stream);  // unused without adopt
             if (!like.is_any)
                 return not_applicable("the type holds host memory only, or adopt rejects simulated device memory");
             if constexpr (adopting<Array> && std::move_constructible<Array>) {
-                pending_tensor on{like.type, *like.shape, dev};
+                pending_tensor on{like.type, like.shape, like.dev};
                 box<Array> a;
                 request req;
                 if (on_explicit_stream) req.stream = on.sim.make_stream();
@@ -130,7 +121,7 @@ void check_handshake(Recorder& record) {
         };
     };
     record("R44", "current_stream", [&] {
-        return like.is_any ? check_current_stream<Array>(dev)
+        return like.is_any ? check_current_stream<Array>(like.dev)
                            : not_applicable("the type holds host memory only");
     });
     record("R43", "import_ordered", each([](pending_tensor& on, box<Array>& a) { return check_ready_on(on, *a); }));

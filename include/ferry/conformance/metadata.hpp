@@ -31,14 +31,15 @@ inline outcome check_layout(tensor_view const& v, sample const& s) {
     if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
         return broken(what << s << " has " << v.strides().rank() << " strides for " << v.rank() << " dimensions");
     if (v.data() == nullptr && !v.is_empty()) return broken(what << s << " has a null data pointer");
-    if (!(v.shape() == s.shape) || !can_read(v)) return not_applicable("the host cannot read the elements");
-    return kept(what << s);
+    if (!(v.shape() == s.shape)) return not_applicable(what << s << " has a view of another shape");
+    return can_read(v) ? kept(what << s) : unread(v, what << s);
 }
 
 inline outcome check_first_element(tensor_view const& v, sample const& s) {
     auto const layout = check_layout(v, s);
-    if (layout.found != verdict::kept) return not_applicable(layout.evidence);
-    if (read_number(v.dtype(), static_cast<std::byte const*>(v.data())) == 1) return layout;
+    if (layout.found == verdict::broken) return not_applicable(layout.evidence);  // reported by check_strides
+    if (layout.found != verdict::kept) return layout;
+    if (is_number(v.dtype(), static_cast<std::byte const*>(v.data()), 1)) return layout;
     return broken(message{} << s << ": data does not point to the first element, which is 1: add the offset to it");
 }
 
@@ -112,8 +113,8 @@ void check_metadata(Make& make, Recorder& record) {
               return broken(message{} << s << " has flags that DLPack does not define: set those bits to 0");
           }));
     record("R31", "alignment", views([](tensor_view const& v, sample const& s) {
-              auto const item = static_cast<std::uintptr_t>(v.dtype().code == type_code::complex ? v.dtype().bits / 16
-                                                                                                 : v.dtype().bits / 8);
+              bool const is_complex = v.dtype().code == type_code::complex || v.dtype().code == type_code::bcomplex;
+              auto const item = static_cast<std::uintptr_t>(v.dtype().bits / (is_complex ? 16 : 8));
               if (!is_readable(v.dtype()) || reinterpret_cast<std::uintptr_t>(v.data()) % item == 0) return kept();
               return broken(message{} << s << ": the first element is not aligned for its type");
           }));

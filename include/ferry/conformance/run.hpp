@@ -15,7 +15,8 @@ namespace ferry::inline v0::conformance {
 /// Checks an adapter (ferry::array_traits<Array>, or a member ferry_view) against the rules of the exchange.
 ///
 /// Works with any test framework, or without one. A rule that does not apply to the type is reported as not
-/// applicable, with the reason as evidence. Reads and copies elements on the host and on a simulated device; uses no
+/// applicable, and a rule about elements that the kit cannot read, because of their type or their device, as not
+/// examined, with the reason as evidence. Reads and copies elements on the host and on a simulated device; uses no
 /// real device, starts no thread, and owns nothing after it returns. Accesses outside of the arrays are not detected:
 /// also run the checks under AddressSanitizer. Exceptions of `report` propagate; exceptions of the adapter become
 /// findings.
@@ -34,20 +35,22 @@ summary run(Make&& make, Report&& report) {
     if (record.sum().kept == 0) {
         record("R32", "make_something", [] {
             return detail::broken(
-                "the maker returned no array, expected one for some shape: add shape(), which returns a supported shape");
+                "the maker returned no array, expected one for some shape and data type: add shape(), which returns a "
+                "supported shape, or a call operator without a data type");
         });
         return record.sum();
     }
+    detail::produced const made = detail::first_produced<Array>(make);
     detail::check_metadata<Array>(make, record);
     detail::check_exports<Array>(make, record);
-    detail::check_copies<Array>(make, record);
+    detail::check_copies<Array>(make, made, record);
     int const broken = record.sum().broken;
-    if constexpr (adopting<Array>) detail::check_imports<Array>(record);
+    if constexpr (adopting<Array>) detail::check_imports<Array>(made, record);
     else
         record("R53", "adopt",
               [] { return detail::not_applicable("the adapter has no array_traits<T>::adopt: imports are not checked"); });
-    detail::check_handshake<Array>(record);
-    detail::check_failures<Array>(make, record.sum().broken == broken, record);
+    detail::check_handshake<Array>(made, record);
+    detail::check_failures<Array>(make, made, record.sum().broken == broken, record);
     return record.sum();
 }
 

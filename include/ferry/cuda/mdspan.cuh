@@ -46,9 +46,9 @@ using device_mdspan = ::cuda::std::mdspan<T, ::cuda::std::dextents<std::int64_t,
 
 namespace ferry::inline v0::mdspan_family {
 
-/// The family of device mdspans: `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with access::device
-/// returns an mdspan to pass to kernels. To use the cuda::device_mdspan of later CCCL releases, define a family with
-/// its names.
+/// The family of device mdspans: `ferry::to_mdspan<ferry::mdspan_family::cuda_device>(v)` of a view with
+/// access_from::device returns an mdspan to pass to kernels. To use the cuda::device_mdspan of later CCCL releases,
+/// define a family with its names.
 struct cuda_device : cccl {
     template <class T, std::size_t Rank>
     using device_contiguous = cuda::device_mdspan<T, Rank, ::cuda::std::layout_right>;

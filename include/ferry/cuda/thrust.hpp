@@ -149,7 +149,7 @@ template <thrust_vector Vector, class BackEnd>
 template <element T, int Rank>
     requires(!packed_type<T>)
 [[nodiscard]] thrust::device_ptr<T> device_begin(
-    typed_view<T, Rank, access::device, layout::contiguous> const& v) noexcept {
+    typed_view<T, Rank, access_from::device, layout::contiguous> const& v) noexcept {
     return thrust::device_pointer_cast(v.data());
 }
 /// Returns an iterator past the last element of a contiguous device view.
@@ -159,13 +159,13 @@ template <element T, int Rank>
 template <element T, int Rank>
     requires(!packed_type<T>)
 [[nodiscard]] thrust::device_ptr<T> device_end(
-    typed_view<T, Rank, access::device, layout::contiguous> const& v) noexcept {
+    typed_view<T, Rank, access_from::device, layout::contiguous> const& v) noexcept {
     return thrust::device_pointer_cast(v.data() + v.size());
 }
-template <element T, int Rank, access Access, layout Layout>
-    requires(Access != access::device || Layout != layout::contiguous)
+template <element T, int Rank, access_from Access, layout Layout>
+    requires(Access != access_from::device || Layout != layout::contiguous)
 // clang-format off
-void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust requires contiguous device elements: use as<T, Rank, access::device, layout::contiguous>");
+void device_begin(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("Thrust requires contiguous device elements: use as<T, Rank, access_from::device, layout::contiguous>");
 // clang-format on
 
 }  // namespace ferry::inline v0::cuda

@@ -27,7 +27,7 @@ namespace detail {
 /// rank), and requirements other than read access on the host.
 template <class T>
 inline constexpr message label{"tensor"};
-template <class T, int Rank, access Access, layout Layout>
+template <class T, int Rank, access_from Access, layout Layout>
 inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
     message text{"tensor["};
     text << dtype_of<T> << ", ";
@@ -35,7 +35,7 @@ inline constexpr message label<typed_view<T, Rank, Access, Layout>> = [] {
     else text << Rank;
     if (!std::is_const_v<T>) text << ", writable";
     if (Layout == layout::contiguous) text << ", contiguous";
-    if (Access == access::device) text << ", on_device";
+    if (Access == access_from::device) text << ", on_device";
     text << "]";
     return text;
 }();
@@ -61,7 +61,7 @@ inline constexpr signature<T> signature_of{};
 /// a container.
 template <class T>
 inline constexpr bool owns_tensor = true;
-template <class T, int Rank, access Access, layout Layout>
+template <class T, int Rank, access_from Access, layout Layout>
 inline constexpr bool owns_tensor<typed_view<T, Rank, Access, Layout>> = false;
 template <class T, class... Options>
 inline constexpr bool owns_tensor<argument<T, Options...>> = owns_tensor<T>;

@@ -175,7 +175,7 @@ class loader<managed_tensor, Options> {
 /// Owns the imported tensor behind the view, which is valid as long as the loader. The element type, rank and access
 /// are checked first, because most overloads differ in them. If copies are permitted, a read-only view receives a copy
 /// of elements that are not contiguous or not aligned.
-template <class T, int Rank, access Access, layout Layout, class Options>
+template <class T, int Rank, access_from Access, layout Layout, class Options>
 class loader<typed_view<T, Rank, Access, Layout>, Options> {
    public:
     using view = typed_view<T, Rank, Access, Layout>;

@@ -139,7 +139,7 @@ struct type_caster<ferry::managed_tensor> : ferry::python::detail::nanobind_arra
 
 /// Accepts a view of the caller's memory: the tensor is imported for the call, and released when the call returns or
 /// throws.
-template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::nanobind_argument<ferry::typed_view<T, Rank, Access, Layout>,
                                                ferry::python::detail::options<>> {
@@ -190,7 +190,7 @@ struct type_caster<ferry::python::result<T, Options...>> {
 };
 
 /// Accepts None as well.
-template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::nanobind_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
 template <class T, class... Options>

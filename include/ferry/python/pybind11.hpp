@@ -105,7 +105,7 @@ struct type_caster<ferry::managed_tensor> : ferry::python::detail::pybind11_arra
 
 /// Accepts a view of the caller's memory: the tensor is imported for the call, and released when the call returns or
 /// throws.
-template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     : ferry::python::detail::pybind11_argument<ferry::typed_view<T, Rank, Access, Layout>,
                                                ferry::python::detail::options<>> {
@@ -119,7 +119,7 @@ struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
 };
 
 /// Called by pybind11::cast, whose result outlives the caster.
-template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
     type_caster<ferry::typed_view<T, Rank, Access, Layout>>& caster, handle const&) {
     static_assert(!std::is_same_v<T, T>,
@@ -129,7 +129,7 @@ type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
 }
 
 /// Refuses views in a vector, which would outlive their tensors.
-template <class T, int Rank, ferry::access Access, ferry::layout Layout, class Allocator>
+template <class T, int Rank, ferry::access_from Access, ferry::layout Layout, class Allocator>
 struct type_caster<std::vector<ferry::typed_view<T, Rank, Access, Layout>, Allocator>> {
     static_assert(!std::is_same_v<T, T>,
                   "ferry: a typed_view is valid only during the call: containers and pybind11::cast take "
@@ -168,7 +168,7 @@ struct type_caster<ferry::python::result<T, Options...>> {
 };
 
 /// Accepts None as well.
-template <class T, int Rank, ferry::access Access, ferry::layout Layout>
+template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::pybind11_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
 template <class T, class... Options>

@@ -98,11 +98,11 @@ void record(PyObject* argument, MakeText make_text) noexcept {
 }
 
 /// Returns the message for an error of ferry::as<T, Rank, Access, Layout>, addressed to the caller in Python.
-[[nodiscard]] inline message view_error(error const& e, tensor_view const& v, access required_access,
+[[nodiscard]] inline message view_error(error const& e, tensor_view const& v, access_from required,
                                         layout required_layout) noexcept {
     switch (e.code()) {
         case errc::not_accessible:
-            return message{"expected data that "} << (required_access == access::host ? "the host" : "the function")
+            return message{"expected data that "} << (required == access_from::host ? "the host" : "the function")
                                                   << " can read, got data on " << name(v.device().type) << ":"
                                                   << v.device().id << " (R39): copy the tensor to the CPU";
         case errc::strides:

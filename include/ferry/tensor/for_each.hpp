@@ -49,7 +49,7 @@ struct element_loop {
 /// \param v  typed view of host memory, of any rank
 /// \param f  function of an element: of `T&`, or of a value for packed types
 template <element T, int Rank, layout Layout, class F>
-constexpr void for_each(typed_view<T, Rank, access::host, Layout> const& v, F&& f) {
+constexpr void for_each(typed_view<T, Rank, access_from::host, Layout> const& v, F&& f) {
     std::int64_t const size = v.size();
     if constexpr (Layout == layout::contiguous && !packed_type<T>)
         for (std::int64_t i = 0; i < size; ++i) f(v.data()[i]);

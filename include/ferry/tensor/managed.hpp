@@ -69,12 +69,14 @@ class managed_tensor {
     /// \param where  source location for errors
     /// \return       typed view
     /// \throws error  errors of ferry::as; errc::consumed when empty
-    template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
+    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
+              layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
         require_tensor("ferry::managed_tensor::as", where);
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
-    template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
+    template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
+              layout Layout = layout::strided>
     void as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
 
     /// Returns the data type.

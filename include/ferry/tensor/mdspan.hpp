@@ -22,7 +22,8 @@ namespace ferry::inline v0 {
 ///
 /// A family is a struct with two alias templates, `contiguous<T, Rank>` (layout_right) and `strided<T, Rank>`
 /// (layout_stride), both with dynamic extents of type std::int64_t; define one for another implementation. A family
-/// with `device_contiguous` and `device_strided` supports access::device; their accessor must prevent host access.
+/// with `device_contiguous` and `device_strided` supports access_from::device; their accessor must prevent host
+/// access.
 namespace mdspan_family {
 
 /// Family of an implementation with the template parameters of the standard:
@@ -63,11 +64,12 @@ concept device_mdspan_family = requires {
 };
 
 /// Returns the type of the mdspan of a typed view.
-template <class Family, class T, std::size_t Rank, access Access, layout Layout>
+template <class Family, class T, std::size_t Rank, access_from Access, layout Layout>
 [[nodiscard]] consteval auto mdspan_of() {
-    if constexpr (Access == access::host && Layout == layout::contiguous)
+    if constexpr (Access == access_from::host && Layout == layout::contiguous)
         return std::type_identity<typename Family::template contiguous<T, Rank>>{};
-    else if constexpr (Access == access::host) return std::type_identity<typename Family::template strided<T, Rank>>{};
+    else if constexpr (Access == access_from::host)
+        return std::type_identity<typename Family::template strided<T, Rank>>{};
     else if constexpr (Layout == layout::contiguous)
         return std::type_identity<typename Family::template device_contiguous<T, Rank>>{};
     else return std::type_identity<typename Family::template device_strided<T, Rank>>{};
@@ -107,7 +109,7 @@ constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_loca
         }
 }
 
-template <class Mdspan, class T, int Rank, access Access, layout Layout, std::size_t... I>
+template <class Mdspan, class T, int Rank, access_from Access, layout Layout, std::size_t... I>
 [[nodiscard]] constexpr Mdspan make_mdspan(typed_view<T, Rank, Access, Layout> const& v, std::source_location where,
                                            std::index_sequence<I...>) {
     typename Mdspan::extents_type const extents(v.extent(static_cast<int>(I))...);
@@ -133,13 +135,13 @@ template <class Mdspan, class T, int Rank, access Access, layout Layout, std::si
 /// \return       mdspan
 /// \throws error  errc::strides for zero or negative strides, and for dimensions that overlap or interleave, which
 ///                layout_stride does not allow (R28, R29)
-template <class Family = mdspan_family::standard, element T, int Rank, access Access, layout Layout>
-    requires(!packed_type<T> && (Access == access::host || detail::device_mdspan_family<Family>))
+template <class Family = mdspan_family::standard, element T, int Rank, access_from Access, layout Layout>
+    requires(!packed_type<T> && (Access == access_from::host || detail::device_mdspan_family<Family>))
 [[nodiscard]] constexpr auto to_mdspan(typed_view<T, Rank, Access, Layout> const& v,
                                        std::source_location where = std::source_location::current()) {
     static_assert(Rank != dynamic_rank, "an mdspan has a static rank: call as<T, Rank>");
     if constexpr (Rank != dynamic_rank) {
-        if constexpr (Access == access::host)
+        if constexpr (Access == access_from::host)
             static_assert(detail::host_mdspan_family<Family>,
                           "the family has no mdspan for the host: pass one with `contiguous` and `strided`, such as "
                           "ferry::to_mdspan<ferry::mdspan_family::cccl>(v) of <ferry/adapters/mdspan_cccl.hpp>");
@@ -152,9 +154,9 @@ template <class Family = mdspan_family::standard, element T, int Rank, access Ac
 template <class Family = mdspan_family::standard, element T, int Rank, layout Layout>
     requires(!packed_type<T> && !detail::device_mdspan_family<Family>)
 // clang-format off
-void to_mdspan(typed_view<T, Rank, access::device, Layout> const&) FERRY_DELETED("the host cannot access these elements: pass a family with device_contiguous and device_strided");
+void to_mdspan(typed_view<T, Rank, access_from::device, Layout> const&) FERRY_DELETED("the host cannot access these elements: pass a family with device_contiguous and device_strided");
 // clang-format on
-template <class Family = mdspan_family::standard, packed_type T, int Rank, access Access, layout Layout>
+template <class Family = mdspan_family::standard, packed_type T, int Rank, access_from Access, layout Layout>
 // clang-format off
 void to_mdspan(typed_view<T, Rank, Access, Layout> const&) FERRY_DELETED("packed elements have no address: index the typed_view");
 // clang-format on

@@ -21,7 +21,7 @@
 namespace ferry::inline v0 {
 
 /// The code that may access the elements (D4).
-enum class access : std::uint8_t {
+enum class access_from : std::uint8_t {
     host,   ///< host code
     device  ///< device code only; host code can obtain their address
 };
@@ -50,9 +50,9 @@ concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&
 /// Created by `as`, which checks type, rank, access and layout. References the elements; a view of dynamic rank also
 /// references the extents and strides, of which a view of static rank stores a copy. Copyable; as thread-safe as T*.
 ///
-/// Elements of type T const are read-only (D3). With access::device, host code cannot access elements: pass `data()` to
-/// a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
-template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
+/// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
+/// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 class typed_view {
     static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
@@ -132,7 +132,7 @@ class typed_view {
     /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
     template <detail::integral_index... Index>
-        requires(Access == access::host && sizeof...(Index) == Rank)
+        requires(Access == access_from::host && sizeof...(Index) == Rank)
     [[nodiscard]] constexpr reference operator()(Index... index) const noexcept {
         std::int64_t const indices[] = {static_cast<std::int64_t>(index)..., 0};
         return element_at(layout_.offset(indices));
@@ -144,7 +144,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank
     template <detail::integral_index... Index>
-        requires(Access == access::host && Rank == dynamic_rank)
+        requires(Access == access_from::host && Rank == dynamic_rank)
     [[nodiscard]] constexpr reference operator()(detail::located_index first, Index... rest) const {
         std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
         return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::()", first.where);
@@ -155,7 +155,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the rank is not 0
     [[nodiscard]] constexpr reference operator()(std::source_location where = std::source_location::current()) const
-        requires(Access == access::host && Rank == dynamic_rank)
+        requires(Access == access_from::host && Rank == dynamic_rank)
     {
         return counted(nullptr, 0, "ferry::typed_view::()", where);
     }
@@ -172,24 +172,24 @@ class typed_view {
     /// \return       element, or the value of a packed element
 #if FERRY_HAS_MULTI_SUBSCRIPT
     template <detail::integral_index... Index>
-        requires(Access == access::host && sizeof...(Index) == Rank)
+        requires(Access == access_from::host && sizeof...(Index) == Rank)
     [[nodiscard]] constexpr reference operator[](Index... index) const noexcept {
         return (*this)(index...);
     }
     template <detail::integral_index... Index>
-        requires(Access == access::host && Rank == dynamic_rank)
+        requires(Access == access_from::host && Rank == dynamic_rank)
     [[nodiscard]] constexpr reference operator[](detail::located_index first, Index... rest) const {
         std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
         return counted(indices, 1 + static_cast<int>(sizeof...(Index)), "ferry::typed_view::[]", first.where);
     }
 #else
     template <detail::integral_index Index>
-        requires(Access == access::host && Rank == 1)
+        requires(Access == access_from::host && Rank == 1)
     [[nodiscard]] constexpr reference operator[](Index index) const noexcept {
         return (*this)(index);
     }
     [[nodiscard]] constexpr reference operator[](detail::located_index index) const
-        requires(Access == access::host && Rank == dynamic_rank)
+        requires(Access == access_from::host && Rank == dynamic_rank)
     {
         return counted(&index.value, 1, "ferry::typed_view::[]", index.where);
     }
@@ -200,7 +200,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank
     [[nodiscard]] constexpr reference operator[](detail::index_list index) const
-        requires(Access == access::host)
+        requires(Access == access_from::host)
     {
         return counted(index.values, index.count, "ferry::typed_view::[]", index.where);
     }
@@ -217,7 +217,7 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
     template <detail::integral_index... Index>
-        requires(Access == access::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
+        requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
     [[nodiscard]] constexpr reference at(detail::located_index first, Index... rest) const {
         constexpr auto api = "ferry::typed_view::at";
         constexpr int count = 1 + static_cast<int>(sizeof...(Index));
@@ -239,14 +239,14 @@ class typed_view {
     /// \return       element, or the value of a packed element
     /// \throws error  errc::rank when the rank is not 0
     [[nodiscard]] constexpr reference at(std::source_location where = std::source_location::current()) const
-        requires(Access == access::host && Rank <= 0)
+        requires(Access == access_from::host && Rank <= 0)
     {
         return counted(nullptr, 0, "ferry::typed_view::at", where);
     }
 
     /// Returns all elements, in row-major order.
     [[nodiscard]] constexpr std::span<T> span() const noexcept
-        requires(Access == access::host && Layout == layout::contiguous && !packed_type<T>)
+        requires(Access == access_from::host && Layout == layout::contiguous && !packed_type<T>)
     {
         return {data_, static_cast<std::size_t>(size())};
     }
@@ -254,13 +254,13 @@ class typed_view {
     /// Returns an iterator to the first element of a view of rank 1: a pointer if the view is contiguous and its type
     /// is not packed, otherwise a random access iterator that is valid as long as the elements.
     [[nodiscard]] constexpr auto begin() const noexcept
-        requires(Access == access::host && Rank == 1)
+        requires(Access == access_from::host && Rank == 1)
     {
         return iterator_at(0);
     }
     /// Returns the iterator that follows the last element of a view of rank 1.
     [[nodiscard]] constexpr auto end() const noexcept
-        requires(Access == access::host && Rank == 1)
+        requires(Access == access_from::host && Rank == 1)
     {
         return iterator_at(extent(0));
     }
@@ -381,7 +381,7 @@ class typed_view {
 /// \return       typed view
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment, with
 ///                the fix in the message; errc::device from `validate` for a view without valid extents
-template <element T, int Rank = dynamic_rank, access Access = access::host, layout Layout = layout::strided>
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     constexpr auto api = "ferry::as";
     if (v.dtype() != dtype_of<T>) {
@@ -419,11 +419,11 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
                         << " has stride 0, and its elements must not be written (R29): call as<T const>, or request a "
                            "copy with copy_policy::always",
                     where);
-    if (Access == access::host && !is_host_accessible(v.device()))
+    if (Access == access_from::host && !is_host_accessible(v.device()))
         detail::fail(errc::not_accessible, api,
                      message{"the data is on "}
                          << name(v.device().type) << ":" << v.device().id
-                         << ", which the host cannot access (R39): call ferry::to_host first, or use access::device",
+                         << ", which the host cannot access (R39): call ferry::to_host first, or use access_from::device",
                      where);
     if (!is_addressable(v.device().type))
         detail::fail(errc::not_accessible, api,
@@ -452,8 +452,8 @@ template <element T, int Rank = dynamic_rank, access Access = access::host, layo
 /// Exports the elements of a view, which belong to another object: `borrow`, and copies. A view does not store its
 /// device: it is exported as host memory, on which no work may be pending.
 template <element T, int Rank, layout Layout>
-struct array_traits<typed_view<T, Rank, access::host, Layout>> {
-    using array = typed_view<T, Rank, access::host, Layout>;
+struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
+    using array = typed_view<T, Rank, access_from::host, Layout>;
     static constexpr bool owns = false;
     /// Returns a view, which is read-only if T is const (R11).
     ///

@@ -3,7 +3,7 @@
 #include <ferry/cuda/mdspan.cuh>
 #include <ferry/tensor/typed_view.hpp>
 
-using view = ferry::typed_view<float, 1, ferry::access::device, ferry::layout::contiguous>;
+using view = ferry::typed_view<float, 1, ferry::access_from::device, ferry::layout::contiguous>;
 
 #ifdef FERRY_COMPILE_FAIL
 float first(view const& v) {

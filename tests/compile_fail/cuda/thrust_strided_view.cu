@@ -7,4 +7,4 @@ constexpr auto how = ferry::layout::strided;
 #else
 constexpr auto how = ferry::layout::contiguous;
 #endif
-auto first(ferry::typed_view<float, 1, ferry::access::device, how> v) { return ferry::cuda::device_begin(v); }
+auto first(ferry::typed_view<float, 1, ferry::access_from::device, how> v) { return ferry::cuda::device_begin(v); }

@@ -60,7 +60,7 @@ template <class T>
 using reads = ferry::typed_view<T const, 2>;
 template <class T>
 using writes = ferry::typed_view<T, 2>;
-using rows = ferry::typed_view<float const, 2, ferry::access::host, ferry::layout::contiguous>;
+using rows = ferry::typed_view<float const, 2, ferry::access_from::host, ferry::layout::contiguous>;
 
 template <class View>
 double sum(View const& v) {
@@ -131,7 +131,7 @@ void bind(Module& m, Released) {
         arg("image"));
     m.def(
         "device_address",
-        [](ferry::typed_view<float const, 2, ferry::access::device> image) { return address(image.data()); },
+        [](ferry::typed_view<float const, 2, ferry::access_from::device> image) { return address(image.data()); },
         arg("image"));
     m.def(
         "total_or", [](std::optional<reads<float>> image, double otherwise) { return image ? sum(*image) : otherwise; },
@@ -156,7 +156,8 @@ void bind(Module& m, Released) {
     m.def("host_or_device", [](reads<float>) { return std::string{"host"}; }, arg("image"));
     m.def(
         "host_or_device",
-        [](ferry::typed_view<float const, 2, ferry::access::device>) { return std::string{"device"}; }, arg("image"));
+        [](ferry::typed_view<float const, 2, ferry::access_from::device>) { return std::string{"device"}; },
+        arg("image"));
 
     // Errors and calls from a function
     m.def("fail", [](reads<float>) { throw std::runtime_error{"the function failed"}; }, arg("image"));
@@ -247,7 +248,7 @@ void bind(Module& m, Released) {
         "near_strict",
         [](argument<reads<float>, ferry::python::on<ferry::device_type::cpu>> image) { return sum(*image); },
         arg("image").noconvert());
-    using far = ferry::typed_view<float const, 2, ferry::access::device>;
+    using far = ferry::typed_view<float const, 2, ferry::access_from::device>;
     m.def(
         "on_stream", [](argument<far, ferry::python::on_stream<stream>> image) { return address(image->data()); },
         arg("image"));

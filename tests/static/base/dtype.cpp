@@ -106,13 +106,13 @@ static_assert(!complex_like<float> && !complex_like<std::complex<int>> && !compl
 static_assert(!complex_like<std::string_view> && !complex_like<std::complex<long double>>);
 
 // R18, R19
-static_assert(packed_type<ferry::int4> && packed_type<ferry::uint4 const> && packed_type<ferry::float6_e3m2fn>);
+static_assert(packed_type<ferry::int4_t> && packed_type<ferry::uint4_t const> && packed_type<ferry::float6_e3m2fn>);
 static_assert(packed_type<ferry::float4_e2m1fn> && packed_type<ferry::packed_element<type_code::uint, 1>>);
 static_assert(!packed_type<std::int8_t> && !packed_type<my_fp8> && !packed_type<unknown>);
 static_assert(dtype_of<ferry::float4_e2m1fn>.bits == 4 && dtype_of<ferry::float6_e2m3fn>.bits == 6);
-static_assert(std::equality_comparable<ferry::int4> && sizeof(ferry::int4) == 1 &&
-              std::is_trivially_copyable_v<ferry::int4>);
-static_assert(!std::same_as<ferry::int4, ferry::uint4>);
+static_assert(std::equality_comparable<ferry::int4_t> && sizeof(ferry::int4_t) == 1 &&
+              std::is_trivially_copyable_v<ferry::int4_t>);
+static_assert(!std::same_as<ferry::int4_t, ferry::uint4_t>);
 
 static_assert(is_valid(dtype_of<float>) && !is_valid(data_type{type_code::float_, 4}));
 static_assert(data_type{} == dtype_of<float>);

@@ -19,7 +19,7 @@ struct host_and_device : family {
     using device_strided = strided<T, Rank>;
 };
 
-using ferry::access;
+using ferry::access_from;
 using ferry::typed_view;
 
 template <class Family, class View>
@@ -34,7 +34,7 @@ static_assert(!ferry::detail::host_mdspan_family<int>);
 static_assert(ferry::detail::host_mdspan_family<ferry::mdspan_family::standard> == (FERRY_HAS_STD_MDSPAN == 1));
 
 // The host cannot access device memory; packed elements have no address.
-static_assert(!makes_mdspan<family, typed_view<float, 2, access::device>>);
-static_assert(!makes_mdspan<family, typed_view<ferry::int4, 2>>);
-static_assert(!makes_mdspan<host_and_device, typed_view<ferry::int4, 2, access::device>>);
+static_assert(!makes_mdspan<family, typed_view<float, 2, access_from::device>>);
+static_assert(!makes_mdspan<family, typed_view<ferry::int4_t, 2>>);
+static_assert(!makes_mdspan<host_and_device, typed_view<ferry::int4_t, 2, access_from::device>>);
 static_assert(!makes_mdspan<family, float*>);

@@ -5,7 +5,7 @@
 #include <span>
 #include <type_traits>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::dynamic_rank;
 using ferry::layout;
 using ferry::typed_view;
@@ -32,9 +32,9 @@ concept viewable = requires(ferry::tensor_view const& v) { ferry::as<T, Rank>(v)
 using plain = typed_view<float, 2>;
 using constant = typed_view<float const, 2>;
 using open = typed_view<float>;
-using remote = typed_view<float, 2, access::device>;
-using line = typed_view<float, 2, access::host, layout::contiguous>;
-using packed = typed_view<ferry::int4, 2, access::host, layout::contiguous>;
+using remote = typed_view<float, 2, access_from::device>;
+using line = typed_view<float, 2, access_from::host, layout::contiguous>;
+using packed = typed_view<ferry::int4_t, 2, access_from::host, layout::contiguous>;
 template <class View>
 concept has_lists = requires(View&& v) {
     static_cast<View&&>(v).shape();
@@ -58,7 +58,7 @@ static_assert(std::is_convertible_v<line, plain> && std::is_convertible_v<line, 
 static_assert(!std::is_constructible_v<line, plain> && !std::is_constructible_v<plain, typed_view<float, 3>>);
 static_assert(!std::is_constructible_v<plain, typed_view<double, 2>>);
 static_assert(!std::is_constructible_v<remote, plain> && !std::is_constructible_v<plain, remote>);
-static_assert(std::is_convertible_v<typed_view<float, 2, access::device>, typed_view<float const, 2, access::device>>);
+static_assert(std::is_convertible_v<typed_view<float, 2, access_from::device>, typed_view<float const, 2, access_from::device>>);
 // A view of dynamic rank references the extents, which a temporary would destroy.
 static_assert(std::is_convertible_v<plain const&, open> && std::is_convertible_v<plain&, typed_view<float const>>);
 static_assert(!std::is_constructible_v<open, plain> && !std::is_constructible_v<open, plain const>);
@@ -69,7 +69,7 @@ static_assert(!std::is_convertible_v<ferry::tensor_view, plain> &&
               !std::is_constructible_v<plain, ferry::tensor_view>);
 // Only the data, the extents, and the strides that are not known.
 static_assert(sizeof(plain) == 40 && sizeof(line) == 24 && sizeof(typed_view<float, 3>) == 56 && sizeof(open) == 40);
-static_assert(sizeof(typed_view<ferry::int4, 2>) == 48);
+static_assert(sizeof(typed_view<ferry::int4_t, 2>) == 48);
 
 // A view of static rank stores the extents; a view of dynamic rank references those of the tensor.
 static_assert(has_lists<plain&> && !has_lists<plain> && has_lists<open> && has_lists<open&>);
@@ -95,7 +95,7 @@ static_assert(!checked<plain, int, bool> && !checked<plain, double, int> && !che
 static_assert(indexed<typed_view<float, 1>, unsigned> && indexed<open, int>);
 static_assert(!indexed<typed_view<float, 1>, bool> && !indexed<typed_view<float, 1>, double>);
 static_assert(!indexed<open, bool> && !indexed<open, double> && !indexed<plain, int>);
-static_assert(!indexed<typed_view<float, 1, access::device>, int>);
+static_assert(!indexed<typed_view<float, 1, access_from::device>, int>);
 
 // slice() has an index or a range for each dimension of a static rank.
 static_assert(sliceable<plain, int, ferry::range> && sliceable<plain, ferry::range, ferry::range>);
@@ -104,7 +104,7 @@ static_assert(!sliceable<plain, double, ferry::range> && !sliceable<open, int> &
 
 // D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
-static_assert(!has_span<typed_view<float, 2, access::device, layout::contiguous>>);
+static_assert(!has_span<typed_view<float, 2, access_from::device, layout::contiguous>>);
 static_assert(subscriptable<plain>);
 
 // span() requires contiguous elements with addresses.
@@ -112,8 +112,8 @@ static_assert(has_span<line> && !has_span<plain> && !has_span<packed>);
 static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::span<float>>);
 
 // R19: packed elements are read by value.
-static_assert(std::same_as<packed::reference, ferry::int4> &&
-              std::same_as<typed_view<ferry::int4 const, 1>::reference, ferry::int4>);
+static_assert(std::same_as<packed::reference, ferry::int4_t> &&
+              std::same_as<typed_view<ferry::int4_t const, 1>::reference, ferry::int4_t>);
 
 static_assert(viewable<float, 2> && viewable<float const, dynamic_rank>);
 static_assert(!viewable<unknown, 2> && !viewable<colour, 2> && !viewable<void, 2>);

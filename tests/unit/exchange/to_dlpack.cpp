@@ -398,7 +398,7 @@ TEST_CASE("R53: a view and a tensor that the caller keeps are copied, or refused
         auto const from_tensor = ferry::to_dlpack(from_view, {.copy = policy});
         CHECK(from_view.is_copied());
         CHECK(from_tensor.view().data() != from_view.view().data());
-        CHECK(from_tensor.as<float, 1, ferry::access::host, ferry::layout::contiguous>()(1) == 4);
+        CHECK(from_tensor.as<float, 1, ferry::access_from::host, ferry::layout::contiguous>()(1) == 4);
     }
     auto const kept = ferry::to_dlpack(host_array{});
     fails(errc::not_shareable, [&] { (void)ferry::to_dlpack(odd, {.copy = copy_policy::never}); }, {"borrow()"});

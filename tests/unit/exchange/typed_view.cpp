@@ -51,13 +51,13 @@ TEST_CASE("R5: a slice in a variable is borrowed for a call") {
 TEST_CASE("R11, R13: an export of a view keeps const, and padded elements") {
     std::int32_t data[] = {0, 1, 2, 3, 4, 5};
     tensor_view const kept{data, shape};
-    auto const constant = as<std::int32_t const, 2, ferry::access::host, ferry::layout::contiguous>(kept);
+    auto const constant = as<std::int32_t const, 2, ferry::access_from::host, ferry::layout::contiguous>(kept);
     CHECK(ferry::view_of(constant).is_read_only());
     auto const open = as<std::int32_t>(kept);
     CHECK(ferry::view_of(open).size() == 6);
     unsigned char bytes[6] = {};
-    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4>, shape, {}, ferry::cpu, ferry::flags::subbyte_padded};
-    auto const padded = as<ferry::uint4, 2>(v);
+    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4_t>, shape, {}, ferry::cpu, ferry::flags::subbyte_padded};
+    auto const padded = as<ferry::uint4_t, 2>(v);
     CHECK(ferry::view_of(padded).is_padded());
     CHECK(ferry::view_of(padded).nbytes() == 6);
     ferry::typed_view<float> const nothing;

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::as;
 using ferry::layout;
 using ferry::range;
@@ -35,16 +35,16 @@ std::vector<std::int32_t> listed(View const& v) {
 }
 std::vector<std::int32_t> of_any_rank(ferry::typed_view<std::int32_t const> v) { return listed(v); }
 
-using line = ferry::typed_view<float, 1, access::host, layout::contiguous>;
+using line = ferry::typed_view<float, 1, access_from::host, layout::contiguous>;
 using strided = ferry::typed_view<float, 1>;
-using nibbles = ferry::typed_view<ferry::uint4 const, 1>;
+using nibbles = ferry::typed_view<ferry::uint4_t const, 1>;
 static_assert(std::same_as<decltype(line{}.begin()), float*>);
 static_assert(std::random_access_iterator<decltype(strided{}.begin())>);
 static_assert(std::random_access_iterator<decltype(nibbles{}.begin())>);
 static_assert(!std::contiguous_iterator<decltype(strided{}.begin())>);
 template <class View>
 concept iterable = requires(View const v) { v.begin(); };
-static_assert(!iterable<ferry::typed_view<float, 2>> && !iterable<ferry::typed_view<float, 1, access::device>>);
+static_assert(!iterable<ferry::typed_view<float, 2>> && !iterable<ferry::typed_view<float, 1, access_from::device>>);
 static_assert(!iterable<ferry::typed_view<float>>);
 
 }  // namespace
@@ -64,7 +64,7 @@ TEST_CASE("a view of rank 1 is a range of its elements, with any stride") {
     std::int64_t const five[] = {5}, repeated[] = {0};
     auto const same = as<std::int32_t const, 1>(tensor_view{c.data.data(), five, repeated});
     CHECK(std::distance(same.begin(), same.end()) == 5);  // R29: stride 0
-    auto const whole = as<std::int32_t, 1, access::host, layout::contiguous>(tensor_view{c.data.data(), five});
+    auto const whole = as<std::int32_t, 1, access_from::host, layout::contiguous>(tensor_view{c.data.data(), five});
     CHECK(std::accumulate(whole.begin(), whole.end(), 0) == 10);
     for (float x : strided{}) CHECK(x == 0);
 }
@@ -72,12 +72,12 @@ TEST_CASE("a view of rank 1 is a range of its elements, with any stride") {
 TEST_CASE("R19: iterators of packed elements return values") {
     unsigned char bytes[] = {0x21, 0x43};
     std::int64_t const four[] = {4};
-    auto const v = as<ferry::uint4 const, 1>(tensor_view{bytes, ferry::dtype_of<ferry::uint4>, four});
+    auto const v = as<ferry::uint4_t const, 1>(tensor_view{bytes, ferry::dtype_of<ferry::uint4_t>, four});
     int want = 1;
     for (auto const x : v) CHECK(x.bits == want++);
     CHECK(want == 5);
     want = 1;
-    ferry::for_each(v, [&](ferry::uint4 x) { CHECK(x.bits == want++); });
+    ferry::for_each(v, [&](ferry::uint4_t x) { CHECK(x.bits == want++); });
     CHECK(want == 5);
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("for_each visits every element once, in row-major order, for all layou
 
 TEST_CASE("for_each writes, accepts rank 0 and empty views, and views of dynamic rank") {
     cube c;
-    ferry::for_each(as<std::int32_t, 3, access::host, layout::contiguous>(tensor_view{c.data.data(), c.shape}),
+    ferry::for_each(as<std::int32_t, 3, access_from::host, layout::contiguous>(tensor_view{c.data.data(), c.shape}),
                     [](std::int32_t& x) { x *= 2; });
     CHECK(c.data[23] == 46);
     CHECK(listed(c.view().slice(1, 2, 3)) == std::vector<std::int32_t>{46});

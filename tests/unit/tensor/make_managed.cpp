@@ -229,11 +229,12 @@ TEST_CASE("R4, R13: FP8, FP6, FP4 and padding raise the stamp to 1.1") {
         CHECK(make_managed(0, v, flags::none, version{1, 0}).stamped() == version{1, 1});
         CHECK(make_managed(0, v, flags::none, version{1, 2}).stamped() == version{1, 2});
     }
-    tensor_view const padded{memory, ferry::dtype_of<ferry::int4>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
+    tensor_view const padded{
+        memory, ferry::dtype_of<ferry::int4_t>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
     auto const t = make_managed(0, padded, flags::none, version{1, 0});
     CHECK(t.stamped() == version{1, 1});
     CHECK(t.get()->flags == 4);
-    tensor_view const packed{memory, ferry::dtype_of<ferry::int4>, two_by_three};
+    tensor_view const packed{memory, ferry::dtype_of<ferry::int4_t>, two_by_three};
     CHECK(make_managed(0, packed, flags::none, version{1, 0}).stamped() == version{1, 0});
 }
 

@@ -72,7 +72,7 @@ struct device_family {
 
 namespace {
 
-using ferry::access;
+using ferry::access_from;
 using ferry::layout;
 using ferry::tensor_view;
 
@@ -96,7 +96,7 @@ TEST_CASE("to_mdspan with a user's family: contiguous is layout_right, strided i
     float data[6] = {0, 1, 2, 3, 4, 5};
     std::int64_t const shape[] = {2, 3}, strides[] = {1, 2};
     auto const right = ferry::to_mdspan<tiny::family>(
-        ferry::as<float const, 2, access::host, layout::contiguous>(tensor_view{data, shape}));
+        ferry::as<float const, 2, access_from::host, layout::contiguous>(tensor_view{data, shape}));
     static_assert(std::is_same_v<decltype(right),
                                  tiny::mdspan<float const, tiny::dextents<std::int64_t, 2>, tiny::layout_right> const>);
     CHECK(right.data == data);
@@ -150,13 +150,13 @@ TEST_CASE("to_mdspan gives device elements only to a family with device accessor
     float data[6] = {};
     std::int64_t const shape[] = {2, 3};
     tensor_view const v{data, shape, {}, {ferry::device_type::cuda, 1}};
-    auto const m = ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access::device>(v));
+    auto const m = ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access_from::device>(v));
     static_assert(
         std::is_same_v<decltype(m),
                        tiny::device_mdspan<float, tiny::dextents<std::int64_t, 2>, tiny::layout_stride> const>);
     CHECK(m.data == data);
     auto const right =
-        ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access::device, layout::contiguous>(v));
+        ferry::to_mdspan<tiny::device_family>(ferry::as<float, 2, access_from::device, layout::contiguous>(v));
     CHECK(right.extents.extents[1] == 3);
 }
 
@@ -168,7 +168,8 @@ TEST_CASE("to_mdspan over std::mdspan is the default") {
     mdspan_suite::is_an_array<ferry::mdspan_family::standard>();
     int data[6] = {};
     std::int64_t const shape[] = {2, 3};
-    auto const m = ferry::to_mdspan(ferry::as<int, 2, access::host, layout::contiguous>(tensor_view{data, shape}));
+    auto const m =
+        ferry::to_mdspan(ferry::as<int, 2, access_from::host, layout::contiguous>(tensor_view{data, shape}));
     static_assert(std::is_same_v<decltype(m), std::mdspan<int, std::dextents<std::int64_t, 2>> const>);
 }
 #endif

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::as;
 using ferry::errc;
 using ferry::layout;
@@ -113,11 +113,11 @@ TEST_CASE("bounds outside of the extent are refused, with the location of the ca
 TEST_CASE("a slice of a contiguous view, of const elements or of device memory has the same type of access") {
     cube c;
     tensor_view const v{c.data, c.shape};
-    auto const line = as<std::int32_t const, 3, access::host, layout::contiguous>(v).slice(1, all, all);
+    auto const line = as<std::int32_t const, 3, access_from::host, layout::contiguous>(v).slice(1, all, all);
     static_assert(std::is_same_v<decltype(line), ferry::typed_view<std::int32_t const, 2> const>);
     CHECK(line(2, 3) == 23);
-    auto const remote = as<std::int32_t, 3, access::device>(v).slice(1, all, 2);
-    static_assert(std::is_same_v<decltype(remote), ferry::typed_view<std::int32_t, 1, access::device> const>);
+    auto const remote = as<std::int32_t, 3, access_from::device>(v).slice(1, all, 2);
+    static_assert(std::is_same_v<decltype(remote), ferry::typed_view<std::int32_t, 1, access_from::device> const>);
     CHECK(remote.data() == c.data + 14);
     CHECK(remote.stride(0) == 4);
 }
@@ -125,11 +125,11 @@ TEST_CASE("a slice of a contiguous view, of const elements or of device memory h
 TEST_CASE("R19: a slice of packed elements begins at a byte") {
     unsigned char bytes[] = {0x21, 0x43, 0x65};
     std::int64_t const shape[] = {6};
-    auto const nibbles = as<ferry::uint4, 1>(tensor_view{bytes, ferry::dtype_of<ferry::uint4>, shape});
+    auto const nibbles = as<ferry::uint4_t, 1>(tensor_view{bytes, ferry::dtype_of<ferry::uint4_t>, shape});
     auto const some = nibbles.slice(range{2, 5, 2});
     CHECK(some[0].bits == 3);
     CHECK(some[1].bits == 5);
     fails(errc::alignment, [&] { static_cast<void>(nibbles.slice(range{.begin = 1})); }, {"element 1", "R19"});
-    tensor_view const padded{bytes, ferry::dtype_of<ferry::uint4>, shape, {}, ferry::cpu, ferry::flags::subbyte_padded};
-    CHECK(as<ferry::uint4, 1>(padded).slice(range{1, 3})[0].bits == 3);  // R13
+    tensor_view const padded{bytes, ferry::dtype_of<ferry::uint4_t>, shape, {}, ferry::cpu, ferry::flags::subbyte_padded};
+    CHECK(as<ferry::uint4_t, 1>(padded).slice(range{1, 3})[0].bits == 3);  // R13
 }

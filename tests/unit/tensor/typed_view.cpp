@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-using ferry::access;
+using ferry::access_from;
 using ferry::as;
 using ferry::dynamic_rank;
 using ferry::errc;
@@ -100,7 +100,7 @@ TEST_CASE("R26, R32: an empty view has no elements, even if its other extents ov
     tensor_view const v{static_cast<float*>(nullptr), shape, garbage};
     CHECK(as<float, 3>(v).size() == 0);
     CHECK(as<float>(v).size() == 0);
-    auto const line = as<float, 3, access::host, layout::contiguous>(v);
+    auto const line = as<float, 3, access_from::host, layout::contiguous>(v);
     CHECK(line.span().empty());
     tensor_view const odd{reinterpret_cast<float*>(1), shape};
     CHECK(as<float, 3>(odd).size() == 0);  // R31: no elements to align
@@ -125,7 +125,10 @@ TEST_CASE("R32: a view whose elements cannot be counted is refused") {
     numbers n;
     std::int64_t const negative[] = {-4}, many[] = {INT64_MAX, INT64_MAX}, extents[] = {2};
     fails(errc::shape,
-          [&] { static_cast<void>(as<std::int32_t, 1, access::host, layout::contiguous>(tensor_view{n.data, negative})); },
+          [&] {
+              static_cast<void>(
+                  as<std::int32_t, 1, access_from::host, layout::contiguous>(tensor_view{n.data, negative}));
+          },
           {"ferry::as", "shape[0] is -4", "(R32)"});
     fails(errc::overflow, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, many})); }, {"(R32)"});
     fails(errc::rank, [&] { static_cast<void>(as<std::int32_t>(tensor_view{n.data, ferry::shape_view{extents, -1}})); },
@@ -143,7 +146,7 @@ TEST_CASE("R25, R32: a view of rank 1 or more without extents is refused") {
         is_refused([&] { static_cast<void>(as<std::int32_t, 2>(v)); });
         is_refused([&] { static_cast<void>(as<std::int32_t const, 2>(v)); });
         is_refused([&] { static_cast<void>(as<std::int32_t>(v)); });
-        is_refused([&] { static_cast<void>(as<std::int32_t const, 2, access::host, layout::contiguous>(v)); });
+        is_refused([&] { static_cast<void>(as<std::int32_t const, 2, access_from::host, layout::contiguous>(v)); });
     }
     CHECK(as<std::int32_t, 0>(tensor_view{n.data, ferry::shape_view{nullptr, 0}})() == 0);
 }
@@ -223,7 +226,7 @@ TEST_CASE("bytes are uint8: DLPack has no other code for them") {
 
 TEST_CASE("span() contains all elements of a contiguous view") {
     numbers n;
-    auto const v = as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three});
+    auto const v = as<std::int32_t, 2, access_from::host, layout::contiguous>(tensor_view{n.data, two_by_three});
     CHECK(v.span().size() == 6);
     CHECK(v.span().data() == n.data);
     int sum = 0;
@@ -232,20 +235,20 @@ TEST_CASE("span() contains all elements of a contiguous view") {
     std::int64_t const strides[] = {1, 2}, gap[] = {4, 1};
     fails(errc::strides,
           [&] {
-              static_cast<void>(
-                  as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, strides}));
+              static_cast<void>(as<std::int32_t, 2, access_from::host, layout::contiguous>(
+                  tensor_view{n.data, two_by_three, strides}));
           },
           {"ferry::as: ", "not contiguous", "layout::strided", "copy_policy::always"});
     fails(errc::strides, [&] {
         static_cast<void>(
-            as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap}));
+            as<std::int32_t, 2, access_from::host, layout::contiguous>(tensor_view{n.data, two_by_three, gap}));
     });
 }
 
 TEST_CASE("R27: contiguity ignores the stride of a dimension of extent 1") {
     numbers n;
     std::int64_t const shape[] = {1, 3, 1}, strides[] = {-9, 1, 77};
-    auto const v = as<std::int32_t, 3, access::host, layout::contiguous>(tensor_view{n.data, shape, strides});
+    auto const v = as<std::int32_t, 3, access_from::host, layout::contiguous>(tensor_view{n.data, shape, strides});
     CHECK(v.span().size() == 3);
     CHECK(v(0, 2, 0) == 2);
 }
@@ -256,7 +259,7 @@ TEST_CASE("another data type is refused, and the error contains both") {
     fails(errc::dtype, [&] { static_cast<void>(as<float, 2>(v)); }, {"dtype is int32", "expected float32", "convert"});
     fails(errc::dtype, [&] { static_cast<void>(as<std::uint32_t, 2>(v)); }, {"expected uint32"});
     fails(errc::dtype, [&] { static_cast<void>(as<std::int64_t, 2>(v)); }, {"expected int64"});
-    fails(errc::dtype, [&] { static_cast<void>(as<ferry::int4, 2>(v)); }, {"expected int4"});
+    fails(errc::dtype, [&] { static_cast<void>(as<ferry::int4_t, 2>(v)); }, {"expected int4"});
 }
 
 TEST_CASE("R21: a tensor of vectors requires a vector type, and the error proposes uint8 in the producer") {
@@ -296,8 +299,8 @@ TEST_CASE("R39: host access is allowed for device types 1, 3, 11 and 13 only") {
     for (int type : {2, 9, 10, 12, 14, 16, 17, 18, 19, 20, 21}) {
         tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 3}};
         fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); },
-              {":3", "R39", "to_host", "access::device"});
-        CHECK(as<std::int32_t, 2, access::device>(v).data() == n.data);
+              {":3", "R39", "to_host", "access_from::device"});
+        CHECK(as<std::int32_t, 2, access_from::device>(v).data() == n.data);
     }
 }
 
@@ -305,7 +308,7 @@ TEST_CASE("data that is a handle has no typed view") {
     numbers n;
     for (int type : {4, 7, 8, 15}) {
         tensor_view const v{n.data, two_by_three, {}, {static_cast<ferry::device_type>(type), 0}};
-        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access::device>(v)); },
+        fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2, access_from::device>(v)); },
               {"handle", "the API of the device"});
         fails(errc::not_accessible, [&] { static_cast<void>(as<std::int32_t, 2>(v)); });
     }
@@ -323,13 +326,13 @@ TEST_CASE("R31: data must have the alignment of its type, but not 256 bytes") {
         CHECK_NOTHROW(static_cast<void>(as<std::uint8_t, 2>(w)));
     }
     tensor_view const device{bytes + 1, ferry::dtype_of<double>, two_by_three, {}, {ferry::device_type::cuda, 0}};
-    fails(errc::alignment, [&] { static_cast<void>(as<double, 2, access::device>(device)); });
+    fails(errc::alignment, [&] { static_cast<void>(as<double, 2, access_from::device>(device)); });
 }
 
 TEST_CASE("R26: a view with elements and NULL data is refused") {
     fails(errc::null_data, [] { static_cast<void>(as<float, 0>(tensor_view{})); }, {"ferry::as: ", "no data"});
     tensor_view const v{static_cast<float*>(nullptr), two_by_three};
-    fails(errc::null_data, [&] { static_cast<void>(as<float, 2, access::device>(v)); });
+    fails(errc::null_data, [&] { static_cast<void>(as<float, 2, access_from::device>(v)); });
 }
 
 TEST_CASE("complex numbers and bools are read") {
@@ -342,8 +345,8 @@ TEST_CASE("complex numbers and bools are read") {
 
 TEST_CASE("R19: int4 elements are read by value, low nibble first") {
     unsigned char const bytes[] = {0x21, 0x43, 0x65};
-    tensor_view const v{static_cast<void const*>(bytes), ferry::dtype_of<ferry::uint4>, two_by_three};
-    auto const typed = as<ferry::uint4 const, 2>(v);
+    tensor_view const v{static_cast<void const*>(bytes), ferry::dtype_of<ferry::uint4_t>, two_by_three};
+    auto const typed = as<ferry::uint4_t const, 2>(v);
     int want = 1;
     for (int i = 0; i < 2; ++i)
         for (int j = 0; j < 3; ++j, ++want) {
@@ -362,17 +365,17 @@ TEST_CASE("R19: a packed element may extend over two bytes, and no byte after th
     std::int64_t const four[] = {4}, back[] = {-1};
     tensor_view const v{bytes.data(), ferry::dtype_of<ferry::float6_e2m3fn>, four};
     for (int i = 0; i < 4; ++i) CHECK(as<ferry::float6_e2m3fn const, 1>(v)(i).bits == values[i]);
-    tensor_view const last{bytes.data() + 2, ferry::dtype_of<ferry::uint4>, four, back};
-    CHECK(as<ferry::uint4 const, 1>(last)(0).bits == (bytes[2] & 15));
-    CHECK(as<ferry::uint4 const, 1>(last)(1).bits == bytes[1] >> 4);
-    CHECK(as<ferry::uint4 const, 1>(last)(3).bits == bytes[0] >> 4);
+    tensor_view const last{bytes.data() + 2, ferry::dtype_of<ferry::uint4_t>, four, back};
+    CHECK(as<ferry::uint4_t const, 1>(last)(0).bits == (bytes[2] & 15));
+    CHECK(as<ferry::uint4_t const, 1>(last)(1).bits == bytes[1] >> 4);
+    CHECK(as<ferry::uint4_t const, 1>(last)(3).bits == bytes[0] >> 4);
 }
 
 TEST_CASE("R13: padded sub-byte elements take a byte each") {
     unsigned char bytes[] = {0xf1, 0x02, 0x33};
     std::int64_t const three[] = {3};
-    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4>, three, {}, ferry::cpu, flags::subbyte_padded};
-    auto const typed = as<ferry::uint4, 1>(v);
+    tensor_view const v{bytes, ferry::dtype_of<ferry::uint4_t>, three, {}, ferry::cpu, flags::subbyte_padded};
+    auto const typed = as<ferry::uint4_t, 1>(v);
     CHECK(typed(0).bits == 1);
     CHECK(typed(1).bits == 2);
     CHECK(typed(2).bits == 3);
@@ -419,7 +422,7 @@ TEST_CASE("a view that is default-constructed has no elements") {
     CHECK(open.rank() == 1);
     CHECK(open.size() == 0);
     fails(errc::out_of_range, [&] { static_cast<void>(open.at(0)); }, {"extent 0"});
-    ferry::typed_view<float, 2, access::host, layout::contiguous> const line;
+    ferry::typed_view<float, 2, access_from::host, layout::contiguous> const line;
     CHECK(line.span().empty());
     constexpr ferry::typed_view<int, 1> nothing;
     static_assert(nothing.data() == nullptr && nothing.extent(0) == 0);
@@ -428,18 +431,18 @@ TEST_CASE("a view that is default-constructed has no elements") {
 TEST_CASE("D3: a view of T converts to a view of T const, and a contiguous view to a strided one") {
     numbers n;
     std::int64_t const shape[] = {2, 3, 4};
-    auto const line = as<std::int32_t, 3, access::host, layout::contiguous>(tensor_view{n.data, shape});
+    auto const line = as<std::int32_t, 3, access_from::host, layout::contiguous>(tensor_view{n.data, shape});
     ferry::typed_view<std::int32_t const, 3> const strided = line;
     CHECK(strided.data() == n.data);
     CHECK(strided.stride(0) == 12);
     CHECK(strided.stride(2) == 1);
     CHECK(strided(1, 2, 3) == 23);
-    ferry::typed_view<std::int32_t const, 3, access::host, layout::contiguous> const constant = line;
+    ferry::typed_view<std::int32_t const, 3, access_from::host, layout::contiguous> const constant = line;
     CHECK(constant.span()[23] == 23);
     unsigned char padded[] = {0xf1, 0x02};
     std::int64_t const two[] = {2};
-    tensor_view const v{padded, ferry::dtype_of<ferry::uint4>, two, {}, ferry::cpu, flags::subbyte_padded};
-    ferry::typed_view<ferry::uint4 const, 1> const nibbles = as<ferry::uint4, 1>(v);
+    tensor_view const v{padded, ferry::dtype_of<ferry::uint4_t>, two, {}, ferry::cpu, flags::subbyte_padded};
+    ferry::typed_view<ferry::uint4_t const, 1> const nibbles = as<ferry::uint4_t, 1>(v);
     CHECK(nibbles(1).bits == 2);  // R13
 }
 
@@ -452,7 +455,7 @@ TEST_CASE("a variable of static rank converts to a view of dynamic rank, which r
     CHECK(open.shape().data() == columns.shape().data());
     CHECK(open(1, 2) == 5);
     CHECK(open.stride(1) == 2);
-    auto const line = as<std::int32_t, 2, access::host, layout::contiguous>(tensor_view{n.data, two_by_three});
+    auto const line = as<std::int32_t, 2, access_from::host, layout::contiguous>(tensor_view{n.data, two_by_three});
     CHECK(sum_of(line) == 15);
     ferry::typed_view<std::int32_t> const flat = line;
     CHECK(flat(1, 0) == 3);
@@ -464,18 +467,18 @@ TEST_CASE("a variable of static rank converts to a view of dynamic rank, which r
 TEST_CASE("a contiguous view may have a dynamic rank") {
     numbers n;
     std::int64_t const compact[] = {3, 1}, gap[] = {4, 1};
-    using line = ferry::typed_view<std::int32_t const, dynamic_rank, access::host, layout::contiguous>;
+    using line = ferry::typed_view<std::int32_t const, dynamic_rank, access_from::host, layout::contiguous>;
     tensor_view const v{n.data, two_by_three, compact};
-    line const open = as<std::int32_t, dynamic_rank, access::host, layout::contiguous>(v);
+    line const open = as<std::int32_t, dynamic_rank, access_from::host, layout::contiguous>(v);
     CHECK(open(1, 1) == 4);
     CHECK(open.stride(0) == 3);
     CHECK(open.span().size() == 6);
-    auto const fixed = as<std::int32_t, 2, access::host, layout::contiguous>(v);
+    auto const fixed = as<std::int32_t, 2, access_from::host, layout::contiguous>(v);
     line const same = fixed;
     CHECK(same.at(1, 2) == 5);
     CHECK(sum_of(same) == 15);
     CHECK(line{}.span().empty());
     tensor_view const rows{n.data, two_by_three, gap};
     fails(errc::strides,
-          [&] { static_cast<void>(as<std::int32_t, dynamic_rank, access::host, layout::contiguous>(rows)); });
+          [&] { static_cast<void>(as<std::int32_t, dynamic_rank, access_from::host, layout::contiguous>(rows)); });
 }

@@ -84,9 +84,9 @@ TEST_CASE("R25: a tensor of rank 0 has one element") {
 }
 
 TEST_CASE("R19: nbytes of packed elements") {
-    tensor_view const v{memory, ferry::dtype_of<ferry::int4>, two_by_three};
+    tensor_view const v{memory, ferry::dtype_of<ferry::int4_t>, two_by_three};
     CHECK(v.nbytes() == 3);
-    tensor_view const w{memory, ferry::dtype_of<ferry::int4>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
+    tensor_view const w{memory, ferry::dtype_of<ferry::int4_t>, two_by_three, {}, ferry::cpu, flags::subbyte_padded};
     CHECK(w.nbytes() == 6);
 }
 

@@ -6,6 +6,7 @@
 #include <ferry/base/flags.hpp>
 #include <ferry/conformance/detail/box.hpp>
 #include <ferry/conformance/detail/numbers.hpp>
+#include <ferry/conformance/detail/samples.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace ferry::inline v0::conformance::detail {
 /// Memory layout of a foreign tensor.
 enum class element_layout : std::uint8_t { compact, null_strides, column_major, backwards, broadcast };
 
-/// A tensor of at most 4 dimensions and 1 KiB. Must outlive every array that imports it.
+/// A tensor whose type and shape `fits_sample` accepts, or without elements. Must outlive every array that imports it.
 class foreign {
    public:
     foreign(data_type type, shape_view shape, element_layout how = element_layout::compact,
@@ -33,11 +34,10 @@ class foreign {
             if (how == element_layout::backwards && shape[i] > 0) first += (shape[i] - 1) * step;
             if (shape[i] > 0) step *= shape[i];
         }
-        std::int64_t const item = bits_per_element(type) / 8;
         raw_.version = {1, how == element_layout::null_strides ? 1u : 3u};  // R24: strides are required since 1.2
         raw_.manager_ctx = this;
         raw_.deleter = [](DLManagedTensorVersioned* self) { ++static_cast<foreign*>(self->manager_ctx)->releases_; };
-        first_ = first * item;
+        first_ = first * bits_per_element(type) / 8;
         t.data = bytes_ + first_;
         t.device = cpu.to_abi();
         t.ndim = rank;
@@ -83,7 +83,7 @@ class foreign {
     std::int64_t extents_[4] = {}, strides_[4] = {};
     std::int64_t first_ = 0, period_ = INT64_MAX;
     int releases_ = 0;
-    alignas(256) std::byte bytes_[1024];
+    alignas(256) std::byte bytes_[sample_bytes];
 };
 
 }  // namespace ferry::inline v0::conformance::detail

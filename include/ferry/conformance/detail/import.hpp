@@ -9,17 +9,31 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// Data types among which the kit looks for one that the adapter accepts.
+/// Data types that the kit offers to `adopt`, which either throws or preserves the type. The kit cannot read the
+/// elements of the last five.
 inline constexpr data_type offered_types[] = {
-    dtype_of<float>,          dtype_of<double>,        dtype_of<std::int8_t>,  dtype_of<std::int16_t>,
-    dtype_of<std::int32_t>,   dtype_of<std::int64_t>,  dtype_of<std::uint8_t>, dtype_of<std::uint16_t>,
-    dtype_of<std::uint32_t>,  dtype_of<std::uint64_t>, dtype_of<bool>,         {type_code::complex, 64},
-    {type_code::complex, 128}};
-/// Data types that few libraries support: `adopt` must either throw or preserve the type.
-inline constexpr data_type odd_types[] = {
-    {type_code::float_, 16},       {type_code::bfloat, 16},     {type_code::opaque_handle, 64},
-    {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}, {type_code::float4_e2m1fn, 4},
-    {type_code::int_, 4},          {type_code::float_, 32, 4},  {type_code::float_, 128}};
+    dtype_of<float>,
+    dtype_of<double>,
+    {type_code::float_, 16},
+    {type_code::bfloat, 16},
+    {type_code::float8_e4m3fn, 8},
+    {type_code::float8_e5m2, 8},
+    dtype_of<std::int8_t>,
+    dtype_of<std::int16_t>,
+    dtype_of<std::int32_t>,
+    dtype_of<std::int64_t>,
+    dtype_of<std::uint8_t>,
+    dtype_of<std::uint16_t>,
+    dtype_of<std::uint32_t>,
+    dtype_of<std::uint64_t>,
+    dtype_of<bool>,
+    {type_code::complex, 64},
+    {type_code::complex, 128},
+    {type_code::opaque_handle, 64},
+    {type_code::float4_e2m1fn, 4},
+    {type_code::int_, 4},
+    {type_code::float_, 32, 4},
+    {type_code::float_, 128}};
 
 /// Imports `t` as a tensor without pending work.
 template <class Array>
@@ -65,21 +79,32 @@ outcome import_same(foreign& t, message const& what) {
     });
 }
 
-/// The first data type and shape that the adapter accepts.
+/// The first data type and shape that the adapter accepts, and the device of the imported array.
 struct accepted {
     bool is_any = false;
     data_type type{};
-    extents const* shape = nullptr;
+    extents shape{};
+    device dev{};
 };
+/// Offers tensors on a device to adopt: first of the type of the maker's arrays, then of the other types.
 template <class Array>
-[[nodiscard]] accepted find_accepted() {
-    for (auto const& type : offered_types)
-        for (auto const* shape : {&filled[1], &filled[0], &filled[2], &scalar[0]}) {
-            foreign t{type, *shape};
-            box<Array> a;
-            if (a.construct([&]() -> Array { return import_foreign<Array>(t); })) return {true, type, shape};
-        }
-    return {};
+[[nodiscard]] accepted find_accepted(produced const& like, device on = cpu) {
+    accepted found;
+    auto const offer = [&](data_type type, extents const& shape) {
+        if (found.is_any || !fits_sample(type, shape)) return;
+        foreign t{type, shape};
+        t.on(on, t.raw()->dl_tensor.data);
+        box<Array> a;
+        if (a.construct([&]() -> Array { return import_foreign<Array>(t); }))
+            found = {true, type, shape, view_of(*a).device()};
+    };
+    auto const offer_shapes = [&](data_type type) {
+        for (auto const* shape : {&filled[1], &filled[0], &filled[2], &scalar[0]}) offer(type, *shape);
+        if (like.is_any) offer(type, like.shape);
+    };
+    if (like.is_any) offer_shapes(like.type);
+    for (auto const& type : offered_types) offer_shapes(type);
+    return found;
 }
 
 /// Describes a tensor for the evidence of a finding.
@@ -89,12 +114,14 @@ template <class Array>
     return detail::operator<<(what, shape);
 }
 
-/// Calls `f` for each shape, with the data type that the adapter accepts.
+/// Calls `f` for each shape, with the data type that the adapter accepts; if the shapes are `filled`, also for the
+/// shape that the adapter accepts.
 template <class Array, std::size_t N, class F>
 outcome for_each_import(accepted const& like, extents const (&shapes)[N], F f) {
     outcome found;
     if (!like.is_any) return not_applicable("adopt throws for every tensor of the kit");
     for (auto const& shape : shapes) add(found, f(like.type, shape));
+    if (&shapes[0] == &filled[0]) add(found, f(like.type, like.shape));
     return found;
 }
 

@@ -4,17 +4,44 @@
 #include <ferry/base/dtype.hpp>
 #include <ferry/tensor/view.hpp>
 
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace ferry::inline v0::conformance::detail {
 
+/// A floating-point format of 8 or 16 bits, for positive numbers within its range.
+template <class Bits, int Mantissa, int Bias>
+struct small_float {
+    Bits bits{};
+
+    small_float() = default;
+    /// Rounds a positive number towards zero.
+    explicit small_float(std::int64_t number) noexcept {
+        int const exponent = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(number))) - 1;
+        std::int64_t const fraction = number - (std::int64_t{1} << exponent);
+        bits = static_cast<Bits>((exponent + Bias) << Mantissa | static_cast<int>((fraction << Mantissa) >> exponent));
+    }
+    explicit operator double() const noexcept {
+        double const fraction = std::ldexp(bits & ((1 << Mantissa) - 1), -Mantissa);
+        return std::ldexp(1 + fraction, (bits >> Mantissa) - Bias);
+    }
+};
+
+/// Number of bits of the mantissa of T, as far as the kit's numbers need them.
+template <class T>
+inline constexpr int mantissa_bits = 16;
+template <class Bits, int Mantissa, int Bias>
+inline constexpr int mantissa_bits<small_float<Bits, Mantissa, Bias>> = Mantissa;
+
 /// Calls f(T{}) with the C++ type of the elements, or of their real part. Returns false for types that the kit cannot
-/// read.
+/// read: float8_e3m4, whose range is too small for the kit's numbers, elements of less than 8 bits, and vectors.
 template <class F>
 bool with_element(data_type t, F f) {
-    if (t.lanes != 1) return false;
+    if (!is_valid(t) || t.lanes != 1) return false;
+    using u8 = std::uint8_t;
     int const bits = t.code == type_code::complex ? t.bits / 2 : t.bits;
     switch (t.code) {
         case type_code::bool_: f(std::uint8_t{}); return true;
@@ -34,10 +61,20 @@ bool with_element(data_type t, F f) {
             return true;
         case type_code::float_:
         case type_code::complex:
-            if (bits == 32) f(float{});
+            if (bits == 16) f(small_float<std::uint16_t, 10, 15>{});
+            else if (bits == 32) f(float{});
             else if (bits == 64) f(double{});
             else return false;
             return true;
+        case type_code::bfloat:
+        case type_code::bcomplex: f(small_float<std::uint16_t, 7, 127>{}); return true;
+        case type_code::float8_e4m3:
+        case type_code::float8_e4m3fn: f(small_float<u8, 3, 7>{}); return true;
+        case type_code::float8_e4m3b11fnuz: f(small_float<u8, 3, 11>{}); return true;
+        case type_code::float8_e4m3fnuz: f(small_float<u8, 3, 8>{}); return true;
+        case type_code::float8_e5m2: f(small_float<u8, 2, 15>{}); return true;
+        case type_code::float8_e5m2fnuz: f(small_float<u8, 2, 16>{}); return true;
+        case type_code::float8_e8m0fnu: f(small_float<u8, 0, 127>{}); return true;
         default: return false;
     }
 }
@@ -54,9 +91,19 @@ bool with_element(data_type t, F f) {
     });
     return number;
 }
+/// Whether an element is `number`, or one of the two adjacent values of a type that cannot represent `number`.
+[[nodiscard]] inline bool is_number(data_type t, std::byte const* from, std::int64_t number) {
+    double const wanted = t.code == type_code::bool_ ? 1 : static_cast<double>(number);
+    double const value = read_number(t, from);
+    int mantissa = 0;
+    with_element(t, [&](auto element) { mantissa = mantissa_bits<decltype(element)>; });
+    double const step = std::ldexp(1.0, std::ilogb(wanted) - mantissa);
+    double const below = std::floor(wanted / step) * step;
+    return value == wanted || (below != wanted && (value == below || value == below + step));
+}
 inline void write_number(data_type t, std::byte* to, std::int64_t number) {
     with_element(t, [&](auto element) {
-        element = static_cast<decltype(element)>(t.code == type_code::bool_ ? 1 : number);
+        element = static_cast<decltype(element)>(t.code == type_code::bool_ ? std::int64_t{1} : number);
         std::memcpy(to, &element, sizeof element);
     });
 }
@@ -83,8 +130,7 @@ void for_each_element(tensor_view const& v, F f) {
     auto const* const first = static_cast<std::byte const*>(elements != nullptr ? elements : v.data());
     std::int64_t wrong = -1;
     for_each_element(v, [&](std::int64_t ordinal, std::int64_t offset) {
-        auto const wanted = v.dtype().code == type_code::bool_ ? 1 : ordinal % period + 1;
-        if (read_number(v.dtype(), first + offset) == static_cast<double>(wanted)) return true;
+        if (is_number(v.dtype(), first + offset, ordinal % period + 1)) return true;
         wrong = ordinal;
         return false;
     });

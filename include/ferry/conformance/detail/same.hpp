@@ -17,9 +17,16 @@ namespace ferry::inline v0::conformance::detail {
            (v.data() != nullptr || v.is_empty());
 }
 
+/// Returns the outcome of a check of elements that the kit cannot read.
+[[nodiscard]] inline outcome unread(tensor_view const& v, message what) {
+    if (!is_readable(v.dtype())) return not_examined(what << ": the kit cannot read elements of type " << v.dtype());
+    return not_examined(what << ": the host cannot read its elements, which are in memory of "
+                             << ferry::name(v.device().type) << ":" << v.device().id);
+}
+
 /// Checks that the elements are 1, 2, 3, ….
 [[nodiscard]] inline outcome check_elements(tensor_view const& v, message what) {
-    if (!can_read(v)) return not_applicable(what << ": the host cannot read its elements");
+    if (!can_read(v)) return unread(v, what);
     auto const wrong = first_mismatch(v);
     if (wrong >= 0) return broken(what << ": element " << wrong << " (row-major) is not " << wrong + 1);
     return kept(what);
@@ -47,10 +54,12 @@ namespace ferry::inline v0::conformance::detail {
     return kept(what);
 }
 
-/// Combines two outcomes of one check. Returns the first if it is broken or the second is not applicable; otherwise
-/// the second.
+/// Combines two outcomes of one check. Returns the first if it is broken or the second is neither kept nor broken;
+/// otherwise the second.
 [[nodiscard]] inline outcome combine(outcome const& first, outcome const& second) {
-    if (first.found == verdict::broken || second.found == verdict::not_applicable) return first;
+    if (first.found == verdict::broken || second.found == verdict::not_applicable ||
+        second.found == verdict::not_examined)
+        return first;
     return second;
 }
 

@@ -5,6 +5,7 @@
 #include <ferry/conformance/detail/numbers.hpp>
 #include <ferry/conformance/finding.hpp>
 #include <ferry/conformance/maker.hpp>
+#include <ferry/exchange/producer.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,22 @@ inline constexpr extents filled[] = {{1, {5}}, {2, {2, 3}}, {3, {2, 3, 4}}, {2, 
 inline constexpr extents empty[] = {{1, {0}}, {2, {2, 0}}, {2, {0, 3}}, {3, {2, 0, 4}}};
 inline constexpr extents scalar[] = {{0, {}}};
 
-inline constexpr data_type some_types[] = {dtype_of<float>, dtype_of<std::int32_t>, dtype_of<std::uint8_t>,
-                                           dtype_of<double>};
+inline constexpr data_type some_types[] = {
+    dtype_of<float>,          dtype_of<std::int32_t>, dtype_of<std::uint8_t>,        dtype_of<double>,
+    {type_code::float_, 16},  {type_code::bfloat, 16}, {type_code::float8_e4m3fn, 8}, {type_code::float8_e5m2, 8}};
+
+/// Size of the memory of one of the kit's own tensors, in bytes.
+inline constexpr std::int64_t sample_bytes = 1024;
+/// Whether the kit's own tensors can have this type and shape: at most 4 dimensions, elements, and `sample_bytes`.
+[[nodiscard]] inline bool fits_sample(data_type type, shape_view shape) {
+    if (shape.rank() > 4) return false;
+    std::int64_t rest = sample_bytes * 8 / bits_per_element(type);
+    for (auto const extent : shape) {
+        if (extent < 1) return false;
+        rest /= extent;
+    }
+    return rest > 0;
+}
 
 /// Describes an array that the maker is to return.
 struct sample {
@@ -82,6 +97,30 @@ template <class Array, std::size_t N, class Make, class F>
     if (found.found == verdict::not_applicable && found.evidence.c_str()[0] == '\0')
         found.evidence << "the maker supports none of the shapes";
     return found;
+}
+
+/// Type and shape of an array that the maker returned.
+struct produced {
+    bool is_any = false;
+    data_type type{};
+    extents shape{};
+};
+/// Returns the type and shape of the first array whose type and shape the kit's own tensors can have. None is returned
+/// when the view throws: the checks of the view report that.
+template <class Array, class Make>
+[[nodiscard]] produced first_produced(Make& make) {
+    produced first;
+    try {
+        static_cast<void>(for_each_array<Array>(make, filled, [&](box<Array>& a, sample const&) {
+            tensor_view const v = view_of(*a);
+            if (first.is_any || !is_valid(v.dtype()) || !fits_sample(v.dtype(), v.shape())) return kept();
+            first = {true, v.dtype(), {v.rank(), {}}};
+            for (int i = 0; i < v.rank(); ++i) first.shape.values[i] = v.extent(i);
+            return kept();
+        }));
+    } catch (...) {
+    }
+    return first;
 }
 
 /// Calls `f` for every read-only array that the maker supports.
