@@ -287,7 +287,7 @@ class typed_view {
    private:
     using step = std::conditional_t<packed_type<T>, detail::packed_step, detail::whole_step>;
 
-    template <element, int, access, layout>
+    template <element, int, access_from, layout>
     friend class typed_view;
     template <class, class>
     friend struct detail::element_loop;
