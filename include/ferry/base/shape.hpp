@@ -217,6 +217,9 @@ namespace detail {
 
 }  // namespace detail
 
+/// The `Rank` of a view whose rank is known only at run time.
+inline constexpr int dynamic_rank = -1;
+
 /// Computes the number of elements.
 ///
 /// \param shape  extents

@@ -6,12 +6,7 @@
 
 #include <cstdint>
 
-namespace ferry::inline v0 {
-
-/// The `Rank` of a view whose rank is known only at run time.
-inline constexpr int dynamic_rank = -1;
-
-namespace detail {
+namespace ferry::inline v0::detail {
 
 /// Constructor tag: `as` has checked the view.
 struct checked_by_as {
@@ -102,5 +97,4 @@ struct whole_step {
     constexpr explicit whole_step(std::int64_t) noexcept {}
 };
 
-}  // namespace detail
-}  // namespace ferry::inline v0
+}  // namespace ferry::inline v0::detail
