@@ -76,7 +76,7 @@ managed_tensor to_host(managed_tensor const&) FERRY_DELETED("a managed_tensor ha
 ///                is empty
 [[nodiscard]] inline managed_tensor to_host(managed_tensor&& tensor,
                                             std::source_location where = std::source_location::current()) {
-    return to_dlpack(std::move(tensor), request{.device = cpu}, host_only, {}, where);
+    return to_dlpack(std::move(tensor), request{.device = cpu}, share_only, {}, where);
 }
 
 }  // namespace ferry::inline v0

@@ -55,7 +55,7 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 /// \throws std::bad_alloc  when the allocation fails
 template <std::move_constructible Owner>
     requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
-[[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view view, flags bits = flags::none,
+[[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view const& view, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
     return make_managed(std::move(owner), [view](auto&) { return view; }, bits, max_version, where);

@@ -467,4 +467,11 @@ struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
     }
 };
 
+template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided,
+          int MaxRank>
+    requires(Rank == dynamic_rank)
+// clang-format off
+void as(small_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary small_view contains the extents: store it with auto, or pass the rank: as<T, Rank>");
+// clang-format on
+
 }  // namespace ferry::inline v0

@@ -71,6 +71,13 @@ TEST_CASE("R7: arrays with separate rows and columns are moved, shared, copied a
     CHECK(moved.view().data() == elements);
 }
 
+TEST_CASE("R7: make_managed accepts the small_view of the array that a std::shared_ptr owns") {
+    auto const owner = std::make_shared<grid>(counting(2, 3));
+    auto const tensor = ferry::make_managed(std::shared_ptr{owner}, ferry::view_of(*owner));
+    CHECK(tensor.as<float, 2>()(1, 2) == 6);
+    CHECK(owner.use_count() == 2);
+}
+
 TEST_CASE("R30: an array with strides in bytes is exported by a small_view") {
     column_major m{{1, 4, 2, 5, 3, 6}, {2, 3}, {8, 16}};
     auto const t = ferry::to_dlpack(std::move(m));

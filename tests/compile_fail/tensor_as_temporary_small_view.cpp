@@ -1,0 +1,21 @@
+// expect: the temporary small_view contains the extents
+// A view of dynamic rank references the extents of its argument.
+#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/typed_view.hpp>
+
+#include <cstdint>
+
+struct grid {
+    float* data;
+    std::int64_t rows, columns;
+    ferry::small_view<2> view() const { return {data, {rows, columns}}; }
+};
+
+float corner(grid const& g) {
+#ifdef FERRY_COMPILE_FAIL
+    auto const v = ferry::as<float>(g.view());
+#else
+    auto const v = ferry::as<float, 2>(g.view());
+#endif
+    return v(0, 0);
+}
