@@ -164,6 +164,7 @@ template <class Consumer, class Array, class BackEnd>
 /// \param array  array; an rvalue is unchanged on failure before it has been moved. A copy that is queued on a stream
 ///               keeps its source alive (R50), with two exceptions: the memory of an array that does not own it, and of
 ///               an lvalue without `share`, must stay valid until the work on the stream is complete.
+///               Without a stream in the request, device copies are queued on the default stream (R44).
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors

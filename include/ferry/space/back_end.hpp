@@ -92,8 +92,18 @@ struct host_back_end {
 /// The default back end of exchanges.
 inline constexpr host_back_end host_only{};
 
+namespace detail {
+
+/// `share_only`, or a back end that forwards to it.
+template <class B>
+concept never_copies = requires { requires B::never_copies; };
+
+}  // namespace detail
+
 /// Type of `share_only`.
-struct share_only_back_end : host_back_end {};
+struct share_only_back_end : host_back_end {
+    static constexpr bool never_copies = true;  ///< exchanges through this back end contain no code for copies
+};
 /// A back end for exchanges that never copy: one that needs a copy throws errc::copy_needed. Unlike with other back
 /// ends, the compiler generates no code for copies.
 inline constexpr share_only_back_end share_only{};
@@ -105,6 +115,8 @@ namespace detail {
 template <back_end BackEnd>
 class forwarding {
    public:
+    static constexpr bool never_copies = detail::never_copies<BackEnd>;
+
     constexpr explicit forwarding(BackEnd& underneath) noexcept : underneath_{&underneath} {}
 
     [[nodiscard]] bool reaches(device d) const { return underneath_->reaches(d); }

@@ -61,7 +61,26 @@ class small_view : public tensor_view {
         return *this;
     }
 
+    /// Returns the extents, which this object contains.
+    [[nodiscard]] constexpr shape_view shape() const& noexcept { return tensor_view::shape(); }
+    /// Returns the strides, which this object contains; implicit for compact row-major elements.
+    [[nodiscard]] constexpr strides_view strides() const& noexcept { return tensor_view::strides(); }
+    /// Returns a read-only view of the same elements.
+    [[nodiscard]] constexpr small_view as_read_only() const noexcept {
+        return with_device(device(), flags() | ferry::flags::read_only);
+    }
+    /// Returns a view of the same elements with another device and flags.
+    ///
+    /// \param dev   device of the data
+    /// \param bits  flags
+    /// \return      view with its own extents and strides
+    [[nodiscard]] constexpr small_view with_device(ferry::device dev, ferry::flags bits) const noexcept {
+        return {data(), dtype(), shape_, strides_, dev, bits};
+    }
+
     // clang-format off
+    shape_view shape() const&& FERRY_DELETED("the temporary small_view contains the extents: store it with auto");
+    strides_view strides() const&& FERRY_DELETED("the temporary small_view contains the strides: store it with auto");
     template <class T, std::integral... Int>
         requires(sizeof...(Int) > 0)
     small_view(T*, Int...) FERRY_DELETED("put the extents in braces: {data, {rows, columns}}");

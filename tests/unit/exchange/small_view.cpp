@@ -93,3 +93,26 @@ TEST_CASE("R53: a small_view is copied and borrowed like a tensor_view") {
     ferry::borrowed_tensor const lent = ferry::borrow(v);
     CHECK(lent.view().data() == data);
 }
+
+namespace {
+
+/// Its const overload makes the other's result read-only.
+struct two_overloads {
+    float values[6] = {1, 2, 3, 4, 5, 6};
+    ferry::small_view<2> ferry_view() { return {values, {2, 3}}; }
+    ferry::small_view<2> ferry_view() const { return const_cast<two_overloads*>(this)->ferry_view().as_read_only(); }
+};
+
+}  // namespace
+
+TEST_CASE("R11: a small_view that was made read-only contains its extents") {
+    two_overloads const a;
+    auto const copied = ferry::to_dlpack(a, {.copy = ferry::copy_policy::always});
+    CHECK(copied.as<float, 2>()(1, 2) == 6);
+    auto const lent = ferry::borrow(a);
+    CHECK(lent.view().is_read_only());
+    CHECK(lent.view().extent(1) == 3);
+    auto const pinned = ferry::view_of(a).with_device({ferry::device_type::cuda_host}, ferry::flags::none);
+    CHECK(pinned.extent(0) == 2);
+    CHECK(pinned.device().type == ferry::device_type::cuda_host);
+}

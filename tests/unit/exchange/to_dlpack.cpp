@@ -417,6 +417,9 @@ TEST_CASE("R53: share_only shares, and refuses to copy") {
     host_array a;
     fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, ferry::share_only); },
           {"ferry::share_only does not copy", "ferry::host_only"});
+    ferry::allocating_from const wrapped{ferry::host_space{}, ferry::share_only};
+    fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.copy = copy_policy::always}, wrapped); },
+          {"ferry::share_only does not copy"});
     CHECK(a.data != nullptr);
 }
 

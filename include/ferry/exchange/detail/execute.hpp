@@ -133,7 +133,7 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
     }
     require_reach(b, d.to, api, where);  // mutant: r40_reach_target
     if (source == nullptr) validate_view(v, api, where);
-    if constexpr (std::same_as<std::remove_const_t<BackEnd>, share_only_back_end>) {
+    if constexpr (never_copies<BackEnd>) {
         fail(errc::copy_needed, api,
              message{"a copy is needed, and ferry::share_only does not copy: pass ferry::host_only or another back end"},
              where);

@@ -1,0 +1,21 @@
+// expect: the temporary small_view contains the extents
+#include <ferry/tensor/small_view.hpp>
+
+#include <cstdint>
+
+struct grid {
+    float* data;
+    std::int64_t rows, columns;
+    ferry::small_view<2> view() const { return {data, {rows, columns}}; }
+};
+
+std::int64_t rows(grid const& g) {
+    ferry::tensor_view v;
+#ifdef FERRY_COMPILE_FAIL
+    v = g.view();
+#else
+    auto const kept = g.view();
+    v = kept;
+#endif
+    return v.extent(0);
+}
