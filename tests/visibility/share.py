@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 listed = subprocess.run([sys.argv[1], "--defined-only", sys.argv[2]], capture_output=True, text=True, check=True).stdout
-functions = re.findall(r"^\S+ \S (\S*5ferry2v0\S*)", listed, re.MULTILINE)
+functions = re.findall(r"^\S+ \S (_ZNK?5ferry2v0\S*)", listed, re.MULTILINE)
 if not any("to_dlpackI7numbers" in name for name in functions):
     sys.exit("the object has no export")
 copies = [name for name in functions if re.search(r"copy_plan|copy_into|on_host|6bufferI", name)]

@@ -5,6 +5,7 @@
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -22,7 +23,8 @@ template <class Bits, ferry::type_code Code, int Mantissa, int Bias>
 struct small_float {
     Bits bits{};
     static constexpr ferry::data_type type{Code, sizeof(Bits) * 8};
-    /// Returns the representable value nearest to an integer from 0 to 24, found by a search of all values.
+    /// Returns the representable value nearest to an integer from 0 to 24, found by a search of all values; that of 24
+    /// for a larger integer, which occurs only in arrays whose elements the kit does not read.
     static small_float of(std::int64_t n) {
         static auto const table = [] {
             std::array<small_float, 25> all{};
@@ -37,7 +39,7 @@ struct small_float {
             }
             return all;
         }();
-        return table[static_cast<std::size_t>(n)];
+        return table[static_cast<std::size_t>(std::min<std::int64_t>(n, 24))];
     }
 };
 using half = small_float<std::uint16_t, ferry::type_code::float_, 10, 15>;
