@@ -100,6 +100,8 @@ struct device {
     }
 
     friend constexpr auto operator<=>(device const&, device const&) = default;
+    // The implicit one is undefined with nvcc 13.0 if only another friend function uses it.
+    friend constexpr bool operator==(device const&, device const&) = default;
 };
 
 /// Pageable host memory.
