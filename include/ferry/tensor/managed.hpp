@@ -16,9 +16,8 @@ namespace detail {
 
 struct trusted;
 
-[[noreturn]] FERRY_COLD inline void fail_empty(char const* api, std::source_location where) {
-    fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
-}
+/// Throws errc::consumed for an empty managed_tensor.
+inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where);
 
 }  // namespace detail
 
@@ -57,7 +56,7 @@ class managed_tensor {
     ///               tensor is destroyed
     /// \throws error  errc::consumed when empty
     [[nodiscard]] tensor_view const& view(std::source_location where = std::source_location::current()) const& {
-        require_tensor("ferry::managed_tensor::view", where);
+        detail::require_tensor(*this, "ferry::managed_tensor::view", where);
         return view_;
     }
     // clang-format off
@@ -72,7 +71,7 @@ class managed_tensor {
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
     [[nodiscard]] auto as(std::source_location where = std::source_location::current()) const& {
-        require_tensor("ferry::managed_tensor::as", where);
+        detail::require_tensor(*this, "ferry::managed_tensor::as", where);
         return ferry::as<T, Rank, Access, Layout>(view_, where);
     }
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
@@ -121,17 +120,16 @@ class managed_tensor {
     explicit managed_tensor(DLManagedTensorVersioned* raw) noexcept
         : raw_{raw}, view_{raw->dl_tensor, ferry::flags{raw->flags}} {}
 
-    FERRY_ALWAYS_INLINE void require_tensor(char const* api, std::source_location where) const {
-        if (raw_ == nullptr) detail::fail_empty(api, where);
-    }
-
     DLManagedTensorVersioned* raw_ = nullptr;
     tensor_view view_;
 };
 
 namespace detail {
 
-/// Throws errc::consumed for an empty managed_tensor.
+[[noreturn]] FERRY_COLD inline void fail_empty(char const* api, std::source_location where) {
+    fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
+}
+
 inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
     if (!tensor) fail_empty(api, where);
 }
