@@ -42,13 +42,19 @@ if(TARGET ferry_with_xtensor AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAK
     )
 endif()
 
+# Sets a variable that is not set to the folder of an installed Python package.
+function(ferry_find_package_folder variable package)
+    if(NOT ${variable} AND Python3_EXECUTABLE)
+        execute_process(
+            COMMAND ${Python3_EXECUTABLE} -c "import importlib.util as u; print(*u.find_spec('${package}').submodule_search_locations)"
+            OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+        )
+        set(${variable} "${folder}" PARENT_SCOPE)
+    endif()
+endfunction()
+
 # The wheel of PyTorch contains its C++ library.
-if(NOT FERRY_TORCH_DIR AND Python3_EXECUTABLE)
-    execute_process(
-        COMMAND ${Python3_EXECUTABLE} -c "import importlib.util as u; print(*u.find_spec('torch').submodule_search_locations)"
-        OUTPUT_VARIABLE FERRY_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
-    )
-endif()
+ferry_find_package_folder(FERRY_TORCH_DIR torch)
 find_path(FERRY_TORCH_HEADERS ATen/core/Tensor.h HINTS ${FERRY_TORCH_DIR}/include NO_DEFAULT_PATH)
 find_library(FERRY_TORCH_C10 c10 HINTS ${FERRY_TORCH_DIR}/lib NO_DEFAULT_PATH)
 find_library(FERRY_TORCH_CPU torch_cpu HINTS ${FERRY_TORCH_DIR}/lib NO_DEFAULT_PATH)
