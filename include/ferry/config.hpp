@@ -13,10 +13,10 @@
 #endif
 #elif defined(__clang__)
 #if __clang_major__ < 16
-#error "ferry needs Clang 16 or newer: choose one, with CMake by CMAKE_CXX_COMPILER"
+#error "ferry needs Clang 16 or newer: select one; with CMake, set CMAKE_CXX_COMPILER"
 #endif
 #elif __GNUC__ < 12
-#error "ferry needs GCC 12 or newer: choose one, with CMake by CMAKE_CXX_COMPILER"
+#error "ferry needs GCC 12 or newer: select one; with CMake, set CMAKE_CXX_COMPILER"
 #endif
 #if !defined(__LP64__)
 #error "ferry needs pointers and longs of 64 bits: compile for a 64-bit Unix, without -m32 or -mx32"

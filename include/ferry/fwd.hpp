@@ -52,7 +52,7 @@ inline constexpr bool has_own_exports<column> = true;
 enum class copy_policy : std::uint8_t;
 struct request;
 
-/// Customisation point of an array library; see exchange/array_traits.hpp.
+/// Customisation point for array libraries; see exchange/array_traits.hpp.
 template <class Array>
 struct array_traits;
 

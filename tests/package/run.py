@@ -205,8 +205,8 @@ def bad_input_without_cmake(package):
         (package.compiler, [], "DLPack header of version 1.0 or later|dlpack.h not found"),  # /usr/include may have an old one
         (package.compiler, [f"-I{old}"], "needs a DLPack header of version 1.0 or later"),
         (package.compiler, ["-std=c++17", *dlpack], r"needs C\+\+20: compile with -std=c\+\+20"),
-        (package.compiler, ["-U__GNUC__", "-D__GNUC__=11", *dlpack], "choose one, with CMake by CMAKE_CXX_COMPILER"),
-        (package.clang, ["-U__clang_major__", "-D__clang_major__=15", *dlpack], "choose one, with CMake by CMAKE_CXX_COMPILER"),
+        (package.compiler, ["-U__GNUC__", "-D__GNUC__=11", *dlpack], "select one; with CMake, set CMAKE_CXX_COMPILER"),
+        (package.clang, ["-U__clang_major__", "-D__clang_major__=15", *dlpack], "select one; with CMake, set CMAKE_CXX_COMPILER"),
     ):
         output = package.run(compiler, *include[:1], *options, *include[1:], fails=True)
         expect(re.search(message, output), f"{compiler} {options}: not `{message}` in:\n{output}")
