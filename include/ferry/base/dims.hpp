@@ -1,4 +1,4 @@
-// ferry: a list of extents or strides that contains its values, from integers of any type.
+// ferry: a list of extents or strides that stores its values; constructed from integers of any type.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -13,10 +13,10 @@
 
 namespace ferry::inline v0 {
 
-/// At most `MaxRank` extents or strides, with room for them in the object.
+/// A list of at most `MaxRank` extents or strides, stored in the object.
 ///
-/// Converts from the lists that array libraries have: integers in braces, an array, vector or span of integers of any
-/// type, the extents of an mdspan. Does not allocate. Copyable; converts to shape_view and strides_view as an lvalue.
+/// Converts from the lists that array libraries use: integers in braces; an array, vector or span of integers of any
+/// type; or the extents of an mdspan. Does not allocate. Copyable; an lvalue converts to shape_view and strides_view.
 template <int MaxRank>
 class dims {
     static_assert(MaxRank >= 0, "ferry: the maximum rank must not be negative");
@@ -32,7 +32,7 @@ class dims {
         requires(sizeof...(Int) > 0)
     constexpr dims(Int... values) {
         static_assert(sizeof...(Int) <= MaxRank,
-                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: N is the rank");
+                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: increase N");
         (append(values, std::source_location::current()), ...);
     }
     /// Constructs a list of the values of an array.
@@ -43,7 +43,7 @@ class dims {
     template <std::integral Int, std::size_t N>
     constexpr dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
         static_assert(N <= MaxRank,
-                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: N is the rank");
+                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: increase N");
         for (auto const value : values) append(value, where);
     }
     /// Constructs a list of the values of a contiguous container.
@@ -119,7 +119,7 @@ class dims {
     int rank_ = 0;
 };
 
-/// Converts strides in bytes, as of NumPy, OpenCV and the buffer protocol, to strides in elements.
+/// Converts strides in bytes, as used by NumPy, OpenCV and the buffer protocol, to strides in elements.
 ///
 /// \param bytes       strides in bytes
 /// \param item_bytes  size of an element in bytes

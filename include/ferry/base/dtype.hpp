@@ -103,8 +103,8 @@ struct data_type {
 /// Returns whether DLPack defines an element type.
 ///
 /// \param t  element type
-/// \return   true when the code is known (R3, R16), supports the number of bits (R17, R18), and there is at least one
-///           lane
+/// \return   true when the code is known (R3, R16) and supports the number of bits (R17, R18), and there is at least
+///           one lane
 [[nodiscard]] constexpr bool is_valid(data_type t) noexcept {
     if (t.bits == 0 || t.lanes == 0) return false;
     bool const whole = t.bits % 8 == 0;
@@ -132,7 +132,7 @@ struct data_type {
     return false;
 }
 
-/// Returns the lowest minor version of DLPack that exports of an element type have (R4).
+/// Returns the lowest minor version of DLPack with which an element type can be exported (R4).
 ///
 /// \param t  element type
 /// \return   0 for the codes of DLPack 1.0; 1 for later codes
@@ -223,7 +223,7 @@ template <std::integral T>
 struct dtype_traits<T> {
     static constexpr data_type value{std::is_signed_v<T> ? type_code::int_ : type_code::uint, detail::bits_of<T>};
 };
-/// DLPack has no code for untyped bytes: they are uint8, which every consumer reads.
+/// DLPack has no code for untyped bytes: they are exported as uint8.
 template <>
 struct dtype_traits<std::byte> {
     static constexpr data_type value{type_code::uint, 8};
@@ -273,7 +273,7 @@ template <class T>
 consteval data_type dtype_of_element() {
     static_assert(
         element<T>,
-        "ferry: this element type has no data type: specialise ferry::dtype_traits<T> with, for a half type for example, static constexpr ferry::data_type value{ferry::type_code::float_, 16}; for an enumeration, use its underlying type");
+        "ferry: this element type has no data type: specialise ferry::dtype_traits<T> (for a half type, with static constexpr ferry::data_type value{ferry::type_code::float_, 16}); for an enumeration, use its underlying type");
     if constexpr (element<T>) return dtype_traits<T>::value;
     else return {};
 }

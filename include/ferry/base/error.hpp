@@ -16,7 +16,7 @@ enum class errc : int {
     version,           ///< the major version of the struct is not supported (R2)
     null_struct,       ///< a null pointer to a tensor
     rank,              ///< negative, or not the requested rank (R25, R32)
-    shape,             ///< a negative or missing extent (R32), or another shape than expected
+    shape,             ///< a negative or missing extent (R32), or a shape other than the expected one
     strides,           ///< strides that the operation does not support
     overflow,          ///< the number of elements or bytes does not fit (R32)
     null_data,         ///< a null data pointer in a tensor that has elements (R26)

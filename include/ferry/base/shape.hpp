@@ -47,7 +47,7 @@ concept mdspan_extents = requires(Extents const& e, typename Extents::rank_type 
     { e.extent(i) } -> std::integral;
 };
 
-/// A list whose values shape_view and strides_view cannot reference, since they are no array of std::int64_t.
+/// A list whose values shape_view and strides_view cannot reference, since they are not an array of std::int64_t.
 template <class List>
 concept foreign_list = (any_integer_list<List> && !integer_list<List>) || mdspan_extents<List>;
 
@@ -101,7 +101,7 @@ class int64_list {
 }  // namespace detail
 
 /// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists, and
-/// lists of other integers, do not compile. small_view contains its extents, and accepts both.
+/// lists of other integer types, do not compile. small_view contains its extents, and accepts both.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -153,7 +153,7 @@ class shape_view : public detail::int64_list {
 };
 
 /// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists, and
-/// lists of other integers, do not compile. small_view contains its strides, and accepts both.
+/// lists of other integer types, do not compile. small_view contains its strides, and accepts both.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).

@@ -29,7 +29,7 @@ class stream_token {
     /// What a token identifies.
     enum class kind : std::uint8_t { none, no_sync, legacy_default, per_thread_default, handle };
 
-    /// Constructs the token for no stream, as for host memory, which has none (R46). For CUDA and ROCm device memory it
+    /// Constructs the token for no stream. Host memory has no streams (R46). For CUDA and ROCm device memory, the token
     /// means the default stream (R44, R45); for other memory, that the data is complete when the exchange returns
     /// (R49).
     constexpr stream_token() = default;
