@@ -16,7 +16,7 @@ struct element_loop {
     F& call;
     int outer = 0;            // number of dimensions outside of the inner loop
     std::int64_t count = 1;   // number of elements of the inner loop,
-    std::int64_t stride = 1;  // and their distance
+    std::int64_t stride = 1;  // and the distance between them
 
     /// Combines as many of the last dimensions as have a common stride into the inner loop.
     constexpr element_loop(View const& v, F& f) noexcept : view{v}, call{f}, outer{v.rank()} {
@@ -44,7 +44,7 @@ struct element_loop {
 
 }  // namespace detail
 
-/// Calls a function for each element, in row-major order. Dimensions without gaps between them are one loop.
+/// Calls a function for each element, in row-major order. Dimensions with a common stride are combined into one loop.
 ///
 /// \param v  typed view of host memory, of any rank
 /// \param f  function of an element: of `T&`, or of a value for packed types

@@ -17,7 +17,7 @@ struct range {
 
     std::int64_t begin = 0;    ///< first index
     std::int64_t end = whole;  ///< index after the last
-    std::int64_t step = 1;     ///< distance of the selected indices; if negative, the order is reversed, from end - 1
+    std::int64_t step = 1;     ///< distance between selected indices; if negative, the order is reversed, from end - 1
 };
 
 /// Selects all indices of a dimension.
@@ -25,7 +25,7 @@ inline constexpr range full_extent{};
 
 namespace detail {
 
-/// An argument of `typed_view::slice`: an index, which removes the dimension, or a range. Not required: its bounds.
+/// An argument of `typed_view::slice`: an index, which removes the dimension, or a range. Not required: valid bounds.
 template <class S>
 concept slice_argument = integral_index<S> || std::same_as<S, range>;
 
@@ -66,7 +66,7 @@ struct dimension {
     auto const step = static_cast<std::uint64_t>(r.step);
     auto const size = static_cast<std::uint64_t>(r.end - r.begin - 1) / (r.step < 0 ? 0 - step : step);
     std::int64_t const first = r.step < 0 ? r.end - 1 : r.begin;
-    // The step of one element may not fit.
+    // With one element, the stride is not used, and the product of stride and step may overflow.
     return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.step, first * d.stride};
 }
 

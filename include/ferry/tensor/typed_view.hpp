@@ -37,8 +37,8 @@ namespace detail {
 template <class View, class F>
 struct element_loop;
 
-/// A view of U and rank R converts to a view of T and Rank, for a layout L that Layout supports. Not required: that
-/// they differ.
+/// A view of U with rank R and layout L converts to a view of T with Rank and Layout. Not required: that the two types
+/// differ.
 template <class U, class T, int R, int Rank, layout L, layout Layout>
 concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
     (L == Layout || Layout == layout::strided);
@@ -60,7 +60,8 @@ class typed_view {
 
     static_assert(
         !packed_type<T> || dtype_of<T>.lanes == 1,
-        "ferry: short vectors of packed elements are not supported: make the lanes a dimension, and T one lane");
+        "ferry: short vectors of packed elements are not supported: make the lanes a dimension, and "
+        "use the type of one lane as T");
 
    public:
     using element_type = T;
@@ -100,29 +101,33 @@ class typed_view {
     [[nodiscard]] constexpr int rank() const noexcept { return layout_.rank(); }
     /// Returns the extents.
     ///
-    /// \return  reference to the extents that this object stores, or of dynamic rank references
+    /// \return  view of the extents that this object stores; for a dynamic rank, of those that it references
     [[nodiscard]] constexpr shape_view shape() const& noexcept { return layout_.shape(); }
     // clang-format off
     shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
     // clang-format on
     /// Returns the strides, in elements; implicit for compact row-major elements without a list of strides.
     ///
-    /// \return  reference to the strides that this object stores, or of dynamic rank references
+    /// \return  view of the strides that this object stores; for a dynamic rank, of those that it references
     [[nodiscard]] constexpr strides_view strides() const& noexcept { return layout_.strides(); }
     // clang-format off
     strides_view strides() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the strides are stored in the view, and this one is temporary: store it in a variable");
     // clang-format on
-    /// \param i  dimension
-    /// \return   extent of the dimension
+    /// Returns the extent of a dimension.
+    ///
+    /// \param i  dimension; not checked
+    /// \return   extent
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return layout_.shape()[i]; }
-    /// \param i  dimension
-    /// \return   stride of the dimension, in elements
+    /// Returns the stride of a dimension; computes it if the strides are implicit.
+    ///
+    /// \param i  dimension; not checked
+    /// \return   stride in elements
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept {
         return detail::stride_of(layout_.shape(), layout_.strides(), i);
     }
     /// Returns the number of elements.
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::uint64_t count = 1;  // `as` has checked the product; those of other extents beside a 0 may overflow (R32)
+        std::uint64_t count = 1;  // `as` has checked the product; if an extent is 0, that of the others may wrap (R32)
         for (int i = 0; i < rank(); ++i) count *= static_cast<std::uint64_t>(extent(i));
         return static_cast<std::int64_t>(count);
     }
@@ -166,7 +171,7 @@ class typed_view {
     void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
     // clang-format on
 
-    /// Returns an element, as `()` does: `v[i]` of rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
+    /// Returns an element, as `()` does: `v[i]` for rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
     ///
     /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
@@ -272,7 +277,7 @@ class typed_view {
     /// \param rest   one index or range for each other dimension
     /// \return       view of the same elements, which stores its extents and strides
     /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a step of 0;
-    ///                errc::alignment when the first of packed elements does not begin at a byte
+    ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
     [[nodiscard]] constexpr auto slice(detail::located_range first, Rest... rest) const {
@@ -330,8 +335,8 @@ class typed_view {
             if (offset * step_.bits % 8 != 0)
                 detail::fail(errc::alignment, api,
                              message{"element "} << offset
-                                                 << " does not begin at a byte (R19): select another first element, or "
-                                                    "request padded elements (R13)",
+                                                 << " does not begin on a byte boundary (R19): select another first "
+                                                    "element, or request padded elements (R13)",
                              where);
             return data_ + offset * step_.bits / 8;
         } else {
@@ -449,8 +454,8 @@ template <element T, int Rank = dynamic_rank, access_from Access = access_from::
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
 
-/// Exports the elements of a view, which belong to another object: `borrow`, and copies. A view does not store its
-/// device: it is exported as host memory, on which no work may be pending.
+/// Exports typed views by `borrow` or as copies, since their elements belong to another object. A view does not store
+/// its device: it is exported as host memory, on which no work may be pending.
 template <element T, int Rank, layout Layout>
 struct array_traits<typed_view<T, Rank, access_from::host, Layout>> {
     using array = typed_view<T, Rank, access_from::host, Layout>;

@@ -1,4 +1,4 @@
-// ferry: calls of a function with a typed view of the data type of a tensor.
+// ferry: calls a function with a typed view whose element type is the data type of a tensor.
 #pragma once
 
 #include <ferry/base/error.hpp>
@@ -33,7 +33,7 @@ constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_loc
 
 }  // namespace detail
 
-/// Calls a function with a typed view of the data type of the tensor, which is one of a list of types:
+/// Calls a function with a typed view whose element type is the data type of the tensor, one of a list of types:
 /// `visit<float const, double const>(v, [](auto const& x) { … })`.
 ///
 /// An element type T const accepts read-only tensors, as in `as`, which performs the other checks. The function is
@@ -42,7 +42,7 @@ constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_loc
 /// \tparam Rank  rank of the typed view: `visit<2, float const, double const>(v, f)`; without it, dynamic_rank
 /// \tparam T     element types
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the typed view
-/// \param f      function of a `typed_view<T, Rank>`, with the same result for every T
+/// \param f      function of a `typed_view<T, Rank>`, with the same return type for every T
 /// \param where  source location for errors
 /// \return       result of the function
 /// \throws error  errc::dtype for a type that is not in the list, with the list in the message; errors of `as`, such as

@@ -88,7 +88,7 @@ struct view_layout<dynamic_rank, HasStrides> {
     }
 };
 
-/// The distance of packed elements in bits: more than their width if they are padded (R13).
+/// The distance between packed elements in bits: more than their width if they are padded (R13).
 struct packed_step {
     std::int64_t bits;
 };
