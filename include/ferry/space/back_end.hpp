@@ -1,4 +1,4 @@
-// ferry: the interface that copies, waits and allocates on devices.
+// ferry: the interface of back ends, which copy, wait and allocate on devices.
 #pragma once
 
 #include <ferry/base/device.hpp>

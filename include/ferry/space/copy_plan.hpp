@@ -47,7 +47,7 @@ struct copy_plan : loop_nest {
 namespace detail {
 
 /// Adds the dimensions of two non-empty views of the same shape to `nest`; `dst_unit` and `src_unit` are the distances
-/// of a stride of 1.
+/// that a stride of 1 spans.
 constexpr void add_dimensions(loop_nest& nest, tensor_view const& dst, std::int64_t dst_unit, tensor_view const& src,
                               std::int64_t src_unit) noexcept {
     // Innermost first, so that an implicit stride is a running product; sort() reverses the dimensions if necessary.
@@ -118,7 +118,7 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
     if (in_bits && !to_bytes(plan)) {
         plan.kind = copy_kind::bits;
     } else {
-        classify(plan, in_bits ? 0 : dst_unit);  // 0: a unit of sub-byte elements is a run
+        classify(plan, in_bits ? 0 : dst_unit);  // 0: whole bytes of sub-byte elements are always a run
     }
     return plan;
 }

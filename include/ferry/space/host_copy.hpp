@@ -28,7 +28,7 @@ namespace detail {
 
 /// Executes a plan on host-accessible memory.
 ///
-/// Blocks until the copy is complete. Runs on the calling thread; does not allocate, or synchronise with devices.
+/// Blocks until the copy is complete. Runs on the calling thread; does not allocate or synchronise with devices.
 /// Requires no alignment (R31). Writes the destination's elements only, and preserves the other bits of a shared byte
 /// (R19).
 ///

@@ -90,7 +90,7 @@ constexpr std::int64_t check_copy(tensor_view const& dst, tensor_view const& src
     if (signs < 0) validate_view(dst, api, where);  // reports the negative rank or extent (R32)
     if (!(dst.dtype() == src.dtype())) fail_dtype(dst.dtype(), src.dtype(), api, where);
     if (dst.is_read_only()) fail_read_only(api, where);
-    // Padded elements are the larger ones. A shape whose product overflows may still be empty.
+    // Uses the padded size, which is at least the packed size. A shape whose product overflows may still be empty.
     std::int64_t bytes = 0;
     if (!fits || !checked_multiply(count, bits_per_element(dst.dtype(), true) / 8, bytes)) {
         if (!element_count(dst.shape(), count) || count != 0) fail_overflow(dst.shape(), api, where);

@@ -18,7 +18,7 @@ struct exact_piece {
     }
 };
 
-/// Copies at least `Half` and at most 2 · `Half` bytes by two moves, which overlap for fewer than 2 · `Half` bytes.
+/// Copies at least `Half` and at most 2 · `Half` bytes with two moves, which overlap for fewer than 2 · `Half` bytes.
 template <std::size_t Half>
 struct overlapped_piece {
     std::size_t size;

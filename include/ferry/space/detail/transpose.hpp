@@ -1,4 +1,4 @@
-// ferry: copies whose source and destination are dense along different dimensions, by tiles of one cache line per side.
+// ferry: copies whose source and destination are dense along different dimensions, in tiles of one cache line per side.
 #pragma once
 
 #include <ferry/space/detail/gather.hpp>
@@ -146,7 +146,7 @@ void transpose_plane(exact_piece<Size> piece, plane const& p, std::byte* dst, st
     constexpr std::int64_t size = Size, block = 16 / size, line = 64;
     if (p.dst_column != size || p.src_row != size || p.rows < block || p.columns < block)
         return transpose_plane<exact_piece<Size>>(piece, p, dst, src);
-    // A cache line that is written in two parts may be evicted between them, which takes several times as long. Tiles
+    // A cache line that is written in two parts may be evicted between the two writes, which slows the copy. Tiles
     // therefore start at a cache line boundary of the destination, if all rows have the same alignment.
     auto const to_line = static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(dst) % line);
     plane head{p}, rest{p};
