@@ -51,8 +51,8 @@ class borrowed_tensor {
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
     /// Returns the struct for functions that take a DLTensor. It has no flags: check `view().is_read_only()` before a
-    /// call that writes the data (R75). Not const for an object that is not: many functions that only read take a
-    /// `DLTensor*`.
+    /// call that writes the data (R75). For a non-const object, the struct is not const either, because many functions
+    /// that only read take a `DLTensor*`.
     ///
     /// \return  struct; valid while this object exists
     [[nodiscard]] DLTensor* dltensor() & noexcept { return &raw_.dl_tensor; }

@@ -34,8 +34,8 @@ class legacy_owner {
     DLManagedTensor* raw_;
 };
 
-/// Performs the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on the
-/// stream `ready`. On failure `got` is unchanged.
+/// Carries out the part of a request that the producer ignored: `copy` and `device` (R56, R58). The data is ready on
+/// the stream `ready`. On failure `got` is unchanged.
 template <class Consumer, class BackEnd>
 [[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request req, stream_token ready, BackEnd& b,
                                             std::source_location where) {
@@ -72,7 +72,7 @@ template <class Consumer, class BackEnd>
     return before.names_stream() && orders(before.family(), dev.type) ? before : already_ready;
 }
 
-/// Performs the rest of `req` for a tensor that is ready on `ready`, and passes the tensor to its consumer.
+/// Carries out the rest of `req` for a tensor that is ready on `ready`, and passes the tensor to its consumer.
 template <class Consumer, class BackEnd>
 [[nodiscard]] Consumer finish_import(managed_tensor&& got, request const& req, stream_token ready, BackEnd& b,
                                      std::source_location where) {

@@ -66,8 +66,8 @@ namespace detail {
     return d;
 }
 
-/// Returns the stream of a request without one: the default stream of CUDA and ROCm devices (R44, R45), none for other
-/// devices; the host then waits for work on pinned and managed memory (R49).
+/// Returns the stream for a request without a stream: the default stream of CUDA and ROCm devices (R44, R45), none for
+/// other devices; the host then waits for work on pinned and managed memory (R49).
 [[nodiscard]] constexpr stream_token default_stream(device dev) noexcept {
     // mutant: r44_default_stream
     if (dev.type == device_type::cuda) return stream_token::cuda_legacy_default(dev.id);
@@ -89,7 +89,7 @@ namespace detail {
     return to.type == device_type::cpu || (!consumer.names_stream() && !consumer.is_no_sync());
 }
 
-/// Returns the request to pass to a producer. With device = cpu, -1 is not passed on: a producer that ignores the
+/// Returns the request to pass to a producer. With device = cpu, no_sync is not passed on: a producer that ignores the
 /// device would return incomplete data (R48).
 [[nodiscard]] constexpr request for_producer(request req) noexcept {
     // mutant: no_sync_for_the_host
@@ -99,7 +99,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Makes the decision of an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).
+/// Decides how to perform an exchange (R4, R11–R13, R15, R21, R40, R43–R46, R48, R49, R53–R55, R57).
 ///
 /// A pure function of its arguments. Reports an error as a decision to refuse. Always inlined, so that the compiler
 /// evaluates it for constant requests.

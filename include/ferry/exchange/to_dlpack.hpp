@@ -253,7 +253,7 @@ template <class BackEnd = host_back_end const&>
         d, view, ready_on, b, never_shares, api, where));
 }
 
-/// Copies a tensor that the caller keeps: like the overload for a view of it.
+/// Copies a tensor that the caller keeps. Equivalent to the overload for a view.
 ///
 /// \param tensor    tensor; with a stream, it must exist until the work on the stream is complete
 /// \param req       request

@@ -1,4 +1,4 @@
-// ferry: performs the decision of an exchange.
+// ferry: carries out the decision about an exchange.
 #pragma once
 
 #include <ferry/exchange/array_traits.hpp>
@@ -114,11 +114,11 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     return raw;
 }
 
-/// Performs a decision for a tensor `v` that is ready on `ready_on`.
+/// Carries out a decision for a tensor `v` that is ready on `ready_on`.
 ///
-/// Copies into memory of array_traits<Array>::allocate, if defined, else of the back end. `share_as()` returns the
-/// struct of a share. `source` owns `v`, which is then valid; if it is null, the caller keeps `v` alive until a queued
-/// copy has run.
+/// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share_as()` returns the
+/// struct for a decision to share. `source` owns `v`, which is then valid; if it is null, the caller keeps `v` alive
+/// until a queued copy has run.
 template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
                                               BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
@@ -151,8 +151,8 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
     }
 }
 
-/// Performs a decision for a tensor that the caller owns: returns the tensor itself, a struct that owns it, or a copy.
-/// On failure `tensor` is unchanged.
+/// Carries out a decision for a tensor of the caller: returns the tensor itself, a struct that owns it, or a copy. On
+/// failure `tensor` is unchanged.
 template <class Consumer, class BackEnd>
 [[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor execute_owned(managed_tensor&& tensor, decision const& d,
                                                               stream_token ready_on, BackEnd& b, char const* api,
