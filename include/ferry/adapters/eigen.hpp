@@ -2,7 +2,7 @@
 #pragma once
 
 #if !__has_include(<Eigen/Core>)
-#error "Eigen not found: install Eigen 3.4, and add its include directory, with CMake link Eigen3::Eigen"
+#error "Eigen not found: install Eigen 3.4, and add its include directory or, with CMake, link Eigen3::Eigen"
 #include <see_the_error_above>
 #endif
 

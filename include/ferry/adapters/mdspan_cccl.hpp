@@ -19,7 +19,7 @@ struct cccl : of<::cuda::std::mdspan, ::cuda::std::dextents, ::cuda::std::layout
 
 }  // namespace mdspan_family
 
-/// cuda::std::mdspan: the same as for std::mdspan. Supports the default accessor and host memory only.
+/// cuda::std::mdspan: exported in the same way as std::mdspan. Supports the default accessor and host memory only.
 template <class T, class Extents, class Layout>
     requires detail::strided_mdspan<::cuda::std::mdspan<T, Extents, Layout>>
 struct shaped_traits<::cuda::std::mdspan<T, Extents, Layout>>

@@ -1,9 +1,9 @@
-// ferry: adapter for cv::Mat, exports and imports, with strided rows, channels as the last dimension, and reference
+// ferry: adapter for cv::Mat: exports and imports, with strided rows, channels as the last dimension, and reference
 // counts.
 #pragma once
 
 #if !__has_include(<opencv2/core/mat.hpp>)
-#error "OpenCV not found: install OpenCV 4, and add its include directory, with CMake link opencv_core"
+#error "OpenCV not found: install OpenCV 4, and add its include directory or, with CMake, link opencv_core"
 #include <see_the_error_above>
 #endif
 
@@ -90,7 +90,7 @@ struct shaped_traits<cv::Mat> {
     /// Writes the extents and strides of a matrix.
     ///
     /// \param m        matrix
-    /// \param extents  array for the extents; channels are the last one
+    /// \param extents  array for the extents; the number of channels, if more than 1, is the last one
     /// \param strides  array for the strides, in elements
     /// \return         rank
     static int describe(cv::Mat const& m, std::int64_t* extents, std::int64_t* strides) noexcept {

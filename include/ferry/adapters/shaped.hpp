@@ -38,7 +38,7 @@ namespace ferry::inline v0 {
 template <class Owner>
 struct shaped_traits;
 
-/// A type with a specialisation of `shaped_traits`. Not required: copies.
+/// A type with a specialisation of `shaped_traits`. Not required: that it can be copied.
 template <class Owner>
 concept has_shaped_traits = requires(Owner const& a, std::int64_t* list) {
     { shaped_traits<Owner>::describe(a, list, list) } -> std::same_as<int>;

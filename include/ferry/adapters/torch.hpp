@@ -1,8 +1,8 @@
-// ferry: adapter for at::Tensor of PyTorch's C++ library, exports and imports.
+// ferry: adapter for at::Tensor of PyTorch's C++ library: exports and imports.
 #pragma once
 
 #if !__has_include(<ATen/core/Tensor.h>)
-#error "PyTorch not found: add the include directories of libtorch, with CMake link torch (find_package(Torch))"
+#error "PyTorch not found: add the include directories of libtorch or, with CMake, link torch (find_package(Torch))"
 #include <see_the_error_above>
 #endif
 

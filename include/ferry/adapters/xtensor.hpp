@@ -2,7 +2,7 @@
 #pragma once
 
 #if !__has_include(<xtensor/xadapt.hpp>)
-#error "xtensor not found: install xtensor before 0.26, and add its include directory, with CMake link xtensor"
+#error "xtensor not found: install xtensor 0.25 or earlier, and add its include directory or, with CMake, link xtensor"
 #include <see_the_error_above>
 #endif
 
