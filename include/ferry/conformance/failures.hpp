@@ -125,7 +125,7 @@ outcome check_release([[maybe_unused]] Make& make, [[maybe_unused]] accepted con
 /// Runs the checks of failures and of leaks.
 ///
 /// \param make    the maker
-/// \param made    an array that it returned
+/// \param made    type and shape of an array that it returned
 /// \param adopts  whether the checks of adopt passed; otherwise adopt is not called, since it may release memory twice
 /// \param record  recorder of the findings
 template <class Array, class Make, class Recorder>

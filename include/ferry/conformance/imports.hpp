@@ -71,12 +71,12 @@ outcome check_read_only_import(foreign& t, message const& what) {
     });
 }
 
-/// Describes the failure of an adapter that accepts no tensor, with its error for a tensor like an array of make.
+/// Describes the failure of an adapter that accepts no tensor, with its error for the type of the maker's arrays.
 template <class Array>
 message refusal_of_all(produced const& made) {
     message what{"adopt threw for every tensor: "};
     what << std::int64_t{std::size(offered_types)}
-         << " data types, ranks 0 to 3, and the type and shape of an array of make";
+         << " data types, ranks 0 to 3, and the type and shape of an array that make returned";
     if (!made.is_any) return what;
     foreign t{made.type, made.shape};
     try {

@@ -76,7 +76,7 @@ class sim_device {
     /// \param on    stream
     /// \param work  called by `run` or `wait`
     void queue(stream_token on, std::function<void()> work) { queues_[index_of(on)].work.push_back(std::move(work)); }
-    /// Runs the work that is queued on a stream at the time of the call, and first the work that it depends on.
+    /// Runs the work that is queued on a stream at the time of the call, after the work on which it depends.
     ///
     /// \param on  stream
     void run(stream_token on) {

@@ -45,7 +45,7 @@ template <class Array>
 /// Checks that the tensor has been released exactly once after `adopt` threw.
 [[nodiscard]] inline outcome check_refusal(foreign const& t, message what) {
     if (t.releases() == 1) return not_applicable(what << ": adopt throws");
-    return broken(what << ": adopt threw, and its deleter ran " << t.releases() << " times, expected once");
+    return broken(what << ": adopt threw, and the tensor's deleter ran " << t.releases() << " times, expected once");
 }
 
 /// Imports `t`, calls `f(array)`, destroys the array, and checks the number of calls of the deleter.
@@ -86,7 +86,7 @@ struct accepted {
     extents shape{};
     device dev{};
 };
-/// Offers tensors on a device to adopt: first of the type of the maker's arrays, then of the other types.
+/// Finds a type and shape that `adopt` accepts for tensors on a device. Tries the type of the maker's arrays first.
 template <class Array>
 [[nodiscard]] accepted find_accepted(produced const& like, device on = cpu) {
     accepted found;

@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::conformance::detail {
 
-/// A tensor on a simulated device whose elements are written by work on a stream that has not run, and its producer.
+/// A tensor on a simulated device, and its producer. The work that writes the elements is queued and has not run yet.
 class pending_tensor {
    public:
     pending_tensor(data_type type, shape_view shape, device dev)

@@ -32,7 +32,7 @@ namespace ferry::inline v0::conformance::detail {
     return kept(what);
 }
 
-/// Checks that two views are equal: type, shape, device, address, and strides of extents other than 1.
+/// Checks that two views are equal: type, shape, device, address, and strides of dimensions whose extent is not 1.
 [[nodiscard]] inline outcome same_tensor(tensor_view const& got, tensor_view const& wanted, message what) {
     if (got.dtype() != wanted.dtype())
         return broken(what << ": its type is " << got.dtype() << ", expected " << wanted.dtype());

@@ -27,7 +27,7 @@ inline constexpr data_type some_types[] = {
 
 /// Size of the memory of one of the kit's own tensors, in bytes.
 inline constexpr std::int64_t sample_bytes = 1024;
-/// Whether the kit's own tensors can have this type and shape: at most 4 dimensions, elements, and `sample_bytes`.
+/// Whether the kit's own tensors can have this type and shape: at most 4 dimensions and `sample_bytes`, no extent of 0.
 [[nodiscard]] inline bool fits_sample(data_type type, shape_view shape) {
     if (shape.rank() > 4) return false;
     std::int64_t rest = sample_bytes * 8 / bits_per_element(type);
