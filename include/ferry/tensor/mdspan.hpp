@@ -21,7 +21,7 @@ namespace ferry::inline v0 {
 /// Implementations of mdspan.
 ///
 /// A family is a struct with two alias templates, `contiguous<T, Rank>` (layout_right) and `strided<T, Rank>`
-/// (layout_stride), both with dynamic extents of type std::int64_t. Define one to use another implementation. A family
+/// (layout_stride), both with dynamic std::int64_t extents. Define a family to use another implementation. A family
 /// with `device_contiguous` and `device_strided` supports access_from::device; their accessor must prevent host
 /// access.
 namespace mdspan_family {
