@@ -38,7 +38,7 @@ ABOUT = {
     "Side by side: round trip in C++": "Each library exports an array that it shares by an atomic reference count, imports the struct, and releases it.",
     "Side by side: including a header": "Processor time of the compiler's front end, the median of interleaved runs.",
     "Exchange in C++": "The array is moved into the struct and has no reference count, so the same steps take less time than in the round trip above.",
-    "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in another run than the section about including a header.",
+    "Compile time": "Processor time of g++ and clang++ with `-fsyntax-only`, in a different run from the section about including a header.",
     "Copies on the host": "*Executed*: an existing copy plan is executed, into memory that has been written before. *Planned and executed*: the plan is made for each copy. "
     "*Fresh*: into newly allocated memory.",
 }

@@ -19,7 +19,7 @@ TASKS = {
     "unknown": "import float32, float64 or int32, and call a function template",
     "owned": "export an object that is moved into the tensor",
     "shared": "export an object that a `std::shared_ptr` owns",
-    "borrowed": "lend an object during a call",
+    "borrowed": "export an object for the duration of a call",
     "copies": "export a copy with IS_COPIED, and export without a copy",
     "read-only": "export a const object with READ_ONLY",
     "legacy": "export the legacy struct",

@@ -1,5 +1,5 @@
-// Twelve tasks with ferry. count.py counts the statements of each marked part; torch.cpp and tvm_ffi.cpp have the same
-// tasks, and nanobind.cpp those that nanobind has functions for.
+// Twelve tasks with ferry. count.py counts the statements of each marked part; torch.cpp and tvm_ffi.cpp perform the
+// same tasks, and nanobind.cpp those for which nanobind has functions.
 // Not counted: the types of the program, their adapters, and the checks of main.
 #include <ferry/conformance/sim_device.hpp>
 #include <ferry/ferry.hpp>
@@ -127,7 +127,7 @@ DLManagedTensorVersioned* export_ordered(ferry::managed_tensor&& tensor, ferry::
     // [/stream]
 }
 
-// The elements have arrived when it returns.
+// The elements are in host memory when to_host returns.
 float copy_to_host(DLManagedTensorVersioned* raw, ferry::stream_token producer, device& back_end) {
     // [host]
     auto const tensor = ferry::to_host(ferry::from_dlpack(raw), back_end, producer);

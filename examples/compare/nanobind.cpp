@@ -1,4 +1,4 @@
-// The tasks of ferry.cpp that nanobind has functions for. Arguments and results are Python objects. Compiled, not run.
+// The tasks of ferry.cpp for which nanobind has functions. Arguments and results are Python objects. Compiled, not run.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 

@@ -12,7 +12,7 @@ def digest(library, array):
 
 
 def nanoseconds(call, budget_ns=8_000_000):
-    """Returns the median time of a call, measured in blocks that are long for the resolution of the clock."""
+    """Returns the median time of a call, measured in blocks that are long compared with the resolution of the clock."""
     for _ in range(3):
         begin = time.perf_counter_ns()
         call()

@@ -37,7 +37,7 @@ struct batch {
     }
 };
 
-/// Queues a batch on a stream of the current device. Not the legacy default stream, which the driver rejects.
+/// Queues a batch on a stream of the current device, except the legacy default stream, which the driver rejects.
 inline void queue(batch& b, cudaStream_t s) {
     if (b.bytes.empty()) return;
     cudaMemcpyAttributes how{};

@@ -164,7 +164,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
 ///
 /// \param p  plan of the copy
 /// \param f  facts of the copy
-/// \return   the fastest method that supports the plan under these facts
+/// \return   the fastest method that supports the copy
 [[nodiscard]] constexpr copy_method choose(copy_plan const& p, copy_facts const& f) noexcept {
     using namespace detail;
     if (p.kind == copy_kind::empty) return copy_method::nothing;

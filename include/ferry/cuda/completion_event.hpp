@@ -22,7 +22,7 @@ namespace ferry::inline v0::cuda::detail {
 /// suffices. Move-only; not thread-safe.
 class completion_event {
    public:
-    /// Creates one on the exporter's device; std::nullopt when there is no free event.
+    /// Creates a completion event on the exporter's device; std::nullopt when there is no free event.
     /// \throws error  errors of CUDA
     [[nodiscard]] static std::optional<completion_event> make(std::shared_ptr<ipc_events> from,
                                                               std::int32_t device_id) {

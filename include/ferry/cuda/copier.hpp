@@ -50,12 +50,12 @@ struct copier_options {
     std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; at least one slot
     std::size_t most_kept = std::size_t{64} << 20;    ///< bytes of released pinned results that stay pinned for reuse
     pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
-    /// Upper bound of the pinned bounce buffers for small copies, in bytes. Below 2 MiB none are used.
+    /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB none are used.
     std::size_t most_small = std::size_t{4} << 20;
-    /// Upper bound of a slab in bytes, at least 4 KiB: the part of a strided copy that the device packs or unpacks at
-    /// once. A slab holds at least one row or element; a copy of sub-byte elements is always one slab. A copy uses up
-    /// to two slabs of device memory; on each device the larger of two slabs and 32 MiB stays allocated for later
-    /// copies.
+    /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
+    /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
+    /// uses up to two slabs of device memory; on each device the larger of two slabs and 32 MiB stays allocated for
+    /// later copies.
     std::size_t slab_bytes = detail::slab;
 };
 

@@ -110,7 +110,7 @@ void check_driver(CUresult r, char const* call, Again&& again,
     unsigned flags = 0;
     int active = 0;
     if (api.primary_state(device_id, &flags, &active) != CUDA_SUCCESS) return false;
-    if (active == 0) return true;  // retaining it would create it
+    if (active == 0) return true;  // retaining the primary context would create it
     if (api.primary_retain(&primary, device_id) != CUDA_SUCCESS) return false;
     static_cast<void>(api.primary_release(device_id));
     if (is_cacheable && owner == primary) primaries[device_id] = id;

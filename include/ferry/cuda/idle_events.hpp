@@ -46,7 +46,7 @@ class idle_events {
         check(cudaEventCreateWithFlags(&made.e, cudaEventDisableTiming), "cudaEventCreateWithFlags");
         return made;
     }
-    /// Returns events to the pool; without memory to keep them, they are leaked.
+    /// Returns events to the pool. Leaks them if the pool cannot allocate memory for its list.
     void put(std::span<pooled_event const> more) noexcept {
         try {
             std::lock_guard const lock{mutex_};

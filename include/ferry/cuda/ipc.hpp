@@ -104,7 +104,7 @@ inline void enqueue_wait(ipc_event const& e, stream_token on, char const* api) {
         require_uncaptured_default(on, api);
         return e.enqueue_wait(handle_of(on));
     }
-    // An event of this process forwards the wait from the event's device.
+    // A stream on the event's device waits for the event, and `on` waits for that stream.
     auto const between = make_quiet_stream(e.device_id());
     {
         device_guard const current{e.device_id()};

@@ -15,7 +15,7 @@ namespace ferry::inline v0::cuda {
 namespace detail {
 
 /// Loads PTX for every device and returns `take(kernel_by_name)`. The library stays loaded until the process ends: a
-/// queued kernel may need it. Unloads it when this throws.
+/// queued kernel may need it. If `take` throws, the library is unloaded.
 template <class Take>
 auto load_ptx(char const* ptx, Take take) {
     cudaLibrary_t library = nullptr;

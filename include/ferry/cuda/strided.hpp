@@ -59,7 +59,8 @@ namespace ferry::inline v0::cuda::detail {
 
 /// A plan divided into slabs of at most `most` bytes of one side. That side must be dense, and so is each slab. A slab
 /// has one index of each of the loops with the largest strides, and a part of the next loop; it holds at least one
-/// unit. A plan that counts bits is one slab, because its parts might not begin at a byte.
+/// unit. A plan that counts bits is one slab, because its parts might not begin at a byte
+/// boundary.
 class slabs {
    public:
     constexpr slabs(copy_plan const& p, std::int64_t most, bool of_destination) noexcept

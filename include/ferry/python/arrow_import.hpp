@@ -146,8 +146,8 @@ template <class BackEnd>
     }
 }
 
-/// Clears the error of `__arrow_c_array__` if it is a NotImplementedError or BufferError, as pyarrow and ferry raise
-/// for device memory, and the object has `__arrow_c_device_array__`.
+/// Clears the error of `__arrow_c_array__` if it is a NotImplementedError or BufferError, which pyarrow and ferry
+/// raise for device memory, and the object has `__arrow_c_device_array__`.
 /// \throws error_is_set  otherwise; the error is unchanged
 inline void clear_error_if_device_array(PyObject* x) {
     if (PyErr_ExceptionMatches(PyExc_NotImplementedError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0)

@@ -124,6 +124,7 @@ template <class DeviceOf, class BackEnd>
 /// read-only. If the column may have nulls, the dict has a mask: an object that exposes the validity bits and keeps
 /// `owner`, the Python object of the column, alive.
 /// \throws error_is_set  AttributeError: not a column of numbers, or a slice whose validity does not start at a byte
+///                       boundary
 /// \throws error         as stream_entry
 [[nodiscard]] inline PyObject* describe_column(column_view c, stream_token ready, PyObject* owner) {
     std::optional<data_type> type;

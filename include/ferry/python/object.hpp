@@ -30,8 +30,8 @@ class reference {
     PyObject* object_ = nullptr;
 };
 
-/// A strong reference that may be released on any thread, with or without the GIL, also during and after finalisation
-/// of the interpreter, when the object is leaked (R65, R66). Use it as the owner for make_managed when a Python object
+/// A strong reference that may be released on any thread, with or without the GIL. During and after finalisation of
+/// the interpreter, the object is leaked instead (R65, R66). Use it as the owner for make_managed when a Python object
 /// keeps the memory alive. The release preserves a Python error that is set (R67).
 class owned_object {
    public:

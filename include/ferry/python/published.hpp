@@ -90,7 +90,8 @@ struct published {
 class producer_cache {
    public:
     [[nodiscard]] bool knows(PyTypeObject* type) const noexcept { return entry_of(type).is_of(type); }
-    /// Returns the method of the type, borrowed, when no instance can have another; otherwise null.
+    /// Returns the method `__dlpack__` of a type, borrowed; null if the type is not in the cache or an instance could
+    /// have a different one.
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
     }

@@ -29,8 +29,8 @@ struct text {
 
 }  // namespace detail
 
-/// Option: the result is passed to `from_dlpack` of a Python module, and the function returns the array that this
-/// creates. The module is imported at the first call.
+/// Option: the result is passed to `from_dlpack` of a Python module, and the function returns the resulting
+/// array. The module is imported at the first call.
 ///
 /// \tparam Module  name of the module, a string literal: library<"numpy">
 template <detail::text Module>

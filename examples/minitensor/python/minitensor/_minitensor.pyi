@@ -90,7 +90,7 @@ class Column:
     def from_arrow(x: Any, /) -> Column:
         """A Column on the memory of another library's array: an object with __arrow_c_array__, __arrow_c_device_array__ or __arrow_c_stream__.
 
-        The chunks of a stream are concatenated, by a copy if there are several; batches and tables become a struct column.
+        Several chunks of a stream are concatenated into a copy; batches and tables become a struct column.
         """
     @property
     def type(self) -> str:

@@ -81,7 +81,7 @@ template <class BackEnd>
 ///
 /// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if `at` has streams of its
 /// type. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a
-/// stream in the request, the default stream of R44 and R45 is passed, because PyTorch takes an omitted stream for -1;
+/// stream in the request, the default stream of R44 and R45 is passed, because PyTorch treats an omitted stream as -1;
 /// producers without the keyword are called without it. A legacy request has no `max_version` (R57).
 ///
 /// \param x            producer

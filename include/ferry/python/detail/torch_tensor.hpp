@@ -90,7 +90,8 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 ///
 /// \param result  new reference; null after an exception
 /// \return        integer; 0 after an exception, which is cleared
-/// \throws error_is_set  an exception that is not an Exception, or of `__index__`
+/// \throws error_is_set  an exception that is not derived from `Exception`, such as KeyboardInterrupt; an exception of
+///                       `__index__`
 [[nodiscard]] inline std::uint64_t to_address(reference result) {
     long long value = 0;
     if (result) return to_integer(result.get(), value) ? static_cast<std::uint64_t>(value) : 0;
@@ -100,8 +101,8 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 }
 
 /// Rejects a tensor with elements outside of the memory of its storage (R23, R26, R32): the storage was shrunk, or it
-/// has no memory, as that of a FakeTensor, a wrapper, a functional tensor or a zero tensor. PyTorch exports NULL plus
-/// the storage offset as the address of the latter, which `validate` cannot detect.
+/// has no memory, as that of a FakeTensor, a wrapper, a functional tensor or a zero tensor. For storage without
+/// memory, PyTorch exports NULL plus the storage offset as the address, which `validate` cannot detect.
 ///
 /// The storage of a plain tensor that is shared is queried only for addresses below 2^46, since the query is slow in
 /// comparison with the import. On 64-bit systems, host addresses of a position-independent program are higher; CUDA
