@@ -3,6 +3,7 @@
 
 #include <ferry/conformance/detail/import.hpp>
 #include <ferry/conformance/detail/pending_tensor.hpp>
+#include <ferry/conformance/maker.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/exchange/to_host.hpp>
 
@@ -93,20 +94,31 @@ outcome check_queued_copy(pending_tensor& on, box<Array>& a) {
     }
 }
 
-template <class Array, class Recorder>
-void check_handshake([[maybe_unused]] produced const& made, Recorder& record) {
+/// Returns the reason why no simulated device memory is offered to an adapter.
+[[nodiscard]] constexpr char const* without_device(bool is_reached) noexcept {
+    return is_reached ? "the library uses devices of this type in this process: check the adapter on a real device"
+                      : "the type holds host memory only, or adopt rejects simulated device memory";
+}
+
+template <class Array, class Make, class Recorder>
+void check_handshake([[maybe_unused]] Make& make, [[maybe_unused]] produced const& made, Recorder& record) {
     accepted like;
+    bool is_reached = false;
     if constexpr (adopting<Array> && std::move_constructible<Array>)
         for (device const d : {device{device_type::cuda}, device{device_type::rocm}, device{device_type::ext_dev}}) {
             if (like.is_any) break;
+            if constexpr (reaches_devices<Make>)
+                if (make.reaches(d)) {
+                    is_reached = true;
+                    continue;
+                }
             like = find_accepted<Array>(made, d);
             like.is_any = like.is_any && is_same_device(like.dev, d);
         }
     auto const each = [&](auto check, bool on_explicit_stream = false) {
-        return [&like, check, on_explicit_stream]() -> outcome {
+        return [&, check, on_explicit_stream]() -> outcome {
             static_cast<void>(check), static_cast<void>(on_explicit_stream);  // unused without adopt
-            if (!like.is_any)
-                return not_applicable("the type holds host memory only, or adopt rejects simulated device memory");
+            if (!like.is_any) return not_applicable(without_device(is_reached));
             if constexpr (adopting<Array> && std::move_constructible<Array>) {
                 pending_tensor on{like.type, like.shape, like.dev};
                 box<Array> a;
@@ -122,7 +134,7 @@ void check_handshake([[maybe_unused]] produced const& made, Recorder& record) {
     };
     record("R44", "current_stream", [&] {
         return like.is_any ? check_current_stream<Array>(like.dev)
-                           : not_applicable("the type holds host memory only");
+                           : not_applicable(without_device(is_reached));
     });
     record("R43", "import_ordered", each([](pending_tensor& on, box<Array>& a) { return check_ready_on(on, *a); }));
     record("R43", "export_ordered", each([](pending_tensor& on, box<Array>& a) {

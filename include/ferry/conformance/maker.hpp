@@ -1,6 +1,7 @@
 // ferry: the concepts of the callable that makes arrays for the conformance kit.
 #pragma once
 
+#include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/shape.hpp>
 
@@ -52,6 +53,14 @@ concept makes_read_only = requires(Make& make, shape_view shape) {
 template <class Make>
 concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;
+};
+
+/// `reaches(device)`: returns whether the library itself uses a device of that type in this process, as it does when its
+/// CUDA runtime finds a GPU. The kit then offers no simulated memory and streams of that type, whose addresses and handles
+/// the library would pass to the runtime.
+template <class Make>
+concept reaches_devices = requires(Make& make, device dev) {
+    { make.reaches(dev) } -> std::same_as<bool>;
 };
 
 }  // namespace ferry::inline v0::conformance

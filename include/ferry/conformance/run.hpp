@@ -49,7 +49,7 @@ summary run(Make&& make, Report&& report) {
     else
         record("R53", "adopt",
               [] { return detail::not_applicable("the adapter has no array_traits<T>::adopt: imports are not checked"); });
-    detail::check_handshake<Array>(made, record);
+    detail::check_handshake<Array>(make, made, record);
     detail::check_failures<Array>(make, made, record.sum().broken == broken, record);
     return record.sum();
 }

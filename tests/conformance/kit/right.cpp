@@ -51,3 +51,21 @@ TEST_CASE("R11: an array of fixed shape with a member ferry_view passes") {
                                                          without_hooks,
                                                          {"R25 zero_d", "R26 empty", "R26 empty_export"}}));
 }
+
+namespace {
+
+/// The maker of a library that uses every device in this process.
+struct reaching_maker : library::maker {
+    bool reaches(ferry::device) const { return true; }
+};
+
+}  // namespace
+
+TEST_CASE("R43: no simulated memory is offered to an adapter for a device that its library uses") {
+    library::now = library::fault::none;
+    judged const all = judge<library::array>(reaching_maker{});
+    CHECK(all.broken.empty());
+    CHECK(all.not_applicable == sets{"R44 current_stream", "R43 import_ordered", "R43 export_ordered", "R48 to_host",
+                                     "R50 queued_copy", "R43 import_on_stream"});
+    CHECK(all.told.find("check the adapter on a real device") != std::string::npos);
+}

@@ -27,6 +27,7 @@ struct maker {
         return t.restrided(0, t.shape(), t.strides(), true);
     }
     long long live() const { return mt::live_bytes(); }
+    bool reaches(ferry::device dev) const { return dev.type == ferry::device_type::cuda && mt::cuda_available(); }
 
    private:
     static mt::tensor make(ferry::shape_view shape, ferry::data_type type) {
