@@ -12,6 +12,22 @@
 #include <type_traits>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// An extent or stride, with the location of the caller, for which a constructor with a pack has no default argument.
+struct located_extent {
+    std::int64_t value;
+    bool is_too_large;  // the value is that of a std::uint64_t above the maximum of std::int64_t
+    std::source_location where;
+
+    template <extent_integer Int>
+    constexpr located_extent(Int extent, std::source_location location = std::source_location::current()) noexcept
+        : value{static_cast<std::int64_t>(extent)},
+          is_too_large{std::is_unsigned_v<Int> && value < 0},
+          where{location} {}
+};
+
+}  // namespace detail
 
 /// A list of at most `MaxRank` extents or strides, stored in the object.
 ///
@@ -26,21 +42,22 @@ class dims {
     constexpr dims() = default;
     /// Constructs a list of integers: `{rows, columns}`.
     ///
-    /// \param values  at most `MaxRank` integers
+    /// \param first  integer
+    /// \param rest   integers; `MaxRank - 1` at most
     /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
-    template <std::integral... Int>
-        requires(sizeof...(Int) > 0)
-    constexpr dims(Int... values) {
-        static_assert(sizeof...(Int) <= MaxRank,
+    template <detail::extent_integer... Int>
+    constexpr dims(detail::located_extent first, Int... rest) {
+        static_assert(1 + sizeof...(Int) <= MaxRank,
                       "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: increase N");
-        (append(values, std::source_location::current()), ...);
+        append(first, first.where);
+        (append(rest, first.where), ...);
     }
     /// Constructs a list of the values of an array.
     ///
     /// \param values  array; only read during the call
     /// \param where   source location for errors
     /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
-    template <std::integral Int, std::size_t N>
+    template <detail::extent_integer Int, std::size_t N>
     constexpr dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
         static_assert(N <= MaxRank,
                       "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: increase N");
@@ -78,6 +95,16 @@ class dims {
         for (typename Extents::rank_type i = 0; i < Extents::rank(); ++i) append(extents.extent(i), where);
     }
 
+    // clang-format off
+    template <class... Value>
+        requires(detail::refused_extent<Value> || ...)
+    dims(Value...) FERRY_DELETED("an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number: convert it to std::int64_t");
+    template <detail::refused_extent Value, std::size_t N>
+    dims(Value const (&)[N]) FERRY_DELETED("an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number: convert it to std::int64_t");
+    template <detail::refused_extent_list List>
+    dims(List const&) FERRY_DELETED("an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number: convert it to std::int64_t");
+    // clang-format on
+
     /// Returns the address of the first value.
     [[nodiscard]] constexpr std::int64_t const* data() const noexcept { return values_; }
     /// Returns the number of values.
@@ -103,16 +130,14 @@ class dims {
                                                  << ": combine dimensions, or use a larger MaxRank",
                          where);
     }
-    template <class Int>
-    constexpr void append(Int value, std::source_location where) {
-        if constexpr (std::is_unsigned_v<Int> && sizeof(Int) >= sizeof(std::int64_t))
-            if (value > static_cast<Int>(INT64_MAX))
-                detail::fail(errc::overflow, "ferry::dims",
-                             message{"the value of dimension "}
-                                 << rank_ << " is " << static_cast<std::uint64_t>(value)
-                                 << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent",
-                             where);
-        values_[rank_++] = static_cast<std::int64_t>(value);
+    constexpr void append(detail::located_extent extent, std::source_location where) {
+        if (extent.is_too_large)
+            detail::fail(errc::overflow, "ferry::dims",
+                         message{"the value of dimension "}
+                             << rank_ << " is " << static_cast<std::uint64_t>(extent.value)
+                             << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent",
+                         where);
+        values_[rank_++] = extent.value;
     }
 
     std::int64_t values_[MaxRank > 0 ? MaxRank : 1] = {};

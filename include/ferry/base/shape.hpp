@@ -13,6 +13,17 @@
 namespace ferry::inline v0 {
 namespace detail {
 
+/// An integer that may be an extent or a stride. Not required: that it fits std::int64_t. Characters are refused;
+/// signed char and unsigned char, which are std::int8_t and std::uint8_t, are integers.
+template <class I>
+concept extent_integer =
+    std::integral<I> && sizeof(I) <= sizeof(std::int64_t) && !std::same_as<I, bool> && !std::same_as<I, char> &&
+    !std::same_as<I, wchar_t> && !std::same_as<I, char8_t> && !std::same_as<I, char16_t> && !std::same_as<I, char32_t>;
+
+/// A bool, a character, a wider integer or a floating-point number. Not required: that it is in range.
+template <class I>
+concept refused_extent = (std::integral<I> && !extent_integer<I>) || std::floating_point<I>;
+
 /// A contiguous container of std::int64_t with `data()` and `size()`: std::vector, std::array or std::span, for
 /// example. Not required: iterators.
 template <class Range>
@@ -34,11 +45,14 @@ constexpr T const* list_data(std::initializer_list<T> l) noexcept {
 /// A contiguous container of integers of any type, or a std::initializer_list. Not required: iterators.
 template <class List>
 concept any_integer_list = requires(List const& l) {
-    { *list_data(l) } -> std::convertible_to<std::int64_t>;
-    requires std::integral<std::remove_cvref_t<decltype(*list_data(l))>>;
-    requires !std::same_as<std::remove_cvref_t<decltype(*list_data(l))>, bool>;
+    requires extent_integer<std::remove_cvref_t<decltype(*list_data(l))>>;
     { l.size() } -> std::convertible_to<std::size_t>;
 };
+
+/// A contiguous container of values that are no extents. Not required: iterators.
+template <class List>
+concept refused_extent_list =
+    requires(List const& l) { requires refused_extent<std::remove_cvref_t<decltype(*list_data(l))>>; };
 
 /// The extents of an mdspan. Not required: that they are those of the standard library.
 template <class Extents>

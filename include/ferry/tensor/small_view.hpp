@@ -87,6 +87,10 @@ class small_view : public tensor_view {
     template <class T, std::integral... Int>
         requires(sizeof...(Int) > 0)
     small_view(T*, data_type, Int...) FERRY_DELETED("put the extents in braces: {data, type, {rows, columns}}");
+    template <class T, std::integral Int, class... Rest>
+    small_view(T*, dims<MaxRank>, Int, Rest...) FERRY_DELETED("put the strides in braces: {data, {extent}, {stride}}");
+    template <class T, std::integral Int, class... Rest>
+    small_view(T*, data_type, dims<MaxRank>, Int, Rest...) FERRY_DELETED("put the strides in braces: {data, type, {extent}, {stride}}");
     template <class T>
         requires(!element<T> && !std::is_void_v<T>)
     small_view(T*, dims<MaxRank>, dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("this element type has no data type: specialise ferry::dtype_traits<T>, or pass a ferry::data_type after the pointer");

@@ -54,6 +54,24 @@ TEST_CASE("R32: a list of extents rejects more values than it holds, and values 
           {"dimension 1", "18446744073709551615", "(R32)"});
 }
 
+TEST_CASE("R32: the error of a list of extents has the location of the caller") {
+    auto const far = std::numeric_limits<std::size_t>::max();
+    auto const check = [](auto make, unsigned line) {
+        try {
+            make();
+            FAIL("no error");
+        } catch (ferry::error const& e) {
+            CHECK(doctest::String{e.where().file_name()} == __FILE__);
+            CHECK(e.where().line() == line);
+        }
+    };
+    // clang-format off
+    check([&] { static_cast<void>(dims<2>{far, 1}); }, __LINE__);
+    check([&] { static_cast<void>(dims<2>{1, far}); }, __LINE__);
+    check([&] { static_cast<void>(ferry::element_strides<1>({far}, 4)); }, __LINE__);
+    // clang-format on
+}
+
 TEST_CASE("R25: a list of extents rejects a null list with a rank") {
     fails(errc::shape, [] { static_cast<void>(dims<2>{ferry::shape_view{nullptr, 2}}); }, {"NULL", "(R25)"});
     CHECK(dims<2>{ferry::shape_view{}}.rank() == 0);
