@@ -1,8 +1,8 @@
 // expect: an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 #ifdef FERRY_COMPILE_FAIL
-ferry::small_view<2> view(float* data) { return {data, {3, true}}; }
+ferry::inplace_view<2> view(float* data) { return {data, {3, true}}; }
 #else
-ferry::small_view<2> view(float* data) { return {data, {3, 1}}; }
+ferry::inplace_view<2> view(float* data) { return {data, {3, 1}}; }
 #endif

@@ -10,31 +10,33 @@
 
 namespace ferry::inline v0 {
 
-/// Selects indices of a dimension: those of [begin, end), in steps. `range{.step = 2}` is NumPy's `::2`.
-struct range {
-    /// The default of `end`: the extent of the dimension.
+/// Selects indices of a dimension: those of [first, last), at a distance of `stride`. `range_slice{.stride = 2}` is
+/// NumPy's `::2`. Corresponds to std::range_slice of C++26, whose stride is positive.
+struct range_slice {
+    /// The default of `last`: the extent of the dimension.
     static constexpr std::int64_t whole = INT64_MAX;
 
-    std::int64_t begin = 0;    ///< first index
-    std::int64_t end = whole;  ///< index after the last
-    std::int64_t step = 1;     ///< distance between selected indices; if negative, the order is reversed, from end - 1
+    std::int64_t first = 0;     ///< first index
+    std::int64_t last = whole;  ///< index after the last
+    std::int64_t stride = 1;    ///< distance of the indices; if negative, the order is reversed, from last - 1
 };
 
 /// Selects all indices of a dimension.
-inline constexpr range full_extent{};
+inline constexpr range_slice full_extent{};
 
 namespace detail {
 
-/// An argument of `typed_view::slice`: an index, which removes the dimension, or a range. Not required: valid bounds.
+/// An argument of `typed_view::slice`: an index, which removes the dimension, or a range_slice. Not required: valid
+/// bounds.
 template <class S>
-concept slice_argument = integral_index<S> || std::same_as<S, range>;
+concept slice_argument = integral_index<S> || std::same_as<S, range_slice>;
 
 /// A range, with the location of the caller.
 struct located_range {
-    range value;
+    range_slice value;
     std::source_location where;
 
-    constexpr located_range(range r, std::source_location location = std::source_location::current()) noexcept
+    constexpr located_range(range_slice r, std::source_location location = std::source_location::current()) noexcept
         : value{r}, where{location} {}
 };
 
@@ -43,31 +45,33 @@ struct dimension {
     std::int64_t extent, stride, offset;
 };
 
-[[noreturn]] FERRY_COLD inline void fail_range(range r, int i, std::int64_t extent, char const* api,
+[[noreturn]] FERRY_COLD inline void fail_range(range_slice r, int i, std::int64_t extent, char const* api,
                                                std::source_location where) {
-    if (r.step == 0)
-        fail(errc::argument, api, message{"the step of the range for dimension "}
-                                      << i << " is 0: pass a positive step, or a negative one to reverse the order",
+    if (r.stride == 0)
+        fail(errc::argument, api,
+             message{"the stride of the range_slice for dimension "}
+                 << i << " is 0: pass a positive stride, or a negative one to reverse the order",
              where);
     fail(errc::out_of_range, api,
-         message{"the range ["} << r.begin << ", " << r.end << ") is out of bounds for dimension " << i
-                                << " of extent " << extent << ": pass 0 <= begin <= end <= extent",
+         message{"the range ["} << r.first << ", " << r.last << ") is out of bounds for dimension " << i
+                                << " of extent " << extent << ": pass 0 <= first <= last <= extent",
          where);
 }
 
-/// Returns the dimension that a range selects.
+/// Returns the dimension that a range_slice selects.
 ///
-/// \throws error  errc::out_of_range for invalid bounds; errc::argument for a step of 0
-[[nodiscard]] constexpr dimension select(range r, int i, dimension d, char const* api, std::source_location where) {
-    if (r.end == range::whole) r.end = d.extent;
-    if (r.begin < 0 || r.begin > r.end || r.end > d.extent || r.step == 0)  // mutant: slice_bounds
+/// \throws error  errc::out_of_range for invalid bounds; errc::argument for a stride of 0
+[[nodiscard]] constexpr dimension select(range_slice r, int i, dimension d, char const* api,
+                                         std::source_location where) {
+    if (r.last == range_slice::whole) r.last = d.extent;
+    if (r.first < 0 || r.first > r.last || r.last > d.extent || r.stride == 0)  // mutant: slice_bounds
         fail_range(r, i, d.extent, api, where);
-    if (r.begin == r.end) return {0, d.stride, 0};  // the offset would be that of an element that does not exist
-    auto const step = static_cast<std::uint64_t>(r.step);
-    auto const size = static_cast<std::uint64_t>(r.end - r.begin - 1) / (r.step < 0 ? 0 - step : step);
-    std::int64_t const first = r.step < 0 ? r.end - 1 : r.begin;
-    // With one element, the stride is not used, and the product of stride and step may overflow.
-    return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.step, first * d.stride};
+    if (r.first == r.last) return {0, d.stride, 0};  // the offset would be that of an element that does not exist
+    auto const step = static_cast<std::uint64_t>(r.stride);
+    auto const size = static_cast<std::uint64_t>(r.last - r.first - 1) / (r.stride < 0 ? 0 - step : step);
+    std::int64_t const first = r.stride < 0 ? r.last - 1 : r.first;
+    // The distance of one element may not fit.
+    return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.stride, first * d.stride};
 }
 
 /// Returns the dimension that an index selects.

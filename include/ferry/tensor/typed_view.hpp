@@ -270,14 +270,14 @@ class typed_view {
         return iterator_at(extent(0));
     }
 
-    /// Selects a part of the elements: an index removes its dimension, a range keeps it. NumPy's `v[:, ::2]` is
-    /// `v.slice(full_extent, range{.step = 2})`, and `v[3, 1:5]` is `v.slice(3, range{1, 5})`.
+    /// Selects a part of the elements: an index removes its dimension, a range_slice keeps it. NumPy's `v[:, ::2]` is
+    /// `v.slice(full_extent, range_slice{.stride = 2})`, and `v[3, 1:5]` is `v.slice(3, range_slice{1, 5})`.
     ///
-    /// \param first  index or range of the first dimension
-    /// \param rest   one index or range for each other dimension
+    /// \param first  index or range_slice of the first dimension
+    /// \param rest   one index or range_slice for each other dimension
     /// \return       view of the same elements, which stores its extents and strides
-    /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a step of 0;
-    ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
+    /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a stride of 0;
+    ///                errc::alignment when the first of packed elements does not begin at a byte
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
     [[nodiscard]] constexpr auto slice(detail::located_range first, Rest... rest) const {
@@ -310,7 +310,7 @@ class typed_view {
     template <class... Selected>
     [[nodiscard]] constexpr auto sliced(std::source_location where, Selected... selected) const {
         constexpr auto api = "ferry::typed_view::slice";
-        constexpr int kept = (0 + ... + (std::is_same_v<Selected, range> ? 1 : 0));
+        constexpr int kept = (0 + ... + (std::is_same_v<Selected, range_slice> ? 1 : 0));
         typed_view<T, kept, Access> out{detail::checked_by_as{}, *this};
         bool const is_empty = size() == 0;  // the strides may then have any value (R26)
         std::int64_t offset = 0;
@@ -318,7 +318,7 @@ class typed_view {
         auto const add = [&]<class S>(S s) {
             int const i = from++;
             detail::dimension const whole{extent(i), is_empty ? 0 : stride(i), 0};
-            if constexpr (std::is_same_v<S, range>) {
+            if constexpr (std::is_same_v<S, range_slice>) {
                 auto const d = detail::select(s, i, whole, api, where);
                 out.layout_.set(to++, d.extent, d.stride);
                 offset += d.offset;
@@ -476,7 +476,7 @@ template <element T, int Rank = dynamic_rank, access_from Access = access_from::
           int MaxRank>
     requires(Rank == dynamic_rank)
 // clang-format off
-void as(small_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary small_view contains the extents: store it with auto, or pass the rank: as<T, Rank>");
+void as(inplace_view<MaxRank> const&&, std::source_location = std::source_location::current()) FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto, or pass the rank: as<T, Rank>");
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -98,9 +98,9 @@ static_assert(!indexed<open, bool> && !indexed<open, double> && !indexed<plain, 
 static_assert(!indexed<typed_view<float, 1, access_from::device>, int>);
 
 // slice() has an index or a range for each dimension of a static rank.
-static_assert(sliceable<plain, int, ferry::range> && sliceable<plain, ferry::range, ferry::range>);
-static_assert(!sliceable<plain, ferry::range> && !sliceable<plain, int, bool> && !sliceable<plain, bool, int>);
-static_assert(!sliceable<plain, double, ferry::range> && !sliceable<open, int> && !sliceable<open>);
+static_assert(sliceable<plain, int, ferry::range_slice> && sliceable<plain, ferry::range_slice, ferry::range_slice>);
+static_assert(!sliceable<plain, ferry::range_slice> && !sliceable<plain, int, bool> && !sliceable<plain, bool, int>);
+static_assert(!sliceable<plain, double, ferry::range_slice> && !sliceable<open, int> && !sliceable<open>);
 
 // D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
