@@ -1,7 +1,7 @@
 // expect: the temporary inplace_view contains the extents
 // A view of dynamic rank references the extents of its argument.
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/inplace_view.hpp>
-#include <ferry/tensor/typed_view.hpp>
 
 #include <cstdint>
 

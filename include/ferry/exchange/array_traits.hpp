@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/exchange/typed_view_traits.hpp>
 #include <ferry/fwd.hpp>
 #include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/managed.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/tensor/detail/view_elements.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
 
 #include <concepts>
@@ -81,6 +82,34 @@ struct dimension {
                                          std::source_location where) {
     if (index < 0 || index >= d.extent) fail_index(index, i, d.extent, api, where);
     return {1, 0, index * d.stride};
+}
+
+/// Returns the elements that indices and slices select, one for each dimension.
+///
+/// \throws error  those of `select`; errc::alignment when the first of packed elements does not begin at a byte
+template <class T, int Rank, bool HasStrides, class... Selected>
+[[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, char const* api,
+                                      std::source_location where, Selected... selected) {
+    constexpr int kept = (0 + ... + (std::same_as<Selected, range_slice> ? 1 : 0));
+    view_elements<T, kept, true> out;
+    out.step = all.step;
+    bool const is_empty = all.size() == 0;  // the strides may then have any value (R26)
+    std::int64_t offset = 0;
+    int from = 0, to = 0;
+    auto const add = [&]<class S>(S s) {
+        int const i = from++;
+        dimension const whole{all.extent(i), is_empty ? 0 : all.stride(i), 0};
+        if constexpr (std::same_as<S, range_slice>) {
+            auto const d = select(s, i, whole, api, where);
+            out.layout.set(to++, d.extent, d.stride);
+            offset += d.offset;
+        } else {
+            offset += select(static_cast<std::int64_t>(s), i, whole, api, where).offset;
+        }
+    };
+    (add(selected), ...);
+    out.data = out.size() != 0 ? all.address_of(offset, api, where) : all.data;
+    return out;
 }
 
 }  // namespace detail

@@ -1,4 +1,5 @@
 // Loops over typed views.
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/for_each.hpp>
 
 #include <doctest/doctest.h>

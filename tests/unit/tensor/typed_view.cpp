@@ -1,4 +1,4 @@
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include <support/fails.hpp>
 

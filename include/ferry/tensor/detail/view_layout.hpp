@@ -2,16 +2,10 @@
 #pragma once
 
 #include <ferry/base/shape.hpp>
-#include <ferry/tensor/view.hpp>
 
 #include <cstdint>
 
 namespace ferry::inline v0::detail {
-
-/// Constructor tag: `as` has checked the view.
-struct checked_by_as {
-    explicit checked_by_as() = default;
-};
 
 /// Stores copies of extents and strides, so that a view of static rank references only the elements.
 template <int Rank, bool HasStrides>
@@ -20,7 +14,7 @@ struct view_layout {
     std::int64_t steps[Rank == 0 ? 1 : Rank] = {};
 
     constexpr view_layout() = default;
-    /// \param v  tensor_view or typed_view of this rank
+    /// \param v  tensor_view or view_elements of this rank
     template <class View>
     constexpr explicit view_layout(View const& v) noexcept {
         for (int i = 0; i < Rank; ++i) set(i, v.extent(i), v.stride(i));
@@ -70,7 +64,7 @@ struct view_layout<dynamic_rank, HasStrides> {
     strides_view steps;
 
     constexpr view_layout() = default;
-    /// \param v  tensor_view or typed_view, whose lists must outlive this object
+    /// \param v  tensor_view or view_elements, whose lists must outlive this object
     template <class View>
     constexpr explicit view_layout(View const& v) noexcept : extents{v.shape()} {
         if constexpr (HasStrides) steps = v.strides();
@@ -86,15 +80,6 @@ struct view_layout<dynamic_rank, HasStrides> {
             for (int i = 0; i < rank(); ++i) at += index[i] * steps[i];
         return at;
     }
-};
-
-/// The distance between packed elements in bits: more than their width if they are padded (R13).
-struct packed_step {
-    std::int64_t bits;
-};
-/// Other elements are adjacent: the distance is their size.
-struct whole_step {
-    constexpr explicit whole_step(std::int64_t) noexcept {}
 };
 
 }  // namespace ferry::inline v0::detail

@@ -1,7 +1,7 @@
 // Exports of typed views and their slices.
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include <support/fails.hpp>
 
