@@ -154,13 +154,7 @@ class typed_view {
         return counted(nullptr, 0, "ferry::typed_view::()", where);
     }
 
-    template <class... Index>
-        requires(detail::refused_index<Index> || ...)
-    // clang-format off
-    void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    // clang-format on
-
-    /// Returns an element, as `()` does: `v[i]` for rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
+    /// Returns an element, as `()` does: `v[i]` of rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
     ///
     /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
@@ -199,11 +193,6 @@ class typed_view {
         return counted(index.values, index.count, "ferry::typed_view::[]", index.where);
     }
 
-    template <detail::refused_index Index>
-    // clang-format off
-    void operator[](Index) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    // clang-format on
-
     /// Returns an element, and checks the indices.
     ///
     /// \param first  index of the first dimension, an integer
@@ -222,11 +211,7 @@ class typed_view {
                 detail::fail_index(indices[i], i, extent(i), api, first.where);
         return elements_[elements_.offset(indices)];
     }
-    template <class... Index>
-        requires(detail::refused_index<Index> || ...)
-    // clang-format off
-    void at(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    // clang-format on
+
     /// Returns the element of a tensor of rank 0.
     ///
     /// \param where  source location for errors
@@ -277,6 +262,27 @@ class typed_view {
     [[nodiscard]] constexpr auto slice(detail::located_index first, Rest... rest) const {
         return sliced(first.where, first.value, rest...);
     }
+
+    // clang-format off
+    template <class... Index> requires(detail::refused_index<Index> || ...)
+    void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    template <detail::integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
+    void operator()(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
+    template <detail::refused_index Index>
+    void operator[](Index) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    template <detail::integral_index Index> requires(Rank != dynamic_rank && Rank != 1)
+    void operator[](Index) const FERRY_DELETED("v[i] requires rank 1: call v(i, j) with one index for each dimension");
+    template <class... Index> requires(detail::refused_index<Index> || ...)
+    void at(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    template <detail::integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
+    void at(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
+    template <class... S> requires(Rank == dynamic_rank)
+    void slice(S...) const FERRY_DELETED("slice requires a static rank: call as<T, Rank>");
+    template <class... S> requires(Rank != dynamic_rank && (!detail::slice_argument<S> || ...))
+    void slice(S...) const FERRY_DELETED("an argument of slice is an integer, a ferry::range_slice or ferry::full_extent");
+    template <detail::slice_argument... S> requires(Rank != dynamic_rank && sizeof...(S) != Rank)
+    void slice(S...) const FERRY_DELETED("slice requires one index or range_slice for each dimension: ferry::full_extent selects all indices");
+    // clang-format on
 
    private:
     template <element, int, access_from, layout>
