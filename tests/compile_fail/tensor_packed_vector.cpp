@@ -1,4 +1,4 @@
-// expect: short vectors of packed elements are not supported: make the lanes a dimension, and use the type of one lane
+// expect: vectors of packed elements are not supported: make the lanes a dimension, and T one lane
 // A packed element is one value.
 #include <ferry/tensor/as.hpp>
 

@@ -22,15 +22,32 @@ struct range_slice {
     std::int64_t stride = 1;    ///< distance of the indices; if negative, the order is reversed, from last - 1
 };
 
-/// Selects all indices of a dimension.
-inline constexpr range_slice full_extent{};
+/// The type of `full_extent`, by which `slice` knows at compile time that all indices are selected.
+struct full_extent_t {
+    explicit full_extent_t() = default;
+    constexpr operator range_slice() const noexcept { return {}; }
+};
+
+/// Selects all indices of a dimension, as std::full_extent.
+inline constexpr full_extent_t full_extent{};
 
 namespace detail {
 
-/// An argument of `typed_view::slice`: an index, which removes the dimension, or a range_slice. Not required: valid
-/// bounds.
+/// An argument of `typed_view::slice`: an index, which removes the dimension, a range_slice or full_extent. Not
+/// required: valid bounds.
 template <class S>
-concept slice_argument = integral_index<S> || std::same_as<S, range_slice>;
+concept slice_argument = integral_index<S> || std::same_as<S, range_slice> || std::same_as<S, full_extent_t>;
+
+/// Returns whether a slice of compact row-major elements is compact and row-major for all extents: indices, then
+/// full_extent (std::submdspan of layout_right). The stride of a range_slice is not known.
+template <slice_argument... S>
+[[nodiscard]] consteval bool is_contiguous_slice() {
+    bool is_contiguous = true, is_kept = false;
+    ((is_contiguous = is_contiguous && !std::same_as<S, range_slice> && !(integral_index<S> && is_kept),
+      is_kept = is_kept || !integral_index<S>),
+     ...);
+    return is_contiguous;
+}
 
 /// A range, with the location of the caller.
 struct located_range {
@@ -39,6 +56,16 @@ struct located_range {
 
     constexpr located_range(range_slice r, std::source_location location = std::source_location::current()) noexcept
         : value{r}, where{location} {}
+};
+
+/// full_extent, with the location of the caller.
+struct located_full_extent {
+    full_extent_t value;
+    std::source_location where;
+
+    constexpr located_full_extent(full_extent_t all,
+                                  std::source_location location = std::source_location::current()) noexcept
+        : value{all}, where{location} {}
 };
 
 /// The extent and stride of a dimension, and the offset of its first element.
@@ -90,8 +117,8 @@ struct dimension {
 template <class T, int Rank, bool HasStrides, class... Selected>
 [[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, char const* api,
                                       std::source_location where, Selected... selected) {
-    constexpr int kept = (0 + ... + (std::same_as<Selected, range_slice> ? 1 : 0));
-    view_elements<T, kept, true> out;
+    constexpr int kept = (0 + ... + (integral_index<Selected> ? 0 : 1));
+    view_elements<T, kept, HasStrides || !is_contiguous_slice<Selected...>()> out;
     out.step = all.step;
     bool const is_empty = all.size() == 0;  // the strides may then have any value (R26)
     std::int64_t offset = 0;
@@ -99,7 +126,9 @@ template <class T, int Rank, bool HasStrides, class... Selected>
     auto const add = [&]<class S>(S s) {
         int const i = from++;
         dimension const whole{all.extent(i), is_empty ? 0 : all.stride(i), 0};
-        if constexpr (std::same_as<S, range_slice>) {
+        if constexpr (std::same_as<S, full_extent_t>) {
+            out.layout.set(to++, whole.extent, whole.stride);
+        } else if constexpr (std::same_as<S, range_slice>) {
             auto const d = select(s, i, whole, api, where);
             out.layout.set(to++, d.extent, d.stride);
             offset += d.offset;

@@ -4,9 +4,11 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/config.hpp>
+#include <ferry/tensor/detail/refused_arguments.hpp>
 #include <ferry/tensor/detail/view_elements.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
 #include <ferry/tensor/detail/view_iterator.hpp>
+#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/slice.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -18,31 +20,6 @@
 
 namespace ferry::inline v0 {
 
-/// The code that may access the elements (D4).
-enum class access_from : std::uint8_t {
-    host,   ///< host code
-    device  ///< device code only; host code can obtain their address
-};
-
-/// The strides that a view supports.
-enum class layout : std::uint8_t {
-    strided,    ///< any strides
-    contiguous  ///< compact row-major
-};
-
-namespace detail {
-
-template <class View, class F>
-struct element_loop;
-
-/// A view of U with rank R and layout L converts to a view of T with Rank and Layout. Not required: that the two types
-/// differ.
-template <class U, class T, int R, int Rank, layout L, layout Layout>
-concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
-    (L == Layout || Layout == layout::strided);
-
-}  // namespace detail
-
 /// A view of elements of type T, indexed by one index for each dimension.
 ///
 /// Created by `as`, which checks type, rank, access and layout. References the elements; a view of dynamic rank also
@@ -51,17 +28,19 @@ concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&
 /// Elements of type T const are read-only (D3). With access_from::device, host code cannot access elements: pass
 /// `data()` to a kernel. Packed elements, several of which may share a byte, have no address and are returned by value.
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
-class typed_view {
+class typed_view : private detail::refused_arguments<Rank> {
+    using refused = detail::refused_arguments<Rank>;
     static_assert(Rank >= dynamic_rank, "Rank must be a number of dimensions, or ferry::dynamic_rank");
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
-
-    static_assert(
-        !packed_type<T> || dtype_of<T>.lanes == 1,
-        "ferry: short vectors of packed elements are not supported: make the lanes a dimension, and "
-        "use the type of one lane as T");
+    static_assert(!packed_type<T> || dtype_of<T>.lanes == 1,
+                  "ferry: vectors of packed elements are not supported: make the lanes a dimension, and T one lane");
 
    public:
+    using refused::operator();
+    using refused::operator[];
+    using refused::at;
+    using refused::slice;
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
     /// `T&`; for packed types, a value.
@@ -100,14 +79,12 @@ class typed_view {
     ///
     /// \return  reference to the extents that this object stores, or of dynamic rank references
     [[nodiscard]] constexpr shape_view shape() const& noexcept { return elements_.shape(); }
-    // clang-format off
-    shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
-    // clang-format on
     /// Returns the strides, in elements; implicit for compact row-major elements without a list of strides.
     ///
     /// \return  reference to the strides that this object stores, or of dynamic rank references
     [[nodiscard]] constexpr strides_view strides() const& noexcept { return elements_.strides(); }
     // clang-format off
+    shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
     strides_view strides() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the strides are stored in the view, and this one is temporary: store it in a variable");
     // clang-format on
     /// \param i  dimension
@@ -202,16 +179,20 @@ class typed_view {
     template <detail::integral_index... Index>
         requires(Access == access_from::host && (Rank == dynamic_rank || sizeof...(Index) + 1 == Rank))
     [[nodiscard]] constexpr reference at(detail::located_index first, Index... rest) const {
-        constexpr auto api = "ferry::typed_view::at";
-        constexpr int count = 1 + static_cast<int>(sizeof...(Index));
         std::int64_t const indices[] = {first.value, static_cast<std::int64_t>(rest)...};
-        check_count(count, api, first.where);
-        for (int i = 0; i < count; ++i)
-            if (indices[i] < 0 || indices[i] >= extent(i))
-                detail::fail_index(indices[i], i, extent(i), api, first.where);
-        return elements_[elements_.offset(indices)];
+        return checked(indices, 1 + static_cast<int>(sizeof...(Index)), first.where);
     }
 
+    /// Returns an element, and checks the indices.
+    ///
+    /// \param index  list of indices, one for each dimension
+    /// \return       element, or the value of a packed element
+    /// \throws error  errc::rank when the number of indices is not the rank; errc::out_of_range for an invalid index
+    [[nodiscard]] constexpr reference at(detail::index_list index) const
+        requires(Access == access_from::host)
+    {
+        return checked(index.values, index.count, index.where);
+    }
     /// Returns the element of a tensor of rank 0.
     ///
     /// \param where  source location for errors
@@ -247,9 +228,10 @@ class typed_view {
     /// Selects a part of the elements: an index removes its dimension, a range_slice keeps it. NumPy's `v[:, ::2]` is
     /// `v.slice(full_extent, range_slice{.stride = 2})`, and `v[3, 1:5]` is `v.slice(3, range_slice{1, 5})`.
     ///
-    /// \param first  index or range_slice of the first dimension
-    /// \param rest   one index or range_slice for each other dimension
-    /// \return       view of the same elements, which stores its extents and strides
+    /// \param first  index or range_slice of the first dimension, or full_extent
+    /// \param rest   the same, for each other dimension
+    /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is, and
+    ///               all indices precede all full_extent, without a range_slice
     /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a stride of 0;
     ///                errc::alignment when the first of packed elements does not begin at a byte
     template <detail::slice_argument... Rest>
@@ -259,30 +241,14 @@ class typed_view {
     }
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
+    [[nodiscard]] constexpr auto slice(detail::located_full_extent first, Rest... rest) const {
+        return sliced(first.where, first.value, rest...);
+    }
+    template <detail::slice_argument... Rest>
+        requires(sizeof...(Rest) + 1 == Rank)
     [[nodiscard]] constexpr auto slice(detail::located_index first, Rest... rest) const {
         return sliced(first.where, first.value, rest...);
     }
-
-    // clang-format off
-    template <class... Index> requires(detail::refused_index<Index> || ...)
-    void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    template <detail::integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
-    void operator()(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
-    template <detail::refused_index Index>
-    void operator[](Index) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    template <detail::integral_index Index> requires(Rank != dynamic_rank && Rank != 1)
-    void operator[](Index) const FERRY_DELETED("v[i] requires rank 1: call v(i, j) with one index for each dimension");
-    template <class... Index> requires(detail::refused_index<Index> || ...)
-    void at(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
-    template <detail::integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
-    void at(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
-    template <class... S> requires(Rank == dynamic_rank)
-    void slice(S...) const FERRY_DELETED("slice requires a static rank: call as<T, Rank>");
-    template <class... S> requires(Rank != dynamic_rank && (!detail::slice_argument<S> || ...))
-    void slice(S...) const FERRY_DELETED("an argument of slice is an integer, a ferry::range_slice or ferry::full_extent");
-    template <detail::slice_argument... S> requires(Rank != dynamic_rank && sizeof...(S) != Rank)
-    void slice(S...) const FERRY_DELETED("slice requires one index or range_slice for each dimension: ferry::full_extent selects all indices");
-    // clang-format on
 
    private:
     template <element, int, access_from, layout>
@@ -301,7 +267,8 @@ class typed_view {
     template <class... Selected>
     [[nodiscard]] constexpr auto sliced(std::source_location where, Selected... selected) const {
         auto const part = detail::slice_of(elements_, "ferry::typed_view::slice", where, selected...);
-        return typed_view<T, decltype(part)::static_rank, Access>{part};
+        return typed_view<T, decltype(part)::static_rank, Access,
+                          decltype(part)::has_strides ? layout::strided : layout::contiguous>{part};
     }
     FERRY_ALWAYS_INLINE constexpr void check_count(int count, char const* api, std::source_location where) const {
         if (count != rank()) detail::fail_index_count(count, rank(), api, where);  // mutant: index_count
@@ -311,8 +278,23 @@ class typed_view {
         check_count(count, api, where);
         return elements_[elements_.offset(indices)];
     }
+    [[nodiscard]] constexpr reference checked(std::int64_t const* indices, int count,
+                                              std::source_location where) const {
+        constexpr auto api = "ferry::typed_view::at";
+        check_count(count, api, where);
+        for (int i = 0; i < count; ++i)
+            if (indices[i] < 0 || indices[i] >= extent(i)) detail::fail_index(indices[i], i, extent(i), api, where);
+        return elements_[elements_.offset(indices)];
+    }
 
     elements elements_;
 };
 
 }  // namespace ferry::inline v0
+
+// A view of rank 1 is a std::ranges::view, and its iterators do not reference it. <span> declares these templates.
+template <ferry::element T, ferry::layout Layout>
+inline constexpr bool std::ranges::enable_view<ferry::typed_view<T, 1, ferry::access_from::host, Layout>> = true;
+template <ferry::element T, ferry::layout Layout>
+inline constexpr bool std::ranges::enable_borrowed_range<ferry::typed_view<T, 1, ferry::access_from::host, Layout>> =
+    true;

@@ -28,7 +28,7 @@ struct cube {
 };
 }  // namespace
 
-TEST_CASE("a range selects [begin, end) in steps, and the slice references the same elements") {
+TEST_CASE("a range_slice selects [first, last) at a distance of its stride, and the slice references the same elements") {
     cube c;
     auto const v = c.view().slice(all, all, range_slice{.stride = 2});
     CHECK(v.extent(0) == 2);
@@ -115,13 +115,34 @@ TEST_CASE("bounds outside of the extent are refused, with the location of the ca
 TEST_CASE("a slice of a contiguous view, of const elements or of device memory has the same type of access") {
     cube c;
     tensor_view const v{c.data, c.shape};
-    auto const line = as<std::int32_t const, 3, access_from::host, layout::contiguous>(v).slice(1, all, all);
+    auto const line = as<std::int32_t const, 3, access_from::host, layout::contiguous>(v).slice(all, 1, all);
     static_assert(std::is_same_v<decltype(line), ferry::typed_view<std::int32_t const, 2> const>);
-    CHECK(line(2, 3) == 23);
+    CHECK(line(1, 3) == 19);
     auto const remote = as<std::int32_t, 3, access_from::device>(v).slice(1, all, 2);
     static_assert(std::is_same_v<decltype(remote), ferry::typed_view<std::int32_t, 1, access_from::device> const>);
     CHECK(remote.data() == c.data + 14);
     CHECK(remote.stride(0) == 4);
+}
+
+TEST_CASE("indices before full_extent select contiguous elements of a contiguous view") {
+    cube c;
+    auto const v = as<std::int32_t, 3, access_from::host, layout::contiguous>(tensor_view{c.data, c.shape});
+    auto const is_contiguous = []<class T, int Rank, access_from A, layout L>(ferry::typed_view<T, Rank, A, L> const&) {
+        return L == layout::contiguous;
+    };
+    auto const matrix = v.slice(1, all, all);
+    CHECK(is_contiguous(matrix));
+    CHECK((matrix.size() == 12 && matrix(2, 3) == 23 && matrix.span()[4] == 16));
+    auto const row = matrix.slice(2, all);
+    CHECK((is_contiguous(row) && row.span().data() == c.data + 20 && row.span().size() == 4));
+    auto const element = v.slice(1, 2, 3);
+    CHECK((is_contiguous(element) && element.span()[0] == 23));
+    CHECK(is_contiguous(v.slice(all, all, all)));
+    CHECK(!is_contiguous(v.slice(all, all, 1)));
+    CHECK(!is_contiguous(v.slice(all, 1, all)));
+    CHECK(!is_contiguous(v.slice(1, all, range_slice{})));
+    CHECK(!is_contiguous(v.slice(range_slice{}, all, all)));
+    CHECK(!is_contiguous(c.view().slice(1, all, all)));
 }
 
 TEST_CASE("R19: a slice of packed elements begins at a byte") {

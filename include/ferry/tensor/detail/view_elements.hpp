@@ -5,6 +5,7 @@
 #include <ferry/base/error.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/tensor/detail/view_layout.hpp>
+#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
@@ -12,6 +13,9 @@
 #include <type_traits>
 
 namespace ferry::inline v0::detail {
+
+template <class View, class F>
+struct element_loop;
 
 /// Constructor tag: `as` has checked the view.
 struct checked_by_as {
@@ -33,6 +37,7 @@ struct view_elements {
     using value_type = std::remove_cv_t<T>;
     using reference = std::conditional_t<packed_type<T>, value_type, T&>;
     static constexpr int static_rank = Rank;
+    static constexpr bool has_strides = HasStrides;
 
     T* data = nullptr;
     view_layout<Rank, HasStrides> layout;
@@ -96,5 +101,11 @@ struct view_elements {
         }
     }
 };
+
+/// A view of U and rank R converts to a view of T and Rank, for a layout L that Layout supports. Not required: that
+/// they differ.
+template <class U, class T, int R, int Rank, layout L, layout Layout>
+concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
+    (L == Layout || Layout == layout::strided);
 
 }  // namespace ferry::inline v0::detail
