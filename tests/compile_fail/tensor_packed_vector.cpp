@@ -1,4 +1,4 @@
-// expect: vectors of packed elements are not supported: make the lanes a dimension, and T one lane
+// expect: packed vectors are not supported: make the lanes a dimension, and use the type of one lane as T
 // A packed element is one value.
 #include <ferry/tensor/as.hpp>
 

@@ -49,7 +49,7 @@ class inplace_dims {
     constexpr inplace_dims(detail::located_extent first, Int... rest) {
         static_assert(1 + sizeof...(Int) <= MaxRank,
                       "ferry: the list has more values than N of ferry::inplace_dims<N> or ferry::inplace_view<N>: "
-                      "N is the rank");
+                      "increase N");
         append(first, first.where);
         (append(rest, first.where), ...);
     }
@@ -62,7 +62,7 @@ class inplace_dims {
     constexpr inplace_dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
         static_assert(N <= MaxRank,
                       "ferry: the list has more values than N of ferry::inplace_dims<N> or ferry::inplace_view<N>: "
-                      "N is the rank");
+                      "increase N");
         for (auto const value : values) append(value, where);
     }
     /// Constructs a list of the values of a contiguous container.

@@ -115,7 +115,7 @@ class int64_list {
 }  // namespace detail
 
 /// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists, and
-/// lists of other integers, do not compile. inplace_view contains its extents, and accepts both.
+/// lists of other integer types, do not compile. inplace_view contains its extents, and accepts both.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -167,7 +167,7 @@ class shape_view : public detail::int64_list {
 };
 
 /// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists, and
-/// lists of other integers, do not compile. inplace_view contains its strides, and accepts both.
+/// lists of other integer types, do not compile. inplace_view contains its strides, and accepts both.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).

@@ -19,7 +19,7 @@ struct range_slice {
 
     std::int64_t first = 0;     ///< first index
     std::int64_t last = whole;  ///< index after the last
-    std::int64_t stride = 1;    ///< distance of the indices; if negative, the order is reversed, from last - 1
+    std::int64_t stride = 1;    ///< distance between indices; if negative, the order is reversed, from last - 1
 };
 
 /// The type of `full_extent`, by which `slice` knows at compile time that all indices are selected.
@@ -98,7 +98,7 @@ struct dimension {
     auto const step = static_cast<std::uint64_t>(r.stride);
     auto const size = static_cast<std::uint64_t>(r.last - r.first - 1) / (r.stride < 0 ? 0 - step : step);
     std::int64_t const first = r.stride < 0 ? r.last - 1 : r.first;
-    // The distance of one element may not fit.
+    // With one element, the stride is not used, and the product of the strides may overflow.
     return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.stride, first * d.stride};
 }
 
@@ -113,7 +113,7 @@ struct dimension {
 
 /// Returns the elements that indices and slices select, one for each dimension.
 ///
-/// \throws error  those of `select`; errc::alignment when the first of packed elements does not begin at a byte
+/// \throws error  those of `select`; errc::alignment when the first packed element does not begin on a byte boundary
 template <class T, int Rank, bool HasStrides, class... Selected>
 [[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, char const* api,
                                       std::source_location where, Selected... selected) {

@@ -34,7 +34,7 @@ class typed_view : private detail::refused_arguments<Rank> {
     static_assert(packed_type<T> || sizeof(T) * 8 == static_cast<std::size_t>(bits_per_element(dtype_of<T>)),
                   "ferry::dtype_traits<T>::value must have as many bits as T");
     static_assert(!packed_type<T> || dtype_of<T>.lanes == 1,
-                  "ferry: vectors of packed elements are not supported: make the lanes a dimension, and T one lane");
+                  "ferry: packed vectors are not supported: make the lanes a dimension, and use the type of one lane as T");
 
    public:
     using refused::operator();
@@ -77,11 +77,11 @@ class typed_view : private detail::refused_arguments<Rank> {
     [[nodiscard]] constexpr int rank() const noexcept { return elements_.rank(); }
     /// Returns the extents.
     ///
-    /// \return  reference to the extents that this object stores, or of dynamic rank references
+    /// \return  view of the extents that this object stores; for a dynamic rank, of those that it references
     [[nodiscard]] constexpr shape_view shape() const& noexcept { return elements_.shape(); }
     /// Returns the strides, in elements; implicit for compact row-major elements without a list of strides.
     ///
-    /// \return  reference to the strides that this object stores, or of dynamic rank references
+    /// \return  view of the strides that this object stores; for a dynamic rank, of those that it references
     [[nodiscard]] constexpr strides_view strides() const& noexcept { return elements_.strides(); }
     // clang-format off
     shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
@@ -131,7 +131,7 @@ class typed_view : private detail::refused_arguments<Rank> {
         return counted(nullptr, 0, "ferry::typed_view::()", where);
     }
 
-    /// Returns an element, as `()` does: `v[i]` of rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
+    /// Returns an element, as `()` does: `v[i]` for rank 1, and `v[i, j]` if FERRY_HAS_MULTI_SUBSCRIPT is 1.
     ///
     /// \param index  one integer for each dimension; at least 0 and less than the extent
     /// \return       element, or the value of a packed element
@@ -233,7 +233,7 @@ class typed_view : private detail::refused_arguments<Rank> {
     /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is, and
     ///               all indices precede all full_extent, without a range_slice
     /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a stride of 0;
-    ///                errc::alignment when the first of packed elements does not begin at a byte
+    ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
     [[nodiscard]] constexpr auto slice(detail::located_range first, Rest... rest) const {

@@ -22,7 +22,7 @@ struct checked_by_as {
     explicit checked_by_as() = default;
 };
 
-/// The distance of packed elements in bits: more than their width if they are padded (R13).
+/// The distance between packed elements in bits: more than their width if they are padded (R13).
 struct packed_step {
     std::int64_t bits;
 };
@@ -61,7 +61,7 @@ struct view_elements {
         return layout.offset(index);
     }
     [[nodiscard]] constexpr std::int64_t size() const noexcept {
-        std::uint64_t count = 1;  // `as` has checked the product; those of other extents beside a 0 may overflow (R32)
+        std::uint64_t count = 1;  // `as` has checked the product; if an extent is 0, that of the others may wrap (R32)
         for (int i = 0; i < rank(); ++i) count *= static_cast<std::uint64_t>(extent(i));
         return static_cast<std::int64_t>(count);
     }
@@ -86,14 +86,14 @@ struct view_elements {
     }
     /// Returns the address of the element at an offset in elements.
     ///
-    /// \throws error  errc::alignment for a packed element that does not begin at a byte
+    /// \throws error  errc::alignment for a packed element that does not begin on a byte boundary
     [[nodiscard]] constexpr T* address_of(std::int64_t offset, char const* api, std::source_location where) const {
         if constexpr (packed_type<T>) {
             if (offset * step.bits % 8 != 0)
                 fail(errc::alignment, api,
                      message{"element "} << offset
-                                         << " does not begin at a byte (R19): select another first element, or request "
-                                            "padded elements (R13)",
+                                         << " does not begin on a byte boundary (R19): select another first element, or "
+                                            "request padded elements (R13)",
                      where);
             return data + offset * step.bits / 8;
         } else {
@@ -102,8 +102,8 @@ struct view_elements {
     }
 };
 
-/// A view of U and rank R converts to a view of T and Rank, for a layout L that Layout supports. Not required: that
-/// they differ.
+/// A view of U with rank R and layout L converts to a view of T with Rank and Layout. Not required: that the two types
+/// differ.
 template <class U, class T, int R, int Rank, layout L, layout Layout>
 concept view_convertible = (std::is_same_v<U, T> || std::is_same_v<U const, T>)&&(R == Rank || Rank == dynamic_rank) &&
     (L == Layout || Layout == layout::strided);
