@@ -15,8 +15,8 @@
 struct samples {
     std::vector<double> values;
 
-    ferry::small_view<1> ferry_view() { return {values.data(), {values.size()}}; }
-    ferry::small_view<1> ferry_view() const { return {values.data(), {values.size()}}; }
+    ferry::inplace_view<1> ferry_view() { return {values.data(), {values.size()}}; }
+    ferry::inplace_view<1> ferry_view() const { return {values.data(), {values.size()}}; }
 };
 // [/member]
 
@@ -28,8 +28,8 @@ struct grid {  // rows and columns are separate members
 
 template <>
 struct ferry::array_traits<grid> {
-    static small_view<2> view(grid& g) { return {g.data, {g.rows, g.columns}}; }
-    static small_view<2> view(grid const& g) { return {static_cast<float const*>(g.data), {g.rows, g.columns}}; }
+    static inplace_view<2> view(grid& g) { return {g.data, {g.rows, g.columns}}; }
+    static inplace_view<2> view(grid const& g) { return {static_cast<float const*>(g.data), {g.rows, g.columns}}; }
     static constexpr bool owns = false;  // the pixels belong to another object
 };
 // [/grid]
@@ -43,7 +43,7 @@ template <>
 struct ferry::array_traits<volume> {
     // [sizes]
     // `extents` is a std::vector<std::size_t>: the integers may have any type, and the rank is at most 8.
-    static small_view<8> view(volume const& v) { return {v.data, v.extents}; }
+    static inplace_view<8> view(volume const& v) { return {v.data, v.extents}; }
     // [/sizes]
     static constexpr bool owns = false;
 };
@@ -58,7 +58,7 @@ template <>
 struct ferry::array_traits<bitmap> {
     // [bytes]
     // `row_bytes` is the distance between two rows. element_strides throws for parts of an element (R30).
-    static small_view<2> view(bitmap const& b) {
+    static inplace_view<2> view(bitmap const& b) {
         auto const item = sizeof(std::uint16_t);
         return {b.data, {b.height, b.width}, element_strides<2>({b.row_bytes, item}, item)};
     }
@@ -89,7 +89,7 @@ template <>
 struct ferry::array_traits<slab> {
     // [device]
     // `where` is the library's own tag; `gpu` is the index of the GPU.
-    static small_view<1> view(slab const& b) {
+    static inplace_view<1> view(slab const& b) {
         ferry::device const dev = b.where == place::gpu ? ferry::device{device_type::cuda, b.gpu} : cpu;
         return {b.data, {b.count}, {}, dev};
     }

@@ -43,8 +43,8 @@ int main() {
 
     // [slice]
     // NumPy's image[:, ::2] and image[::-1, 1:]
-    auto const columns = image.slice(ferry::full_extent, ferry::range{.step = 2});
-    auto const flipped = image.slice(ferry::range{.step = -1}, ferry::range{.begin = 1});
+    auto const columns = image.slice(ferry::full_extent, ferry::range_slice{.stride = 2});
+    auto const flipped = image.slice(ferry::range_slice{.stride = -1}, ferry::range_slice{.first = 1});
     ferry::managed_tensor const copy =
         ferry::to_dlpack(columns, {.copy = ferry::copy_policy::always});
     auto const lent = ferry::borrow(flipped);  // for the duration of a call, without a copy

@@ -16,10 +16,11 @@
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy.hpp>
 #include <ferry/space/memory_space.hpp>
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/for_each.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/small_view.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>

@@ -19,12 +19,12 @@ struct version;
 class shape_view;
 class strides_view;
 template <int MaxRank>
-class dims;
+class inplace_dims;
 class stream_token;
 
 class tensor_view;
 template <int MaxRank>
-class small_view;
+class inplace_view;
 class managed_tensor;
 class borrowed_tensor;
 
@@ -43,7 +43,7 @@ inline constexpr bool has_own_exports<managed_tensor> = true;
 template <>
 inline constexpr bool has_own_exports<tensor_view> = true;
 template <int MaxRank>
-inline constexpr bool has_own_exports<small_view<MaxRank>> = true;
+inline constexpr bool has_own_exports<inplace_view<MaxRank>> = true;
 template <>
 inline constexpr bool has_own_exports<column> = true;
 

@@ -1,4 +1,4 @@
-// expect: let view\(\) return ferry::small_view<N>, which contains the list
+// expect: let view\(\) return ferry::inplace_view<N>, which contains the list
 // An array with separate rows and columns (R7).
 #include <ferry/ferry.hpp>
 
@@ -12,7 +12,7 @@ struct ferry::array_traits<grid> {
 #ifdef FERRY_COMPILE_FAIL
     static tensor_view view(grid& g) { return {g.data, {g.rows, g.columns}}; }
 #else
-    static small_view<2> view(grid& g) { return {g.data, {g.rows, g.columns}}; }
+    static inplace_view<2> view(grid& g) { return {g.data, {g.rows, g.columns}}; }
 #endif
 };
 

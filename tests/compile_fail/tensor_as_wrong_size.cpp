@@ -1,6 +1,6 @@
 // expect: ferry::dtype_traits<T>::value must have as many bits as T
 // Strides are in elements, so the size of the type must be that of its data type.
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 struct my_half {
 #ifdef FERRY_COMPILE_FAIL

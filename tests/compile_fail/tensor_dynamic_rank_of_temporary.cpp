@@ -1,7 +1,7 @@
 // expect: (use of deleted function|conversion function from .* invokes a deleted function)
 // expect: this view of static rank is temporary
 // A view of dynamic rank references the extents, which a view of static rank stores.
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 ferry::typed_view<float> of_any_rank(ferry::tensor_view const& v) {
 #ifdef FERRY_COMPILE_FAIL

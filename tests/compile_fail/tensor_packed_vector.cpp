@@ -1,6 +1,6 @@
-// expect: short vectors of packed elements are not supported: make the lanes a dimension, and use the type of one lane
+// expect: packed vectors are not supported: make the lanes a dimension, and use the type of one lane as T
 // A packed element is one value.
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include <cstdint>
 

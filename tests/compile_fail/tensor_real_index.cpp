@@ -5,8 +5,8 @@
 
 float first(ferry::typed_view<float const, 2> v) {
 #ifdef FERRY_COMPILE_FAIL
-    return v(0.9, 0);
+    return v(0.9, true);
 #else
-    return v(0, 0);
+    return v(0, 1);
 #endif
 }

@@ -1,6 +1,6 @@
 // expect: ferry::as<T, Rank>\(view\)
 // Only `as`, which checks the view, creates a typed view.
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 double last(ferry::tensor_view const& v) {
 #ifdef FERRY_COMPILE_FAIL

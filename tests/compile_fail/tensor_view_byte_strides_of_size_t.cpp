@@ -1,5 +1,5 @@
-// expect: the view refers to a list of std::int64_t, and these strides have another type: let view\(\) return ferry::small_view<N>
-#include <ferry/tensor/small_view.hpp>
+// expect: the view refers to a list of std::int64_t, and these strides have another type: let view\(\) return ferry::inplace_view<N>
+#include <ferry/tensor/inplace_view.hpp>
 
 #include <array>
 
@@ -11,7 +11,7 @@ struct array {
 #ifdef FERRY_COMPILE_FAIL
 ferry::tensor_view view(array& a) { return {a.data, a.extents, a.byte_strides}; }
 #else
-ferry::small_view<2> view(array& a) {
+ferry::inplace_view<2> view(array& a) {
     return {a.data, a.extents, ferry::element_strides<2>(a.byte_strides, sizeof(float))};
 }
 #endif

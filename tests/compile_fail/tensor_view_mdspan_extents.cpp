@@ -1,5 +1,5 @@
-// expect: the view refers to a list of std::int64_t, and these extents have another type: let view\(\) return ferry::small_view<N>
-#include <ferry/tensor/small_view.hpp>
+// expect: the view refers to a list of std::int64_t, and these extents have another type: let view\(\) return ferry::inplace_view<N>
+#include <ferry/tensor/inplace_view.hpp>
 
 struct mdspan_extents {  // as std::extents, of C++23
     using rank_type = std::size_t;
@@ -9,5 +9,5 @@ struct mdspan_extents {  // as std::extents, of C++23
 #ifdef FERRY_COMPILE_FAIL
 ferry::tensor_view view(float* data, mdspan_extents const& extents) { return {data, extents}; }
 #else
-ferry::small_view<2> view(float* data, mdspan_extents const& extents) { return {data, extents}; }
+ferry::inplace_view<2> view(float* data, mdspan_extents const& extents) { return {data, extents}; }
 #endif

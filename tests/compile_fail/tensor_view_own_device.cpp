@@ -1,6 +1,6 @@
 // expect: the device is not a ferry::device: convert it, for example to ferry::device\{ferry::device_type::cuda, id\}
 // A device tag of the library.
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 enum class place { host, gpu };
 struct array {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/base/dims.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/inplace_dims.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/base/stream_token.hpp>
 #include <ferry/exchange/array_traits.hpp>
@@ -71,7 +71,7 @@ class shaped {
     /// \param extents  shape, in integers of any type; as many elements as the container has
     /// \param where    source location for errors
     /// \throws error  errc::shape when the numbers of elements differ
-    shaped(Owner owner, dims<shaped_traits<Owner>::max_rank> extents,
+    shaped(Owner owner, inplace_dims<shaped_traits<Owner>::max_rank> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)
         : owner_(std::move(owner)), rank_{extents.rank()} {

@@ -13,6 +13,17 @@
 namespace ferry::inline v0 {
 namespace detail {
 
+/// An integer that may be an extent or a stride. Not required: that it fits std::int64_t. Characters are refused;
+/// signed char and unsigned char, which are std::int8_t and std::uint8_t, are integers.
+template <class I>
+concept extent_integer =
+    std::integral<I> && sizeof(I) <= sizeof(std::int64_t) && !std::same_as<I, bool> && !std::same_as<I, char> &&
+    !std::same_as<I, wchar_t> && !std::same_as<I, char8_t> && !std::same_as<I, char16_t> && !std::same_as<I, char32_t>;
+
+/// A bool, a character, a wider integer or a floating-point number. Not required: that it is in range.
+template <class I>
+concept refused_extent = (std::integral<I> && !extent_integer<I>) || std::floating_point<I>;
+
 /// A contiguous container of std::int64_t with `data()` and `size()`: std::vector, std::array or std::span, for
 /// example. Not required: iterators.
 template <class Range>
@@ -34,11 +45,14 @@ constexpr T const* list_data(std::initializer_list<T> l) noexcept {
 /// A contiguous container of integers of any type, or a std::initializer_list. Not required: iterators.
 template <class List>
 concept any_integer_list = requires(List const& l) {
-    { *list_data(l) } -> std::convertible_to<std::int64_t>;
-    requires std::integral<std::remove_cvref_t<decltype(*list_data(l))>>;
-    requires !std::same_as<std::remove_cvref_t<decltype(*list_data(l))>, bool>;
+    requires extent_integer<std::remove_cvref_t<decltype(*list_data(l))>>;
     { l.size() } -> std::convertible_to<std::size_t>;
 };
+
+/// A contiguous container of values that are no extents. Not required: iterators.
+template <class List>
+concept refused_extent_list =
+    requires(List const& l) { requires refused_extent<std::remove_cvref_t<decltype(*list_data(l))>>; };
 
 /// The extents of an mdspan. Not required: that they are those of the standard library.
 template <class Extents>
@@ -101,7 +115,7 @@ class int64_list {
 }  // namespace detail
 
 /// A view of the extents of a tensor, one for each dimension. The list must outlive the view; temporary lists, and
-/// lists of other integer types, do not compile. small_view contains its extents, and accepts both.
+/// lists of other integer types, do not compile. inplace_view contains its extents, and accepts both.
 class shape_view : public detail::int64_list {
    public:
     /// Constructs a view of rank 0.
@@ -134,18 +148,18 @@ class shape_view : public detail::int64_list {
 
     // clang-format off
     template <std::size_t N>
-    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    shape_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    shape_view(Int...) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !detail::viewable_when_temporary<std::remove_cv_t<Range>>)
-    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    shape_view(Range&&) FERRY_DELETED("the view refers to a list of extents, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
     template <std::integral Int, std::size_t N>
         requires(!std::same_as<Int, std::int64_t>)
-    shape_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    shape_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     template <detail::foreign_list List>
-    shape_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    shape_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these extents have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     // clang-format on
 
     /// Returns whether the ranks and all extents are equal.
@@ -153,7 +167,7 @@ class shape_view : public detail::int64_list {
 };
 
 /// A view of the strides of a tensor, in elements. The list must outlive the view; temporary lists, and
-/// lists of other integer types, do not compile. small_view contains its strides, and accepts both.
+/// lists of other integer types, do not compile. inplace_view contains its strides, and accepts both.
 class strides_view : public detail::int64_list {
    public:
     /// Constructs a view without a list: compact row-major strides (R24).
@@ -186,18 +200,18 @@ class strides_view : public detail::int64_list {
 
     // clang-format off
     template <std::size_t N>
-    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    strides_view(std::int64_t const (&&)[N]) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
     template <std::integral... Int>  // {2, 3}, and {0, 3}, which would be a null pointer and a rank
         requires(sizeof...(Int) > 0)
-    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    strides_view(Int...) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
     template <detail::integer_list Range>
         requires(!std::is_lvalue_reference_v<Range> && !detail::viewable_when_temporary<std::remove_cv_t<Range>>)
-    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::small_view<N>, which contains the list, or store the list in the array");
+    strides_view(Range&&) FERRY_DELETED("the view refers to a list of strides, and this one is temporary: let view() return ferry::inplace_view<N>, which contains the list, or store the list in the array");
     template <std::integral Int, std::size_t N>
         requires(!std::same_as<Int, std::int64_t>)
-    strides_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    strides_view(Int const (&)[N]) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     template <detail::foreign_list List>
-    strides_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::small_view<N>, which copies the list, or store a ferry::dims<N>");
+    strides_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     // clang-format on
 
     /// Returns whether both are implicit, or the numbers of strides and all strides are equal. Does not compute

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
+#include <ferry/exchange/typed_view_traits.hpp>
 #include <ferry/fwd.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/managed.hpp>
-#include <ferry/tensor/small_view.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -19,7 +20,7 @@ namespace ferry::inline v0 {
 ///
 /// - `tensor_view view(T&)`, `tensor_view view(T const&)`: describes the elements; the second returns a read-only view,
 ///   unless copies of T are handles to the same elements. Extents and strides refer to storage that exists as long as
-///   the array; `small_view<N> view(T&)` contains them instead. Throws for arrays that are not one tensor on one
+///   the array; `inplace_view<N> view(T&)` contains them instead. Throws for arrays that are not one tensor on one
 ///   device, such as sharded or sparse ones (R41).
 /// - `Owner share(T const&)`: returns another owner of the same memory; needed to export lvalues.
 /// - `T adopt(managed_tensor)` or `T adopt(managed_tensor&&)`: takes ownership of a tensor without a copy. With a
@@ -70,7 +71,7 @@ concept takes_over_with_stream = requires {
 
 }  // namespace detail
 
-/// array_traits<T>::view accepts the array by reference, and returns a tensor_view or a small_view. Not required:
+/// array_traits<T>::view accepts the array by reference, and returns a tensor_view or an inplace_view. Not required:
 /// ownership.
 template <class Array>
 concept has_traits_view = !detail::view_takes_value<std::remove_cv_t<Array>> && requires(Array& a) {

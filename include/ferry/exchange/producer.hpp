@@ -39,7 +39,7 @@ struct view_of_t {
     /// Returns a view of an array. Exceptions of array_traits<T>::view and `ferry_view` propagate.
     ///
     /// \param a  array; must outlive the view
-    /// \return   view of the elements: a tensor_view, or a small_view. Bind it to a `tensor_view const&`.
+    /// \return   view of the elements: a tensor_view, or an inplace_view. Bind it to a `tensor_view const&`.
     template <has_traits_view Array>
     [[nodiscard]] constexpr auto operator()(Array& a) const
         -> decltype(array_traits<std::remove_cv_t<Array>>::view(a)) {

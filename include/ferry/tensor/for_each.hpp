@@ -33,7 +33,7 @@ struct element_loop {
             std::int64_t const extent = view.extent(dimension), step = view.stride(dimension);
             for (std::int64_t i = 0; i < extent; ++i) run(dimension + 1, offset + i * step);
         } else if constexpr (packed_type<typename View::element_type>) {
-            for (std::int64_t i = 0; i < count; ++i) call(view.element_at(offset + i * stride));
+            for (std::int64_t i = 0; i < count; ++i) call(view.elements_[offset + i * stride]);
         } else if (auto* const first = view.data() + offset; stride == 1) {  // compilers vectorise this loop
             for (std::int64_t i = 0; i < count; ++i) call(first[i]);
         } else {

@@ -3,6 +3,7 @@
 
 #include <ferry/base/error.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>

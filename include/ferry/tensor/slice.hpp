@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/tensor/detail/view_elements.hpp>
 #include <ferry/tensor/detail/view_index.hpp>
 
 #include <concepts>
@@ -10,32 +11,61 @@
 
 namespace ferry::inline v0 {
 
-/// Selects indices of a dimension: those of [begin, end), in steps. `range{.step = 2}` is NumPy's `::2`.
-struct range {
-    /// The default of `end`: the extent of the dimension.
+/// Selects indices of a dimension: those of [first, last), at a distance of `stride`. `range_slice{.stride = 2}` is
+/// NumPy's `::2`. Corresponds to std::range_slice of C++26, whose stride is positive.
+struct range_slice {
+    /// The default of `last`: the extent of the dimension.
     static constexpr std::int64_t whole = INT64_MAX;
 
-    std::int64_t begin = 0;    ///< first index
-    std::int64_t end = whole;  ///< index after the last
-    std::int64_t step = 1;     ///< distance between selected indices; if negative, the order is reversed, from end - 1
+    std::int64_t first = 0;     ///< first index
+    std::int64_t last = whole;  ///< index after the last
+    std::int64_t stride = 1;    ///< distance between indices; if negative, the order is reversed, from last - 1
 };
 
-/// Selects all indices of a dimension.
-inline constexpr range full_extent{};
+/// The type of `full_extent`, by which `slice` knows at compile time that all indices are selected.
+struct full_extent_t {
+    explicit full_extent_t() = default;
+    constexpr operator range_slice() const noexcept { return {}; }
+};
+
+/// Selects all indices of a dimension, as std::full_extent.
+inline constexpr full_extent_t full_extent{};
 
 namespace detail {
 
-/// An argument of `typed_view::slice`: an index, which removes the dimension, or a range. Not required: valid bounds.
+/// An argument of `typed_view::slice`: an index, which removes the dimension, a range_slice or full_extent. Not
+/// required: valid bounds.
 template <class S>
-concept slice_argument = integral_index<S> || std::same_as<S, range>;
+concept slice_argument = integral_index<S> || std::same_as<S, range_slice> || std::same_as<S, full_extent_t>;
+
+/// Returns whether a slice of compact row-major elements is compact and row-major for all extents: indices, then
+/// full_extent (std::submdspan of layout_right). The stride of a range_slice is not known.
+template <slice_argument... S>
+[[nodiscard]] consteval bool is_contiguous_slice() {
+    bool is_contiguous = true, is_kept = false;
+    ((is_contiguous = is_contiguous && !std::same_as<S, range_slice> && !(integral_index<S> && is_kept),
+      is_kept = is_kept || !integral_index<S>),
+     ...);
+    return is_contiguous;
+}
 
 /// A range, with the location of the caller.
 struct located_range {
-    range value;
+    range_slice value;
     std::source_location where;
 
-    constexpr located_range(range r, std::source_location location = std::source_location::current()) noexcept
+    constexpr located_range(range_slice r, std::source_location location = std::source_location::current()) noexcept
         : value{r}, where{location} {}
+};
+
+/// full_extent, with the location of the caller.
+struct located_full_extent {
+    full_extent_t value;
+    std::source_location where;
+
+    constexpr located_full_extent(full_extent_t all,
+                                  std::source_location location = std::source_location::current()) noexcept
+        : value{all}, where{location} {}
 };
 
 /// The extent and stride of a dimension, and the offset of its first element.
@@ -43,31 +73,33 @@ struct dimension {
     std::int64_t extent, stride, offset;
 };
 
-[[noreturn]] FERRY_COLD inline void fail_range(range r, int i, std::int64_t extent, char const* api,
+[[noreturn]] FERRY_COLD inline void fail_range(range_slice r, int i, std::int64_t extent, char const* api,
                                                std::source_location where) {
-    if (r.step == 0)
-        fail(errc::argument, api, message{"the step of the range for dimension "}
-                                      << i << " is 0: pass a positive step, or a negative one to reverse the order",
+    if (r.stride == 0)
+        fail(errc::argument, api,
+             message{"the stride of the range_slice for dimension "}
+                 << i << " is 0: pass a positive stride, or a negative one to reverse the order",
              where);
     fail(errc::out_of_range, api,
-         message{"the range ["} << r.begin << ", " << r.end << ") is out of bounds for dimension " << i
-                                << " of extent " << extent << ": pass 0 <= begin <= end <= extent",
+         message{"the range ["} << r.first << ", " << r.last << ") is out of bounds for dimension " << i
+                                << " of extent " << extent << ": pass 0 <= first <= last <= extent",
          where);
 }
 
-/// Returns the dimension that a range selects.
+/// Returns the dimension that a range_slice selects.
 ///
-/// \throws error  errc::out_of_range for invalid bounds; errc::argument for a step of 0
-[[nodiscard]] constexpr dimension select(range r, int i, dimension d, char const* api, std::source_location where) {
-    if (r.end == range::whole) r.end = d.extent;
-    if (r.begin < 0 || r.begin > r.end || r.end > d.extent || r.step == 0)  // mutant: slice_bounds
+/// \throws error  errc::out_of_range for invalid bounds; errc::argument for a stride of 0
+[[nodiscard]] constexpr dimension select(range_slice r, int i, dimension d, char const* api,
+                                         std::source_location where) {
+    if (r.last == range_slice::whole) r.last = d.extent;
+    if (r.first < 0 || r.first > r.last || r.last > d.extent || r.stride == 0)  // mutant: slice_bounds
         fail_range(r, i, d.extent, api, where);
-    if (r.begin == r.end) return {0, d.stride, 0};  // the offset would be that of an element that does not exist
-    auto const step = static_cast<std::uint64_t>(r.step);
-    auto const size = static_cast<std::uint64_t>(r.end - r.begin - 1) / (r.step < 0 ? 0 - step : step);
-    std::int64_t const first = r.step < 0 ? r.end - 1 : r.begin;
-    // With one element, the stride is not used, and the product of stride and step may overflow.
-    return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.step, first * d.stride};
+    if (r.first == r.last) return {0, d.stride, 0};  // the offset would be that of an element that does not exist
+    auto const step = static_cast<std::uint64_t>(r.stride);
+    auto const size = static_cast<std::uint64_t>(r.last - r.first - 1) / (r.stride < 0 ? 0 - step : step);
+    std::int64_t const first = r.stride < 0 ? r.last - 1 : r.first;
+    // With one element, the stride is not used, and the product of the strides may overflow.
+    return {static_cast<std::int64_t>(size) + 1, size == 0 ? d.stride : d.stride * r.stride, first * d.stride};
 }
 
 /// Returns the dimension that an index selects.
@@ -77,6 +109,36 @@ struct dimension {
                                          std::source_location where) {
     if (index < 0 || index >= d.extent) fail_index(index, i, d.extent, api, where);
     return {1, 0, index * d.stride};
+}
+
+/// Returns the elements that indices and slices select, one for each dimension.
+///
+/// \throws error  those of `select`; errc::alignment when the first packed element does not begin on a byte boundary
+template <class T, int Rank, bool HasStrides, class... Selected>
+[[nodiscard]] constexpr auto slice_of(view_elements<T, Rank, HasStrides> const& all, char const* api,
+                                      std::source_location where, Selected... selected) {
+    constexpr int kept = (0 + ... + (integral_index<Selected> ? 0 : 1));
+    view_elements<T, kept, HasStrides || !is_contiguous_slice<Selected...>()> out;
+    out.step = all.step;
+    bool const is_empty = all.size() == 0;  // the strides may then have any value (R26)
+    std::int64_t offset = 0;
+    int from = 0, to = 0;
+    auto const add = [&]<class S>(S s) {
+        int const i = from++;
+        dimension const whole{all.extent(i), is_empty ? 0 : all.stride(i), 0};
+        if constexpr (std::same_as<S, full_extent_t>) {
+            out.layout.set(to++, whole.extent, whole.stride);
+        } else if constexpr (std::same_as<S, range_slice>) {
+            auto const d = select(s, i, whole, api, where);
+            out.layout.set(to++, d.extent, d.stride);
+            offset += d.offset;
+        } else {
+            offset += select(static_cast<std::int64_t>(s), i, whole, api, where).offset;
+        }
+    };
+    (add(selected), ...);
+    out.data = out.size() != 0 ? all.address_of(offset, api, where) : all.data;
+    return out;
 }
 
 }  // namespace detail

@@ -78,9 +78,9 @@ class tensor_view {
 
     template <int MaxRank>
     // clang-format off
-    tensor_view(small_view<MaxRank> const&&) FERRY_DELETED("the temporary small_view contains the extents: bind it to a tensor_view const&, or store it with auto");
+    tensor_view(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it with auto");
     template <int MaxRank>
-    tensor_view& operator=(small_view<MaxRank> const&&) FERRY_DELETED("the temporary small_view contains the extents: bind it to a tensor_view const&, or store it with auto");
+    tensor_view& operator=(inplace_view<MaxRank> const&&) FERRY_DELETED("the temporary inplace_view contains the extents: bind it to a tensor_view const&, or store it with auto");
     // clang-format on
 
     /// Constructs a view of a struct, which `validate` must have checked. If the data is an address, adds the byte

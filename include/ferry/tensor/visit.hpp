@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ferry/base/error.hpp>
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/view.hpp>
 

@@ -1,7 +1,8 @@
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include <concepts>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -69,6 +70,7 @@ static_assert(!std::is_convertible_v<ferry::tensor_view, plain> &&
               !std::is_constructible_v<plain, ferry::tensor_view>);
 // Only the data, the extents, and the strides that are not known.
 static_assert(sizeof(plain) == 40 && sizeof(line) == 24 && sizeof(typed_view<float, 3>) == 56 && sizeof(open) == 40);
+static_assert(sizeof(typed_view<float, dynamic_rank, access_from::host, layout::contiguous>) == 24);
 static_assert(sizeof(typed_view<ferry::int4_t, 2>) == 48);
 
 // A view of static rank stores the extents; a view of dynamic rank references those of the tensor.
@@ -98,9 +100,9 @@ static_assert(!indexed<open, bool> && !indexed<open, double> && !indexed<plain, 
 static_assert(!indexed<typed_view<float, 1, access_from::device>, int>);
 
 // slice() has an index or a range for each dimension of a static rank.
-static_assert(sliceable<plain, int, ferry::range> && sliceable<plain, ferry::range, ferry::range>);
-static_assert(!sliceable<plain, ferry::range> && !sliceable<plain, int, bool> && !sliceable<plain, bool, int>);
-static_assert(!sliceable<plain, double, ferry::range> && !sliceable<open, int> && !sliceable<open>);
+static_assert(sliceable<plain, int, ferry::range_slice> && sliceable<plain, ferry::range_slice, ferry::range_slice>);
+static_assert(!sliceable<plain, ferry::range_slice> && !sliceable<plain, int, bool> && !sliceable<plain, bool, int>);
+static_assert(!sliceable<plain, double, ferry::range_slice> && !sliceable<open, int> && !sliceable<open>);
 
 // D4: the host cannot access device memory.
 static_assert(!callable<remote, int, int> && !checked<remote, int, int> && !subscriptable<remote> && !has_span<remote>);
@@ -114,6 +116,12 @@ static_assert(std::same_as<decltype(std::declval<line const&>().span()), std::sp
 // R19: packed elements are read by value.
 static_assert(std::same_as<packed::reference, ferry::int4_t> &&
               std::same_as<typed_view<ferry::int4_t const, 1>::reference, ferry::int4_t>);
+
+// A view of rank 1 is a std::ranges::view, whose iterators do not reference it.
+static_assert(std::ranges::view<typed_view<float, 1>> && std::ranges::borrowed_range<typed_view<float const, 1>>);
+static_assert(std::ranges::view<typed_view<float, 1, access_from::host, layout::contiguous>> &&
+              std::ranges::borrowed_range<typed_view<ferry::int4_t, 1>>);
+static_assert(!std::ranges::range<plain> && !std::ranges::range<typed_view<float, 1, access_from::device>>);
 
 static_assert(viewable<float, 2> && viewable<float const, dynamic_rank>);
 static_assert(!viewable<unknown, 2> && !viewable<colour, 2> && !viewable<void, 2>);

@@ -1,4 +1,5 @@
 // Loops over typed views.
+#include <ferry/tensor/as.hpp>
 #include <ferry/tensor/for_each.hpp>
 
 #include <doctest/doctest.h>
@@ -12,7 +13,7 @@
 using ferry::access_from;
 using ferry::as;
 using ferry::layout;
-using ferry::range;
+using ferry::range_slice;
 using ferry::tensor_view;
 
 namespace {
@@ -51,7 +52,7 @@ static_assert(!iterable<ferry::typed_view<float>>);
 
 TEST_CASE("a view of rank 1 is a range of its elements, with any stride") {
     cube c;
-    auto const row = c.view().slice(1, 1, range{.step = -1});
+    auto const row = c.view().slice(1, 1, range_slice{.stride = -1});
     std::vector<std::int32_t> const want{19, 18, 17, 16};
     CHECK(std::vector<std::int32_t>(row.begin(), row.end()) == want);
     for (auto& x : row) x += 100;
@@ -84,8 +85,9 @@ TEST_CASE("R19: iterators of packed elements return values") {
 TEST_CASE("for_each visits every element once, in row-major order, for all layouts") {
     cube c;
     CHECK(listed(c.view()) == c.data);
-    for (auto const rows : {range{}, range{1, 3}, range{.step = -1}, range{0, 0}})
-        for (auto const columns : {range{}, range{.end = 3}, range{.step = 2}, range{.step = -1}, range{2, 3}}) {
+    for (auto const rows : {range_slice{}, range_slice{1, 3}, range_slice{.stride = -1}, range_slice{0, 0}})
+        for (auto const columns : {range_slice{}, range_slice{.last = 3}, range_slice{.stride = 2},
+                                   range_slice{.stride = -1}, range_slice{2, 3}}) {
             auto const v = c.view().slice(all, rows, columns);
             std::vector<std::int32_t> want;
             for (std::int64_t i = 0; i < v.extent(0); ++i)

@@ -1,4 +1,4 @@
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include <support/fails.hpp>
 
@@ -201,6 +201,8 @@ TEST_CASE("errors of element access have the location of the call") {
         [](auto&, auto& o) { static_cast<void>(o()); },
         [](auto&, auto& o) { static_cast<void>(o[0]); },
         [](auto& f, auto&) { static_cast<void>(f[ferry::shape_view{two_by_three, 1}]); },
+        [](auto& f, auto&) { static_cast<void>(f.at(ferry::shape_view{two_by_three, 1})); },
+        [](auto&, auto& o) { static_cast<void>(o.at(ferry::shape_view{two_by_three, 2})); },
     };
     int line = before + 1;
     for (auto* const call : calls) {

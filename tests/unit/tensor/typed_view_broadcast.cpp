@@ -1,5 +1,5 @@
 // Typed views of elements with stride 0.
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include "support/fails.hpp"
 

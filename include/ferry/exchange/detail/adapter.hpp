@@ -105,23 +105,23 @@ consteval bool is_adapted() {
     } else if constexpr (declares_view<T> && !has_traits_view<T>) {
         static_assert(
             !view_takes_value<T>,
-            "ferry: array_traits<T>::view takes the array by value, and the view would outlive that copy: take it by reference, static tensor_view view(T&) and view(T const&), or small_view<N> instead of tensor_view");
+            "ferry: array_traits<T>::view takes the array by value, and the view would outlive that copy: take it by reference, static tensor_view view(T&) and view(T const&), or inplace_view<N> instead of tensor_view");
         static_assert(!view_is_no_static<T>,
                       "ferry: array_traits<T>::view is called without an object: make it static");
         static_assert(
             view_takes_value<T> || view_is_no_static<T>,
-            "ferry: array_traits<T>::view must take the array by reference and return ferry::tensor_view or ferry::small_view<N>: public, static tensor_view view(T&) and view(T const&)");
+            "ferry: array_traits<T>::view must take the array by reference and return ferry::tensor_view or ferry::inplace_view<N>: public, static tensor_view view(T&) and view(T const&)");
     } else if constexpr (viewable<Array>) {
         return is_sound<T>();
     } else if constexpr (viewable<T>) {
         static_assert(
             view_takes_const<T>,
             "ferry: the adapter supports only mutable arrays: add view(T const&), which returns a view of a T const*, so that the tensor is read-only");
-        static_assert(!view_takes_const<T>, "ferry: array_traits<T>::view(T const&) must return ferry::tensor_view or ferry::small_view<N>");
+        static_assert(!view_takes_const<T>, "ferry: array_traits<T>::view(T const&) must return ferry::tensor_view or ferry::inplace_view<N>");
     } else if constexpr (specialised<T>) {
         static_assert(
             viewable<Array>,
-            "ferry: array_traits<T> has no static member function view(T&): add it, public, returning ferry::tensor_view or ferry::small_view<N>");
+            "ferry: array_traits<T> has no static member function view(T&): add it, public, returning ferry::tensor_view or ferry::inplace_view<N>");
     } else {
         static_assert(
             specialised<T>,

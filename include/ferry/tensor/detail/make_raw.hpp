@@ -162,7 +162,7 @@ template <managed_struct Raw, class Owner, class ViewOf>
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
                                                 version max, char const* api, std::source_location where) {
-    auto const view = view_at(owner);  // a tensor_view, or a small_view
+    auto const view = view_at(owner);  // a tensor_view, or an inplace_view
     validate_view(view, api, where);
     return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, api, where);
 }

@@ -12,38 +12,57 @@
 #include <type_traits>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// An extent or stride, with the location of the caller, for which a constructor with a pack has no default argument.
+struct located_extent {
+    std::int64_t value;
+    bool is_too_large;  // the value is that of a std::uint64_t above the maximum of std::int64_t
+    std::source_location where;
+
+    template <extent_integer Int>
+    constexpr located_extent(Int extent, std::source_location location = std::source_location::current()) noexcept
+        : value{static_cast<std::int64_t>(extent)},
+          is_too_large{std::is_unsigned_v<Int> && value < 0},
+          where{location} {}
+};
+
+}  // namespace detail
 
 /// A list of at most `MaxRank` extents or strides, stored in the object.
 ///
 /// Converts from the lists that array libraries use: integers in braces; an array, vector or span of integers of any
 /// type; or the extents of an mdspan. Does not allocate. Copyable; an lvalue converts to shape_view and strides_view.
 template <int MaxRank>
-class dims {
+class inplace_dims {
     static_assert(MaxRank >= 0, "ferry: the maximum rank must not be negative");
 
    public:
     /// Constructs an empty list: extents of rank 0, or compact row-major strides.
-    constexpr dims() = default;
+    constexpr inplace_dims() = default;
     /// Constructs a list of integers: `{rows, columns}`.
     ///
-    /// \param values  at most `MaxRank` integers
+    /// \param first  integer
+    /// \param rest   integers; `MaxRank - 1` at most
     /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
-    template <std::integral... Int>
-        requires(sizeof...(Int) > 0)
-    constexpr dims(Int... values) {
-        static_assert(sizeof...(Int) <= MaxRank,
-                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: increase N");
-        (append(values, std::source_location::current()), ...);
+    template <detail::extent_integer... Int>
+    constexpr inplace_dims(detail::located_extent first, Int... rest) {
+        static_assert(1 + sizeof...(Int) <= MaxRank,
+                      "ferry: the list has more values than N of ferry::inplace_dims<N> or ferry::inplace_view<N>: "
+                      "increase N");
+        append(first, first.where);
+        (append(rest, first.where), ...);
     }
     /// Constructs a list of the values of an array.
     ///
     /// \param values  array; only read during the call
     /// \param where   source location for errors
     /// \throws error  errc::overflow when a value exceeds the maximum of std::int64_t (R32)
-    template <std::integral Int, std::size_t N>
-    constexpr dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
+    template <detail::extent_integer Int, std::size_t N>
+    constexpr inplace_dims(Int const (&values)[N], std::source_location where = std::source_location::current()) {
         static_assert(N <= MaxRank,
-                      "ferry: the list has more values than N of ferry::dims<N> or ferry::small_view<N>: increase N");
+                      "ferry: the list has more values than N of ferry::inplace_dims<N> or ferry::inplace_view<N>: "
+                      "increase N");
         for (auto const value : values) append(value, where);
     }
     /// Constructs a list of the values of a contiguous container.
@@ -54,11 +73,11 @@ class dims {
     /// \throws error  errc::rank for more than `MaxRank` values; errc::shape when the values are null (R25);
     ///                errc::overflow when a value exceeds the maximum of std::int64_t (R32)
     template <detail::any_integer_list List>
-    constexpr dims(List const& values, std::source_location where = std::source_location::current()) {
+    constexpr inplace_dims(List const& values, std::source_location where = std::source_location::current()) {
         auto const* const data = detail::list_data(values);
         auto const count = static_cast<std::size_t>(values.size());
         if (count > 0 && data == nullptr)
-            detail::fail(errc::shape, "ferry::dims",
+            detail::fail(errc::shape, "ferry::inplace_dims",
                          message{"the list is NULL with rank "}
                              << static_cast<std::int64_t>(count)
                              << "; only rank 0 allows it (R25): pass one value for each dimension",
@@ -73,10 +92,20 @@ class dims {
     /// \throws error  errc::rank for more than `MaxRank` extents; errc::overflow when an extent exceeds the maximum of
     ///                std::int64_t (R32)
     template <detail::mdspan_extents Extents>
-    constexpr dims(Extents const& extents, std::source_location where = std::source_location::current()) {
+    constexpr inplace_dims(Extents const& extents, std::source_location where = std::source_location::current()) {
         require_room(Extents::rank(), where);
         for (typename Extents::rank_type i = 0; i < Extents::rank(); ++i) append(extents.extent(i), where);
     }
+
+    // clang-format off
+    template <class... Value>
+        requires(detail::refused_extent<Value> || ...)
+    inplace_dims(Value...) FERRY_DELETED("an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number: convert it to std::int64_t");
+    template <detail::refused_extent Value, std::size_t N>
+    inplace_dims(Value const (&)[N]) FERRY_DELETED("an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number: convert it to std::int64_t");
+    template <detail::refused_extent_list List>
+    inplace_dims(List const&) FERRY_DELETED("an extent or stride is an integer of at most 64 bits, not a bool, a character or a floating-point number: convert it to std::int64_t");
+    // clang-format on
 
     /// Returns the address of the first value.
     [[nodiscard]] constexpr std::int64_t const* data() const noexcept { return values_; }
@@ -93,26 +122,24 @@ class dims {
     [[nodiscard]] constexpr std::int64_t const* begin() const noexcept { return values_; }
     [[nodiscard]] constexpr std::int64_t const* end() const noexcept { return values_ + rank_; }
 
-    friend constexpr bool operator==(dims const&, dims const&) = default;
+    friend constexpr bool operator==(inplace_dims const&, inplace_dims const&) = default;
 
    private:
     static constexpr void require_room(std::size_t count, std::source_location where) {
         if (count > static_cast<std::size_t>(MaxRank))
-            detail::fail(errc::rank, "ferry::dims",
+            detail::fail(errc::rank, "ferry::inplace_dims",
                          message{"the rank is "} << static_cast<std::int64_t>(count) << ", expected at most " << MaxRank
                                                  << ": combine dimensions, or use a larger MaxRank",
                          where);
     }
-    template <class Int>
-    constexpr void append(Int value, std::source_location where) {
-        if constexpr (std::is_unsigned_v<Int> && sizeof(Int) >= sizeof(std::int64_t))
-            if (value > static_cast<Int>(INT64_MAX))
-                detail::fail(errc::overflow, "ferry::dims",
-                             message{"the value of dimension "}
-                                 << rank_ << " is " << static_cast<std::uint64_t>(value)
-                                 << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent",
-                             where);
-        values_[rank_++] = static_cast<std::int64_t>(value);
+    constexpr void append(detail::located_extent extent, std::source_location where) {
+        if (extent.is_too_large)
+            detail::fail(errc::overflow, "ferry::inplace_dims",
+                         message{"the value of dimension "}
+                             << rank_ << " is " << static_cast<std::uint64_t>(extent.value)
+                             << ", expected at most the maximum of std::int64_t (R32): pass an initialised extent",
+                         where);
+        values_[rank_++] = extent.value;
     }
 
     std::int64_t values_[MaxRank > 0 ? MaxRank : 1] = {};
@@ -127,8 +154,8 @@ class dims {
 /// \return            strides in elements
 /// \throws error  errc::strides when a stride is not a multiple of the element size, which DLPack cannot express (R30)
 template <int MaxRank>
-[[nodiscard]] constexpr dims<MaxRank> element_strides(
-    dims<MaxRank> bytes, std::size_t item_bytes, std::source_location where = std::source_location::current()) {
+[[nodiscard]] constexpr inplace_dims<MaxRank> element_strides(
+    inplace_dims<MaxRank> bytes, std::size_t item_bytes, std::source_location where = std::source_location::current()) {
     auto strides = bytes;
     auto const item = static_cast<std::int64_t>(item_bytes);
     if (bytes.rank() != 0 && !to_element_strides({bytes.data(), bytes.rank()}, item, &strides[0]))

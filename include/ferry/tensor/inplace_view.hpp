@@ -2,9 +2,9 @@
 #pragma once
 
 #include <ferry/base/device.hpp>
-#include <ferry/base/dims.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/flags.hpp>
+#include <ferry/base/inplace_dims.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <concepts>
@@ -19,7 +19,7 @@ namespace ferry::inline v0 {
 /// `tensor_view const&` accepts it. A tensor_view that is copied from it references its lists; such a copy of a
 /// temporary does not compile.
 template <int MaxRank>
-class small_view : public tensor_view {
+class inplace_view : public tensor_view {
    public:
     /// Constructs a view of elements of a C++ type.
     ///
@@ -28,9 +28,10 @@ class small_view : public tensor_view {
     /// \param strides  strides in elements; without them the elements are compact row-major
     /// \param dev      device of the data
     template <element T>
-    constexpr small_view(T* data, dims<MaxRank> shape, dims<MaxRank> strides = {}, ferry::device dev = cpu) noexcept
-        : small_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, dev,
-                     std::is_const_v<T> ? flags::read_only : flags::none) {}
+    constexpr inplace_view(T* data, inplace_dims<MaxRank> shape, inplace_dims<MaxRank> strides = {},
+                           ferry::device dev = cpu) noexcept
+        : inplace_view(const_cast<std::remove_const_t<T>*>(data), dtype_of<T>, shape, strides, dev,
+                       std::is_const_v<T> ? flags::read_only : flags::none) {}
 
     /// Constructs a view of elements of a type known at run time.
     ///
@@ -40,20 +41,21 @@ class small_view : public tensor_view {
     /// \param strides  strides in elements; without them the elements are compact row-major
     /// \param dev      device of the data
     /// \param bits     flags; exports ignore flags::is_copied
-    constexpr small_view(void* data, data_type type, dims<MaxRank> shape, dims<MaxRank> strides = {},
-                         ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
+    constexpr inplace_view(void* data, data_type type, inplace_dims<MaxRank> shape, inplace_dims<MaxRank> strides = {},
+                           ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
         : tensor_view{data, type, {}, {}, dev, bits}, shape_{shape}, strides_{strides} {
         refer();
     }
-    constexpr small_view(void const* data, data_type type, dims<MaxRank> shape, dims<MaxRank> strides = {},
-                         ferry::device dev = cpu, ferry::flags bits = ferry::flags::none) noexcept
-        : small_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
+    constexpr inplace_view(void const* data, data_type type, inplace_dims<MaxRank> shape,
+                           inplace_dims<MaxRank> strides = {}, ferry::device dev = cpu,
+                           ferry::flags bits = ferry::flags::none) noexcept
+        : inplace_view{const_cast<void*>(data), type, shape, strides, dev, bits | ferry::flags::read_only} {}
 
-    constexpr small_view(small_view const& other) noexcept
+    constexpr inplace_view(inplace_view const& other) noexcept
         : tensor_view{static_cast<tensor_view const&>(other)}, shape_{other.shape_}, strides_{other.strides_} {
         refer();
     }
-    constexpr small_view& operator=(small_view const& other) noexcept {
+    constexpr inplace_view& operator=(inplace_view const& other) noexcept {
         static_cast<tensor_view&>(*this) = static_cast<tensor_view const&>(other);
         shape_ = other.shape_;
         strides_ = other.strides_;
@@ -66,7 +68,7 @@ class small_view : public tensor_view {
     /// Returns the strides, which this object contains; implicit for compact row-major elements.
     [[nodiscard]] constexpr strides_view strides() const& noexcept { return tensor_view::strides(); }
     /// Returns a read-only view of the same elements.
-    [[nodiscard]] constexpr small_view as_read_only() const noexcept {
+    [[nodiscard]] constexpr inplace_view as_read_only() const noexcept {
         return with_device(device(), flags() | ferry::flags::read_only);
     }
     /// Returns a view of the same elements with another device and flags.
@@ -74,28 +76,32 @@ class small_view : public tensor_view {
     /// \param dev   device of the data
     /// \param bits  flags
     /// \return      view with its own extents and strides
-    [[nodiscard]] constexpr small_view with_device(ferry::device dev, ferry::flags bits) const noexcept {
+    [[nodiscard]] constexpr inplace_view with_device(ferry::device dev, ferry::flags bits) const noexcept {
         return {data(), dtype(), shape_, strides_, dev, bits};
     }
 
     // clang-format off
-    shape_view shape() const&& FERRY_DELETED("the temporary small_view contains the extents: store it with auto");
-    strides_view strides() const&& FERRY_DELETED("the temporary small_view contains the strides: store it with auto");
+    shape_view shape() const&& FERRY_DELETED("the temporary inplace_view contains the extents: store it with auto");
+    strides_view strides() const&& FERRY_DELETED("the temporary inplace_view contains the strides: store it with auto");
     template <class T, std::integral... Int>
         requires(sizeof...(Int) > 0)
-    small_view(T*, Int...) FERRY_DELETED("put the extents in braces: {data, {rows, columns}}");
+    inplace_view(T*, Int...) FERRY_DELETED("put the extents in braces: {data, {rows, columns}}");
     template <class T, std::integral... Int>
         requires(sizeof...(Int) > 0)
-    small_view(T*, data_type, Int...) FERRY_DELETED("put the extents in braces: {data, type, {rows, columns}}");
+    inplace_view(T*, data_type, Int...) FERRY_DELETED("put the extents in braces: {data, type, {rows, columns}}");
+    template <class T, std::integral Int, class... Rest>
+    inplace_view(T*, inplace_dims<MaxRank>, Int, Rest...) FERRY_DELETED("put the strides in braces: {data, {extent}, {stride}}");
+    template <class T, std::integral Int, class... Rest>
+    inplace_view(T*, data_type, inplace_dims<MaxRank>, Int, Rest...) FERRY_DELETED("put the strides in braces: {data, type, {extent}, {stride}}");
     template <class T>
         requires(!element<T> && !std::is_void_v<T>)
-    small_view(T*, dims<MaxRank>, dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("this element type has no data type: specialise ferry::dtype_traits<T>, or pass a ferry::data_type after the pointer");
+    inplace_view(T*, inplace_dims<MaxRank>, inplace_dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("this element type has no data type: specialise ferry::dtype_traits<T>, or pass a ferry::data_type after the pointer");
     template <class T>
         requires(std::is_void_v<T>)
-    small_view(T*, dims<MaxRank>, dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
+    inplace_view(T*, inplace_dims<MaxRank>, inplace_dims<MaxRank> = {}, ferry::device = cpu) FERRY_DELETED("a void* has no data type: pass a ferry::data_type after the pointer");
     template <class T, class Device>
         requires(!std::convertible_to<Device const&, ferry::device>)
-    small_view(T*, dims<MaxRank>, dims<MaxRank>, Device const&) FERRY_DELETED("the device is not a ferry::device: convert it, for example to ferry::device{ferry::device_type::cuda, id}");
+    inplace_view(T*, inplace_dims<MaxRank>, inplace_dims<MaxRank>, Device const&) FERRY_DELETED("the device is not a ferry::device: convert it, for example to ferry::device{ferry::device_type::cuda, id}");
     // clang-format on
 
    private:
@@ -107,7 +113,7 @@ class small_view : public tensor_view {
                         device(), flags()};
     }
 
-    dims<MaxRank> shape_, strides_;
+    inplace_dims<MaxRank> shape_, strides_;
 };
 
 }  // namespace ferry::inline v0

@@ -1,16 +1,16 @@
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cstdint>
 #include <vector>
 
-using ferry::small_view;
+using ferry::inplace_view;
 using ferry::tensor_view;
 
-TEST_CASE("R7: a small_view contains its extents and strides, and so does a copy of it") {
+TEST_CASE("R7: an inplace_view contains its extents and strides, and so does a copy of it") {
     float data[6] = {};
-    auto const make = [&](std::size_t rows, int columns) { return small_view<2>{data, {rows, columns}, {1, 2}}; };
+    auto const make = [&](std::size_t rows, int columns) { return inplace_view<2>{data, {rows, columns}, {1, 2}}; };
     auto v = make(2, 3);
     auto const copy = v;
     v = make(3, 2);
@@ -21,15 +21,15 @@ TEST_CASE("R7: a small_view contains its extents and strides, and so does a copy
     CHECK((bound.rank() == 2 && bound.extent(1) == 6));
 }
 
-TEST_CASE("R24: a small_view without strides is compact and row-major") {
+TEST_CASE("R24: an inplace_view without strides is compact and row-major") {
     double const data[6] = {};
-    small_view<8> const v{data, std::vector<int>{2, 3}};
+    inplace_view<8> const v{data, std::vector<int>{2, 3}};
     CHECK((v.strides().is_implicit() && v.stride(0) == 3));
     CHECK(v.is_read_only());
     CHECK(v.dtype() == ferry::dtype_of<double>);
-    small_view<1> const scalar{data, {}};
+    inplace_view<1> const scalar{data, {}};
     CHECK((scalar.rank() == 0 && scalar.size() == 1));
     ferry::device const gpu{ferry::device_type::cuda, 1};
-    small_view<1> const raw{static_cast<void const*>(data), ferry::dtype_of<double>, {6}, {}, gpu};
+    inplace_view<1> const raw{static_cast<void const*>(data), ferry::dtype_of<double>, {6}, {}, gpu};
     CHECK((raw.is_read_only() && raw.device().id == 1));
 }

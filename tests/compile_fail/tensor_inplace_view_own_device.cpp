@@ -1,6 +1,6 @@
 // expect: the device is not a ferry::device: convert it, for example to ferry::device\{ferry::device_type::cuda, id\}
 // A device tag of the library.
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 enum class place { host, gpu };
 struct array {
@@ -9,7 +9,7 @@ struct array {
     place where;
 };
 
-ferry::small_view<2> view(array& a) {
+ferry::inplace_view<2> view(array& a) {
 #ifdef FERRY_COMPILE_FAIL
     return {a.data, {2, 3}, {}, a.where};
 #else

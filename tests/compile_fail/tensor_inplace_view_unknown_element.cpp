@@ -1,5 +1,5 @@
 // expect: specialise ferry::dtype_traits<T>
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 struct pixel {
     unsigned char r, g, b;
@@ -10,4 +10,4 @@ struct ferry::dtype_traits<pixel> {
     static constexpr data_type value{type_code::uint, 8, 3};
 };
 #endif
-ferry::small_view<2> view(pixel* data) { return {data, {2, 3}}; }
+ferry::inplace_view<2> view(pixel* data) { return {data, {2, 3}}; }

@@ -1,8 +1,8 @@
 // expect: put the extents in braces: \{data, \{rows, columns\}\}
 // The second extent would be a stride.
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
-ferry::small_view<2> view(float* data, int rows, int columns) {
+ferry::inplace_view<2> view(float* data, int rows, int columns) {
 #ifdef FERRY_COMPILE_FAIL
     return {data, rows, columns};
 #else

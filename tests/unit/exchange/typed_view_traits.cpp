@@ -1,7 +1,7 @@
 // Exports of typed views and their slices.
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
 
 #include <support/fails.hpp>
 
@@ -11,7 +11,7 @@
 
 using ferry::as;
 using ferry::copy_policy;
-using ferry::range;
+using ferry::range_slice;
 using ferry::tensor_view;
 
 namespace {
@@ -22,7 +22,7 @@ std::int64_t const shape[] = {2, 3};
 TEST_CASE("D13: a slice is exported as a copy in one expression") {
     std::int32_t data[] = {0, 1, 2, 3, 4, 5};
     auto const v = as<std::int32_t, 2>(tensor_view{data, shape});
-    auto const tensor = ferry::to_dlpack(v.slice(all, range{.step = 2}), {.copy = copy_policy::always});
+    auto const tensor = ferry::to_dlpack(v.slice(all, range_slice{.stride = 2}), {.copy = copy_policy::always});
     CHECK(tensor.view().is_contiguous());
     CHECK(tensor.is_copied());
     auto const copy = tensor.as<std::int32_t, 2>();

@@ -1,12 +1,12 @@
-// expect: the temporary small_view contains the extents
-#include <ferry/tensor/small_view.hpp>
+// expect: the temporary inplace_view contains the extents
+#include <ferry/tensor/inplace_view.hpp>
 
 #include <cstdint>
 
 struct grid {
     float* data;
     std::int64_t rows, columns;
-    ferry::small_view<2> view() const { return {data, {rows, columns}}; }
+    ferry::inplace_view<2> view() const { return {data, {rows, columns}}; }
 };
 
 std::int64_t rows(grid const& g) {

@@ -1,14 +1,14 @@
-// expect: the temporary small_view contains the extents
+// expect: the temporary inplace_view contains the extents
 // A view of dynamic rank references the extents of its argument.
-#include <ferry/tensor/small_view.hpp>
-#include <ferry/tensor/typed_view.hpp>
+#include <ferry/tensor/as.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 
 #include <cstdint>
 
 struct grid {
     float* data;
     std::int64_t rows, columns;
-    ferry::small_view<2> view() const { return {data, {rows, columns}}; }
+    ferry::inplace_view<2> view() const { return {data, {rows, columns}}; }
 };
 
 float corner(grid const& g) {

@@ -1,0 +1,36 @@
+// ferry: calls of a typed view that do not compile, with the fix.
+#pragma once
+
+#include <ferry/base/shape.hpp>
+#include <ferry/config.hpp>
+#include <ferry/tensor/detail/view_index.hpp>
+#include <ferry/tensor/slice.hpp>
+
+namespace ferry::inline v0::detail {
+
+/// Base of typed_view, which has the overloads that compile.
+template <int Rank>
+struct refused_arguments {
+    // clang-format off
+    template <class... Index> requires(refused_index<Index> || ...)
+    void operator()(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    template <integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
+    void operator()(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
+    template <refused_index Index>
+    void operator[](Index) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    template <integral_index Index> requires(Rank != dynamic_rank && Rank != 1)
+    void operator[](Index) const FERRY_DELETED("v[i] requires rank 1: call v(i, j) with one index for each dimension");
+    template <class... Index> requires(refused_index<Index> || ...)
+    void at(Index...) const FERRY_DELETED("an index is an integer, not a bool or a floating-point number: convert it to std::int64_t");
+    template <integral_index... Index> requires(Rank != dynamic_rank && sizeof...(Index) != Rank)
+    void at(Index...) const FERRY_DELETED("the number of indices is not the rank: pass one index for each dimension");
+    template <class... S> requires(Rank == dynamic_rank)
+    void slice(S...) const FERRY_DELETED("slice requires a static rank: call as<T, Rank>");
+    template <class... S> requires(Rank != dynamic_rank && (!slice_argument<S> || ...))
+    void slice(S...) const FERRY_DELETED("an argument of slice is an integer, a ferry::range_slice or ferry::full_extent");
+    template <slice_argument... S> requires(Rank != dynamic_rank && sizeof...(S) != Rank)
+    void slice(S...) const FERRY_DELETED("slice requires one index or range_slice for each dimension: ferry::full_extent selects all indices");
+    // clang-format on
+};
+
+}  // namespace ferry::inline v0::detail
