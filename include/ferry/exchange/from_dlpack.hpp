@@ -222,6 +222,9 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
 ///
+/// Copies only an array that cannot be shared, and padded elements that the consumer does not support (R13,
+/// `accepts_padded`). Other imports generate no code for copies, as with ferry::share_only.
+///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer; ownership as in the overload with a request
 /// \param where  source location for errors
@@ -230,7 +233,9 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 template <class Consumer, class Producer>
     requires detail::may_export<Producer>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
-    return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
+    if constexpr (accepts_padded<Consumer> && !viewable<std::remove_reference_t<Producer>>)
+        return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, share_only, where.location);
+    else return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
 }
 
 // clang-format off
