@@ -114,6 +114,18 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     return raw;
 }
 
+/// Reports a copy that is needed with ferry::share_only.
+[[noreturn]] FERRY_COLD inline void fail_share_only(device from, device to, char const* api,
+                                                    std::source_location where) {
+    bool const host = from.type == device_type::cpu && to.type == device_type::cpu;
+    fail(errc::copy_needed, api,
+         message{"a copy from "} << name(from.type) << ":" << from.id << " to " << name(to.type) << ":" << to.id
+                                 << " is needed, and ferry::share_only does not copy: pass "
+                                 << (host ? "ferry::host_only" : "a back end for the device")
+                                 << ", or request no copy",
+         where);
+}
+
 /// Carries out a decision for a tensor `v` that is ready on `ready_on`.
 ///
 /// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share_as()` returns the
@@ -124,6 +136,8 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
                                               BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
                                               managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.text}, where);
+    if constexpr (never_copies<BackEnd>)
+        if (d.act == action::copy) fail_share_only(v.device(), d.to, api, where);
     stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
     if (d.how != wait::none || d.act == action::copy)
         require_reach(b, source_for(b, d, v.device()), api, where);  // mutant: r40_reach
@@ -134,9 +148,7 @@ template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
     require_reach(b, d.to, api, where);  // mutant: r40_reach_target
     if (source == nullptr) validate_view(v, api, where);
     if constexpr (never_copies<BackEnd>) {
-        fail(errc::copy_needed, api,
-             message{"a copy is needed, and ferry::share_only does not copy: pass ferry::host_only or another back end"},
-             where);
+        return nullptr;  // not reached: a copy was refused above
     } else if constexpr (allocates<Array>) {
         return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
                               source, api, where);
