@@ -209,8 +209,11 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         asked = detail::with_stream<Consumer>(asked, got.device());  // mutant: current_stream_of_exporter
         return detail::finish_import<Consumer>(std::move(got), asked, ready, b, where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
-        device const dev = view_of(from).device();
-        auto const complete = detail::with_stream<Consumer>(req, dev);
+        tensor_view const& v = view_of(from);
+        device const dev = v.device();
+        // A copy of an array that cannot be shared is complete on return if the caller named no stream.
+        bool const kept = detail::is_shareable<Producer>(from, v, "ferry::from_dlpack", where);
+        auto const complete = kept ? detail::with_stream<Consumer>(req, dev) : req;
         stream_token before{};
         if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(dev);
         managed_tensor got =

@@ -164,7 +164,8 @@ template <class Consumer, class Array, class BackEnd>
 /// \param array  array; an rvalue is unchanged on failure before it has been moved. A copy that is queued on a stream
 ///               keeps its source alive (R50), with two exceptions: the memory of an array that does not own it, and of
 ///               an lvalue without `share`, must stay valid until the work on the stream is complete.
-///               Without a stream in the request, device copies are queued on the default stream (R44).
+///               Without a stream in the request, device copies are queued on the default stream (R44); in the two
+///               exceptions, they are complete on return.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
@@ -231,9 +232,11 @@ template <class BackEnd = host_back_end const&>
 
 /// Copies the elements of a view, which has no owner and cannot be shared, to new memory (R53).
 ///
-/// The copy is compact and writable, and has the flag is_copied (R12). Synchronises like the overload for arrays.
+/// The copy is compact and writable, and has the flag is_copied (R12). Without a stream in the request, it is complete
+/// on return; otherwise, the function synchronises like the overload for arrays.
 ///
-/// \param view      view; with a stream, its memory must stay valid until the work on the stream is complete
+/// \param view      view; with a stream in the request, its memory must stay valid until the work on the stream is
+///                  complete
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu
@@ -255,7 +258,7 @@ template <class BackEnd = host_back_end const&>
 
 /// Copies a tensor that the caller keeps. Equivalent to the overload for a view.
 ///
-/// \param tensor    tensor; with a stream, it must exist until the work on the stream is complete
+/// \param tensor    tensor; with a stream in the request, it must exist until the work on the stream is complete
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu
