@@ -86,14 +86,6 @@ template <class Consumer, class BackEnd>
     }
 }
 
-/// Overload for a tensor that a handshake returned: it is ready on the stream of `ready_after`.
-template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, BackEnd& b,
-                                            std::source_location where) {
-    auto const ready = ready_after(req, got.device());
-    return copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
-}
-
 }  // namespace detail
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
@@ -214,11 +206,10 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         // A copy of an array that cannot be shared is complete on return if the caller named no stream.
         bool const kept = detail::is_shareable<Producer>(from, v, "ferry::from_dlpack", where);
         auto const complete = kept ? detail::with_stream<Consumer>(req, dev) : req;
-        stream_token before{};
-        if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(dev);
+        auto const ready = detail::ready_on(from);
         managed_tensor got =
-            detail::export_for<Consumer>(std::forward<Producer>(from), complete, b, "ferry::from_dlpack", where);
-        auto const now = detail::ready_for(complete, before, got.device());
+            detail::export_for<Consumer>(std::forward<Producer>(from), complete, ready, b, "ferry::from_dlpack", where);
+        auto const now = detail::ready_for(complete, ready.on_device(dev), got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }
 }
