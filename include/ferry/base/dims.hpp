@@ -115,7 +115,7 @@ class dims {
         values_[rank_++] = static_cast<std::int64_t>(value);
     }
 
-    std::int64_t values_[MaxRank > 0 ? MaxRank : 1] = {};
+    std::int64_t values_[static_cast<std::size_t>(MaxRank > 0 ? MaxRank : 1)] = {};
     int rank_ = 0;
 };
 

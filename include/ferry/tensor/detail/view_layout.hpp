@@ -4,6 +4,7 @@
 #include <ferry/base/shape.hpp>
 #include <ferry/tensor/view.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace ferry::inline v0::detail {
@@ -16,8 +17,8 @@ struct checked_by_as {
 /// Stores copies of extents and strides, so that a view of static rank references only the elements.
 template <int Rank, bool HasStrides>
 struct view_layout {
-    std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
-    std::int64_t steps[Rank == 0 ? 1 : Rank] = {};
+    std::int64_t extents[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
+    std::int64_t steps[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
 
     constexpr view_layout() = default;
     /// \param v  tensor_view or typed_view of this rank
@@ -43,7 +44,7 @@ struct view_layout {
 template <int Rank>
     requires(Rank != dynamic_rank)
 struct view_layout<Rank, false> {
-    std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
+    std::int64_t extents[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
 
     constexpr view_layout() = default;
     template <class View>
