@@ -157,14 +157,16 @@ void check(ferry::tensor_properties const& props, ferry::request const& req) {
         HOLDS(d.how != wait::order);
         HOLDS(!pending || d.how == wait::host);
     }
-    if (!consumer.names_stream() && !consumer.is_no_sync()) HOLDS(!pending || d.how == wait::host);
+    // R50: nothing keeps the source of the copy, and the caller has no stream.
+    bool const lent = d.act == action::copy && !props.is_shareable && req.stream.is_none();
+    if (lent || (!consumer.names_stream() && !consumer.is_no_sync())) HOLDS(!pending || d.how == wait::host);
     if (d.how == wait::host) HOLDS(d.on.names_stream());
     if (d.how == wait::order) {
         HOLDS(pending && props.ready_on.names_stream() && d.on.names_stream());
         HOLDS(d.on == consumer && d.on != ready);
         HOLDS(belongs(d.on, d.to.type));
     }
-    if (pending && consumer.names_stream() && d.to.type != device_type::cpu && consumer != ready)
+    if (pending && !lent && consumer.names_stream() && d.to.type != device_type::cpu && consumer != ready)
         HOLDS(d.how == wait::order);
     if (d.act == action::share && (!pending || consumer == ready) && d.to.type != device_type::cpu)
         HOLDS(d.how == wait::none);

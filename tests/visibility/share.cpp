@@ -1,4 +1,5 @@
-// An export that can only share.
+// Exports and imports that can only share.
+#include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 
 #include <cstdint>
@@ -10,5 +11,34 @@ struct numbers {
     std::int64_t extents[1];
     ferry::tensor_view ferry_view() { return {values.data(), extents}; }
 };
+struct producer {
+    ferry::managed_tensor ferry_export(ferry::request const&) { return {}; }
+};
+struct bytes {
+    ferry::managed_tensor tensor;
+};
+struct plain {
+    ferry::managed_tensor tensor;
+};
 
-ferry::managed_tensor shared(numbers array) { return ferry::to_dlpack(std::move(array)); }
+template <>
+struct ferry::array_traits<bytes> {
+    static constexpr bool padded_elements = true;
+    static bytes adopt(managed_tensor m) { return {std::move(m)}; }
+};
+template <>
+struct ferry::array_traits<plain> {
+    static plain adopt(managed_tensor m) { return {std::move(m)}; }
+};
+
+using ferry::managed_tensor;
+
+managed_tensor shared(numbers array) { return ferry::to_dlpack(std::move(array)); }
+
+managed_tensor imported(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<managed_tensor>(raw); }
+managed_tensor imported(DLManagedTensor* raw) { return ferry::from_dlpack<managed_tensor>(raw); }
+managed_tensor imported(managed_tensor tensor) { return ferry::from_dlpack<managed_tensor>(std::move(tensor)); }
+managed_tensor imported(producer& from) { return ferry::from_dlpack<managed_tensor>(from); }
+bytes imported_array(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<bytes>(raw); }
+// Without padded_elements, an import without a back end packs padded elements (R13).
+plain imported_plain(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<plain>(raw, {}, ferry::share_only); }

@@ -142,7 +142,7 @@ class inplace_dims {
         values_[rank_++] = extent.value;
     }
 
-    std::int64_t values_[MaxRank > 0 ? MaxRank : 1] = {};
+    std::int64_t values_[static_cast<std::size_t>(MaxRank > 0 ? MaxRank : 1)] = {};
     int rank_ = 0;
 };
 

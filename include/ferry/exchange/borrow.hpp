@@ -50,12 +50,22 @@ class borrowed_tensor {
     borrowed_tensor(borrowed_tensor const&) = delete;
     borrowed_tensor& operator=(borrowed_tensor const&) = delete;
 
-    /// Returns the struct for functions that take a DLTensor. It has no flags: check `view().is_read_only()` before a
-    /// call that writes the data (R75). For a non-const object, the struct is not const either, because many functions
-    /// that only read take a `DLTensor*`.
+    /// Returns the struct for functions that may write the data: a DLTensor has no flags (R75).
+    ///
+    /// \param where  source location for errors
+    /// \return       struct; valid while this object exists
+    /// \throws error  errc::read_only when the data is read-only (R11)
+    [[nodiscard]] DLTensor* dltensor(std::source_location where = std::source_location::current()) & {
+        if (view().is_read_only())  // mutant: r11_borrowed_pointer
+            detail::fail(errc::read_only, "ferry::borrowed_tensor::dltensor",
+                         message{"the data is read-only, and a DLTensor* has no flag for it: borrow a writable array, "
+                                 "or call dltensor() of a const borrowed_tensor, which returns a DLTensor const*"},
+                         where);
+        return &raw_.dl_tensor;
+    }
+    /// Returns the struct for functions that only read the data.
     ///
     /// \return  struct; valid while this object exists
-    [[nodiscard]] DLTensor* dltensor() & noexcept { return &raw_.dl_tensor; }
     [[nodiscard]] DLTensor const* dltensor() const& noexcept { return &raw_.dl_tensor; }
     /// Returns the struct for functions that take a versioned struct and do not store it.
     ///
@@ -75,7 +85,8 @@ class borrowed_tensor {
     std::int64_t metadata_[2 * max_rank];  // uninitialised, since only 2 · rank values are used
 };
 
-/// Exports a view for the duration of a call, without an allocation and without ownership.
+/// Exports a view for the duration of a call, without an allocation and without ownership. Copies the extents and
+/// strides: a temporary compiles.
 ///
 /// \param view   view; its data must outlive the result
 /// \param where  source location for errors
@@ -98,23 +109,26 @@ class borrowed_tensor {
     return borrowed_tensor{tensor.view(), where};
 }
 
-/// Exports an array for the duration of a call, without an allocation and without ownership. Temporaries do not
-/// compile.
+/// Exports an array for the duration of a call, without an allocation and without ownership.
 ///
-/// \param array  array; must outlive the result
+/// A temporary compiles only if its elements belong to another object (array_traits<T>::owns is false), such as a slice
+/// of a typed_view: its extents and strides are copied.
+///
+/// \param array  array; must outlive the result. The elements of a temporary must outlive the result.
 /// \param where  source location for errors
 /// \return       struct that borrows the array
 /// \throws error  errc::rank for more than borrowed_tensor::max_rank dimensions; errc::strides when the number of
 ///                strides is not the rank; errors of `validate`
 template <class Array>
-    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
-[[nodiscard]] borrowed_tensor borrow(Array& array, std::source_location where = std::source_location::current()) {
-    static_assert(detail::is_adapted<Array>());
+    requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>> &&
+             (std::is_lvalue_reference_v<Array> || non_owning<Array>))
+[[nodiscard]] borrowed_tensor borrow(Array&& array, std::source_location where = std::source_location::current()) {
+    static_assert(detail::is_adapted<std::remove_reference_t<Array>>());
     return borrowed_tensor{view_of(array), where};
 }
 // clang-format off
 template <class Array>
-    requires(!std::is_lvalue_reference_v<Array> && !std::same_as<std::remove_cv_t<Array>, tensor_view>)
+    requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view>)
 void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
 template <class Other>
     requires(!detail::has_adapter<Other> && !detail::has_own_exports<std::remove_cvref_t<Other>>)

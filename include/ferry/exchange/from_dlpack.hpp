@@ -86,14 +86,6 @@ template <class Consumer, class BackEnd>
     }
 }
 
-/// Overload for a tensor that a handshake returned: it is ready on the stream of `ready_after`.
-template <class Consumer, class BackEnd>
-[[nodiscard]] managed_tensor copy_if_needed(managed_tensor&& got, request const& req, BackEnd& b,
-                                            std::source_location where) {
-    auto const ready = ready_after(req, got.device());
-    return copy_if_needed<Consumer>(std::move(got), req, ready, b, where);
-}
-
 }  // namespace detail
 
 /// Validates a foreign tensor and takes ownership of it (R2, R3, R16–R32).
@@ -209,18 +201,23 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         asked = detail::with_stream<Consumer>(asked, got.device());  // mutant: current_stream_of_exporter
         return detail::finish_import<Consumer>(std::move(got), asked, ready, b, where);
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
-        device const dev = view_of(from).device();
-        auto const complete = detail::with_stream<Consumer>(req, dev);
-        stream_token before{};
-        if constexpr (adopts_with_stream<Consumer>) before = detail::ready_on(from).on_device(dev);
+        tensor_view const& v = view_of(from);
+        device const dev = v.device();
+        // A copy of an array that cannot be shared is complete on return if the caller named no stream.
+        bool const kept = detail::is_shareable<Producer>(from, v, "ferry::from_dlpack", where);
+        auto const complete = kept ? detail::with_stream<Consumer>(req, dev) : req;
+        auto const ready = detail::ready_on(from);
         managed_tensor got =
-            detail::export_for<Consumer>(std::forward<Producer>(from), complete, b, "ferry::from_dlpack", where);
-        auto const now = detail::ready_for(complete, before, got.device());
+            detail::export_for<Consumer>(std::forward<Producer>(from), complete, ready, b, "ferry::from_dlpack", where);
+        auto const now = detail::ready_for(complete, ready.on_device(dev), got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }
 }
 
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
+///
+/// Copies only an array that cannot be shared, and padded elements that the consumer does not support (R13,
+/// `accepts_padded`). Other imports generate no code for copies, as with ferry::share_only.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer; ownership as in the overload with a request
@@ -230,7 +227,9 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 template <class Consumer, class Producer>
     requires detail::may_export<Producer>
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
-    return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
+    if constexpr (accepts_padded<Consumer> && !viewable<std::remove_reference_t<Producer>>)
+        return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, share_only, where.location);
+    else return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
 }
 
 // clang-format off

@@ -115,7 +115,7 @@ namespace detail {
     bool const padded = has(props.bits, flags::subbyte_padded);
 
     decision d;
-    d.to = req.device.value_or(props.where);
+    d.to = req.device ? *req.device : props.where;  // value_or: GCC 12 warns of uninitialised members
     // mutant: r35_id
     if (ignores_id(d.to.type)) d.to.id = 0;   // R35
     if (!is_known(d.to.type) || d.to.id < 0)  // mutant: r34_device
@@ -175,7 +175,10 @@ namespace detail {
     stream_token const ready = pending ? props.ready_on.bound_to(props.where) : already_ready;
     // mutant: r44_stream_of_device, r48_bound_consumer
     stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
-    bool const synchronous = detail::is_synchronous(d.to, consumer);
+    // Nothing keeps the source of such a copy, and the caller has no stream to wait for.
+    bool const lent = d.act == action::copy && props.where.type != device_type::cpu &&
+                      !props.is_shareable && req.stream.is_none();  // mutant: r50_lent_source
+    bool const synchronous = lent || detail::is_synchronous(d.to, consumer);
     bool const unordered = consumer.is_no_sync() && !synchronous;  // mutant: r44_no_sync
     if (d.act == action::share) {
         if (pending && synchronous) d.how = wait::host;

@@ -1,8 +1,7 @@
-// ferry: the waits of an exchange.
+// ferry: orders the streams of an exchange.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>
-#include <ferry/exchange/negotiate.hpp>
 #include <ferry/space/back_end.hpp>
 
 namespace ferry::inline v0 {
@@ -23,17 +22,4 @@ void order(stream_token from, stream_token to, BackEnd& b) {
     b.order(from, to);
 }
 
-namespace detail {
-
-/// Performs the wait of a decision to share a tensor that is ready on `ready_on`.
-template <class BackEnd>
-void apply_wait(decision const& d, stream_token ready_on, BackEnd& b) {
-    switch (d.how) {
-        case wait::none: return;                                    // mutant: apply_wait_none
-        case wait::order: ferry::order(ready_on, d.on, b); return;  // mutant: apply_wait_order
-        case wait::host: b.wait(d.on); return;                      // mutant: apply_wait_host
-    }
-}
-
-}  // namespace detail
 }  // namespace ferry::inline v0

@@ -67,15 +67,22 @@ template <class Array>
 }
 
 /// Returns a struct that owns an rvalue, or the result of `share` for an lvalue.
-template <class Array>
-[[nodiscard]] DLManagedTensorVersioned* own_versioned(Array&& array, flags bits, char const* api,
-                                                      std::source_location where) {
-    auto const own = [&](auto&& owner) {
-        device const place = view_of(owner).device();
-        return make_raw<DLManagedTensorVersioned>(std::move(owner), view_of, place, bits, version::current, api, where);
-    };
-    if constexpr (!std::is_lvalue_reference_v<Array>) return own(std::move(array));
-    else return own(array_traits<std::remove_cvref_t<Array>>::share(array));
+template <managed_struct Raw, class Array>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own(Array&& array, device to, flags bits, version max, char const* api,
+                                           std::source_location where) {
+    if constexpr (!std::is_lvalue_reference_v<Array>) {
+        return make_raw<Raw>(std::move(array), view_of, to, bits, max, api, where);
+    } else {
+        auto other = array_traits<std::remove_cvref_t<Array>>::share(array);
+        // The other owner may be read-only although the array is not.
+        bits |= view_of(other).flags() & flags::read_only;  // mutant: r11_weaker_handle
+        if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
+            fail(errc::read_only, api,
+                 message{"the legacy struct has no flag for read-only data (R15): request max_version=(1, 0), or a "
+                         "copy"},
+                 where);
+        return make_raw<Raw>(std::move(other), view_of, to, bits, max, api, where);
+    }
 }
 
 /// Throws errc::argument for an object of a class derived from Array, since a move would slice it and could lose the
@@ -102,45 +109,33 @@ template <managed_struct Raw, class Array, class BackEnd>
                                                     std::source_location where) {
     using T = std::remove_reference_t<Array>;
     if constexpr (!std::is_lvalue_reference_v<Array>) require_not_sliced(array, api, where);
-    auto const share_as = [&]() -> Raw* {
-        if constexpr (!std::is_lvalue_reference_v<Array>) {
-            return make_raw<Raw>(std::move(array), view_of, d.to, d.bits, d.stamp, api, where);
-        } else if constexpr (shareable<T>) {
-            auto other = array_traits<std::remove_cv_t<T>>::share(array);
-            // The other owner may be read-only although the array is not.
-            auto const bits = d.bits | (view_of(other).flags() & flags::read_only);  // mutant: r11_weaker_handle
-            if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
-                fail(errc::read_only, api,
-                     message{"the legacy struct has no flag for read-only data (R15): request max_version=(1, 0), or "
-                             "a copy"},
-                     where);
-            return make_raw<Raw>(std::move(other), view_of, d.to, bits, d.stamp, api, where);
-        } else {
-            return nullptr;  // not reached: negotiate decides to copy or to refuse
-        }
+    constexpr bool can_own = !std::is_lvalue_reference_v<Array> || shareable<T>;
+    auto const share = [&]() -> Raw* {
+        if constexpr (can_own) return own<Raw>(std::forward<Array>(array), d.to, d.bits, d.stamp, api, where);
+        else return nullptr;  // not reached: negotiate decides to copy or to refuse
     };
-    if constexpr (!std::is_lvalue_reference_v<Array> || shareable<T>) {
+    if constexpr (can_own) {
         // mutant: keep_array
         if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
-            auto source = trusted::adopt(own_versioned(std::forward<Array>(array), v.flags(), api, where));
-            return execute<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share_as, api, where, &source);
+            auto source = trusted::adopt(own<DLManagedTensorVersioned>(std::forward<Array>(array), v.device(),
+                                                                       v.flags(), version::current, api, where));
+            return execute<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share, api, where, &source);
         }
     }
-    return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share_as, api, where);
+    return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share, api, where);
 }
 
-/// Exports an array for a request and a consumer. Always inlined, so that the compiler evaluates the decision for
-/// constant requests.
+/// Exports an array that is ready on `ready` for a request and a consumer. Always inlined, so that the compiler
+/// evaluates the decision for constant requests.
 template <class Consumer, class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, request const& req, BackEnd& b,
-                                                            char const* api, std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, request const& req, stream_token ready,
+                                                            BackEnd& b, char const* api, std::source_location where) {
     static_assert(
         can_move<Array>,
         "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
         "or share this one by passing it without std::move");
     tensor_view const& v = view_of(array);
     require_lanes<Consumer>(v, where);
-    auto const ready = detail::ready_on(array);
     auto const d = decide<Consumer>(v, ready, is_shareable<Array>(array, v, api, where), req);
     return trusted::adopt(
         export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, api, where));
@@ -164,7 +159,8 @@ template <class Consumer, class Array, class BackEnd>
 /// \param array  array; an rvalue is unchanged on failure before it has been moved. A copy that is queued on a stream
 ///               keeps its source alive (R50), with two exceptions: the memory of an array that does not own it, and of
 ///               an lvalue without `share`, must stay valid until the work on the stream is complete.
-///               Without a stream in the request, device copies are queued on the default stream (R44).
+///               Without a stream in the request, device copies are queued on the default stream (R44); in the two
+///               exceptions, they are complete on return.
 /// \param req    request
 /// \param b      back end; required for copies of device memory, and for waits
 /// \param where  source location for errors
@@ -179,7 +175,8 @@ template <class Array, class BackEnd = host_back_end const&>
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
-        return detail::export_for<managed_tensor>(std::forward<Array>(array), req, b, "ferry::to_dlpack", where);
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), req, detail::ready_on(array), b,
+                                                  "ferry::to_dlpack", where);
 }
 
 /// Exports an array without a copy, on its device.
@@ -201,7 +198,8 @@ template <class Array>
             "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
             "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
         return detail::export_for<managed_tensor>(std::forward<Array>(array), request{.copy = copy_policy::never},
-                                                  share_only, "ferry::to_dlpack", where.location);
+                                                  detail::ready_on(array), share_only, "ferry::to_dlpack",
+                                                  where.location);
     }
 }
 
@@ -231,9 +229,11 @@ template <class BackEnd = host_back_end const&>
 
 /// Copies the elements of a view, which has no owner and cannot be shared, to new memory (R53).
 ///
-/// The copy is compact and writable, and has the flag is_copied (R12). Synchronises like the overload for arrays.
+/// The copy is compact and writable, and has the flag is_copied (R12). Without a stream in the request, it is complete
+/// on return; otherwise, the function synchronises like the overload for arrays.
 ///
-/// \param view      view; with a stream, its memory must stay valid until the work on the stream is complete
+/// \param view      view; with a stream in the request, its memory must stay valid until the work on the stream is
+///                  complete
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu
@@ -255,7 +255,7 @@ template <class BackEnd = host_back_end const&>
 
 /// Copies a tensor that the caller keeps. Equivalent to the overload for a view.
 ///
-/// \param tensor    tensor; with a stream, it must exist until the work on the stream is complete
+/// \param tensor    tensor; with a stream in the request, it must exist until the work on the stream is complete
 /// \param req       request
 /// \param b         back end; required for copies of device memory, and for waits
 /// \param ready_on  stream on which the data is ready; required except for devices of type cpu

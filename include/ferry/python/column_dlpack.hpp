@@ -43,7 +43,6 @@ template <class BackEnd>
     auto req = to_request(convert(given), c.device());
     gil_releasing_back_end releasing{b};
     column_numbers const numbers{std::make_shared<managed_tensor const>(to_tensor(c, releasing))};
-    tensor_view const& v = view_of(numbers);
     bool const is_copy = numbers.tensor->is_copied();
     if (is_copy && req.copy == copy_policy::never)
         ferry::detail::fail(
@@ -51,13 +50,8 @@ template <class BackEnd>
             message{"booleans of a column are bits, which must be unpacked into a copy (R54): do not pass copy=False"},
             where);
     if (is_copy) req.copy = copy_policy::if_needed;
-    auto d = negotiate(ferry::detail::properties_of(v, already_ready, true), req);
-    if (d.stamp.is_legacy() && d.act != action::refuse)
-        return make_capsule(
-            ferry::detail::export_array<DLManagedTensor>(numbers, d, v, already_ready, releasing, api, where));
-    if (is_copy) d.bits = d.bits | flags::is_copied;
-    return make_capsule(
-        ferry::detail::export_array<DLManagedTensorVersioned>(numbers, d, v, already_ready, releasing, api, where));
+    return export_array_capsule(numbers, view_of(numbers), req, already_ready, b,
+                                is_copy ? flags::is_copied : flags::none);
 }
 
 }  // namespace python::detail

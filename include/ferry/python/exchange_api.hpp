@@ -81,13 +81,12 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
-            tensor_view const& v = view_of(array);
-            order_current_stream(array, v.device());
-            auto const d = negotiate(ferry::detail::properties_of(v, already_ready, shareable<T>),
-                                     request{.copy = copy_policy::never, .stream = stream_token::no_sync()});
+            order_current_stream(array, view_of(array).device());
             BackEnd b{};
-            *out = ferry::detail::export_array<DLManagedTensorVersioned>(
-                array, d, v, already_ready, b, "managed_tensor_from_py_object_no_sync", where);
+            *out = ferry::detail::export_for<managed_tensor>(
+                       array, {.copy = copy_policy::never, .stream = stream_token::no_sync()}, already_ready, b,
+                       "managed_tensor_from_py_object_no_sync", where)
+                       .release();
             return 0;
         } catch (...) {
             translate_exception();
@@ -106,7 +105,8 @@ struct FERRY_HIDDEN exchange_table {
                 if (got.view().is_padded()) {
                     BackEnd b{};
                     gil_releasing_back_end releasing{b};
-                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, releasing, where);
+                    auto const ready = ferry::detail::ready_after(req, got.device());
+                    got = ferry::detail::copy_if_needed<T>(std::move(got), req, ready, releasing, where);
                 }
             auto const ready = ferry::detail::ready_for(req, already_ready, got.device());
             *out = Wrap{}(ferry::detail::consume<T>(std::move(got), ready, where));

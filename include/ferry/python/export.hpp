@@ -94,9 +94,40 @@ struct converted_arguments {
     return req;
 }
 
+/// Exports an array as a new capsule. Copies are made from a shared owner, so that the array itself is not read while
+/// the GIL is released.
+///
+/// \param array  array
+/// \param v      view of the array
+/// \param req    request
+/// \param ready  stream on which the array is ready
+/// \param b      back end
+/// \param added  flags to add to those of the result
+/// \return       new reference
+/// \throws error_is_set  as make_capsule
+/// \throws error         as ferry::to_dlpack
+template <class T, class BackEnd>
+[[nodiscard]] PyObject* export_array_capsule(T& array, tensor_view const& v, request const& req, stream_token ready,
+                                             BackEnd& b, flags added = flags::none) {
+    constexpr auto api = "__dlpack__";
+    auto const where = std::source_location::current();
+    auto d = negotiate(ferry::detail::properties_of(v, ready, true), req);
+    d.bits |= added;
+    gil_releasing_back_end releasing{b};
+    auto const as = [&]<class Raw>(std::type_identity<Raw>) {
+        if (d.act != action::copy || ferry::detail::reads_after_return(d, v.device()))
+            return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, api, where);
+        auto handle = array_traits<std::remove_const_t<T>>::share(array);
+        auto const never_shares = []() -> Raw* { return nullptr; };
+        return ferry::detail::execute<Raw, std::remove_const_t<T>>(d, view_of(handle), ready, releasing, never_shares,
+                                                                   api, where);
+    };
+    if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
+    return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
+}
+
 /// Exports an array as a new capsule. The arguments are converted first, because the conversion may run Python code
-/// that changes the array. Copies are made from a shared export, so that the array itself is not read while the GIL is
-/// released.
+/// that changes the array.
 ///
 /// \param array  array
 /// \param given  arguments
@@ -106,23 +137,9 @@ struct converted_arguments {
 /// \throws error         as ferry::to_dlpack
 template <class T, class BackEnd>
 [[nodiscard]] PyObject* export_capsule(T& array, export_arguments const& given, BackEnd& b) {
-    constexpr auto api = "__dlpack__";
-    auto const where = std::source_location::current();
     auto const asked = convert(given);
     tensor_view const& v = view_of(array);
-    auto const req = to_request(asked, v.device());
-    auto const ready = ferry::detail::ready_on(array);
-    auto const d = negotiate(ferry::detail::properties_of(v, ready, true), req);
-    gil_releasing_back_end releasing{b};
-    auto const as = [&]<class Raw>(std::type_identity<Raw>) {
-        if (d.act != action::copy || ferry::detail::reads_after_return(d, v.device()))
-            return ferry::detail::export_array<Raw>(array, d, v, ready, releasing, api, where);
-        auto handle = array_traits<T>::share(array);
-        auto const never_shares = []() -> Raw* { return nullptr; };
-        return ferry::detail::execute<Raw, T>(d, view_of(handle), ready, releasing, never_shares, api, where);
-    };
-    if (d.stamp.is_legacy() && d.act != action::refuse) return make_capsule(as(std::type_identity<DLManagedTensor>{}));
-    return make_capsule(as(std::type_identity<DLManagedTensorVersioned>{}));
+    return export_array_capsule(array, v, to_request(asked, v.device()), ferry::detail::ready_on(array), b);
 }
 
 }  // namespace ferry::inline v0::python::detail

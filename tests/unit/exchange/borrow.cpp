@@ -1,5 +1,8 @@
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/tensor/slice.hpp>
+#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/typed_view.hpp>
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
 
@@ -18,6 +21,23 @@ struct plain {
     ferry::tensor_view ferry_view() { return {values.data(), shape, strides}; }
     ferry::tensor_view ferry_view() const { return {values.data(), shape, strides}; }
 };
+
+/// Describes its elements by a view that contains the extents.
+struct matrix {
+    float values[6] = {1, 2, 3, 4, 5, 6};
+    ferry::small_view<2> ferry_view() { return {values, {2, 3}}; }
+    ferry::small_view<2> ferry_view() const { return {values, {2, 3}}; }
+};
+
+/// Returns whether the extents and strides are stored in `b`.
+bool contains_layout(ferry::borrowed_tensor const& b) {
+    auto const* const begin = reinterpret_cast<char const*>(&b);
+    auto const inside = [&](std::int64_t const* list) {
+        auto const* const at = reinterpret_cast<char const*>(list);
+        return at >= begin && at < begin + sizeof b;
+    };
+    return inside(b.get()->dl_tensor.shape) && inside(b.get()->dl_tensor.strides);
+}
 
 float sum(DLTensor const* t) {
     float total = 0;
@@ -75,4 +95,32 @@ TEST_CASE("R75: a view and a tensor that the caller keeps are borrowed") {
     std::int64_t const negative[] = {-1};
     support::fails(ferry::errc::shape, [&] { (void)ferry::borrow(ferry::tensor_view{a.values.data(), negative}); },
                    {"shape[0] is -1"});
+}
+
+TEST_CASE("R7: temporary views are borrowed, and their extents and strides are copied") {
+    matrix m;
+    auto const from_small = ferry::borrow(ferry::view_of(m));
+    CHECK(contains_layout(from_small));
+    CHECK(sum(from_small.dltensor()) == 21.0f);
+    auto const rows = ferry::as<float, 2>(ferry::view_of(m));
+    auto const from_slice = ferry::borrow(rows.slice(ferry::range{}, ferry::range{.begin = 1, .end = 3}));
+    CHECK(contains_layout(from_slice));
+    CHECK(from_slice.dltensor()->data == m.values + 1);
+    CHECK(from_slice.dltensor()->strides[0] == 3);
+    matrix const& read_only = m;
+    auto const from_const = ferry::borrow(ferry::view_of(read_only));
+    CHECK(from_const.view().is_read_only());
+}
+
+TEST_CASE("R11, R75: a DLTensor* of read-only data is refused, and a DLTensor const* is returned") {
+    plain const a;
+    auto lent = ferry::borrow(a);
+    support::fails(ferry::errc::read_only, [&] { (void)lent.dltensor(); },
+                   {"ferry::borrowed_tensor::dltensor", "is read-only", "const borrowed_tensor"});
+    CHECK(sum(std::as_const(lent).dltensor()) == 21.0f);
+    CHECK((lent.get()->flags & 1) == 1);
+    plain b;
+    auto writable = ferry::borrow(b);
+    DLTensor* const t = writable.dltensor();
+    CHECK(t->data == b.values.data());
 }

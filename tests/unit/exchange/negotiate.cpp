@@ -105,7 +105,8 @@ constexpr decision expected(tensor_properties p, request const& r) {
     d.to = to;
     bool const pending = p.where.type != device_type::cpu && p.ready_on != already_ready;
     stream_token const consumer = of_device(meant(r.stream, to), to);
-    bool const finished_on_return = to.type == device_type::cpu || consumer == none;  // R48, R49
+    bool const lent = !shares && !p.is_shareable && p.where.type != device_type::cpu && r.stream == none;  // R50
+    bool const finished_on_return = lent || to.type == device_type::cpu || consumer == none;  // R48, R49
     bool const cares_itself = consumer == no_sync && !finished_on_return;             // R44: -1
     bool needs_producers_stream = false;
     if (shares) {

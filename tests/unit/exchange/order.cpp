@@ -4,6 +4,8 @@
 #define WORLDS support::sim_world
 #include <support/exchange_suite.hpp>
 
+#include <utility>
+
 namespace {
 
 /// Refers to an array that belongs to the caller.
@@ -11,7 +13,19 @@ struct array_reference {
     support::sim_array const* array;
 };
 
+/// A consumer with a current stream, which also receives the stream on which a tensor is ready.
+struct streaming {
+    static inline ferry::stream_token current{};
+    ferry::managed_tensor tensor;
+};
+
 }  // namespace
+
+template <>
+struct ferry::array_traits<streaming> {
+    static streaming adopt(managed_tensor m) { return {std::move(m)}; }
+    static stream_token current_stream(device) { return streaming::current; }
+};
 
 template <>
 struct ferry::array_traits<array_reference> {
@@ -34,6 +48,36 @@ TEST_CASE("R50: a queued copy of an rvalue that does not own its elements reads 
         w.finish(w.ours);
         CHECK((sim.reads_after_release() == 0) == is_valid);
         if (is_valid) CHECK(w.value(got.view(), 5) == 6.0f);
+    }
+}
+
+TEST_CASE("R50: without a stream in the request, a copy that cannot own its source is complete on return") {
+    using namespace support;
+    for (int how = 0; how < 6; ++how) {
+        CAPTURE(how);
+        sim_world w;
+        auto& sim = w.back_end;
+        streaming::current = w.ours;
+        auto theirs = w.closed(sim_world::gpu, w.theirs);
+        auto kept = ferry::to_dlpack(theirs.array, {.stream = w.theirs}, sim);
+        array_reference lvalue{&theirs.array};
+        managed_tensor got;
+        {
+            auto const other_thread = w.open_later(theirs.gate);
+            request const always{.copy = copy_policy::always};
+            if (how == 0) got = ferry::to_dlpack(lvalue, request{}, sim);
+            if (how == 1) got = ferry::to_dlpack(array_reference{&theirs.array}, always, sim);
+            if (how == 2) got = ferry::to_dlpack(kept.view(), request{}, sim, w.theirs);
+            if (how == 3) got = ferry::to_dlpack(std::as_const(kept), always, sim, w.theirs);
+            if (how == 4) got = ferry::from_dlpack<managed_tensor>(lvalue, request{}, sim);
+            if (how == 5) got = ferry::from_dlpack<streaming>(lvalue, request{}, sim).tensor;
+        }
+        CHECK(sim.calls(verb::wait) == 1);
+        theirs.array = {};
+        kept = {};
+        CHECK(sim.reads_after_release() == 0);
+        CHECK(sim.races() == 0);
+        CHECK(w.value(got.view(), 5) == 6.0f);
     }
 }
 

@@ -423,6 +423,18 @@ TEST_CASE("R53: share_only shares, and refuses to copy") {
     CHECK(a.data != nullptr);
 }
 
+TEST_CASE("R53: share_only refuses to copy device memory with the error of a missing copy") {
+    ferry::device const gpu{ferry::device_type::cuda};
+    sim_system sim{gpu};
+    auto const theirs = sim.make_stream(gpu);
+    fails(errc::copy_needed,
+          [&] { (void)ferry::to_dlpack(make_array(sim, gpu, theirs, {4}), {.device = ferry::cpu}, ferry::share_only); },
+          {"from cuda:0 to cpu:0", "ferry::share_only does not copy", "a back end for the device"});
+    host_array a;
+    fails(errc::copy_needed, [&] { (void)ferry::to_dlpack(a, {.device = gpu}, ferry::share_only); },
+          {"from cpu:0 to cuda:0", "a back end for the device"});
+}
+
 TEST_CASE("R40: another device without a back end is refused, and the array is unchanged") {
     host_array a;
     fails(errc::no_backend,

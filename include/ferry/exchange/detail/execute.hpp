@@ -114,29 +114,42 @@ template <managed_struct Raw, class Owner, class ViewOf, class BackEnd>
     return raw;
 }
 
+/// Reports a copy that is needed with ferry::share_only.
+[[noreturn]] FERRY_COLD inline void fail_share_only(device from, device to, char const* api,
+                                                    std::source_location where) {
+    bool const host = from.type == device_type::cpu && to.type == device_type::cpu;
+    fail(errc::copy_needed, api,
+         message{"a copy from "} << name(from.type) << ":" << from.id << " to " << name(to.type) << ":" << to.id
+                                 << " is needed, and ferry::share_only does not copy: pass "
+                                 << (host ? "ferry::host_only" : "a back end for the device")
+                                 << ", or request no copy",
+         where);
+}
+
 /// Carries out a decision for a tensor `v` that is ready on `ready_on`.
 ///
-/// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share_as()` returns the
+/// Copies into memory from array_traits<Array>::allocate, if defined, else from the back end. `share()` returns the
 /// struct for a decision to share. `source` owns `v`, which is then valid; if it is null, the caller keeps `v` alive
 /// until a queued copy has run.
-template <managed_struct Raw, class Array, class BackEnd, class ShareAs>
+template <managed_struct Raw, class Array, class BackEnd, class Share>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* execute(decision const& d, tensor_view const& v, stream_token ready_on,
-                                              BackEnd& b, ShareAs share_as, char const* api, std::source_location where,
+                                              BackEnd& b, Share share, char const* api, std::source_location where,
                                               managed_tensor* source = nullptr) {
     if (d.act == action::refuse) fail(d.reason, api, message{d.text}, where);
+    if constexpr (never_copies<BackEnd>)
+        if (d.act == action::copy) fail_share_only(v.device(), d.to, api, where);
     stream_token const ready = ready_on.bound_to(v.device());  // mutant: r43_bound_producer
     if (d.how != wait::none || d.act == action::copy)
         require_reach(b, source_for(b, d, v.device()), api, where);  // mutant: r40_reach
     if (d.act == action::share) {
-        apply_wait(d, ready, b);
-        return share_as();
+        if (d.how == wait::order) ferry::order(ready, d.on, b);  // mutant: apply_wait_order
+        else if (d.how == wait::host) b.wait(d.on);              // mutant: apply_wait_host, apply_wait_none
+        return share();
     }
     require_reach(b, d.to, api, where);  // mutant: r40_reach_target
     if (source == nullptr) validate_view(v, api, where);
     if constexpr (never_copies<BackEnd>) {
-        fail(errc::copy_needed, api,
-             message{"a copy is needed, and ferry::share_only does not copy: pass ferry::host_only or another back end"},
-             where);
+        return nullptr;  // not reached: a copy was refused above
     } else if constexpr (allocates<Array>) {
         return copy_into<Raw>(array_traits<Array>::allocate(v.dtype(), v.shape(), d.to), view_of, v, d, ready, b,
                               source, api, where);
@@ -160,13 +173,13 @@ template <class Consumer, class BackEnd>
     tensor_view const v = tensor.view();
     // R24: a tensor of minor version 2 or later must have strides; a new struct adds those that are missing.
     bool const lacks_strides = v.strides().is_implicit() && v.rank() != 0 && tensor.stamped().minor >= 2;
-    auto const share_as = [&]() -> DLManagedTensorVersioned* {
+    auto const share = [&]() -> DLManagedTensorVersioned* {
         if (is_same_device(d.to, v.device()) && !lacks_strides) return nullptr;  // mutant: r24_pass_on
         auto const bits = d.bits | (v.flags() & flags::is_copied);               // mutant: r12_relabel_keeps
         return make_valid_raw<DLManagedTensorVersioned>(
             std::move(tensor), [v](auto&) { return v; }, v, d.to, bits, d.stamp, api, where);
     };
-    auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share_as, api, where, &tensor);
+    auto* const raw = execute<DLManagedTensorVersioned, Consumer>(d, v, ready_on, b, share, api, where, &tensor);
     if (raw == nullptr) return std::move(tensor);  // unchanged, with the fields that were checked (R33)
     // mutant: r68_released
     managed_tensor const released{std::move(tensor)};  // the copy no longer reads the source

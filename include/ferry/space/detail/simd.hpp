@@ -99,7 +99,8 @@ template <std::size_t Size>
                                                    std::int64_t src_row) noexcept {
     using simd = lanes<Size>;
     constexpr int n = simd::count;
-    typename simd::type rows[n], next[n];
+    constexpr std::size_t rows_of_block = n;
+    typename simd::type rows[rows_of_block], next[rows_of_block];
     for (int i = 0; i < n; ++i) rows[i] = simd::load(src + i * src_row);
     for (int round = 1; round < n; round *= 2) {
         for (int i = 0; i < n / 2; ++i) {

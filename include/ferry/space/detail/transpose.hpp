@@ -19,7 +19,7 @@ namespace ferry::inline v0::detail {
 template <std::size_t Size>
 void transpose_tile(std::byte* dst, std::int64_t dst_row, std::byte const* src, std::int64_t src_column) noexcept {
     constexpr std::int64_t line = 64, size = Size, count = line / size, block = 16 / size;
-    alignas(64) std::byte buffer[count * line];
+    alignas(64) std::byte buffer[static_cast<std::size_t>(count * line)];
     for (std::int64_t c = 0; c < count; c += block)
         for (std::int64_t r = 0; r < count; r += block) {
             auto* const to = buffer + r * line + c * size;

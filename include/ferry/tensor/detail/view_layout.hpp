@@ -3,6 +3,7 @@
 
 #include <ferry/base/shape.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -11,8 +12,8 @@ namespace ferry::inline v0::detail {
 /// Stores copies of extents and strides, so that a view of static rank references only the elements.
 template <int Rank, bool HasStrides>
 struct view_layout {
-    std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
-    std::int64_t steps[Rank == 0 ? 1 : Rank] = {};
+    std::int64_t extents[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
+    std::int64_t steps[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
 
     constexpr view_layout() = default;
     /// \param v  tensor_view or view_elements of this rank
@@ -38,7 +39,7 @@ struct view_layout {
 template <int Rank>
     requires(Rank != dynamic_rank)
 struct view_layout<Rank, false> {
-    std::int64_t extents[Rank == 0 ? 1 : Rank] = {};
+    std::int64_t extents[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
 
     constexpr view_layout() = default;
     template <class View>
