@@ -25,7 +25,7 @@ static float last(DLTensor const* t) { return static_cast<float const*>(t->data)
 
 int main() {
     grid g{{1, 2, 3, 4, 5, 6}, {2, 3}};
-    auto const lent = ferry::borrow(ferry::small_view<2>{g.values.data(), {2, 3}});
+    auto const lent = ferry::borrow(ferry::inplace_view<2>{g.values.data(), {2, 3}});
     bool const is_lent = last(lent.dltensor()) == 6;
     auto tensor = ferry::to_dlpack(std::move(g));
     auto copy = ferry::to_dlpack(std::as_const(tensor), {.copy = ferry::copy_policy::always});

@@ -55,9 +55,9 @@ concept counts_live = requires(Make& make) {
     { make.live() } -> std::convertible_to<long long>;
 };
 
-/// `reaches(device)`: returns whether the library itself uses a device of that type in this process, as it does when its
-/// CUDA runtime finds a GPU. The kit then offers no simulated memory and streams of that type, whose addresses and handles
-/// the library would pass to the runtime.
+/// `reaches(device)`: returns whether the library itself uses a device of that type in this process, as it does when
+/// its CUDA runtime finds a GPU. The kit then offers no simulated memory and streams of that type, whose addresses and
+/// handles the library would pass to the runtime.
 template <class Make>
 concept reaches_devices = requires(Make& make, device dev) {
     { make.reaches(dev) } -> std::same_as<bool>;

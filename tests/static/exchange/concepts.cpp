@@ -203,7 +203,7 @@ concept can_borrow = requires(T&& t) { ferry::borrow(std::forward<T>(t)); };
 static_assert(can_borrow<member&> && can_borrow<member const&> && !can_borrow<member> && !can_borrow<member const>);
 static_assert(can_borrow<managed_tensor&> && can_borrow<managed_tensor const&> && !can_borrow<managed_tensor>);
 // Temporaries that reference the elements of another object can be borrowed.
-static_assert(can_borrow<ferry::small_view<2>> && can_borrow<ferry::small_view<2> const&>);
+static_assert(can_borrow<ferry::inplace_view<2>> && can_borrow<ferry::inplace_view<2> const&>);
 static_assert(can_borrow<ferry::typed_view<float, 2>> && can_borrow<ferry::typed_view<float const> const>);
 static_assert(can_borrow<tensor_view> && can_borrow<tensor_view const&> && !can_borrow<int&> && !can_borrow<int>);
 template <class... A>

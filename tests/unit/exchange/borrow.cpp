@@ -1,7 +1,7 @@
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
 #include <ferry/tensor/slice.hpp>
-#include <ferry/tensor/small_view.hpp>
+#include <ferry/tensor/inplace_view.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <support/allocation_failure.hpp>
 #include <support/fails.hpp>
@@ -25,8 +25,8 @@ struct plain {
 /// Describes its elements by a view that contains the extents.
 struct matrix {
     float values[6] = {1, 2, 3, 4, 5, 6};
-    ferry::small_view<2> ferry_view() { return {values, {2, 3}}; }
-    ferry::small_view<2> ferry_view() const { return {values, {2, 3}}; }
+    ferry::inplace_view<2> ferry_view() { return {values, {2, 3}}; }
+    ferry::inplace_view<2> ferry_view() const { return {values, {2, 3}}; }
 };
 
 /// Returns whether the extents and strides are stored in `b`.
@@ -103,7 +103,7 @@ TEST_CASE("R7: temporary views are borrowed, and their extents and strides are c
     CHECK(contains_layout(from_small));
     CHECK(sum(from_small.dltensor()) == 21.0f);
     auto const rows = ferry::as<float, 2>(ferry::view_of(m));
-    auto const from_slice = ferry::borrow(rows.slice(ferry::range{}, ferry::range{.begin = 1, .end = 3}));
+    auto const from_slice = ferry::borrow(rows.slice(ferry::full_extent, ferry::range_slice{.first = 1, .last = 3}));
     CHECK(contains_layout(from_slice));
     CHECK(from_slice.dltensor()->data == m.values + 1);
     CHECK(from_slice.dltensor()->strides[0] == 3);
