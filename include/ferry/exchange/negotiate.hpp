@@ -10,7 +10,7 @@
 #include <ferry/base/stream_token.hpp>
 #include <ferry/config.hpp>
 #include <ferry/exchange/request.hpp>
-#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
 
 #include <cstdint>
 
