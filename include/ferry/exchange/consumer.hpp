@@ -31,6 +31,10 @@ concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires 
 
 namespace detail {
 
+/// `consumer`, or an array whose `adopt` is invalid, which `is_sound` explains.
+template <class T>
+concept may_import = consumer<T> || declares_adopt<T> || closed<T>;
+
 /// Returns whether T is a consumer whose adapter is valid; see `is_adapted`.
 template <class T>
 consteval bool is_consumer() {

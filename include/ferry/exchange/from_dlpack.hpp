@@ -151,7 +151,7 @@ template <class Consumer, class BackEnd>
 /// \throws error  errors of to_dlpack for a managed_tensor; errc::dtype for short vectors (`accepts_vectors`); errors
 ///                of `adopt`
 template <class Consumer, class BackEnd>
-    requires back_end<std::remove_reference_t<BackEnd>>
+    requires(detail::may_import<Consumer> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] Consumer from_dlpack(managed_tensor&& tensor, request const& req, BackEnd&& b, stream_token ready_on,
                                    std::source_location where = std::source_location::current()) {
     auto const complete = detail::with_stream<Consumer>(req, tensor.device());
@@ -178,14 +178,12 @@ template <class Consumer, class BackEnd>
 ///                         and of to_dlpack
 /// \throws std::bad_alloc  when an allocation fails
 template <class Consumer, class Producer, class BackEnd = host_back_end const&>
-    requires(detail::may_export<Producer> && back_end<std::remove_reference_t<BackEnd>>)
+    requires(detail::may_import<Consumer> && detail::may_export<Producer> && back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] Consumer from_dlpack(Producer&& from, request const& req, BackEnd&& b = host_only,
                                    std::source_location where = std::source_location::current()) {
     using P = std::remove_cvref_t<Producer>;
     static_assert(detail::is_consumer<Consumer>());
     if constexpr (std::same_as<P, managed_tensor>) {
-        static_assert(!std::is_lvalue_reference_v<Producer>,
-                      "ferry: a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
         return from_dlpack<Consumer>(std::move(from), req, b, stream_token{}, where);
     } else if constexpr (std::is_pointer_v<P>) {
         auto const take = [&] {
@@ -225,7 +223,7 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 /// \return       the tensor, as the consumer's type
 /// \throws error  errors of the overload with a request
 template <class Consumer, class Producer>
-    requires detail::may_export<Producer>
+    requires(detail::may_import<Consumer> && detail::may_export<Producer>)
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
     if constexpr (accepts_padded<Consumer> && !viewable<std::remove_reference_t<Producer>>)
         return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, share_only, where.location);
@@ -233,11 +231,17 @@ template <class Consumer, class Producer>
 }
 
 // clang-format off
+template <class Consumer, class Tensor, class... Rest>
+    requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && !producer<Tensor>)
+Consumer from_dlpack(Tensor&&, request const& = {}, Rest&&...) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor)");
+template <class Other, class From, class... Rest>
+    requires(!detail::may_import<Other> && detail::may_export<From>)
+Other from_dlpack(From&&, request const& = {}, Rest&&...) FERRY_DELETED("this type cannot import a tensor: add static T adopt(ferry::managed_tensor) to ferry::array_traits<T>");
 template <class Consumer, class Other, class... Rest>
-    requires(!detail::may_export<Other>)
+    requires(!detail::may_export<Other> && !std::same_as<std::remove_cvref_t<Other>, managed_tensor>)
 Consumer from_dlpack(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
 template <class Consumer, class From, class Other, class... Rest>
-    requires(detail::may_export<From> && !back_end<std::remove_reference_t<Other>>)
+    requires(detail::may_import<Consumer> && detail::may_export<From> && !back_end<std::remove_reference_t<Other>>)
 Consumer from_dlpack(From&&, request const&, Other&&, Rest&&...) FERRY_DELETED("the argument is not a back end: it must satisfy ferry::back_end of ferry/space/back_end.hpp");
 // clang-format on
 

@@ -30,7 +30,7 @@ namespace detail {
 
 /// `producer`, or an array whose adapter is invalid, which `is_adapted` explains.
 template <class P>
-concept may_export = producer<P> || has_adapter<P> || std::same_as<std::remove_cvref_t<P>, managed_tensor>;
+concept may_export = producer<P> || has_adapter<P>;
 
 }  // namespace detail
 

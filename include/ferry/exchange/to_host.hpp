@@ -23,7 +23,8 @@ namespace ferry::inline v0 {
 /// \return       tensor on the host, ready to read
 /// \throws error  errors of from_dlpack
 template <class Producer, class BackEnd = host_back_end const&>
-    requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
+    requires(!std::same_as<std::remove_cvref_t<Producer>, managed_tensor> && detail::may_export<Producer> &&
+             back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_host(Producer&& from, BackEnd&& b = host_only,
                                      std::source_location where = std::source_location::current()) {
     return from_dlpack<managed_tensor>(std::forward<Producer>(from), request{.device = cpu}, b, where);
@@ -64,6 +65,9 @@ template <class Tensor, class BackEnd>
     requires(std::same_as<std::remove_cvref_t<Tensor>, managed_tensor> && back_end<std::remove_reference_t<BackEnd>>)
 // clang-format off
 managed_tensor to_host(Tensor&&, BackEnd&&) FERRY_DELETED("pass the stream on which the tensor is ready, or ferry::already_ready if no work is pending");
+template <class Other, class... Rest>
+    requires(!std::same_as<std::remove_cvref_t<Other>, managed_tensor> && !detail::may_export<Other>)
+managed_tensor to_host(Other&&, Rest&&...) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view() or ferry_export()");
 managed_tensor to_host(managed_tensor const&) FERRY_DELETED("a managed_tensor has one owner and cannot be shared: pass std::move(tensor), or a back end and a stream for a copy");
 // clang-format on
 

@@ -212,5 +212,12 @@ static_assert(can_to_host<managed_tensor> && can_to_host<managed_tensor, ferry::
 static_assert(can_to_host<managed_tensor const&, ferry::host_back_end const&, stream_token>);
 static_assert(!can_to_host<managed_tensor, ferry::host_back_end const&>);  // a stream is required
 static_assert(!can_to_host<managed_tensor const&, ferry::host_back_end const&> && !can_to_host<managed_tensor&>);
+static_assert(can_to_host<member&> && !can_to_host<int> && !can_to_host<unknown&>);
+template <class T, class From>
+concept can_import = requires(From&& from) { ferry::from_dlpack<T>(std::forward<From>(from)); };
+static_assert(can_import<managed_tensor, DLManagedTensorVersioned*> && !can_import<int, DLManagedTensorVersioned*>);
+static_assert(!can_import<unknown, managed_tensor> && can_import<managed_tensor, managed_tensor>);
+// As `producer` states: a managed_tensor is moved, and cannot be shared.
+static_assert(!can_import<managed_tensor, managed_tensor&> && !can_import<managed_tensor, managed_tensor const&>);
 
 }  // namespace
