@@ -40,5 +40,4 @@ managed_tensor imported(DLManagedTensor* raw) { return ferry::from_dlpack<manage
 managed_tensor imported(managed_tensor tensor) { return ferry::from_dlpack<managed_tensor>(std::move(tensor)); }
 managed_tensor imported(producer& from) { return ferry::from_dlpack<managed_tensor>(from); }
 bytes imported_array(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<bytes>(raw); }
-// Without padded_elements, an import without a back end packs padded elements (R13).
-plain imported_plain(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<plain>(raw, {}, ferry::share_only); }
+plain imported_plain(DLManagedTensorVersioned* raw) { return ferry::from_dlpack<plain>(raw); }

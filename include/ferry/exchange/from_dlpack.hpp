@@ -214,8 +214,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
 ///
-/// Copies only an array that cannot be shared, and padded elements that the consumer does not support (R13,
-/// `accepts_padded`). Other imports generate no code for copies, as with ferry::share_only.
+/// Copies only an array that cannot be shared. All other producers are imported with ferry::share_only, whose code does
+/// not contain the copies: padded elements that the consumer does not support (R13, `accepts_padded`) need a request.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer; ownership as in the overload with a request
@@ -225,7 +225,7 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 template <class Consumer, class Producer>
     requires(detail::may_import<Consumer> && detail::may_export<Producer>)
 [[nodiscard]] Consumer from_dlpack(Producer&& from, call_site where = std::source_location::current()) {
-    if constexpr (accepts_padded<Consumer> && !viewable<std::remove_reference_t<Producer>>)
+    if constexpr (!viewable<std::remove_reference_t<Producer>>)
         return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, share_only, where.location);
     else return from_dlpack<Consumer>(std::forward<Producer>(from), request{}, host_only, where.location);
 }

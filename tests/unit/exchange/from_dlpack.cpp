@@ -183,7 +183,7 @@ TEST_CASE("R13: padded elements are packed for consumers that do not support the
     counting_producer p{nibbles, {1, 4, 1}, {4}};
     p.raw.flags = 4;
     {
-        auto const got = ferry::from_dlpack<taken>(&p.raw);
+        auto const got = ferry::from_dlpack<taken>(&p.raw, {});
         CHECK(got.tensor.is_copied());
         CHECK(!got.tensor.view().is_padded());
         CHECK(got.tensor.view().nbytes() == 2);
@@ -199,6 +199,10 @@ TEST_CASE("R13: padded elements are packed for consumers that do not support the
     r.raw.flags = 4;
     fails(errc::copy_needed, [&] { (void)ferry::from_dlpack<taken>(&r.raw, {.copy = copy_policy::never}); });
     CHECK(r.deleter_calls == 1);
+    counting_producer s{nibbles, {1, 4, 1}, {4}};
+    s.raw.flags = 4;
+    fails(errc::copy_needed, [&] { (void)ferry::from_dlpack<taken>(&s.raw); }, {"ferry::host_only"});
+    CHECK(s.deleter_calls == 1);
 }
 
 TEST_CASE("R13: a copy in memory of allocate has the packing of that memory") {
