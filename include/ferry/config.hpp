@@ -66,6 +66,14 @@
 #define FERRY_HAS_RTTI 0
 #endif
 
+// Exceptions are available. Without them (-fno-exceptions) only the functions `try_…` exist, which return a result
+// (D17). All translation units of a program must use the same setting.
+#if defined(__cpp_exceptions)
+#define FERRY_HAS_EXCEPTIONS 1
+#else
+#define FERRY_HAS_EXCEPTIONS 0
+#endif
+
 // `_Float16` is available. GCC 12 has it in C++ on x86-64 only, but defines its limit macros on AArch64 as well.
 #if defined(__FLT16_MANT_DIG__) && (defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define FERRY_HAS_FLOAT16 1

@@ -2,6 +2,8 @@
 // ends, columns and IPC have separate umbrella headers.
 #pragma once
 
+#include <ferry/base/catch_into.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/borrow.hpp>
 #include <ferry/exchange/consumer.hpp>

@@ -51,6 +51,7 @@ enum class errc : int {
     permission,            ///< the system or the other process denied access
     bad_descriptor,        ///< another version, truncated, wrong checksum, or out of bounds
     bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
+    foreign_exception,     ///< an exception that is not a ferry::error; only catch_into reports it
 };
 
 /// Returns the name of an error code.
@@ -96,7 +97,8 @@ enum class errc : int {
                                      "exporter_gone",
                                      "permission",
                                      "bad_descriptor",
-                                     "bad_column"};
+                                     "bad_column",
+                                     "foreign_exception"};
     auto const i = static_cast<std::size_t>(code);
     return i < sizeof names / sizeof names[0] ? names[i] : "unknown";
 }
@@ -213,6 +215,7 @@ struct call_site {
     constexpr call_site(std::source_location where) noexcept : location{where} {}
 };
 
+#if FERRY_HAS_EXCEPTIONS
 namespace detail {
 
 [[noreturn]] FERRY_COLD inline void fail(errc code, char const* api, message const& text,
@@ -221,4 +224,5 @@ namespace detail {
 }
 
 }  // namespace detail
+#endif
 }  // namespace ferry::inline v0

@@ -1,0 +1,49 @@
+// ferry: the conversion of exceptions to error codes, for functions that C code calls.
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/config.hpp>
+
+#include <concepts>
+#include <exception>
+#include <new>
+#include <type_traits>
+
+#if FERRY_HAS_EXCEPTIONS
+namespace ferry::inline v0 {
+
+/// Calls a function, and converts its exception to a code and a text: for C functions, through which no exception may
+/// propagate. Does not allocate.
+///
+/// \param code  errc::ok on success; the code of a ferry::error; errc::out_of_memory for std::bad_alloc;
+///              errc::foreign_exception for other exceptions
+/// \param text  empty on success; `what()` of the exception; a fixed text for objects that are not a std::exception
+/// \param f     function without parameters that returns nothing
+/// \return      true on success
+template <std::invocable F>
+bool catch_into(errc& code, message& text, F&& f) noexcept {
+    static_assert(std::is_void_v<std::invoke_result_t<F>>,
+                  "ferry: the function of ferry::catch_into must return nothing: write its result through a reference");
+    code = errc::ok;
+    text = {};
+    try {
+        static_cast<F&&>(f)();
+        return true;
+    } catch (error const& e) {
+        code = e.code();
+        text = e.what();
+    } catch (std::bad_alloc const& e) {
+        code = errc::out_of_memory;
+        text = e.what();
+    } catch (std::exception const& e) {
+        code = errc::foreign_exception;
+        text = e.what();
+    } catch (...) {
+        code = errc::foreign_exception;
+        text = "an exception that is not a std::exception";
+    }
+    return false;
+}
+
+}  // namespace ferry::inline v0
+#endif

@@ -1,0 +1,165 @@
+// ferry: the result of functions that do not throw: a value or an error (D17).
+#pragma once
+
+#include <ferry/base/error.hpp>
+#include <ferry/config.hpp>
+
+#include <concepts>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace ferry::inline v0 {
+
+/// The result of a `try_` function: a value, or the error that the function without `try_` throws.
+///
+/// Does not allocate. Movable if T is. Without exceptions, `value` does not exist: test the result, then use `*` or
+/// `->`.
+template <class T = void>
+class result;
+
+/// The result of a function without a value: success, or an error.
+template <>
+class [[nodiscard]] result<void> {
+   public:
+    using value_type = void;
+
+    /// Constructs a success.
+    result() noexcept : none_{} {}
+    /// Constructs a failure.
+    ///
+    /// \param e  error
+    result(ferry::error const& e) noexcept : error_{e}, has_value_{false} {}
+    result(result const& other) noexcept : none_{} { set(other); }
+    result& operator=(result const& other) noexcept {
+        if (this == &other) return *this;
+        if (!has_value_) clear();
+        set(other);
+        return *this;
+    }
+    ~result() {
+        if (!has_value_) clear();
+    }
+
+    /// Returns whether this is a success.
+    [[nodiscard]] bool has_value() const noexcept { return has_value_; }
+    /// Returns whether this is a success.
+    [[nodiscard]] explicit operator bool() const noexcept { return has_value_; }
+    /// Returns the error. Does not check that there is one.
+    [[nodiscard]] ferry::error const& error() const noexcept { return error_; }
+#if FERRY_HAS_EXCEPTIONS
+    /// Throws the error, if there is one.
+    ///
+    /// \throws error  the error of the result
+    void value() const {
+        if (!has_value_) raise();
+    }
+#endif
+
+   private:
+    template <class>
+    friend class result;
+
+    FERRY_COLD void clear() noexcept {
+        error_.~error();
+        has_value_ = true;
+    }
+    FERRY_COLD void set(result const& other) noexcept {
+        if (other.has_value_) return;
+        ::new (static_cast<void*>(&error_)) ferry::error{other.error_};
+        has_value_ = false;
+    }
+#if FERRY_HAS_EXCEPTIONS
+    [[noreturn]] FERRY_COLD void raise() const { throw error_; }
+#endif
+
+    union {
+        char none_;
+        ferry::error error_;  // initialised only in a failure
+    };
+    bool has_value_ = true;
+};
+
+template <class T>
+class [[nodiscard]] result {
+    static_assert(std::is_object_v<T> && !std::is_array_v<T>, "ferry: the value of a result is an object");
+
+   public:
+    using value_type = T;
+
+    /// Constructs a success.
+    ///
+    /// \param value  value; copied or moved into the result
+    result(T const& value) noexcept(std::is_nothrow_copy_constructible_v<T>)
+        requires std::copy_constructible<T>
+        : value_(value) {}
+    result(T&& value) noexcept(std::is_nothrow_move_constructible_v<T>)
+        requires std::move_constructible<T>
+        : value_(std::move(value)) {}
+    /// Constructs a success, and its value in place; T need not be movable.
+    ///
+    /// \param arguments  arguments for the constructor of T
+    template <class... Argument>
+    explicit result(std::in_place_t, Argument&&... arguments) : value_(std::forward<Argument>(arguments)...) {}
+    /// Constructs a failure.
+    ///
+    /// \param e  error
+    result(ferry::error const& e) noexcept : outcome_{e}, none_{} {}
+    result(result&& other) noexcept(std::is_nothrow_move_constructible_v<T>)
+        requires std::move_constructible<T>
+        : outcome_{other.outcome_}, none_{} {
+        if (outcome_) ::new (static_cast<void*>(&value_)) T(std::move(other.value_));
+    }
+    result& operator=(result&& other) noexcept
+        requires std::is_nothrow_move_constructible_v<T>
+    {
+        if (this == &other) return *this;
+        this->~result();
+        return *::new (static_cast<void*>(this)) result{std::move(other)};
+    }
+    ~result() {
+        if (outcome_) value_.~T();
+    }
+
+    /// Returns whether there is a value.
+    [[nodiscard]] bool has_value() const noexcept { return outcome_.has_value(); }
+    /// Returns whether there is a value.
+    [[nodiscard]] explicit operator bool() const noexcept { return outcome_.has_value(); }
+    /// Returns the error. Does not check that there is one.
+    [[nodiscard]] ferry::error const& error() const noexcept { return outcome_.error(); }
+
+    /// Returns the value. Does not check that there is one.
+    [[nodiscard]] T& operator*() & noexcept { return value_; }
+    [[nodiscard]] T const& operator*() const& noexcept { return value_; }
+    [[nodiscard]] T&& operator*() && noexcept { return std::move(value_); }
+    /// Returns the address of the value. Does not check that there is one.
+    [[nodiscard]] T* operator->() noexcept { return &value_; }
+    [[nodiscard]] T const* operator->() const noexcept { return &value_; }
+
+#if FERRY_HAS_EXCEPTIONS
+    /// Returns the value, or throws the error.
+    ///
+    /// \return  value
+    /// \throws error  the error of the result, if it has no value
+    [[nodiscard]] T& value() & { return outcome_.value(), value_; }
+    [[nodiscard]] T const& value() const& { return outcome_.value(), value_; }
+    [[nodiscard]] T&& value() && { return outcome_.value(), std::move(value_); }
+#endif
+
+   private:
+    result<void> outcome_;
+    union {
+        char none_;
+        T value_;  // initialised only in a success
+    };
+};
+
+namespace detail {
+
+template <class R>
+inline constexpr bool is_result = false;
+template <class T>
+inline constexpr bool is_result<result<T>> = true;
+
+}  // namespace detail
+}  // namespace ferry::inline v0
