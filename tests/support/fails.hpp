@@ -31,4 +31,25 @@ void fails(ferry::errc code, F f, std::initializer_list<char const*> texts = {})
     FAIL_CHECK("nothing was thrown, expected errc::", shown(ferry::name(code)));
 }
 
+/// Checks that `f()` fails as in `fails`, and that `try_f()` returns a result with the same code, function and message.
+template <class F, class TryF>
+void both_fail(ferry::errc code, F f, TryF try_f, std::initializer_list<char const*> texts = {}) {
+    auto const result = try_f();
+    CHECK_FALSE(result.has_value());
+    if (result.has_value()) return;
+    ferry::error const& returned = result.error();
+    auto const compared = [&] {
+        try {
+            f();
+        } catch (ferry::error const& thrown) {
+            CHECK(returned.code() == thrown.code());
+            CHECK(doctest::String{returned.api()} == doctest::String{thrown.api()});
+            CHECK(doctest::String{returned.what()} == doctest::String{thrown.what()});
+            CHECK(doctest::String{returned.where().file_name()} == doctest::String{thrown.where().file_name()});
+            throw;
+        }
+    };
+    fails(code, compared, texts);
+}
+
 }  // namespace support

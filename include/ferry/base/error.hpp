@@ -118,7 +118,7 @@ class message {
     ///
     /// \param text  text to append; null is empty
     /// \return      this object
-    constexpr message& operator<<(char const* text) noexcept {
+    FERRY_COLD constexpr message& operator<<(char const* text) noexcept {
         while (text != nullptr && *text != '\0' && size_ + 1 < sizeof text_) text_[size_++] = *text++;
         return *this;
     }
@@ -134,7 +134,7 @@ class message {
     ///
     /// \param n  number to append
     /// \return   this object
-    constexpr message& operator<<(std::uint64_t n) noexcept {
+    FERRY_COLD constexpr message& operator<<(std::uint64_t n) noexcept {
         char digits[21] = {};
         char* p = digits + 20;
         do *--p = static_cast<char>('0' + n % 10);
@@ -145,7 +145,7 @@ class message {
     ///
     /// \param n  number to append
     /// \return   this object
-    constexpr message& operator<<(std::int64_t n) noexcept {
+    FERRY_COLD constexpr message& operator<<(std::int64_t n) noexcept {
         if (n < 0) return *this << "-" << (~static_cast<std::uint64_t>(n) + 1);
         return *this << static_cast<std::uint64_t>(n);
     }

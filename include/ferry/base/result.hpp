@@ -30,11 +30,13 @@ class [[nodiscard]] result<void> {
     ///
     /// \param e  error
     result(ferry::error const& e) noexcept : error_{e}, has_value_{false} {}
-    result(result const& other) noexcept : none_{} { set(other); }
+    result(result const& other) noexcept : none_{} {
+        if (!other.has_value_) set(other.error_);
+    }
     result& operator=(result const& other) noexcept {
         if (this == &other) return *this;
         if (!has_value_) clear();
-        set(other);
+        if (!other.has_value_) set(other.error_);
         return *this;
     }
     ~result() {
@@ -64,9 +66,8 @@ class [[nodiscard]] result<void> {
         error_.~error();
         has_value_ = true;
     }
-    FERRY_COLD void set(result const& other) noexcept {
-        if (other.has_value_) return;
-        ::new (static_cast<void*>(&error_)) ferry::error{other.error_};
+    FERRY_COLD void set(ferry::error const& e) noexcept {
+        ::new (static_cast<void*>(&error_)) ferry::error{e};
         has_value_ = false;
     }
 #if FERRY_HAS_EXCEPTIONS

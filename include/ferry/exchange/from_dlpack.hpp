@@ -105,7 +105,7 @@ template <class Consumer, class BackEnd>
         detail::fail(errc::null_struct, "ferry::from_dlpack",
                      message{"the DLManagedTensorVersioned* is null: pass a struct"}, where);
     try {
-        detail::check_managed(raw, "ferry::from_dlpack", where);
+        static_cast<void>(detail::check_managed(raw, {"ferry::from_dlpack", where}));
     } catch (...) {
         if (raw->deleter != nullptr) raw->deleter(raw);  // mutant: r62_failed_import
         throw;

@@ -1,7 +1,10 @@
 // ferry: creates a managed_tensor from an owner and a view of its memory, in one allocation.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/config.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
 #include <ferry/tensor/view.hpp>
@@ -12,6 +15,24 @@
 #include <utility>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// An rvalue that can be moved into a tensor. Not required: a view.
+template <class Owner>
+concept movable_owner =
+    std::move_constructible<Owner> && !std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>;
+
+/// Implements make_managed and try_make_managed; returns an empty object on failure.
+template <class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor own(Owner&& owner, ViewOf view_at, flags bits, version max_version,
+                                                     reporter r) {
+    auto const v = view_at(owner);
+    return trusted::adopt(make_raw<DLManagedTensorVersioned>(std::move(owner), std::move(view_at), v.device(),
+                                                             (v.flags() & ~flags::is_copied) | bits, max_version, r));
+}
+
+}  // namespace detail
+
 /// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
 /// std::shared_ptr, a std::unique_ptr or an intrusive pointer.
 ///
@@ -25,20 +46,27 @@ namespace ferry::inline v0 {
 ///                     the memory is new (R12)
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
-/// \return             tensor
+/// \return             tensor; of `try_make_managed`, the tensor or the error, which is errc::out_of_memory for
+///                     std::bad_alloc
 /// \throws error           errc::argument when the move changes the shape, strides or data type of the view, or the
 ///                         elements are in the object that was moved from; errc::strides when the number of strides
 ///                         is not the rank; errors of `validate` and of `view_at`
 /// \throws std::bad_alloc  when the allocation fails
-template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
-    requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
+#if FERRY_HAS_EXCEPTIONS
+template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
-    auto const v = view_at(owner);
-    return detail::trusted::adopt(detail::make_raw<DLManagedTensorVersioned>(
-        std::move(owner), std::move(view_at), v.device(), (v.flags() & ~flags::is_copied) | bits, max_version,
-        "ferry::make_managed", where));
+    return detail::own(std::move(owner), std::move(view_at), bits, max_version, {"ferry::make_managed", where});
+}
+#endif
+template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
+[[nodiscard]] result<managed_tensor> try_make_managed(Owner&& owner, ViewOf view_at, flags bits = flags::none,
+                                                      version max_version = version::current,
+                                                      std::source_location where = std::source_location::current()) {
+    return detail::attempt<managed_tensor>("ferry::make_managed", where, [&](detail::reporter r) {
+        return detail::own(std::move(owner), std::move(view_at), bits, max_version, r);
+    });
 }
 
 /// Overload for an owner whose elements keep their address when it is moved.
@@ -49,21 +77,33 @@ template <std::move_constructible Owner, std::invocable<Owner&> ViewOf>
 /// \param bits         flags to add to those of the view, whose flags::is_copied is ignored
 /// \param max_version  newest version that the consumer supports (R4)
 /// \param where        source location for errors
-/// \return             tensor
+/// \return             tensor; of `try_make_managed`, the tensor or the error, which is errc::out_of_memory for
+///                     std::bad_alloc
 /// \throws error           errc::argument when the elements are in the owner; errc::strides when the number of strides
 ///                         is not the rank; errors of `validate`
 /// \throws std::bad_alloc  when the allocation fails
-template <std::move_constructible Owner>
-    requires(!std::is_lvalue_reference_v<Owner> && !std::is_const_v<Owner>)
+#if FERRY_HAS_EXCEPTIONS
+template <detail::movable_owner Owner>
 [[nodiscard]] managed_tensor make_managed(Owner&& owner, tensor_view const& view, flags bits = flags::none,
                                           version max_version = version::current,
                                           std::source_location where = std::source_location::current()) {
     return make_managed(std::move(owner), [view](auto&) { return view; }, bits, max_version, where);
 }
+#endif
+template <detail::movable_owner Owner>
+[[nodiscard]] result<managed_tensor> try_make_managed(Owner&& owner, tensor_view const& view, flags bits = flags::none,
+                                                      version max_version = version::current,
+                                                      std::source_location where = std::source_location::current()) {
+    return try_make_managed(std::move(owner), [view](auto&) { return view; }, bits, max_version, where);
+}
 
-template <class Owner, class... Rest>
 // clang-format off
+#if FERRY_HAS_EXCEPTIONS
+template <class Owner, class... Rest>
 managed_tensor make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes ownership: pass std::move(owner), or a copy");
+#endif
+template <class Owner, class... Rest>
+result<managed_tensor> try_make_managed(Owner&, Rest&&...) FERRY_DELETED("the tensor takes ownership: pass std::move(owner), or a copy");
 // clang-format on
 
 }  // namespace ferry::inline v0

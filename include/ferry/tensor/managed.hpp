@@ -1,8 +1,11 @@
 // ferry: an owning tensor.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/config.hpp>
 #include <ferry/tensor/as.hpp>
 #include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/typed_view.hpp>
@@ -17,8 +20,10 @@ namespace detail {
 
 struct trusted;
 
+#if FERRY_HAS_EXCEPTIONS
 /// Throws errc::consumed for an empty managed_tensor.
 inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where);
+#endif
 
 }  // namespace detail
 
@@ -54,8 +59,9 @@ class managed_tensor {
     ///
     /// \param where  source location for errors
     /// \return       reference to a member, which a move of this object resets; a copy of the view is valid until the
-    ///               tensor is destroyed
+    ///               tensor is destroyed. `try_view` returns such a copy, or the error that `view` throws.
     /// \throws error  errc::consumed when empty
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] tensor_view const& view(std::source_location where = std::source_location::current()) const& {
         detail::require_tensor(*this, "ferry::managed_tensor::view", where);
         return view_;
@@ -63,7 +69,13 @@ class managed_tensor {
     // clang-format off
     tensor_view const& view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
     // clang-format on
+#endif
+    [[nodiscard]] result<tensor_view> try_view(std::source_location where = std::source_location::current()) const&;
+    // clang-format off
+    result<tensor_view> try_view() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+    // clang-format on
 
+#if FERRY_HAS_EXCEPTIONS
     /// Checks the tensor as ferry::as does, and returns a typed view.
     ///
     /// \param where  source location for errors
@@ -78,6 +90,7 @@ class managed_tensor {
     template <element T, int Rank = dynamic_rank, access_from Access = access_from::host,
               layout Layout = layout::strided>
     void as() const&& FERRY_DELETED("the view would outlive the tensor: store the managed_tensor in a variable");
+#endif
 
     /// Returns the data type.
     [[nodiscard]] data_type dtype() const noexcept { return view_.dtype(); }
@@ -109,11 +122,16 @@ class managed_tensor {
     /// Releases ownership as a legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
-    /// \return       struct that owns the tensor, whose deleter the caller must call exactly once
+    /// \return       struct that owns the tensor, whose deleter the caller must call exactly once; of
+    ///               `try_release_legacy`, that struct or the error, which is errc::out_of_memory for std::bad_alloc
     /// \throws error           errc::read_only for read-only data (R15); errc::flags for padded elements (R13);
     ///                         errc::consumed when empty
     /// \throws std::bad_alloc  when the allocation fails
+#if FERRY_HAS_EXCEPTIONS
     [[nodiscard]] DLManagedTensor* release_legacy(std::source_location where = std::source_location::current());
+#endif
+    [[nodiscard]] result<DLManagedTensor*> try_release_legacy(
+        std::source_location where = std::source_location::current());
 
    private:
     friend struct detail::trusted;
@@ -127,41 +145,67 @@ class managed_tensor {
 
 namespace detail {
 
-[[noreturn]] FERRY_COLD inline void fail_empty(char const* api, std::source_location where) {
-    fail(errc::consumed, api, message{"the managed_tensor is empty: it was moved from or released"}, where);
+[[nodiscard]] FERRY_COLD inline bool report_empty(reporter r) {
+    return report(r, errc::consumed, "the managed_tensor is empty: it was moved from or released");
 }
 
+/// Fails with errc::consumed for an empty managed_tensor.
+[[nodiscard]] inline bool check_not_empty(managed_tensor const& tensor, reporter r) {
+    return tensor ? true : report_empty(r);
+}
+
+#if FERRY_HAS_EXCEPTIONS
 inline void require_tensor(managed_tensor const& tensor, char const* api, std::source_location where) {
-    if (!tensor) fail_empty(api, where);
+    static_cast<void>(check_not_empty(tensor, {api, where}));
 }
+#endif
 
-/// Throws for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
-inline void check_legacy_flags(tensor_view const& v, char const* api, std::source_location where) {
+/// Fails for read-only and padded tensors, because the legacy struct has no flags (R13, R15).
+[[nodiscard]] inline bool check_legacy_flags(tensor_view const& v, reporter r) {
     if (v.is_read_only())
-        fail(errc::read_only, api,
-             message{"the legacy struct has no flag for read-only data (R15): export a copy, or request "
-                     "max_version=(1, 0)"},
-             where);
+        return report(r, errc::read_only,
+                      "the legacy struct has no flag for read-only data (R15): export a copy, or request "
+                      "max_version=(1, 0)");
     if (v.is_padded())
-        fail(errc::flags, api,
-             message{"the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)"},
-             where);
+        return report(r, errc::flags,
+                      "the legacy struct has no flag for padded sub-byte elements (R13): request max_version=(1, 0)");
+    return true;
 }
 
-/// Creates a managed_tensor from a valid struct.
+/// Access to a managed_tensor without checks.
 struct trusted {
-    [[nodiscard]] static managed_tensor adopt(DLManagedTensorVersioned* raw) noexcept { return managed_tensor{raw}; }
+    /// Creates a managed_tensor from a valid struct; null creates an empty one.
+    [[nodiscard]] static managed_tensor adopt(DLManagedTensorVersioned* raw) noexcept {
+        return raw != nullptr ? managed_tensor{raw} : managed_tensor{};
+    }
+    /// Returns the view of a tensor that is not empty.
+    [[nodiscard]] static tensor_view const& view(managed_tensor const& tensor) noexcept { return tensor.view_; }
 };
+
+/// Releases a tensor as a legacy struct; null on failure.
+[[nodiscard]] inline DLManagedTensor* release_legacy(managed_tensor& tensor, reporter r) {
+    tensor_view const v = trusted::view(tensor);
+    if (!check_not_empty(tensor, r) || !check_legacy_flags(v, r)) return nullptr;
+    return make_valid_raw<DLManagedTensor>(
+        std::move(tensor), [v](auto&) { return v; }, v, v.device(), v.flags(), version::legacy, r);
+}
 
 }  // namespace detail
 
+inline result<tensor_view> managed_tensor::try_view(std::source_location where) const& {
+    detail::record to{"ferry::managed_tensor::view", where};
+    if (detail::check_not_empty(*this, to)) return view_;
+    return to.outcome.error();
+}
+
+#if FERRY_HAS_EXCEPTIONS
 inline DLManagedTensor* managed_tensor::release_legacy(std::source_location where) {
-    constexpr auto api = "ferry::managed_tensor::release_legacy";
-    detail::require_tensor(*this, api, where);
-    detail::check_legacy_flags(view_, api, where);
-    tensor_view const v = view_;
-    return detail::make_valid_raw<DLManagedTensor>(
-        std::move(*this), [v](auto&) { return v; }, v, v.device(), v.flags(), version::legacy, api, where);
+    return detail::release_legacy(*this, {"ferry::managed_tensor::release_legacy", where});
+}
+#endif
+inline result<DLManagedTensor*> managed_tensor::try_release_legacy(std::source_location where) {
+    return detail::attempt<DLManagedTensor*>("ferry::managed_tensor::release_legacy", where,
+                                             [&](detail::reporter r) { return detail::release_legacy(*this, r); });
 }
 
 }  // namespace ferry::inline v0

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <ferry/base/checked.hpp>
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/dtype.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/flags.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/config.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
@@ -16,33 +19,36 @@
 namespace ferry::inline v0 {
 namespace detail {
 
+[[nodiscard]] FERRY_COLD inline bool report_version(version v, reporter r) {
+    return report(r, errc::version,
+                  message{"the tensor has DLPack version "}
+                      << v.major << "." << v.minor
+                      << ", whose ABI differs, expected 1.x (R2): request max_version=(1, 3) from the producer");
+}
+
 /// Rejects other major versions: only `version` and `deleter` of such a struct may be accessed (R2).
-inline void check_version(version v, char const* api, std::source_location where) {
-    if (v.major == version::current.major) return;  // mutant: validate_version
-    fail(errc::version, api,
-         message{"the tensor has DLPack version "}
-             << v.major << "." << v.minor << ", whose ABI differs, expected 1.x (R2): request max_version=(1, 3) from "
-                                             "the producer",
-         where);
+[[nodiscard]] inline bool check_version(version v, reporter r) {
+    if (v.major == version::current.major) return true;  // mutant: validate_version
+    return report_version(v, r);
 }
 
 /// Rejects unknown device types (R3, R34), and negative ids of device types with ids (R35, R36).
-inline void check_device(device d, char const* api, std::source_location where) {
+[[nodiscard]] inline bool check_device(device d, reporter r) {
     if (!is_known(d.type))  // mutant: validate_device
-        fail(errc::device, api,
-             message{"device type "} << static_cast<int>(d.type)
-                                     << " is not one that DLPack defines (R3, R34): copy the tensor to the CPU first",
-             where);
+        return report(r, errc::device,
+                      message{"device type "}
+                          << static_cast<int>(d.type)
+                          << " is not one that DLPack defines (R3, R34): copy the tensor to the CPU first");
     if (d.id < 0 && !ignores_id(d.type))  // mutant: validate_device_id
-        fail(errc::device, api,
-             message{"the device id of "} << name(d.type) << " is " << d.id
-                                          << ", expected 0 or greater (R36): correct it in the producer",
-             where);
+        return report(r, errc::device,
+                      message{"the device id of "} << name(d.type) << " is " << d.id
+                                                   << ", expected 0 or greater (R36): correct it in the producer");
+    return true;
 }
 
 /// Rejects unknown and malformed data types (R3, R16–R18).
-inline void check_dtype(data_type t, char const* api, std::source_location where) {
-    if (is_valid(t)) return;  // mutant: validate_dtype
+[[nodiscard]] inline bool check_dtype(data_type t, reporter r) {
+    if (is_valid(t)) return true;  // mutant: validate_dtype
     message text{"dtype "};
     text << t << " is unknown or malformed";
     switch (t.code) {
@@ -52,7 +58,7 @@ inline void check_dtype(data_type t, char const* api, std::source_location where
         case type_code::bool_: text << ": bool must have 8 bits (R17)"; break;
         default: text << " (R3, R16)";
     }
-    fail(errc::dtype, api, text << "; view the data as uint8 in the producer", where);
+    return report(r, errc::dtype, text << "; view the data as uint8 in the producer");
 }
 
 /// The distances in bytes from the address of the first element to both ends of the memory of all elements.
@@ -61,35 +67,34 @@ struct byte_reach {
     std::uint64_t above = 0;  ///< to the end of the element with the highest address
 };
 
-/// Checks rank, extents, and the number of elements and bytes (R25, R32). Returns the number of elements, and sets
+/// Checks rank, extents, and the number of elements and bytes (R25, R32). Sets `count` to the number of elements, and
 /// `reach` to that of compact elements.
-inline std::int64_t check_shape(DLTensor const& t, data_type type, bool padded, byte_reach& reach, char const* api,
-                                std::source_location where) {
-    // mutant: validate_ndim
-    if (t.ndim < 0) fail(errc::rank, api, message{"ndim is "} << t.ndim << "; it must not be negative (R32)", where);
+[[nodiscard]] inline bool check_shape(DLTensor const& t, data_type type, bool padded, std::int64_t& count,
+                                      byte_reach& reach, reporter r) {
+    if (t.ndim < 0)  // mutant: validate_ndim
+        return report(r, errc::rank, message{"ndim is "} << t.ndim << "; it must not be negative (R32)");
     if (t.ndim > 0 && t.shape == nullptr)  // mutant: validate_shape_null
-        fail(errc::shape, api,
-             message{"shape is NULL with ndim "} << t.ndim << "; it may be NULL only with ndim 0 (R25, R32)", where);
+        return report(r, errc::shape,
+                      message{"shape is NULL with ndim "} << t.ndim << "; it may be NULL only with ndim 0 (R25, R32)");
     for (int i = 0; i < t.ndim; ++i) {
         if (t.shape[i] < 0)  // mutant: validate_extent
-            fail(errc::shape, api, message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)",
-                 where);
+            return report(r, errc::shape,
+                          message{"shape["} << i << "] is " << t.shape[i] << "; it must not be negative (R32)");
     }
-    std::int64_t count = 0, bytes = 0;
+    std::int64_t bytes = 0;
     // mutant: validate_count, validate_elements
     if (!element_count({t.shape, t.ndim}, count) || !byte_count(count, type, padded, bytes))
-        fail(errc::overflow, api,
-             message{"the product of the extents, in bytes, exceeds 63 bits (R32): correct the shape in the producer"},
-             where);
+        return report(r, errc::overflow,
+                      "the product of the extents, in bytes, exceeds 63 bits (R32): correct the shape in the producer");
     reach = {0, static_cast<std::uint64_t>(bytes)};
-    return count;
+    return true;
 }
 
 /// Checks that the reach of the elements fits 63 bits, and sets `reach` (R24, R32). Negative strides (R28) and strides
 /// of 0 (R29) are allowed. Strides of empty tensors (R26) and of dimensions of extent 1 (R27) are ignored.
-inline void check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded, byte_reach& reach,
-                          char const* api, std::source_location where) {
-    if (t.strides == nullptr || count == 0) return;
+[[nodiscard]] inline bool check_strides(DLTensor const& t, std::int64_t count, data_type type, bool padded,
+                                        byte_reach& reach, reporter r) {
+    if (t.strides == nullptr || count == 0) return true;
     std::int64_t lowest = 0, highest = 0, step = 0;
     bool fits = true;
     for (int i = 0; i < t.ndim; ++i) {
@@ -101,41 +106,37 @@ inline void check_strides(DLTensor const& t, std::int64_t count, data_type type,
     fits = fits && checked_multiply(lowest, bits, lowest) && checked_add(highest, std::int64_t{1}, highest) &&
            checked_multiply(highest, bits, highest);
     if (!fits)  // mutant: validate_strides
-        fail(errc::overflow, api,
-             message{"the byte distance between elements exceeds 63 bits (R32): correct shape or strides in the "
-                     "producer"},
-             where);
+        return report(
+            r, errc::overflow,
+            "the byte distance between elements exceeds 63 bits (R32): correct shape or strides in the producer");
     reach = {(0 - static_cast<std::uint64_t>(lowest) + 7) / 8, (static_cast<std::uint64_t>(highest) + 7) / 8};
+    return true;
 }
 
 /// Checks that data is not NULL, unless the tensor is empty (R26), and that the byte offset and all elements lie within
 /// the address space (R23, R32).
-inline void check_data(DLTensor const& t, std::int64_t count, byte_reach reach, char const* api,
-                       std::source_location where) {
+[[nodiscard]] inline bool check_data(DLTensor const& t, std::int64_t count, byte_reach reach, reporter r) {
     if (t.data == nullptr && count != 0)  // mutant: validate_data
-        fail(errc::null_data, api,
-             message{"data is NULL, but the shape has "} << count << " elements; only empty tensors have no data (R26)",
-             where);
-    if (!is_addressable(device{t.device}.type)) return;
+        return report(r, errc::null_data,
+                      message{"data is NULL, but the shape has "}
+                          << count << " elements; only empty tensors have no data (R26)");
+    if (!is_addressable(device{t.device}.type)) return true;
     std::uint64_t address = reinterpret_cast<std::uintptr_t>(t.data);
     if (!checked_add(address, t.byte_offset, address))  // mutant: validate_offset
-        fail(errc::overflow, api,
-             message{"byte_offset is "} << t.byte_offset
-                                        << ", beyond the end of the address space (R23, R32): set data to the address "
-                                           "of the first element, and byte_offset to 0",
-             where);
+        return report(r, errc::overflow,
+                      message{"byte_offset is "}
+                          << t.byte_offset
+                          << ", beyond the end of the address space (R23, R32): set data to the address of the first "
+                             "element, and byte_offset to 0");
     bool const before = reach.below > address;
     if (before || (reach.above != 0 && reach.above - 1 > ~address))  // mutant: validate_reach
-        fail(errc::overflow, api,
-             message{"data is "} << address << ", and shape and strides place elements "
-                                 << (before ? "before the start" : "beyond the end")
-                                 << " of the address space (R23, R32): correct data, shape or strides in the producer",
-             where);
+        return report(r, errc::overflow,
+                      message{"data is "}
+                          << address << ", and shape and strides place elements "
+                          << (before ? "before the start" : "beyond the end")
+                          << " of the address space (R23, R32): correct data, shape or strides in the producer");
+    return true;
 }
-
-/// Validates a foreign managed struct. Takes a pointer, since a struct of another major version may be smaller than
-/// DLManagedTensorVersioned, and a reference to it would then not be valid (R2).
-inline void check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where);
 
 /// Returns true for common tensors that pass all checks: known device, plain type of at most 64 bits, no extent of 0,
 /// no byte offset, and sizes, reach and addresses far from overflow. This is the fast path, with one loop; `examine`
@@ -167,16 +168,26 @@ inline void check_managed(DLManagedTensorVersioned const* t, char const* api, st
     return count < far && highest < far && lowest > -far && below <= address && address >> 62 == 0;
 }
 
-/// Performs all checks, and returns the reach of the elements.
-FERRY_COLD inline byte_reach examine(DLTensor const& t, bool padded, char const* api, std::source_location where) {
+/// Performs all checks, and sets `reach` to the reach of the elements.
+[[nodiscard]] FERRY_COLD inline bool examine(DLTensor const& t, bool padded, byte_reach& reach, reporter r) {
     data_type const type{t.dtype};
+    std::int64_t count = 0;
+    return check_device(device{t.device}, r) && check_dtype(type, r) && check_shape(t, type, padded, count, reach, r) &&
+           check_strides(t, count, type, padded, reach, r) && check_data(t, count, reach, r);
+}
+
+/// Validates a struct.
+[[nodiscard]] inline bool check_tensor(DLTensor const& t, flags bits, reporter r) {
+    if (is_ordinary(t)) return true;
     byte_reach reach;
-    check_device(device{t.device}, api, where);
-    check_dtype(type, api, where);
-    auto const count = check_shape(t, type, padded, reach, api, where);
-    check_strides(t, count, type, padded, reach, api, where);
-    check_data(t, count, reach, api, where);
-    return reach;
+    return examine(t, has(bits, flags::subbyte_padded), reach, r);
+}
+
+/// Validates a foreign managed struct. Takes a pointer, since a struct of another major version may be smaller than
+/// DLManagedTensorVersioned, and a reference to it would then not be valid (R2).
+[[nodiscard]] inline bool check_managed(DLManagedTensorVersioned const* t, reporter r) {
+    return check_version({t->version.major, t->version.minor}, r) &&
+           check_tensor(t->dl_tensor, known(flags{t->flags}), r);
 }
 
 }  // namespace detail
@@ -190,11 +201,21 @@ FERRY_COLD inline byte_reach examine(DLTensor const& t, bool padded, char const*
 /// \param bits   flags of the struct; none for a legacy struct
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
+/// \return       of `try_validate`: success, or the error that `validate` throws
 /// \throws error  errc::device, dtype, rank, shape, overflow or null_data: the message contains the field, its value
 ///                and the fix
+#if FERRY_HAS_EXCEPTIONS
 inline void validate(DLTensor const& t, flags bits = flags::none, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
-    if (!detail::is_ordinary(t)) static_cast<void>(detail::examine(t, has(bits, flags::subbyte_padded), api, where));
+    static_cast<void>(detail::check_tensor(t, bits, {api, where}));
+}
+#endif
+[[nodiscard]] inline result<> try_validate(DLTensor const& t, flags bits = flags::none,
+                                           char const* api = "ferry::validate",
+                                           std::source_location where = std::source_location::current()) {
+    detail::record to{api, where};
+    static_cast<void>(detail::check_tensor(t, bits, to));
+    return to.outcome;
 }
 
 /// Validates a managed struct: the version, before any other field (R2), and the tensor. Does not call the deleter.
@@ -202,28 +223,37 @@ inline void validate(DLTensor const& t, flags bits = flags::none, char const* ap
 /// \param t      struct
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
+/// \return       of `try_validate`: success, or the error that `validate` throws
 /// \throws error  errc::version; errors of the overload for a DLTensor
+#if FERRY_HAS_EXCEPTIONS
 inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
                      std::source_location where = std::source_location::current()) {
-    detail::check_managed(&t, api, where);
+    static_cast<void>(detail::check_managed(&t, {api, where}));
 }
-
-inline void detail::check_managed(DLManagedTensorVersioned const* t, char const* api, std::source_location where) {
-    check_version({t->version.major, t->version.minor}, api, where);
-    ferry::validate(t->dl_tensor, known(flags{t->flags}), api, where);
+#endif
+[[nodiscard]] inline result<> try_validate(DLManagedTensorVersioned const& t, char const* api = "ferry::validate",
+                                           std::source_location where = std::source_location::current()) {
+    detail::record to{api, where};
+    static_cast<void>(detail::check_managed(&t, to));
+    return to.outcome;
 }
 
 namespace detail {
 
-/// Converts a view to a DLTensor for `validate`. Throws errc::strides unless the view has one stride for each extent,
-/// or none.
-[[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v, char const* api,
-                                                     std::source_location where) {
-    if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
-        fail(errc::strides, api,
-             message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
-                                      << " strides: pass one stride for each, or none for compact elements",
-             where);
+/// Reports a view that has not one stride for each extent.
+[[nodiscard]] FERRY_COLD inline bool report_stride_count(tensor_view const& v, reporter r) {
+    return report(r, errc::strides,
+                  message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
+                                           << " strides: pass one stride for each, or none for compact elements");
+}
+
+/// Returns whether a view has one stride for each extent, or none.
+[[nodiscard]] constexpr bool has_strides(tensor_view const& v) noexcept {
+    return v.strides().is_implicit() || v.strides().rank() == v.rank();
+}
+
+/// Converts a view to a DLTensor for `check_tensor`.
+[[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v) noexcept {
     DLTensor t{};
     t.data = v.data();
     t.device = v.device().to_abi();
@@ -235,14 +265,25 @@ namespace detail {
 }
 
 /// Validates a view that an adapter or a caller passed.
-FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
-    ferry::validate(tensor_of(v, api, where), v.flags(), api, where);
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_view(tensor_view const& v, reporter r) {
+    return has_strides(v) ? check_tensor(tensor_of(v), v.flags(), r) : report_stride_count(v, r);
 }
 
-/// Validates a view, and returns the reach of its elements.
-[[nodiscard]] inline byte_reach reach_of(tensor_view const& v, char const* api, std::source_location where) {
-    return examine(tensor_of(v, api, where), v.is_padded(), api, where);
+/// Validates a view, and sets `reach` to the reach of its elements.
+[[nodiscard]] inline bool check_reach(tensor_view const& v, byte_reach& reach, reporter r) {
+    return has_strides(v) ? examine(tensor_of(v), v.is_padded(), reach, r) : report_stride_count(v, r);
 }
+
+#if FERRY_HAS_EXCEPTIONS
+FERRY_ALWAYS_INLINE void validate_view(tensor_view const& v, char const* api, std::source_location where) {
+    static_cast<void>(check_view(v, {api, where}));
+}
+[[nodiscard]] inline byte_reach reach_of(tensor_view const& v, char const* api, std::source_location where) {
+    byte_reach reach;
+    static_cast<void>(check_reach(v, reach, {api, where}));
+    return reach;
+}
+#endif
 
 }  // namespace detail
 

@@ -14,6 +14,7 @@ using ferry::errc;
 using ferry::flags;
 using ferry::from_dlpack;
 using ferry::managed_tensor;
+using support::both_fail;
 using support::fails;
 using tensor = support::legacy_producer;
 using versioned = support::counting_producer;
@@ -157,8 +158,9 @@ TEST_CASE("R15: release_legacy refuses read-only data, and the tensor is unchang
     versioned p{memory, support::float32, {2}};
     p.raw.flags = 1;
     managed_tensor t = from_dlpack(&p.raw);
-    fails(errc::read_only, [&] { static_cast<void>(t.release_legacy()); },
-          {"ferry::managed_tensor::release_legacy", "(R15)", "copy"});
+    both_fail(
+        errc::read_only, [&] { static_cast<void>(t.release_legacy()); }, [&] { return t.try_release_legacy(); },
+        {"ferry::managed_tensor::release_legacy", "(R15)", "copy"});
     CHECK(static_cast<bool>(t));
     CHECK(t.view().data() == memory);
     CHECK(p.deleter_calls == 0);
@@ -168,13 +170,35 @@ TEST_CASE("R13: release_legacy refuses padded sub-byte data") {
     versioned p{memory, {0, 4, 1}, {2}};
     p.raw.flags = 4;
     managed_tensor t = from_dlpack(&p.raw);
-    fails(errc::flags, [&] { static_cast<void>(t.release_legacy()); }, {"(R13)", "max_version=(1, 0)"});
+    both_fail(
+        errc::flags, [&] { static_cast<void>(t.release_legacy()); }, [&] { return t.try_release_legacy(); },
+        {"(R13)", "max_version=(1, 0)"});
     CHECK(static_cast<bool>(t));
 }
 
 TEST_CASE("R63: release_legacy of an empty managed_tensor is an error") {
     managed_tensor t;
-    fails(errc::consumed, [&] { static_cast<void>(t.release_legacy()); }, {"moved from or released"});
+    both_fail(
+        errc::consumed, [&] { static_cast<void>(t.release_legacy()); }, [&] { return t.try_release_legacy(); },
+        {"moved from or released"});
+}
+
+TEST_CASE("R8: try_release_legacy returns a legacy struct, or errc::out_of_memory and leaves the tensor unchanged") {
+    versioned p{memory, support::float32, {2, 3}, {3, 1}};
+    managed_tensor t = from_dlpack(&p.raw);
+    auto code = errc::ok;
+    {
+        support::allocation_window window{1};
+        auto const r = t.try_release_legacy();
+        if (!r) code = r.error().code();
+    }
+    CHECK(code == errc::out_of_memory);
+    CHECK(t.view().data() == memory);
+    auto const r = t.try_release_legacy();
+    REQUIRE(r.has_value());
+    CHECK_FALSE(t);
+    (*r)->deleter(*r);
+    CHECK(p.deleter_calls == 1);
 }
 
 TEST_CASE("R68: after a failed allocation in release_legacy the object still owns the tensor") {

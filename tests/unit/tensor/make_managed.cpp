@@ -22,7 +22,7 @@ using ferry::managed_tensor;
 using ferry::strides_view;
 using ferry::tensor_view;
 using ferry::version;
-using support::fails;
+using support::both_fail;
 
 namespace {
 
@@ -266,7 +266,9 @@ TEST_CASE("a view is validated before its owner is moved") {
     int alive = 0;
     owner o{alive};
     auto const refuses = [&](errc code, tensor_view v, std::initializer_list<char const*> texts) {
-        fails(code, [&] { static_cast<void>(make_managed(std::move(o), v)); }, texts);
+        both_fail(
+            code, [&] { static_cast<void>(make_managed(std::move(o), v)); },
+            [&] { return ferry::try_make_managed(std::move(o), v); }, texts);
         CHECK(o.owns());
         CHECK(alive == 1);
     };
@@ -294,6 +296,48 @@ TEST_CASE("after a failed allocation the owner is unchanged") {
         if (alive != 0) std::abort();
     });
     CHECK(failures == 1);
+}
+
+TEST_CASE("try_make_managed returns the tensor, which owns the owner") {
+    int alive = 0;
+    {
+        auto t = ferry::try_make_managed(owner{alive}, tensor_view{memory, two_by_three}, flags::is_copied, {1, 1});
+        REQUIRE(t.has_value());
+        CHECK(t->view().data() == memory);
+        CHECK(t->is_copied());
+        CHECK(t->stamped() == version{1, 1});
+        CHECK(alive == 1);
+        managed_tensor const taken = *std::move(t);
+        CHECK(alive == 1);
+    }
+    CHECK(alive == 0);
+}
+
+TEST_CASE("try_make_managed returns errc::out_of_memory for a failed allocation, and the owner is unchanged") {
+    int alive = 0;
+    owner o{alive};
+    auto code = errc::ok;
+    {
+        support::allocation_window window{1};
+        auto const t = ferry::try_make_managed(std::move(o), tensor_view{memory, two_by_three});
+        if (!t) code = t.error().code();
+    }
+    CHECK(code == errc::out_of_memory);
+    CHECK(o.owns());
+    CHECK(alive == 1);
+}
+
+TEST_CASE("try_make_managed returns a ferry::error that view_at throws, and passes other exceptions on") {
+    int alive = 0;
+    owner o{alive};
+    ferry::error const sharded{errc::argument, "array::view", "the array is sharded"};
+    auto const t = ferry::try_make_managed(std::move(o), [&](owner&) -> tensor_view { throw sharded; });
+    REQUIRE_FALSE(t.has_value());
+    CHECK(doctest::String{t.error().what()} == doctest::String{sharded.what()});
+    CHECK_THROWS_AS(static_cast<void>(ferry::try_make_managed(
+                        std::move(o), [](owner&) -> tensor_view { throw std::runtime_error{"no view"}; })),
+                    std::runtime_error);
+    CHECK(o.owns());
 }
 
 TEST_CASE("an owner whose move constructor throws is not consumed, and no memory leaks") {
@@ -363,15 +407,14 @@ TEST_CASE("a view that differs after the move is refused, and the owner is destr
     };
     for (auto const& row : rows) {
         int alive = 0;
-        owner o{alive};
-        auto const* original = &o;
-        fails(errc::argument,
-              [&] {
-                  static_cast<void>(
-                      make_managed(std::move(o), [&](owner& x) { return &x == original ? row.before : row.after; }));
-              },
-              {"ferry::make_managed", "changed during its move"});
+        owner o{alive}, other{alive};
+        auto const view_at = [&](owner& x) { return &x == &o || &x == &other ? row.before : row.after; };
+        both_fail(
+            errc::argument, [&] { static_cast<void>(make_managed(std::move(o), view_at)); },
+            [&] { return ferry::try_make_managed(std::move(other), view_at); },
+            {"ferry::make_managed", "changed during its move"});
         CHECK_FALSE(o.owns());
+        CHECK_FALSE(other.owns());
         CHECK(alive == 0);
     }
 }
@@ -382,9 +425,12 @@ TEST_CASE("D13: a view of the object that the owner was moved from is refused, u
     };
     std::int64_t const backwards[] = {-3, -1}, none[] = {0, 3};
     auto const moved = [](small& o, tensor_view v) { static_cast<void>(make_managed(std::move(o), v)); };
+    auto const try_moved = [](small& o, tensor_view v) { return ferry::try_make_managed(std::move(o), v); };
     small o;
     for (auto const& v : {tensor_view{o.data, two_by_three}, tensor_view{o.data + 5, two_by_three, backwards}})
-        fails(errc::argument, [&] { moved(o, v); }, {"ferry::make_managed", "the object that it was moved from"});
+        both_fail(
+            errc::argument, [&] { moved(o, v); }, [&] { return try_moved(o, v); },
+            {"ferry::make_managed", "the object that it was moved from"});
     moved(o, {o.data, none});
     float outside[6] = {};
     moved(o, {outside, two_by_three});

@@ -234,12 +234,21 @@ TEST_CASE("R3: the stamped version is reported unchanged") {
 
 TEST_CASE("as() and view() of an empty managed_tensor are errors") {
     managed_tensor t;
-    fails(errc::consumed, [&] { static_cast<void>(t.view()); },
-          {"ferry::managed_tensor::view", "moved from or released"});
+    support::both_fail(
+        errc::consumed, [&] { static_cast<void>(t.view()); }, [&] { return t.try_view(); },
+        {"ferry::managed_tensor::view", "moved from or released"});
     fails(errc::consumed, [&] { static_cast<void>(t.as<float, 0>()); },
           {"ferry::managed_tensor::as", "moved from or released"});
     CHECK(t.rank() == 0);
     CHECK_FALSE(t.is_read_only());
+}
+
+TEST_CASE("try_view returns a copy of the view") {
+    tensor p{memory, support::float32, {2, 3}, {3, 1}};
+    managed_tensor const t = from_dlpack(&p.raw);
+    auto const v = t.try_view();
+    REQUIRE(v.has_value());
+    CHECK(*v == t.view());
 }
 
 TEST_CASE("R65: the deleter runs on the thread that destroys the tensor") {

@@ -14,38 +14,53 @@
 
 namespace ferry::inline v0::detail {
 
-/// The name of a public function, the source location of its call, and the destination of its error: the result of
-/// `try_f`, or for `f` none, in which case `report` throws.
-///
-/// Passed by value: a reference to it would require its members in memory on the path without an error.
-struct reporter {
+/// The destination of the error of `try_f`: the name of the public function, the source location of the call, and the
+/// outcome, which is a success until an error is reported.
+struct record {
     char const* api;
     std::source_location where;
-    result<void>* out;
-
-#if FERRY_HAS_EXCEPTIONS
-    /// For `f`: errors are thrown.
-    constexpr reporter(char const* name, std::source_location location) noexcept
-        : api{name}, where{location}, out{nullptr} {}
-#endif
-    /// For `try_f`: errors are written to `failure`.
-    constexpr reporter(char const* name, std::source_location location, result<void>& failure) noexcept
-        : api{name}, where{location}, out{&failure} {}
+    result<> outcome{};
 };
 
-/// Reports an error that an adapter or a back end returned. Returns false, or throws.
-[[nodiscard]] FERRY_COLD inline bool report(reporter r, error const& e) {
+/// The destination of errors: for `try_f` a record; for `f` none, in which case `report` throws.
+///
+/// Passed by value, in two registers: a reference, or a third member, would require stores on the path without an error.
+class reporter {
+   public:
 #if FERRY_HAS_EXCEPTIONS
-    if (r.out == nullptr) throw e;
+    /// For `f`: errors are thrown.
+    constexpr reporter(char const* api, std::source_location where) noexcept : api_{api}, where_{where} {}
 #endif
-    *r.out = e;
-    return false;
-}
+    /// For `try_f`: errors are written to `to`.
+    constexpr reporter(record& to) noexcept : api_{nullptr}, to_{&to} {}
 
-/// Reports an error. Returns false, or throws.
-[[nodiscard]] FERRY_COLD inline bool report(reporter r, errc code, message const& text) {
-    return report(r, error{code, r.api, text, r.where});
-}
+    /// Reports an error. Returns false, or throws.
+    [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, message const& text) {
+#if FERRY_HAS_EXCEPTIONS
+        if (r.api_ != nullptr) fail(code, r.api_, text, r.where_);
+#endif
+        r.to_->outcome = error{code, r.to_->api, text, r.to_->where};
+        return false;
+    }
+    [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, char const* text) {
+        return report(r, code, message{text});
+    }
+    /// Reports an error that an adapter or a back end returned. Returns false, or throws.
+    [[nodiscard]] FERRY_COLD friend bool report(reporter r, error const& e) {
+#if FERRY_HAS_EXCEPTIONS
+        if (r.api_ != nullptr) throw e;
+#endif
+        r.to_->outcome = e;
+        return false;
+    }
+
+   private:
+    char const* api_;  // null: `to_` is the active member
+    union {
+        std::source_location where_;
+        record* to_;
+    };
+};
 
 /// Reports a failed allocation. Returns false, or throws.
 [[nodiscard]] FERRY_COLD inline bool report_out_of_memory(reporter r) {
@@ -74,25 +89,25 @@ struct reporter {
 /// exceptions propagate. For T = void, `f` returns a bool, which is ignored.
 template <class T, class F>
 [[nodiscard]] result<T> attempt(char const* api, std::source_location where, F f) {
-    result<void> failure;
+    record to{api, where};
 #if FERRY_HAS_EXCEPTIONS
     try {
 #endif
         if constexpr (std::is_void_v<T>) {
-            static_cast<void>(f(reporter{api, where, failure}));
-            return failure;
+            static_cast<void>(f(reporter{to}));
+            return to.outcome;
         } else {
-            T value = f(reporter{api, where, failure});
-            if (failure) return result<T>{std::move(value)};
+            T value = f(reporter{to});
+            if (to.outcome) return result<T>{std::move(value)};
         }
 #if FERRY_HAS_EXCEPTIONS
     } catch (error const& e) {
-        failure = e;
+        to.outcome = e;
     } catch (std::bad_alloc const&) {
-        static_cast<void>(report_out_of_memory({api, where, failure}));
+        static_cast<void>(report_out_of_memory(to));
     }
 #endif
-    return failure.error();
+    return to.outcome.error();
 }
 
 }  // namespace ferry::inline v0::detail

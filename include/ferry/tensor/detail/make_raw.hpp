@@ -1,8 +1,10 @@
 // ferry: creates a DLPack struct from an owner and a view of its memory, in one allocation.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/version.hpp>
+#include <ferry/config.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
 
@@ -45,10 +47,11 @@ struct block {
         return reinterpret_cast<std::int64_t*>(static_cast<std::byte*>(memory) + sizeof(block));
     }
 
+    /// Returns memory. Without exceptions, returns null on failure.
     [[nodiscard]] static void* allocate(int rank) {
         auto const bytes = sizeof(block) + 2 * sizeof(std::int64_t) * static_cast<std::size_t>(rank);
-        if constexpr (over_aligned) return ::operator new(bytes, alignment);
-        else return ::operator new(bytes);
+        if constexpr (over_aligned) return allocate_bytes(bytes, alignment);
+        else return allocate_bytes(bytes);
     }
     static void deallocate(void* memory) noexcept {
         if constexpr (over_aligned) ::operator delete(memory, alignment);
@@ -93,13 +96,13 @@ FERRY_ALWAYS_INLINE void write_tensor(tensor_view const& v, device as_device, bo
     out.byte_offset = empty ? 0 : v.byte_offset();
 }
 
-/// Throws if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
-/// may change. Throws if the elements are still in `from`, the object that the owner was moved from (D13). `before` is
+/// Fails if the rank, data type, extents or strides of an owner's view changed when the owner was moved; the address
+/// may change. Fails if the elements are still in `from`, the object that the owner was moved from (D13). `before` is
 /// the view before the move, whose layout is at `metadata`.
 template <class Owner>
-FERRY_ALWAYS_INLINE void check_moved(Owner const& from, tensor_view const& before, tensor_view const& after,
-                                     std::int64_t const* metadata, bool empty, char const* api,
-                                     std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE bool check_moved(Owner const& from, tensor_view const& before,
+                                                   tensor_view const& after, std::int64_t const* metadata, bool empty,
+                                                   reporter r) {
     int const rank = before.rank();
     bool same = after.rank() == rank && after.dtype() == before.dtype() &&
                 after.strides().rank() == before.strides().rank() && (after.data() != nullptr || empty);
@@ -110,61 +113,84 @@ FERRY_ALWAYS_INLINE void check_moved(Owner const& from, tensor_view const& befor
             same = after.extent(i) == metadata[i] &&
                    (after.strides().is_implicit() || after.strides()[i] == metadata[rank + i]);
     if (!same)
-        fail(errc::argument, api,
-             message{"the view of the owner changed during its move: return the same shape, strides and data type "
-                     "before and after the move"},
-             where);
+        return report(r, errc::argument,
+                      "the view of the owner changed during its move: return the same shape, strides and data type "
+                      "before and after the move");
     auto const begin = reinterpret_cast<std::uintptr_t>(&reinterpret_cast<unsigned char const&>(from));
     // mutant: d13_moved, d13_moved_empty
     if (reinterpret_cast<std::uintptr_t>(after.data()) - begin < sizeof from && !empty)
-        fail(errc::argument, api,
-             message{"the elements of the moved owner are in the object that it was moved from: return the address of "
-                     "the elements in the owner, not a pointer that was stored before the move"},
-             where);
+        return report(r, errc::argument,
+                      "the elements of the moved owner are in the object that it was moved from: return the address of "
+                      "the elements in the owner, not a pointer that was stored before the move");
+    return true;
 }
 
-/// Returns a struct of type `Raw` that owns `owner`, whose view `before` is valid. Calls `view_at(owner&)` after the
-/// move, because elements may move with the owner.
+/// Releases a block that is not complete when the scope ends.
+template <class Block>
+struct block_guard {
+    void* memory;
+    Block* constructed = nullptr;
+
+    explicit block_guard(void* m) noexcept : memory{m} {}
+    block_guard(block_guard const&) = delete;
+    block_guard& operator=(block_guard const&) = delete;
+    ~block_guard() {
+        if (memory == nullptr) return;
+        if (constructed != nullptr) Block::destroy(&constructed->raw);
+        else Block::deallocate(memory);
+    }
+};
+
+/// Returns a struct of type `Raw` that owns `owner`, whose view `before` is valid, or null on failure. Calls
+/// `view_at(owner&)` after the move, because elements may move with the owner.
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
-                                                      device as_device, flags bits, version max, char const* api,
-                                                      std::source_location where) {
+                                                      device as_device, flags bits, version max, reporter r) {
     using block_type = block<Raw, std::remove_cvref_t<Owner>>;
     void* const memory = block_type::allocate(before.rank());
+    if (memory == nullptr) return static_cast<void>(report_out_of_memory(r)), nullptr;
+    block_guard<block_type> guard{memory};
     std::int64_t* const metadata = block_type::extents(memory);
     bool const empty = write_layout(before, metadata);
-    block_type* self = nullptr;
-    try {
-        self = ::new (memory) block_type(std::forward<Owner>(owner));
-    } catch (...) {
-        block_type::deallocate(memory);
-        throw;
-    }
+    auto* const self = guard.constructed = ::new (memory) block_type(std::forward<Owner>(owner));
     self->raw.manager_ctx = self;
     self->raw.deleter = &block_type::destroy;
-    try {
+    {
         auto const after = view_at(self->owner);
-        check_moved(owner, before, after, metadata, empty, api, where);
+        if (!check_moved(owner, before, after, metadata, empty, r)) return nullptr;
         write_tensor(after, as_device, empty, metadata, self->raw.dl_tensor);
-    } catch (...) {
-        block_type::destroy(&self->raw);
-        throw;
     }
     if constexpr (std::same_as<Raw, DLManagedTensorVersioned>) {
         auto const stamp = stamp_for(before.dtype(), bits, max);
         self->raw.version = {stamp.major, stamp.minor};
         self->raw.flags = static_cast<std::uint64_t>(known(bits));
     }
+    guard.memory = nullptr;
     return &self->raw;
 }
 
-/// Validates the view `view_at(owner&)`, and returns a struct of type `Raw` that owns `owner`.
+/// Validates the view `view_at(owner&)`, and returns a struct of type `Raw` that owns `owner`, or null on failure.
+template <managed_struct Raw, class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
+                                                version max, reporter r) {
+    auto const view = view_at(owner);  // a tensor_view, or an inplace_view
+    if (!check_view(view, r)) return nullptr;
+    return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, r);
+}
+
+#if FERRY_HAS_EXCEPTIONS
+template <managed_struct Raw, class Owner, class ViewOf>
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_valid_raw(Owner&& owner, ViewOf view_at, tensor_view const& before,
+                                                      device as_device, flags bits, version max, char const* api,
+                                                      std::source_location where) {
+    return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), before, as_device, bits, max,
+                               reporter{api, where});
+}
 template <managed_struct Raw, class Owner, class ViewOf>
 [[nodiscard]] FERRY_ALWAYS_INLINE Raw* make_raw(Owner&& owner, ViewOf view_at, device as_device, flags bits,
                                                 version max, char const* api, std::source_location where) {
-    auto const view = view_at(owner);  // a tensor_view, or an inplace_view
-    validate_view(view, api, where);
-    return make_valid_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), view, as_device, bits, max, api, where);
+    return make_raw<Raw>(std::forward<Owner>(owner), std::move(view_at), as_device, bits, max, reporter{api, where});
 }
+#endif
 
 }  // namespace ferry::inline v0::detail
