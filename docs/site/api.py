@@ -40,7 +40,7 @@ EXCLUDE_SYMBOLS = *::detail *::detail::*
 ENABLE_PREPROCESSING = YES
 MACRO_EXPANSION = YES
 EXPAND_ONLY_PREDEF = YES
-PREDEFINED = "FERRY_DELETED(x)== delete" FERRY_COLD= FERRY_LIFETIME_BOUND= FERRY_HIDDEN= FERRY_ALWAYS_INLINE=inline __GNUC__=12 __cplusplus=202002L {macros}
+PREDEFINED = "FERRY_DELETED(x)== delete" FERRY_COLD= FERRY_LIFETIME_BOUND= FERRY_HIDDEN= FERRY_ALWAYS_INLINE=inline __GNUC__=12 __cplusplus=202002L FERRY_HAS_EXCEPTIONS=1 {macros}
 INPUT_FILTER = "sed -E 's/::inline v[0-9]+//'"
 AUTOLINK_SUPPORT = NO
 BUILTIN_STL_SUPPORT = NO
@@ -277,11 +277,15 @@ def read(xml):
 
 
 def share_comments(entities):
-    """A comment holds for the names of one declaration, and for aliases and constants in the lines right below it."""
+    """A comment holds for the names of one declaration, for aliases and constants in the lines right below it, and for `try_f` after `f`."""
     ordered = sorted(entities, key=lambda e: e.line)
     for before, entity in zip(ordered, ordered[1:]):
         if not entity.text and entity.kind in ("variable", "typedef") and before.kind == entity.kind and entity.line - before.line <= 1:
             entity.text = before.text
+        if not entity.text and entity.name.split("::")[-1] == "try_" + before.name.split("::")[-1]:
+            entity.text, entity.bare_params = before.text, before.bare_params
+    for entity in ordered:
+        share_comments(entity.members)
 
 
 def short_name(name):

@@ -11,6 +11,7 @@
 #include <ferry/column/column.hpp>
 #include <ferry/config.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <cstdint>
 #include <limits>

@@ -162,5 +162,17 @@ inline constexpr bool is_result = false;
 template <class T>
 inline constexpr bool is_result<result<T>> = true;
 
+template <class R>
+struct result_value {
+    using type = R;
+};
+template <class T>
+struct result_value<result<T>> {
+    using type = T;
+};
+/// T for a `result<T>`, else R.
+template <class R>
+using value_of = typename result_value<R>::type;
+
 }  // namespace detail
 }  // namespace ferry::inline v0

@@ -9,6 +9,7 @@
 #include <ferry/column/detail/move_arena.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <concepts>
 #include <cstddef>

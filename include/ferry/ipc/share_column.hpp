@@ -14,6 +14,7 @@
 #include <ferry/ipc/shared.hpp>
 #include <ferry/ipc/space.hpp>
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/wire/check.hpp>
 

@@ -8,6 +8,7 @@
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/order.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <source_location>
 #include <utility>

@@ -1,9 +1,12 @@
 // ferry: the interface of back ends, which copy, wait and allocate on devices.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/device.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/host_copy.hpp>
@@ -11,6 +14,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -26,6 +30,9 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// The operations that an exchange needs on devices (D9a). Not required: ownership of resources, or support for more
 /// than one device.
 ///
+/// An operation that fails throws, or returns a result: each except `reaches` may return `result<R>` instead of R, and
+/// must do so without exceptions.
+///
 /// - `reaches(device)`: returns whether it can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
 /// - `copy(plan, dst, to, src, from, on)`: queues the copy on `on`, or completes it before it returns when `on` names
@@ -39,7 +46,7 @@ template <class B>
 concept back_end =
     requires(B& b, ferry::device d, std::size_t n, stream_token on, copy_plan const& plan, void* dst, void const* src) {
         { b.reaches(d) } -> std::same_as<bool>;
-        { b.allocate(d, n, on) } -> owned_memory;
+        requires owned_memory<detail::value_of<decltype(b.allocate(d, n, on))>>;
         b.copy(plan, dst, d, src, d, on);
         b.order(on, on);
         b.wait(on);
@@ -54,8 +61,8 @@ concept back_end =
 /// (R50), even if it did not use the data.
 template <class B>
 concept marking_back_end = back_end<B> && requires(B& b, stream_token on) {
-    { b.mark(on) } -> std::movable;
-    requires std::default_initializable<decltype(b.mark(on))>;
+    requires std::movable<detail::value_of<decltype(b.mark(on))>>;
+    requires std::default_initializable<detail::value_of<decltype(b.mark(on))>>;
 };
 
 /// The back end for pageable host memory. Copies on the calling thread; has no streams. Stateless; thread-safe.
@@ -68,10 +75,14 @@ struct host_back_end {
     /// Allocates host memory.
     ///
     /// \param bytes  size
-    /// \return       uninitialised memory, aligned to default_alignment
+    /// \return       uninitialised memory, aligned to default_alignment; without exceptions, a result of it
     /// \throws std::bad_alloc  when the allocation fails
-    [[nodiscard]] buffer<host_space> allocate(device, std::size_t bytes, stream_token) const {
+    [[nodiscard]] auto allocate(device, std::size_t bytes, stream_token) const {
+#if FERRY_HAS_EXCEPTIONS
         return buffer<host_space>{bytes};
+#else
+        return buffer<host_space>::try_allocate(bytes);
+#endif
     }
     /// Executes a plan. Blocks until the copy is complete.
     ///
@@ -190,112 +201,29 @@ class allocating_from : public detail::forwarding<BackEnd> {
     ///
     /// \param d      device of the result
     /// \param bytes  size
-    /// \return       memory of the space
-    /// \throws error  errc::device when `d` is not the space's device
-    [[nodiscard]] buffer<Space> allocate(device d, std::size_t bytes, stream_token) const {
-        if (!is_same_device(d, space_.device()))
-            detail::fail(errc::device, "ferry::allocating_from",
-                         message{"the result is requested on "} << name(d.type) << ", expected "
-                                                                << name(space_.device().type)
-                                                                << ", the space's device: request that device");
+    /// \return       memory of the space; without exceptions, a result of it
+    /// \throws error  errc::device when `d` is not the space's device; errc::out_of_memory when the space returns null
+    [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token) const {
+#if FERRY_HAS_EXCEPTIONS
+        static_cast<void>(check_device(d, {"ferry::allocating_from", std::source_location::current()}));
         return buffer<Space>{bytes, space_};
+#else
+        detail::record to{"ferry::allocating_from", std::source_location::current()};
+        if (!check_device(d, to)) return result<buffer<Space>>{to.outcome.error()};
+        return buffer<Space>::try_allocate(bytes, space_);
+#endif
     }
 
    private:
+    [[nodiscard]] bool check_device(device d, detail::reporter r) const {
+        if (is_same_device(d, space_.device())) return true;
+        return report(r, errc::device,
+                      message{"the result is requested on "}
+                          << name(d.type) << ", expected " << name(space_.device().type)
+                          << ", the space's device: request that device");
+    }
+
     Space space_;
 };
 
-namespace detail {
-
-/// Reports a missing back end; the message names the header of a back end that supports the device.
-[[noreturn]] FERRY_COLD inline void fail_no_back_end(device d, char const* api, std::source_location where) {
-    message text{"the back end does not support "};
-    text << name(d.type) << ":" << d.id;
-    if (uses_cuda_streams(d.type)) text << ": include <ferry/cuda.hpp> and pass ferry::cuda::system";
-    else text << ": pass a back end for this device";
-    fail(errc::no_backend, api, text, where);
-}
-
-/// Throws errc::no_backend unless `d` is of type cpu or the back end supports it.
-template <class BackEnd>
-void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
-    if (d.type != device_type::cpu && !b.reaches(d)) fail_no_back_end(d, api, where);
-}
-
-/// Calls `copy` of a back end. Returns whether the copy is complete; false when `copy` returns void.
-template <back_end B>
-bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-    if constexpr (std::same_as<decltype(b.copy(plan, dst, to, src, from, on)), bool>) {
-        return b.copy(plan, dst, to, src, from, on);
-    } else {
-        static_cast<void>(b.copy(plan, dst, to, src, from, on));
-        return false;
-    }
-}
-
-struct no_mark {};
-template <class B>
-struct mark_of {
-    using type = no_mark;
-};
-template <marking_back_end B>
-struct mark_of<B> {
-    using type = decltype(std::declval<B&>().mark(stream_token{}));
-};
-/// The mark of a copy that `B` queued. Declare it after the memory that the copy uses, so that it is destroyed first.
-template <class B>
-using queued_by = typename mark_of<B>::type;
-
-/// Marks the work queued on `on`. On failure, waits for the work before the exception propagates.
-template <class B>
-[[nodiscard]] queued_by<B> mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on) {
-    if constexpr (marking_back_end<B>) {
-        if (!on.names_stream()) return {};
-        try {
-            return b.mark(on);
-        } catch (...) {
-            b.wait(on);
-            throw;
-        }
-    } else {
-        return {};
-    }
-}
-
-/// Waits for a stream before memory that was allocated on it is released, unless `done()` was called. Waits only if the
-/// back end has `mark`.
-///
-/// Declare it after the memory. Stream-ordered memory may still be in use by earlier work on its stream when it is
-/// released, and the next allocation need not be ordered after that work. Host-accessible memory is not allocated in
-/// stream order; then the destructor does not wait.
-template <class BackEnd>
-class stream_memory_guard {
-   public:
-    stream_memory_guard(BackEnd& b, stream_token on, device d) noexcept
-        : b_{&b}, on_{is_host_accessible(d) ? stream_token{} : on} {}
-    stream_memory_guard(stream_memory_guard const&) = delete;
-    stream_memory_guard& operator=(stream_memory_guard const&) = delete;
-    ~stream_memory_guard() { wait(); }
-
-    void done() noexcept { on_ = {}; }
-    void wait() noexcept {
-        try {
-            [[maybe_unused]] auto const here = mark_queued(*b_, on_);
-        } catch (...) {  // mark_queued has waited, or the stream has failed
-        }
-        done();
-    }
-
-   private:
-    BackEnd* b_;
-    stream_token on_;
-};
-
-/// Copies, and blocks the host until the copy is complete.
-template <back_end B>
-void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
-    if (!queue_copy(b, plan, dst, to, src, from, on) && on.names_stream()) b.wait(on);  // mutant: copy_wait
-}
-
-}  // namespace detail
 }  // namespace ferry::inline v0

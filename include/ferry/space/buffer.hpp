@@ -1,9 +1,13 @@
 // ferry: an owner of memory of a space.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/config.hpp>
 #include <ferry/space/memory_space.hpp>
 
 #include <cstddef>
+#include <source_location>
 #include <utility>
 
 namespace ferry::inline v0 {
@@ -13,18 +17,19 @@ namespace ferry::inline v0 {
 template <memory_space Space = host_space>
 class buffer {
    public:
+#if FERRY_HAS_EXCEPTIONS
     /// Allocates memory.
     ///
     /// \param bytes      size
     /// \param space      memory space; the buffer stores a copy, which is a handle
     /// \param alignment  alignment in bytes
+    /// \param where      source location for errors
     /// \throws std::bad_alloc  when a host space cannot allocate
-    /// \throws error           errors of other spaces
-    explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment)
-        : space_{std::move(space)},
-          data_{bytes != 0 ? space_.allocate(bytes, alignment) : nullptr},
-          bytes_{bytes},
-          alignment_{alignment} {}
+    /// \throws error           errc::out_of_memory when the space returns null; errors of other spaces
+    explicit buffer(std::size_t bytes, Space space = Space{}, std::size_t alignment = default_alignment,
+                    std::source_location where = std::source_location::current())
+        : buffer{bytes, std::move(space), alignment, detail::reporter{"ferry::buffer", where}} {}
+#endif
     buffer(buffer&& other) noexcept
         : space_{other.space_},
           data_{std::exchange(other.data_, nullptr)},
@@ -41,6 +46,22 @@ class buffer {
         if (data_ != nullptr) space_.deallocate(data_, bytes_, alignment_);  // mutant: buffer_release
     }
 
+    /// Allocates memory, without an exception on failure.
+    ///
+    /// \param bytes      size
+    /// \param space      memory space; the buffer stores a copy, which is a handle
+    /// \param alignment  alignment in bytes
+    /// \param where      source location for errors
+    /// \return           buffer; errc::out_of_memory when the space returns null or throws std::bad_alloc; the
+    ///                   ferry::error that the space throws
+    [[nodiscard]] static result<buffer> try_allocate(std::size_t bytes, Space space = Space{},
+                                                     std::size_t alignment = default_alignment,
+                                                     std::source_location where = std::source_location::current()) {
+        return detail::attempt<buffer>("ferry::buffer", where, [&](detail::reporter r) {
+            return buffer{bytes, std::move(space), alignment, r};
+        });
+    }
+
     /// Returns the address of the memory.
     ///
     /// \return  address; null for 0 bytes
@@ -51,6 +72,14 @@ class buffer {
     [[nodiscard]] ferry::device device() const noexcept { return space_.device(); }
 
    private:
+    buffer(std::size_t bytes, Space&& space, std::size_t alignment, detail::reporter r)
+        : space_{std::move(space)},
+          data_{bytes != 0 ? space_.allocate(bytes, alignment) : nullptr},
+          bytes_{bytes},
+          alignment_{alignment} {
+        if (data_ == nullptr && bytes != 0) static_cast<void>(detail::report_out_of_memory(r));  // mutant: buffer_null
+    }
+
     [[no_unique_address]] Space space_;
     void* data_;
     std::size_t bytes_;

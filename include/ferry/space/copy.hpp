@@ -1,16 +1,43 @@
 // ferry: copies the elements of one tensor into another.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/view.hpp>
 
 #include <cstdint>
 #include <source_location>
+#include <type_traits>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// Implements `copy` and `try_copy`.
+template <class BackEnd>
+[[nodiscard]] std::int64_t copy_elements(tensor_view const& dst, tensor_view const& src, BackEnd& b, stream_token on,
+                                         reporter r) {
+    if (!check_support(b, dst.device(), r) || !check_support(b, src.device(), r)) return 0;
+    if (on.is_ambiguous() &&
+        !report(r, errc::stream,
+                "the stream is a null handle (R44): pass the legacy or the per-thread default stream explicitly"))
+        return 0;
+    std::int64_t count = 0;
+    if (!check_copy(dst, src, count, r)) return 0;
+    auto const plan = plan_copy(dst, src, count);
+    if (plan.kind == copy_kind::empty) return 0;
+    // A default stream without a device is that of the destination, or of the source for host-accessible destinations.
+    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
+    bool const is_copied = copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on, r);
+    return is_copied ? dst.nbytes() : 0;
+}
+
+}  // namespace detail
 
 /// Copies the elements of `src` into `dst`.
 ///
@@ -22,26 +49,25 @@ namespace ferry::inline v0 {
 /// \param b      back end; required unless both sides are of device type cpu
 /// \param on     stream of the device of `dst` or `src`, on which both are ready; not needed for host memory
 /// \param where  source location for errors
-/// \return       size of the destination's elements in bytes, in a compact layout
+/// \return       size of the destination's elements in bytes, in a compact layout; of `try_copy`, the size or the error
 /// \throws error  errc::rank, shape, dtype, read_only, overflow, null_data, stream or no_backend; errc::strides when
 ///                `dst` repeats elements (R29) or the number of strides is not the rank; errors of the back end
+#if FERRY_HAS_EXCEPTIONS
 template <class BackEnd = host_back_end const&>
     requires back_end<std::remove_reference_t<BackEnd>>
 std::int64_t copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only, stream_token on = {},
                   std::source_location where = std::source_location::current()) {
-    detail::require_reach(b, dst.device(), "ferry::copy", where);
-    detail::require_reach(b, src.device(), "ferry::copy", where);
-    if (on.is_ambiguous())
-        detail::fail(
-            errc::stream, "ferry::copy",
-            message{"the stream is a null handle (R44): pass the legacy or the per-thread default stream explicitly"},
-            where);
-    auto const plan = make_copy_plan(dst, src, "ferry::copy", where);
-    if (plan.kind == copy_kind::empty) return 0;
-    // A default stream without a device is that of the destination, or of the source for host-accessible destinations.
-    on = on.on_device(ignores_id(dst.device().type) ? src.device() : dst.device());  // mutant: cuda_copy_device
-    detail::copy_and_wait(b, plan, dst.data(), dst.device(), src.data(), src.device(), on);
-    return dst.nbytes();
+    return detail::copy_elements(dst, src, b, on, {"ferry::copy", where});
+}
+#endif
+template <class BackEnd = host_back_end const&>
+    requires back_end<std::remove_reference_t<BackEnd>>
+[[nodiscard]] result<std::int64_t> try_copy(tensor_view const& dst, tensor_view const& src, BackEnd&& b = host_only,
+                                            stream_token on = {},
+                                            std::source_location where = std::source_location::current()) {
+    return detail::attempt<std::int64_t>("ferry::copy", where, [&](detail::reporter r) {
+        return detail::copy_elements(dst, src, b, on, r);
+    });
 }
 
 }  // namespace ferry::inline v0

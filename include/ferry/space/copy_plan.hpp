@@ -1,7 +1,10 @@
 // ferry: the description of a copy. The host and every back end execute the same plan.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/dtype.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/config.hpp>
 #include <ferry/space/detail/check_copy.hpp>
 #include <ferry/space/loop_nest.hpp>
 #include <ferry/tensor/view.hpp>
@@ -136,15 +139,26 @@ constexpr void classify(copy_plan& plan, std::int64_t element) noexcept {
 /// \param src    source
 /// \param api    name of the public function, for errors; static storage
 /// \param where  source location for errors
-/// \return       plan; of kind empty when there are no elements (R26)
+/// \return       plan; of kind empty when there are no elements (R26); of `try_make_copy_plan`, the plan or the error
 /// \throws error  errc::shape or dtype when the views differ; errc::rank or shape for a negative rank or extent;
 ///                errc::read_only (R11); errc::strides when `dst` repeats elements (R29) or the number of strides is
 ///                not the rank; errc::null_data; errc::overflow when the size does not fit (R32)
+#if FERRY_HAS_EXCEPTIONS
 [[nodiscard]] constexpr copy_plan make_copy_plan(tensor_view const& dst, tensor_view const& src,
                                                  char const* api = "ferry::make_copy_plan",
                                                  std::source_location where = std::source_location::current()) {
-    auto const count = detail::check_copy(dst, src, api, where);
+    std::int64_t count = 0;
+    static_cast<void>(detail::check_copy(dst, src, count, {api, where}));
     return detail::plan_copy(dst, src, count);
+}
+#endif
+[[nodiscard]] inline result<copy_plan> try_make_copy_plan(
+    tensor_view const& dst, tensor_view const& src, char const* api = "ferry::make_copy_plan",
+    std::source_location where = std::source_location::current()) {
+    detail::record to{api, where};
+    std::int64_t count = 0;
+    if (detail::check_copy(dst, src, count, to)) return detail::plan_copy(dst, src, count);
+    return to.outcome.error();
 }
 
 }  // namespace ferry::inline v0

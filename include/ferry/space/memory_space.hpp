@@ -1,6 +1,8 @@
 // ferry: memory spaces, the sources of memory of one device.
 #pragma once
 
+#include <ferry/base/detail/allocate.hpp>
+#include <ferry/base/detail/catching.hpp>
 #include <ferry/base/device.hpp>
 
 #include <concepts>
@@ -13,7 +15,7 @@ namespace ferry::inline v0 {
 
 /// A source of memory of one device.
 ///
-/// - `allocate(bytes, alignment)`: returns memory, or throws.
+/// - `allocate(bytes, alignment)`: returns memory. On failure, throws or returns null, which is errc::out_of_memory.
 /// - `deallocate(p, bytes, alignment)`: releases memory; takes the size and alignment that were passed to `allocate`.
 /// - `device()`: returns the device of the memory.
 ///
@@ -65,10 +67,10 @@ struct host_space {
     ///
     /// \param bytes      size
     /// \param alignment  alignment in bytes
-    /// \return           uninitialised memory
+    /// \return           uninitialised memory; without exceptions, null on failure
     /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) const {
-        return ::operator new(bytes, std::align_val_t{alignment});
+        return detail::allocate_bytes(bytes, std::align_val_t{alignment});
     }
     /// Releases host memory.
     ///
@@ -109,13 +111,12 @@ class resource_space {
     /// \param bytes      size that was passed to `allocate`
     /// \param alignment  alignment that was passed to `allocate`
     void deallocate(void* p, std::size_t bytes, std::size_t alignment = default_alignment) noexcept {
-        try {
+        detail::ignore_exceptions([&] {  // Thrust's resources throw after CUDA's shutdown (R66)
             if constexpr (detail::plain_resource<Resource>) resource_->deallocate(p, bytes, alignment);
             else if constexpr (detail::fancy_resource<Resource>)
                 resource_->deallocate(decltype(resource_->allocate(bytes, alignment))(p), bytes, alignment);
             else resource_->deallocate_sync(p, bytes, alignment);
-        } catch (...) {  // Thrust's resources throw after CUDA's shutdown (R66)
-        }
+        });
     }
     /// Returns the device of the resource's memory.
     [[nodiscard]] constexpr ferry::device device() const noexcept { return device_; }

@@ -1,4 +1,5 @@
 #include <ferry/space/back_end.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <support/fails.hpp>
 #include <support/sim_space.hpp>
 

@@ -1,5 +1,7 @@
 #include <ferry/space/buffer.hpp>
 
+#include <support/fails.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -81,5 +83,29 @@ TEST_CASE("R68: moving and assigning a buffer keeps one owner") {
 TEST_CASE("R59: a buffer whose allocation throws releases nothing") {
     counts seen;
     CHECK_THROWS_AS((ferry::buffer{2000, counting_space{&seen}}), std::bad_alloc);
+    CHECK(seen.live == 0);
+}
+
+TEST_CASE("a buffer for which the space returns null is errc::out_of_memory") {
+    struct empty_space : ferry::host_space {
+        void* allocate(std::size_t, std::size_t) const { return nullptr; }
+    };
+    using buffer = ferry::buffer<empty_space>;
+    support::both_fail(
+        ferry::errc::out_of_memory, [] { buffer{8}; }, [] { return buffer::try_allocate(8); }, {"ferry::buffer"});
+    CHECK(buffer::try_allocate(0));
+}
+
+TEST_CASE("try_allocate returns a buffer, or the error of a failed allocation") {
+    counts seen;
+    {
+        auto const b = ferry::buffer<counting_space>::try_allocate(100, counting_space{&seen}, 64);
+        REQUIRE(b.has_value());
+        CHECK(b->size() == 100);
+        CHECK(seen.alignment == 64);
+        CHECK(seen.live == 1);
+        auto const refused = ferry::buffer<counting_space>::try_allocate(2000, counting_space{&seen});
+        CHECK(refused.error().code() == ferry::errc::out_of_memory);
+    }
     CHECK(seen.live == 0);
 }

@@ -20,7 +20,12 @@ struct failure {
 failure plan_failure(ferry::tensor_view dst, ferry::tensor_view src) {
     try {
         static_cast<void>(ferry::make_copy_plan(dst, src));
+        CHECK(ferry::try_make_copy_plan(dst, src));
     } catch (ferry::error const& e) {
+        auto const returned = ferry::try_make_copy_plan(dst, src);
+        REQUIRE_FALSE(returned.has_value());
+        CHECK(returned.error().code() == e.code());
+        CHECK(std::string{returned.error().what()} == e.what());
         return {e.code(), e.what()};
     }
     return {};

@@ -5,8 +5,6 @@
 #include <ferry/base/result.hpp>
 #include <ferry/config.hpp>
 
-#include <concepts>
-#include <cstddef>
 #include <new>
 #include <source_location>
 #include <type_traits>
@@ -24,7 +22,7 @@ struct record {
 
 /// The destination of errors: for `try_f` a record; for `f` none, in which case `report` throws.
 ///
-/// Passed by value, in two registers: a reference, or a third member, would require stores on the path without an error.
+/// Passed by value, in two registers: a reference, or a third member, would need stores on the path without an error.
 class reporter {
    public:
 #if FERRY_HAS_EXCEPTIONS
@@ -65,22 +63,6 @@ class reporter {
 /// Reports a failed allocation. Returns false, or throws.
 [[nodiscard]] FERRY_COLD inline bool report_out_of_memory(reporter r) {
     return report(r, errc::out_of_memory, "an allocation failed: free memory, or pass another memory space");
-}
-
-/// Allocates host memory. Without exceptions, returns null on failure.
-[[nodiscard]] inline void* allocate_bytes(std::size_t bytes) {
-#if FERRY_HAS_EXCEPTIONS
-    return ::operator new(bytes);
-#else
-    return ::operator new(bytes, std::nothrow);
-#endif
-}
-[[nodiscard]] inline void* allocate_bytes(std::size_t bytes, std::align_val_t alignment) {
-#if FERRY_HAS_EXCEPTIONS
-    return ::operator new(bytes, alignment);
-#else
-    return ::operator new(bytes, alignment, std::nothrow);
-#endif
 }
 
 /// Implements `try_f`: calls `f(reporter)`, and returns its value or the error that it reported.

@@ -5,6 +5,7 @@
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
 #include <ferry/space/copy_plan.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <algorithm>
 #include <cstddef>

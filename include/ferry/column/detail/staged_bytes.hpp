@@ -6,6 +6,7 @@
 #include <ferry/column/view.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/buffer.hpp>
+#include <ferry/space/detail/operations.hpp>
 
 #include <cstddef>
 #include <cstdint>

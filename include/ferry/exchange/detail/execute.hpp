@@ -8,6 +8,7 @@
 #include <ferry/exchange/producer.hpp>
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
+#include <ferry/space/detail/operations.hpp>
 #include <ferry/tensor/make_managed.hpp>
 #include <ferry/tensor/managed.hpp>
 

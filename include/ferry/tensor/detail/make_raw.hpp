@@ -1,6 +1,7 @@
 // ferry: creates a DLPack struct from an owner and a view of its memory, in one allocation.
 #pragma once
 
+#include <ferry/base/detail/allocate.hpp>
 #include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/base/version.hpp>

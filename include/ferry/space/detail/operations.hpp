@@ -1,0 +1,165 @@
+// ferry: calls of the operations of back ends, and reports of their failures.
+#pragma once
+
+#include <ferry/base/detail/catching.hpp>
+#include <ferry/base/detail/reporter.hpp>
+#include <ferry/base/device.hpp>
+#include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
+#include <ferry/base/stream_token.hpp>
+#include <ferry/config.hpp>
+#include <ferry/space/back_end.hpp>
+#include <ferry/space/copy_plan.hpp>
+
+#include <concepts>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+namespace ferry::inline v0::detail {
+
+/// Reports a missing back end; the message names the header of a back end that supports the device.
+[[nodiscard]] FERRY_COLD inline bool report_no_back_end(device d, reporter r) {
+    message text{"the back end does not support "};
+    text << name(d.type) << ":" << d.id;
+    if (uses_cuda_streams(d.type)) text << ": include <ferry/cuda.hpp> and pass ferry::cuda::system";
+    else text << ": pass a back end for this device";
+    return report(r, errc::no_backend, text);
+}
+
+/// Fails with errc::no_backend unless `d` is of type cpu or the back end supports it.
+template <class BackEnd>
+[[nodiscard]] bool check_support(BackEnd& b, device d, reporter r) {
+    return d.type == device_type::cpu || b.reaches(d) || report_no_back_end(d, r);
+}
+
+/// Calls an operation of a back end. Returns false when it fails; passes its value, if any, to `take`.
+template <class Call, class Take>
+[[nodiscard]] bool perform(reporter r, Call call, [[maybe_unused]] Take take) {
+    using outcome = decltype(call());
+    if constexpr (is_result<outcome>) {
+        auto got = call();
+        if (!got) return report(r, got.error());
+        if constexpr (!std::is_void_v<value_of<outcome>>) take(*std::move(got));
+    } else if constexpr (std::is_void_v<outcome>) {
+        call();
+    } else {
+        take(call());
+    }
+    return true;
+}
+template <class Call>
+[[nodiscard]] bool perform(reporter r, Call call) {
+    return perform(r, call, [](auto&&) {});
+}
+
+/// Calls `copy` of a back end. Sets `is_complete` to whether the copy is complete: false when `copy` returns nothing.
+template <back_end B>
+[[nodiscard]] bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from,
+                              stream_token on, bool& is_complete, reporter r) {
+    is_complete = false;
+    return perform(
+        r, [&] { return b.copy(plan, dst, to, src, from, on); },
+        [&](auto&& value) {
+            if constexpr (std::same_as<std::remove_cvref_t<decltype(value)>, bool>) is_complete = value;
+        });
+}
+
+struct no_mark {};
+template <class B>
+struct mark_of {
+    using type = no_mark;
+};
+template <marking_back_end B>
+struct mark_of<B> {
+    using type = value_of<decltype(std::declval<B&>().mark(stream_token{}))>;
+};
+/// The mark of a copy that `B` queued. Declare it after the memory that the copy uses, so that it is destroyed first.
+template <class B>
+using queued_by = typename mark_of<B>::type;
+
+/// Marks the work queued on `on`. On failure, waits for the work before it returns, or before the exception propagates.
+template <class B>
+[[nodiscard]] bool mark_queued([[maybe_unused]] B& b, [[maybe_unused]] stream_token on,
+                               [[maybe_unused]] queued_by<B>& mark, [[maybe_unused]] reporter r) {
+    if constexpr (marking_back_end<B>) {
+        if (!on.names_stream()) return true;
+        bool const is_marked = on_exception(
+            [&] { return perform(r, [&] { return b.mark(on); }, [&](auto&& m) { mark = std::move(m); }); },
+            [&] { static_cast<void>(b.wait(on)); });
+        if (!is_marked) static_cast<void>(b.wait(on));
+        return is_marked;
+    } else {
+        return true;
+    }
+}
+
+/// Waits for a stream before memory that was allocated on it is released, unless `done()` was called. Waits only if the
+/// back end has `mark`.
+///
+/// Declare it after the memory. Stream-ordered memory may still be in use by earlier work on its stream when it is
+/// released, and the next allocation need not be ordered after that work. Host-accessible memory is not allocated in
+/// stream order; then the destructor does not wait.
+template <class BackEnd>
+class stream_memory_guard {
+   public:
+    stream_memory_guard(BackEnd& b, stream_token on, device d) noexcept
+        : b_{&b}, on_{is_host_accessible(d) ? stream_token{} : on} {}
+    stream_memory_guard(stream_memory_guard const&) = delete;
+    stream_memory_guard& operator=(stream_memory_guard const&) = delete;
+    ~stream_memory_guard() { wait(); }
+
+    void done() noexcept { on_ = {}; }
+    void wait() noexcept {
+        if (!on_.names_stream()) return;
+        ignore_exceptions([&] {  // mark_queued has waited, or the stream has failed
+            record ignored{"", {}};
+            queued_by<BackEnd> here{};
+            static_cast<void>(mark_queued(*b_, on_, here, ignored));
+        });
+        done();
+    }
+
+   private:
+    BackEnd* b_;
+    stream_token on_;
+};
+
+/// Copies, and blocks the host until the copy is complete.
+template <back_end B>
+[[nodiscard]] bool copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from,
+                                 stream_token on, reporter r) {
+    bool is_complete = false;
+    if (!queue_copy(b, plan, dst, to, src, from, on, is_complete, r)) return false;
+    if (is_complete || !on.names_stream()) return true;
+    return perform(r, [&] { return b.wait(on); });  // mutant: copy_wait
+}
+
+#if FERRY_HAS_EXCEPTIONS
+[[noreturn]] FERRY_COLD inline void fail_no_back_end(device d, char const* api, std::source_location where) {
+    static_cast<void>(report_no_back_end(d, {api, where}));
+    __builtin_unreachable();
+}
+template <class BackEnd>
+void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
+    static_cast<void>(check_support(b, d, {api, where}));
+}
+template <back_end B>
+bool queue_copy(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+    bool is_complete = false;
+    static_cast<void>(queue_copy(b, plan, dst, to, src, from, on, is_complete, {"ferry::copy", {}}));
+    return is_complete;
+}
+template <class B>
+[[nodiscard]] queued_by<B> mark_queued(B& b, stream_token on) {
+    queued_by<B> mark{};
+    static_cast<void>(mark_queued(b, on, mark, {"ferry::copy", {}}));
+    return mark;
+}
+template <back_end B>
+void copy_and_wait(B& b, copy_plan const& plan, void* dst, device to, void const* src, device from, stream_token on) {
+    static_cast<void>(copy_and_wait(b, plan, dst, to, src, from, on, {"ferry::copy", {}}));
+}
+#endif
+
+}  // namespace ferry::inline v0::detail
