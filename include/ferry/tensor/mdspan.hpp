@@ -1,7 +1,9 @@
 // ferry: conversion of typed views to mdspan. Supports any implementation of mdspan; includes only std::mdspan.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
+#include <ferry/base/result.hpp>
 #include <ferry/base/shape.hpp>
 #include <ferry/config.hpp>
 #include <ferry/tensor/typed_view.hpp>
@@ -75,42 +77,64 @@ template <class Family, class T, std::size_t Rank, access_from Access, layout La
     else return std::type_identity<typename Family::template device_strided<T, Rank>>{};
 }
 
-/// Writes the strides for layout_stride. Throws unless they are positive and dimensions neither overlap nor interleave.
+/// Writes the strides for layout_stride. Fails unless they are positive and dimensions neither overlap nor interleave.
 /// Strides of dimensions of extent 1 (R27) and of empty tensors (R26) are replaced by compact ones.
 template <class View, class Strides>
-constexpr void fill_mdspan_strides(View const& v, Strides& out, std::source_location where) {
-    constexpr auto api = "ferry::to_mdspan";
+[[nodiscard]] constexpr bool fill_mdspan_strides(View const& v, Strides& out, reporter r) {
     bool const empty = v.size() == 0;
     std::int64_t compact = 1;
     for (int i = v.rank(); i-- > 0;) {
         bool const is_used = v.extent(i) != 1 && !empty;
         std::int64_t const stride = is_used ? v.stride(i) : compact > 0 ? compact : 1;
         if (stride <= 0)
-            fail(errc::strides, api,
-                 message{"strides["} << i << "] is " << stride
-                                     << ", expected a positive stride, as mdspan requires (R28, R29): index the "
-                                        "typed_view, or request a copy with copy_policy::always",
-                 where);
+            return report(r, errc::strides,
+                          message{"strides["}
+                              << i << "] is " << stride
+                              << ", expected a positive stride, as mdspan requires (R28, R29): index the "
+                                 "typed_view, or request a copy with copy_policy::always");
         out[static_cast<std::size_t>(i)] = stride;
         compact = compact_step(stride, v.extent(i));
     }
-    if (empty) return;
+    if (empty) return true;
     for (int i = 0; i < v.rank(); ++i)
         for (int k = 0; k < v.rank(); ++k) {
             auto const inner = v.stride(k), outer = v.stride(i);
             if (i == k || v.extent(i) == 1 || v.extent(k) == 1 || inner > outer) continue;
             if (outer / inner < v.extent(k))
-                fail(errc::strides, api,
-                     message{"the elements overlap or interleave in dimensions "}
-                         << i << " and " << k
-                         << ", which layout_stride does not allow: index the typed_view, or request a copy with "
-                            "copy_policy::always",
-                     where);
+                return report(r, errc::strides,
+                              message{"the elements overlap or interleave in dimensions "}
+                                  << i << " and " << k
+                                  << ", which layout_stride does not allow: index the typed_view, or request a copy "
+                                     "with copy_policy::always");
         }
+    return true;
+}
+
+/// Returns strides that every mapping accepts, for an mdspan that is not used.
+template <class Strides, class View>
+[[nodiscard]] constexpr Strides compact_mdspan_strides(View const& v) {
+    Strides out{};
+    std::int64_t step = 1;
+    for (int i = v.rank(); i-- > 0;) {
+        out[static_cast<std::size_t>(i)] = step;
+        step = compact_step(step, v.extent(i));
+    }
+    return out;
+}
+
+/// Returns whether a typed view converts to an mdspan; states the reason if it does not.
+template <class Family, class T, int Rank, access_from Access, layout Layout>
+[[nodiscard]] consteval bool converts_to_mdspan() {
+    static_assert(Rank != dynamic_rank, "an mdspan has a static rank: call as<T, Rank>");
+    if constexpr (Access == access_from::host)
+        static_assert(host_mdspan_family<Family>,
+                      "the family has no mdspan for the host: pass one with `contiguous` and `strided`, such as "
+                      "ferry::to_mdspan<ferry::mdspan_family::cccl>(v) of <ferry/adapters/mdspan_cccl.hpp>");
+    return Rank != dynamic_rank;
 }
 
 template <class Mdspan, class T, int Rank, access_from Access, layout Layout, std::size_t... I>
-[[nodiscard]] constexpr Mdspan make_mdspan(typed_view<T, Rank, Access, Layout> const& v, std::source_location where,
+[[nodiscard]] constexpr Mdspan fill_mdspan(typed_view<T, Rank, Access, Layout> const& v, reporter r,
                                            std::index_sequence<I...>) {
     typename Mdspan::extents_type const extents(v.extent(static_cast<int>(I))...);
     if constexpr (Layout == layout::contiguous) {
@@ -118,9 +142,17 @@ template <class Mdspan, class T, int Rank, access_from Access, layout Layout, st
     } else {
         using mapping = typename Mdspan::mapping_type;
         std::remove_cvref_t<decltype(std::declval<mapping const&>().strides())> strides{};
-        fill_mdspan_strides(v, strides, where);
+        if (!fill_mdspan_strides(v, strides, r)) strides = compact_mdspan_strides<decltype(strides)>(v);
         return Mdspan(v.data(), mapping(extents, strides));
     }
+}
+
+/// Implements to_mdspan and try_to_mdspan. On failure, returns an mdspan that must not be used.
+template <class Family, class T, int Rank, access_from Access, layout Layout>
+[[nodiscard]] constexpr auto make_mdspan(typed_view<T, Rank, Access, Layout> const& v, reporter r) {
+    constexpr auto rank = static_cast<std::size_t>(Rank);
+    using mdspan = typename decltype(mdspan_of<Family, T, rank, Access, Layout>())::type;
+    return fill_mdspan<mdspan>(v, r, std::make_index_sequence<rank>{});
 }
 
 }  // namespace detail
@@ -132,22 +164,27 @@ template <class Mdspan, class T, int Rank, access_from Access, layout Layout, st
 /// \tparam Family  mdspan_family::standard, one of adapters/mdspan_*.hpp, or another family
 /// \param v      typed view of static rank
 /// \param where  source location for errors
-/// \return       mdspan
+/// \return       mdspan; of `try_to_mdspan`, the mdspan or the error
 /// \throws error  errc::strides for zero or negative strides, and for dimensions that overlap or interleave, which
 ///                layout_stride does not allow (R28, R29)
+#if FERRY_HAS_EXCEPTIONS
 template <class Family = mdspan_family::standard, element T, int Rank, access_from Access, layout Layout>
     requires(!packed_type<T> && (Access == access_from::host || detail::device_mdspan_family<Family>))
 [[nodiscard]] constexpr auto to_mdspan(typed_view<T, Rank, Access, Layout> const& v,
                                        std::source_location where = std::source_location::current()) {
-    static_assert(Rank != dynamic_rank, "an mdspan has a static rank: call as<T, Rank>");
-    if constexpr (Rank != dynamic_rank) {
-        if constexpr (Access == access_from::host)
-            static_assert(detail::host_mdspan_family<Family>,
-                          "the family has no mdspan for the host: pass one with `contiguous` and `strided`, such as "
-                          "ferry::to_mdspan<ferry::mdspan_family::cccl>(v) of <ferry/adapters/mdspan_cccl.hpp>");
-        constexpr auto rank = static_cast<std::size_t>(Rank);
-        using mdspan = typename decltype(detail::mdspan_of<Family, T, rank, Access, Layout>())::type;
-        return detail::make_mdspan<mdspan>(v, where, std::make_index_sequence<rank>{});
+    if constexpr (detail::converts_to_mdspan<Family, T, Rank, Access, Layout>())
+        return detail::make_mdspan<Family>(v, {"ferry::to_mdspan", where});
+}
+#endif
+template <class Family = mdspan_family::standard, element T, int Rank, access_from Access, layout Layout>
+    requires(!packed_type<T> && (Access == access_from::host || detail::device_mdspan_family<Family>))
+[[nodiscard]] auto try_to_mdspan(typed_view<T, Rank, Access, Layout> const& v,
+                                 std::source_location where = std::source_location::current()) {
+    if constexpr (detail::converts_to_mdspan<Family, T, Rank, Access, Layout>()) {
+        detail::record to{"ferry::to_mdspan", where};
+        auto const m = detail::make_mdspan<Family>(v, to);
+        using outcome = result<std::remove_const_t<decltype(m)>>;
+        return to.outcome ? outcome{m} : outcome{to.outcome.error()};
     }
 }
 
