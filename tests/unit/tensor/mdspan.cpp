@@ -78,11 +78,15 @@ using ferry::tensor_view;
 
 void refuses(tensor_view const& v, char const* text) {
     auto const typed = ferry::as<float const, 2>(v);
+    auto const returned = ferry::try_to_mdspan<tiny::family>(typed);
+    REQUIRE_FALSE(returned.has_value());
+    CHECK(returned.error().code() == ferry::errc::strides);
     try {
         static_cast<void>(ferry::to_mdspan<tiny::family>(typed));
         FAIL("it made an mdspan");
     } catch (ferry::error const& e) {
         CHECK(e.code() == ferry::errc::strides);
+        CHECK(std::strcmp(e.what(), returned.error().what()) == 0);
         CHECK(std::strstr(e.what(), "ferry::to_mdspan: ") == e.what());
         CHECK_MESSAGE(std::strstr(e.what(), text) != nullptr, e.what());
         CHECK(std::strstr(e.what(), "copy_policy::always") != nullptr);
@@ -105,6 +109,7 @@ TEST_CASE("to_mdspan with a user's family: contiguous is layout_right, strided i
     static_assert(std::is_same_v<decltype(turned),
                                  tiny::mdspan<float, tiny::dextents<std::int64_t, 2>, tiny::layout_stride> const>);
     CHECK(turned.data == data);
+    CHECK(ferry::try_to_mdspan<tiny::family>(ferry::as<float, 2>(tensor_view{data, shape, strides}))->data == data);
     CHECK(turned.mapping.extents.extents == std::array<std::int64_t, 2>{2, 3});
     CHECK(turned.mapping.steps == std::array<std::int64_t, 2>{1, 2});
 }
