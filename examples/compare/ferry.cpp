@@ -58,9 +58,8 @@ float import_and_read(DLManagedTensorVersioned* raw) {
 double import_unknown(DLManagedTensorVersioned* raw) {
     // [unknown]
     auto const tensor = ferry::from_dlpack(raw);
-    if (tensor.view().dtype() == ferry::dtype_of<float>) return sum(tensor.as<float const, 1>());
-    if (tensor.view().dtype() == ferry::dtype_of<double>) return sum(tensor.as<double const, 1>());
-    return sum(tensor.as<std::int32_t const, 1>());
+    return ferry::visit<1, float const, double const, std::int32_t const>(tensor.view(),
+                                                                          [](auto const& v) { return sum(v); });
     // [/unknown]
 }
 
@@ -114,8 +113,9 @@ float import_bfloat16(DLManagedTensorVersioned* raw) {
 // [:, ::2]
 DLManagedTensorVersioned* export_every_second(std::shared_ptr<image> const& owner) {
     // [every-second]
-    std::int64_t const shape[] = {2, 2}, strides[] = {4, 2};
-    return ferry::make_managed(std::shared_ptr{owner}, {owner->pixels.data(), shape, strides}).release();
+    auto const columns = ferry::as<float, 2>(ferry::view_of(*owner))
+                             .slice(ferry::full_extent, ferry::range_slice{.stride = 2});
+    return ferry::make_managed(std::shared_ptr{owner}, ferry::view_of(columns)).release();
     // [/every-second]
 }
 
