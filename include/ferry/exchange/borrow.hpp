@@ -128,11 +128,12 @@ template <class Array>
 }
 // clang-format off
 template <class Array>
-    requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view>)
+    requires(!std::is_lvalue_reference_v<Array> && !non_owning<Array> && !std::derived_from<Array, tensor_view> &&
+             (detail::has_adapter<Array> || detail::has_own_exports<std::remove_cv_t<Array>>))
 void borrow(Array&&) FERRY_DELETED("the borrowed_tensor would outlive the temporary array: store the array in a variable, or pass it to to_dlpack");
 template <class Other>
     requires(!detail::has_adapter<Other> && !detail::has_own_exports<std::remove_cvref_t<Other>>)
-void borrow(Other&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
+void borrow(Other&&) FERRY_DELETED("unknown array type: specialise ferry::array_traits<T> with static tensor_view view(T&), or give T a member ferry_view()");
 // clang-format on
 
 }  // namespace ferry::inline v0

@@ -190,11 +190,13 @@ template <class Array>
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         static_assert(
-            std::is_lvalue_reference_v<Array> || !non_owning<std::remove_reference_t<Array>>,
+            !non_owning<std::remove_reference_t<Array>> ||
+                (std::is_lvalue_reference_v<Array> && shareable<std::remove_reference_t<Array>>),
             "ferry: the elements of this array belong to another object, which the tensor may outlive: export their "
             "owner, call borrow(), or request {.copy = ferry::copy_policy::always}");
         static_assert(
-            !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>>,
+            !std::is_lvalue_reference_v<Array> || shareable<std::remove_reference_t<Array>> ||
+                non_owning<std::remove_reference_t<Array>>,
             "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
             "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
         return detail::export_for<managed_tensor>(std::forward<Array>(array), request{.copy = copy_policy::never},
