@@ -10,7 +10,6 @@
 
 #include <concepts>
 #include <source_location>
-#include <type_traits>
 #include <utility>
 
 namespace ferry::inline v0 {

@@ -28,7 +28,6 @@ class legacy_owner {
     ~legacy_owner() {
         if (raw_ != nullptr && raw_->deleter != nullptr) raw_->deleter(raw_);  // mutant: r8_legacy_owner
     }
-    [[nodiscard]] DLTensor const& tensor() const noexcept { return raw_->dl_tensor; }
 
    private:
     DLManagedTensor* raw_;

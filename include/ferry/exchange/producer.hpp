@@ -4,7 +4,6 @@
 #include <ferry/exchange/array_traits.hpp>
 #include <ferry/exchange/detail/adapter.hpp>
 #include <ferry/fwd.hpp>
-#include <ferry/tensor/view.hpp>
 
 #include <concepts>
 #include <type_traits>

@@ -75,12 +75,9 @@ template <managed_struct Raw, class Array>
     } else {
         auto other = array_traits<std::remove_cvref_t<Array>>::share(array);
         // The other owner may be read-only although the array is not.
-        bits |= view_of(other).flags() & flags::read_only;  // mutant: r11_weaker_handle
-        if (std::same_as<Raw, DLManagedTensor> && has(bits, flags::read_only))
-            fail(errc::read_only, api,
-                 message{"the legacy struct has no flag for read-only data (R15): request max_version=(1, 0), or a "
-                         "copy"},
-                 where);
+        tensor_view const& v = view_of(other);
+        if constexpr (std::same_as<Raw, DLManagedTensor>) static_cast<void>(check_legacy_flags(v, {api, where}));
+        bits |= v.flags() & flags::read_only;  // mutant: r11_weaker_handle
         return make_raw<Raw>(std::move(other), view_of, to, bits, max, api, where);
     }
 }

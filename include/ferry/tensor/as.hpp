@@ -1,9 +1,11 @@
 // ferry: the checks of a tensor that return a typed view.
 #pragma once
 
+#include <ferry/base/detail/reporter.hpp>
 #include <ferry/base/error.hpp>
 #include <ferry/config.hpp>
 #include <ferry/fwd.hpp>
+#include <ferry/tensor/layout.hpp>
 #include <ferry/tensor/typed_view.hpp>
 #include <ferry/tensor/validate.hpp>
 #include <ferry/tensor/view.hpp>
@@ -13,6 +15,75 @@
 #include <type_traits>
 
 namespace ferry::inline v0 {
+namespace detail {
+
+/// Validates a view that `check_as` has found invalid, and reports the reason.
+[[nodiscard]] FERRY_COLD inline bool report_invalid(tensor_view const& v, reporter r) {
+    byte_reach reach;
+    return check_reach(v, reach, r);
+}
+
+/// The requirements of a typed view. Not a template parameter of `check_as`, whose code all typed views share.
+struct as_target {
+    data_type dtype;
+    std::uint32_t alignment;
+    int rank;
+    access_from access;
+    layout strides;
+    bool is_const;
+};
+
+/// Fails unless a view meets the requirements of a typed view.
+[[nodiscard]] constexpr bool check_as(tensor_view const& v, as_target to, reporter r) {
+    if (v.dtype() != to.dtype) {
+        message text{"dtype is "};
+        text << v.dtype() << ", expected " << to.dtype;
+        if (v.dtype().lanes != to.dtype.lanes)
+            text << " (R21: a tensor of vectors can be viewed as uint8 in the producer)";
+        return report(r, errc::dtype, text << ": call as<T> with the type of the tensor, or convert the tensor");
+    }
+    if (to.rank != dynamic_rank && v.rank() != to.rank)
+        return report(r, errc::rank,
+                      message{"rank is "} << v.rank() << ", expected " << to.rank
+                                          << ": reshape the tensor, or use ferry::dynamic_rank");
+    std::int64_t count = 0;
+    if (!has_strides(v) || !element_count(v.shape(), count)) return report_invalid(v, r);  // R25, R32
+    if (!to.is_const && v.is_read_only())
+        return report(r, errc::read_only,
+                      "the tensor is read-only (R11): call as<T const>, or request a copy with copy_policy::always");
+    if (!to.is_const && count != 0)
+        for (int i = 0; i < v.rank(); ++i)
+            if (v.extent(i) > 1 && v.stride(i) == 0)
+                return report(
+                    r, errc::strides,
+                    message{"dimension "}
+                        << i
+                        << " has stride 0, and its elements must not be written (R29): call as<T const>, or request a "
+                           "copy with copy_policy::always");
+    if (to.access == access_from::host && !is_host_accessible(v.device()))
+        return report(r, errc::not_accessible,
+                      message{"the data is on "}
+                          << name(v.device().type) << ":" << v.device().id
+                          << ", which the host cannot access (R39): call ferry::to_host first, or use "
+                             "access_from::device");
+    if (!is_addressable(v.device().type))
+        return report(r, errc::not_accessible,
+                      message{"the data pointer of "}
+                          << name(v.device().type)
+                          << " memory is a handle, not an address: use the API of the device");
+    if (to.strides == layout::contiguous && !v.is_contiguous())
+        return report(r, errc::strides,
+                      "the elements are not contiguous: use layout::strided, or request a copy with "
+                      "copy_policy::always");
+    if (v.data() == nullptr && count != 0) return report_invalid(v, r);  // R26
+    if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % to.alignment != 0)
+        return report(r, errc::alignment,
+                      message{"the first element is not aligned to "}
+                          << to.alignment << " bytes (R31): request a copy with copy_policy::always");
+    return true;
+}
+
+}  // namespace detail
 
 /// Checks the properties of a tensor and returns a typed view.
 ///
@@ -30,69 +101,8 @@ namespace ferry::inline v0 {
 ///                the fix in the message; errc::device from `validate` for a view without valid extents
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
-    constexpr auto api = "ferry::as";
-    if (v.dtype() != dtype_of<T>) {
-        message text{"dtype is "};
-        text << v.dtype() << ", expected " << dtype_of<T>;
-        if (v.dtype().lanes != dtype_of<T>.lanes)
-            text << " (R21: a tensor of vectors can be viewed as uint8 in the producer)";
-        detail::fail(errc::dtype, api, text << ": call as<T> with the type of the tensor, or convert the tensor",
-                     where);
-    }
-    if (Rank != dynamic_rank && v.rank() != Rank)
-        detail::fail(errc::rank, api,
-                     message{"rank is "} << v.rank() << ", expected " << Rank
-                                         << ": reshape the tensor, or use ferry::dynamic_rank",
-                     where);
-    if (!v.strides().is_implicit() && v.strides().rank() != v.rank())
-        detail::fail(errc::strides, api,
-                     message{"the view has "} << v.rank() << " extents but " << v.strides().rank()
-                                              << " strides: pass one stride for each, or none for compact elements",
-                     where);
-    std::int64_t count = 0;
-    if (!element_count(v.shape(), count)) detail::validate_view(v, api, where);  // reports the extents (R25, R32)
-    if (!std::is_const_v<T> && v.is_read_only())
-        detail::fail(
-            errc::read_only, api,
-            message{"the tensor is read-only (R11): call as<T const>, or request a copy with copy_policy::always"},
-            where);
-    if (!std::is_const_v<T> && count != 0)
-        for (int i = 0; i < v.rank(); ++i)
-            if (v.extent(i) > 1 && v.stride(i) == 0)
-                detail::fail(
-                    errc::strides, api,
-                    message{"dimension "}
-                        << i
-                        << " has stride 0, and its elements must not be written (R29): call as<T const>, or request a "
-                           "copy with copy_policy::always",
-                    where);
-    if (Access == access_from::host && !is_host_accessible(v.device()))
-        detail::fail(errc::not_accessible, api,
-                     message{"the data is on "}
-                         << name(v.device().type) << ":" << v.device().id
-                         << ", which the host cannot access (R39): call ferry::to_host first, or use access_from::device",
-                     where);
-    if (!is_addressable(v.device().type))
-        detail::fail(errc::not_accessible, api,
-                     message{"the data pointer of "}
-                         << name(v.device().type) << " memory is a handle, not an address: use the API of the device",
-                     where);
-    if (Layout == layout::contiguous && !v.is_contiguous())
-        detail::fail(
-            errc::strides, api,
-            message{"the elements are not contiguous: use layout::strided, or request a copy with copy_policy::always"},
-            where);
-    if (v.data() == nullptr && count != 0)
-        detail::fail(errc::null_data, api,
-                     message{"data is NULL, but the shape has "}
-                         << count << " elements; only empty tensors have no data (R26)",
-                     where);
-    if (!std::is_constant_evaluated() && count != 0 && reinterpret_cast<std::uintptr_t>(v.data()) % alignof(T) != 0)
-        detail::fail(errc::alignment, api,
-                     message{"the first element is not aligned to "}
-                         << static_cast<unsigned>(alignof(T))
-                         << " bytes (R31): request a copy with copy_policy::always",
-                     where);
+    detail::as_target const to{dtype_of<T>, alignof(T), Rank, Access, Layout, std::is_const_v<T>};
+    static_cast<void>(detail::check_as(v, to, {"ferry::as", where}));
     return typed_view<T, Rank, Access, Layout>{detail::checked_by_as{}, v};
 }
 

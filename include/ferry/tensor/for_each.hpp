@@ -1,7 +1,6 @@
 // ferry: a loop over all elements of a typed view.
 #pragma once
 
-#include <ferry/config.hpp>
 #include <ferry/tensor/typed_view.hpp>
 
 #include <cstdint>

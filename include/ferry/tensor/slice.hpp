@@ -49,23 +49,15 @@ template <slice_argument... S>
     return is_contiguous;
 }
 
-/// A range, with the location of the caller.
-struct located_range {
-    range_slice value;
+/// A range_slice or full_extent, with the location of the caller: a function with a pack of arguments cannot have a
+/// default argument for it.
+template <class S>
+struct located_slice {
+    S value;
     std::source_location where;
 
-    constexpr located_range(range_slice r, std::source_location location = std::source_location::current()) noexcept
-        : value{r}, where{location} {}
-};
-
-/// full_extent, with the location of the caller.
-struct located_full_extent {
-    full_extent_t value;
-    std::source_location where;
-
-    constexpr located_full_extent(full_extent_t all,
-                                  std::source_location location = std::source_location::current()) noexcept
-        : value{all}, where{location} {}
+    constexpr located_slice(S s, std::source_location location = std::source_location::current()) noexcept
+        : value{s}, where{location} {}
 };
 
 /// The extent and stride of a dimension, and the offset of its first element.

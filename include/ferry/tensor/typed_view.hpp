@@ -2,7 +2,6 @@
 // length: one class
 #pragma once
 
-#include <ferry/base/error.hpp>
 #include <ferry/config.hpp>
 #include <ferry/tensor/detail/refused_arguments.hpp>
 #include <ferry/tensor/detail/view_elements.hpp>
@@ -236,12 +235,12 @@ class typed_view : private detail::refused_arguments<Rank> {
     ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
-    [[nodiscard]] constexpr auto slice(detail::located_range first, Rest... rest) const {
+    [[nodiscard]] constexpr auto slice(detail::located_slice<range_slice> first, Rest... rest) const {
         return sliced(first.where, first.value, rest...);
     }
     template <detail::slice_argument... Rest>
         requires(sizeof...(Rest) + 1 == Rank)
-    [[nodiscard]] constexpr auto slice(detail::located_full_extent first, Rest... rest) const {
+    [[nodiscard]] constexpr auto slice(detail::located_slice<full_extent_t> first, Rest... rest) const {
         return sliced(first.where, first.value, rest...);
     }
     template <detail::slice_argument... Rest>

@@ -8,6 +8,7 @@
 #include <ferry/fwd.hpp>
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 

@@ -77,6 +77,18 @@ TEST_CASE("R28, R29: elements with negative and zero strides are indexed") {
     CHECK(as<std::int32_t>(t)(1, 2) == 5);
 }
 
+TEST_CASE("R29: elements with stride 0 require as<T const>") {
+    float one[2] = {3, 4};
+    std::int64_t const shape[] = {5, 2}, strides[] = {0, 1};
+    tensor_view const v{one, shape, strides};
+    CHECK(as<float const, 2>(v)(4, 1) == 4);
+    fails(errc::strides, [&] { static_cast<void>(as<float, 2>(v)); },
+          {"dimension 0", "R29", "as<T const>", "copy_policy::always"});
+    std::int64_t const row[] = {1, 2}, nothing[] = {0, 2};
+    CHECK(as<float, 2>(tensor_view{one, row, strides})(0, 1) == 4);
+    CHECK(as<float, 2>(tensor_view{one, nothing, strides}).size() == 0);
+}
+
 TEST_CASE("D3: elements are written through T and read through T const") {
     numbers n;
     tensor_view const v{n.data, two_by_three};

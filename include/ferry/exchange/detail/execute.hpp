@@ -9,13 +9,12 @@
 #include <ferry/space/back_end.hpp>
 #include <ferry/space/copy_plan.hpp>
 #include <ferry/space/detail/operations.hpp>
-#include <ferry/tensor/make_managed.hpp>
+#include <ferry/tensor/detail/make_raw.hpp>
 #include <ferry/tensor/managed.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <source_location>
-#include <type_traits>
 #include <utility>
 
 namespace ferry::inline v0::detail {

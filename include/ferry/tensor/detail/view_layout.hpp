@@ -9,11 +9,25 @@
 
 namespace ferry::inline v0::detail {
 
-/// Stores copies of extents and strides, so that a view of static rank references only the elements.
+/// Stores the extents or the strides of a view of static rank.
+template <int Rank>
+struct stored_dims {
+    std::int64_t values[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
+
+    constexpr operator strides_view() const noexcept { return {values, Rank}; }
+};
+
+/// Stands for strides that are not stored.
+struct implicit_strides {
+    constexpr operator strides_view() const noexcept { return {}; }
+};
+
+/// Stores copies of extents and strides, so that a view of static rank references only the elements. The strides of
+/// contiguous elements are not stored: the compiler knows that the last one is 1.
 template <int Rank, bool HasStrides>
 struct view_layout {
-    std::int64_t extents[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
-    std::int64_t steps[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
+    stored_dims<Rank> extents;
+    [[no_unique_address]] std::conditional_t<HasStrides, stored_dims<Rank>, implicit_strides> steps;
 
     constexpr view_layout() = default;
     /// \param v  tensor_view or view_elements of this rank
@@ -22,48 +36,24 @@ struct view_layout {
         for (int i = 0; i < Rank; ++i) set(i, v.extent(i), v.stride(i));
     }
     constexpr void set(int i, std::int64_t extent, std::int64_t step) noexcept {
-        extents[i] = extent;
-        steps[i] = step;
+        extents.values[i] = extent;
+        if constexpr (HasStrides) steps.values[i] = step;
     }
     [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
-    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
-    [[nodiscard]] constexpr strides_view strides() const noexcept { return {steps, Rank}; }
+    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents.values, Rank}; }
+    [[nodiscard]] constexpr strides_view strides() const noexcept { return steps; }
     [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
         std::int64_t at = 0;
-        for (int i = 0; i < Rank; ++i) at += index[i] * steps[i];
-        return at;
-    }
-};
-
-/// Stores copies of the extents of contiguous elements, whose last stride the compiler knows to be 1.
-template <int Rank>
-    requires(Rank != dynamic_rank)
-struct view_layout<Rank, false> {
-    std::int64_t extents[static_cast<std::size_t>(Rank == 0 ? 1 : Rank)] = {};
-
-    constexpr view_layout() = default;
-    template <class View>
-    constexpr explicit view_layout(View const& v) noexcept {
-        for (int i = 0; i < Rank; ++i) extents[i] = v.extent(i);
-    }
-    constexpr void set(int i, std::int64_t extent, std::int64_t) noexcept { extents[i] = extent; }
-    [[nodiscard]] static constexpr int rank() noexcept { return Rank; }
-    [[nodiscard]] constexpr shape_view shape() const noexcept { return {extents, Rank}; }
-    [[nodiscard]] static constexpr strides_view strides() noexcept { return {}; }
-    [[nodiscard]] constexpr std::int64_t offset(std::int64_t const* index) const noexcept {
-        std::int64_t at = 0;
-        for (int i = 0; i < Rank; ++i) at = at * extents[i] + index[i];
+        for (int i = 0; i < Rank; ++i) {
+            if constexpr (HasStrides) at += index[i] * steps.values[i];
+            else at = at * extents.values[i] + index[i];
+        }
         return at;
     }
 };
 
 /// The extents of a view without elements: an address that is always valid.
 inline constexpr std::int64_t no_elements[] = {0};
-
-/// Stands for strides that are not stored.
-struct implicit_strides {
-    constexpr operator strides_view() const noexcept { return {}; }
-};
 
 /// References the extents and strides of a tensor, or of a view of static rank.
 template <bool HasStrides>
