@@ -144,6 +144,7 @@ class Jax(Library):
             self.gpu = self.m.devices("gpu")[0]
         except RuntimeError as e:
             pytest.skip(f"jax has no GPU: {e}")
+        cp.cuda.Device(0).use()  # the first use of JAX makes the last GPU current
         self.take = self.m.dlpack.from_dlpack
         self.ready_on = None
 
