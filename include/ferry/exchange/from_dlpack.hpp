@@ -204,8 +204,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
         bool const kept = detail::is_shareable<Producer>(from, v, "ferry::from_dlpack", where);
         auto const complete = kept ? detail::with_stream<Consumer>(req, dev) : req;
         auto const ready = detail::ready_on(from);
-        managed_tensor got =
-            detail::export_for<Consumer>(std::forward<Producer>(from), complete, ready, b, "ferry::from_dlpack", where);
+        managed_tensor got = detail::export_for<Consumer>(std::forward<Producer>(from), v, complete, ready, b,
+                                                          "ferry::from_dlpack", where);
         auto const now = detail::ready_for(complete, ready.on_device(dev), got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }

@@ -122,16 +122,16 @@ template <managed_struct Raw, class Array, class BackEnd>
     return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share, api, where);
 }
 
-/// Exports an array that is ready on `ready` for a request and a consumer. Always inlined, so that the compiler
-/// evaluates the decision for constant requests.
+/// Exports an array with the view `v`, ready on `ready`, for a request and a consumer. Always inlined, so that the
+/// compiler evaluates the decision for constant requests.
 template <class Consumer, class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, request const& req, stream_token ready,
-                                                            BackEnd& b, char const* api, std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, tensor_view const& v, request const& req,
+                                                            stream_token ready, BackEnd& b, char const* api,
+                                                            std::source_location where) {
     static_assert(
         can_move<Array>,
         "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
         "or share this one by passing it without std::move");
-    tensor_view const& v = view_of(array);
     require_lanes<Consumer>(v, where);
     auto const d = decide<Consumer>(v, ready, is_shareable<Array>(array, v, api, where), req);
     return trusted::adopt(
@@ -171,9 +171,11 @@ template <class Array, class BackEnd = host_back_end const&>
              back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
-    if constexpr (detail::is_adapted<std::remove_reference_t<Array>>())
-        return detail::export_for<managed_tensor>(std::forward<Array>(array), req, detail::ready_on(array), b,
+    if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
+        tensor_view const& v = view_of(array);  // first: reports an array that cannot be exported
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), v, req, detail::ready_on(array), b,
                                                   "ferry::to_dlpack", where);
+    }
 }
 
 /// Exports an array without a copy, on its device.
@@ -196,7 +198,8 @@ template <class Array>
                 non_owning<std::remove_reference_t<Array>>,
             "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
             "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
-        return detail::export_for<managed_tensor>(std::forward<Array>(array), request{.copy = copy_policy::never},
+        tensor_view const& v = view_of(array);
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), v, request{.copy = copy_policy::never},
                                                   detail::ready_on(array), share_only, "ferry::to_dlpack",
                                                   where.location);
     }

@@ -82,10 +82,11 @@ struct FERRY_HIDDEN exchange_table {
         try {
             auto const where = std::source_location::current();
             T& array = unwrap(object);
-            order_current_stream(array, view_of(array).device());
+            tensor_view const& v = view_of(array);
+            order_current_stream(array, v.device());
             BackEnd b{};
             *out = ferry::detail::export_for<managed_tensor>(
-                       array, {.copy = copy_policy::never, .stream = stream_token::no_sync()}, already_ready, b,
+                       array, v, {.copy = copy_policy::never, .stream = stream_token::no_sync()}, already_ready, b,
                        "managed_tensor_from_py_object_no_sync", where)
                        .release();
             return 0;
