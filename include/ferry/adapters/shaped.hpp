@@ -68,9 +68,9 @@ class shaped {
     /// Stores a one-dimensional container with another shape, in row-major order.
     ///
     /// \param owner    container
-    /// \param extents  shape, in integers of any type; as many elements as the container has
+    /// \param extents  shape, in integers of any type; its number of elements must be that of the container
     /// \param where    source location for errors
-    /// \throws error  errc::shape when the numbers of elements differ
+    /// \throws error  errc::shape when an extent is negative or the numbers of elements differ
     shaped(Owner owner, inplace_dims<shaped_traits<Owner>::max_rank> extents,
            std::source_location where = std::source_location::current())
         requires(shaped_traits<Owner>::is_flat)

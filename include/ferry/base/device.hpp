@@ -100,7 +100,7 @@ struct device {
     }
 
     friend constexpr auto operator<=>(device const&, device const&) = default;
-    // The implicit one is undefined with nvcc 13.0 if only another friend function uses it.
+    // nvcc 13.0 does not define an implicitly declared operator== that only another friend function uses.
     friend constexpr bool operator==(device const&, device const&) = default;
 };
 

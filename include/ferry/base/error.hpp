@@ -49,7 +49,7 @@ enum class errc : int {
     unsupported_platform,  ///< the system or the device does not support this method of sharing memory
     exporter_gone,         ///< the exporter has closed the memory, or has terminated
     permission,            ///< the system or the other process denied access
-    bad_descriptor,        ///< another version, truncated, wrong checksum, or out of bounds
+    bad_descriptor,        ///< a descriptor that is malformed, of another version, or out of bounds
     bad_column,            ///< a column whose type, lengths, buffers or values are inconsistent
     foreign_exception,     ///< an exception that is not a ferry::error; only catch_into reports it
 };

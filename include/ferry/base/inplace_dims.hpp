@@ -14,7 +14,8 @@
 namespace ferry::inline v0 {
 namespace detail {
 
-/// An extent or stride, with the location of the caller, for which a constructor with a pack has no default argument.
+/// An extent or stride, with the location of the caller: a constructor with a parameter pack cannot have a default
+/// argument for it.
 struct located_extent {
     std::int64_t value;
     bool is_too_large;  // the value is that of a std::uint64_t above the maximum of std::int64_t
@@ -87,7 +88,7 @@ class inplace_dims {
     }
     /// Constructs a list of the extents of an mdspan.
     ///
-    /// \param extents  std::extents, std::dextents, or those of another mdspan; only read during the call
+    /// \param extents  extents of a std::mdspan or of another mdspan; only read during the call
     /// \param where    source location for errors
     /// \throws error  errc::rank for more than `MaxRank` extents; errc::overflow when an extent exceeds the maximum of
     ///                std::int64_t (R32)

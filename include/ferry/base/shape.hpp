@@ -49,7 +49,7 @@ concept any_integer_list = requires(List const& l) {
     { l.size() } -> std::convertible_to<std::size_t>;
 };
 
-/// A contiguous container of values that are no extents. Not required: iterators.
+/// A contiguous container of values that are not valid extents. Not required: iterators.
 template <class List>
 concept refused_extent_list =
     requires(List const& l) { requires refused_extent<std::remove_cvref_t<decltype(*list_data(l))>>; };
@@ -65,8 +65,8 @@ concept mdspan_extents = requires(Extents const& e, typename Extents::rank_type 
 template <class List>
 concept foreign_list = (any_integer_list<List> && !integer_list<List>) || mdspan_extents<List>;
 
-/// A list that references its values, such as std::span or c10::IntArrayRef: a pointer and a size. A temporary one may
-/// be viewed. Not required: that it is a view of the standard library.
+/// A list that references its values, such as std::span or c10::IntArrayRef: a pointer and a size. A view may refer to
+/// the values of a temporary list of this kind. Not required: that it is a view of the standard library.
 template <class List>
 concept borrowed_list =
     integer_list<List> && std::is_trivially_copyable_v<List> && sizeof(List) <= 2 * sizeof(void*) &&
@@ -214,8 +214,8 @@ class strides_view : public detail::int64_list {
     strides_view(List const&) FERRY_DELETED("the view refers to a list of std::int64_t, and these strides have another type: let view() return ferry::inplace_view<N>, which copies the list, or store a ferry::inplace_dims<N>");
     // clang-format on
 
-    /// Returns whether both are implicit, or the numbers of strides and all strides are equal. Does not compute
-    /// implicit strides; `==` of tensor_view does.
+    /// Returns whether the ranks are equal, and either both views are implicit or all strides are equal. Does not
+    /// compute implicit strides; `==` of tensor_view does.
     friend constexpr bool operator==(strides_view a, strides_view b) noexcept { return a.has_values_of(b); }
 
     /// Returns whether there is no list of strides, which means compact row-major (R24).

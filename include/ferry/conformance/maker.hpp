@@ -11,9 +11,9 @@ namespace ferry::inline v0::conformance {
 
 /// `Array operator()(shape_view)`: returns an array of that shape whose elements, in row-major order, are 1, 2, 3, …
 /// (true for bool; for complex types, the real parts; for FP8, an adjacent value if the type cannot represent the
-/// number). The kit does not read elements of less than 8 bits, float8_e3m4, vectors and float128: they may have any
-/// value. May throw any exception for a shape that the library does not support; the kit then uses other shapes. Not
-/// required: support for any particular rank or layout.
+/// number). The kit does not read opaque handles, vectors, float8_e3m4, float128 and elements of less than 8 bits: they
+/// may have any value. May throw any exception for a shape that the library does not support; the kit then uses other
+/// shapes. Not required: support for any particular rank or layout.
 template <class Make, class Array>
 concept makes_shapes = requires(Make& make, shape_view shape) {
     { make(shape) } -> std::same_as<Array>;

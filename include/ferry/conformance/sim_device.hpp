@@ -19,9 +19,9 @@ namespace ferry::inline v0::conformance {
 
 /// Simulated device memory and streams, with a back end (ferry::back_end) for both.
 ///
-/// Queued work runs only when it is waited for, so that a missing wait reads poison in every run. Host reads of device
-/// memory return poison, a fixed byte; `elements` returns the address at which the device stores the data. Starts no
-/// threads; not thread-safe.
+/// Queued work runs only when `run` or `wait` is called, so that code without a required wait always reads poison. Host
+/// reads of device memory return poison, a fixed byte; `elements` returns the address at which the device stores the
+/// data. Starts no threads; not thread-safe.
 class sim_device {
     struct block {
         std::vector<std::byte> shown, elements;
@@ -40,7 +40,7 @@ class sim_device {
     class memory {
        public:
         memory() = default;
-        /// Owns a block.
+        /// Constructs an owner of a block.
         ///
         /// \param of  block of the device
         explicit memory(std::shared_ptr<block> of) noexcept : block_{std::move(of)} {}

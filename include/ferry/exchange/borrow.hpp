@@ -86,7 +86,7 @@ class borrowed_tensor {
 };
 
 /// Exports a view for the duration of a call, without an allocation and without ownership. Copies the extents and
-/// strides: a temporary compiles.
+/// strides, so that the view may be a temporary.
 ///
 /// \param view   view; its data must outlive the result
 /// \param where  source location for errors

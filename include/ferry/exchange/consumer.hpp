@@ -30,7 +30,7 @@ concept accepts_padded = std::same_as<T, managed_tensor> || requires { requires 
 
 namespace detail {
 
-/// `consumer`, or an array whose `adopt` is invalid, which `is_sound` explains.
+/// `consumer`, or an array whose `adopt` is invalid; the messages of `is_sound` state the reason.
 template <class T>
 concept may_import = consumer<T> || declares_adopt<T> || closed<T>;
 

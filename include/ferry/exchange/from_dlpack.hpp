@@ -213,8 +213,8 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
 
 /// Imports a tensor from any producer, with the default request: shares on the device of the data if possible.
 ///
-/// Copies only an array that cannot be shared. All other producers are imported with ferry::share_only, whose code does
-/// not contain the copies: padded elements that the consumer does not support (R13, `accepts_padded`) need a request.
+/// Copies only an array that cannot be shared. All other producers are imported with ferry::share_only, which never
+/// copies. To import padded elements that the consumer does not support (R13, `accepts_padded`), pass a request.
 ///
 /// \tparam Consumer  managed_tensor, or an array type with array_traits<T>::adopt
 /// \param from   producer; ownership as in the overload with a request

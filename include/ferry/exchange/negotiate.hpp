@@ -175,7 +175,7 @@ namespace detail {
     stream_token const ready = pending ? props.ready_on.bound_to(props.where) : already_ready;
     // mutant: r44_stream_of_device, r48_bound_consumer
     stream_token const consumer = req.stream.is_none() ? detail::default_stream(d.to) : req.stream.bound_to(d.to);
-    // Nothing keeps the source of such a copy, and the caller has no stream to wait for.
+    // Nothing keeps the source of such a copy alive, and the caller has no stream to wait for.
     bool const lent = d.act == action::copy && props.where.type != device_type::cpu &&
                       !props.is_shareable && req.stream.is_none();  // mutant: r50_lent_source
     bool const synchronous = lent || detail::is_synchronous(d.to, consumer);

@@ -27,7 +27,7 @@ concept producer = viewable<std::remove_reference_t<P>> || exporter<std::remove_
 
 namespace detail {
 
-/// `producer`, or an array whose adapter is invalid, which `is_adapted` explains.
+/// `producer`, or an array whose adapter is invalid; the messages of `is_adapted` state the reason.
 template <class P>
 concept may_export = producer<P> || has_adapter<P>;
 

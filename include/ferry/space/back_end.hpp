@@ -31,7 +31,7 @@ concept owned_memory = std::move_constructible<M> && requires(M const& m) {
 /// than one device.
 ///
 /// An operation that fails throws, or returns a result: each except `reaches` may return `result<R>` instead of R, and
-/// must do so without exceptions.
+/// must do so when exceptions are disabled (-fno-exceptions).
 ///
 /// - `reaches(device)`: returns whether it can allocate on the device and copy to and from it.
 /// - `allocate(device, bytes, on)`: returns memory aligned to at least 64 bytes, for work queued on `on`.
@@ -75,7 +75,7 @@ struct host_back_end {
     /// Allocates host memory.
     ///
     /// \param bytes  size
-    /// \return       uninitialised memory, aligned to default_alignment; without exceptions, a result of it
+    /// \return       uninitialised memory, aligned to default_alignment; without exceptions, a result that contains it
     /// \throws std::bad_alloc  when the allocation fails
     [[nodiscard]] auto allocate(device, std::size_t bytes, stream_token) const {
 #if FERRY_HAS_EXCEPTIONS
@@ -201,7 +201,7 @@ class allocating_from : public detail::forwarding<BackEnd> {
     ///
     /// \param d      device of the result
     /// \param bytes  size
-    /// \return       memory of the space; without exceptions, a result of it
+    /// \return       memory of the space; without exceptions, a result that contains it
     /// \throws error  errc::device when `d` is not the space's device; errc::out_of_memory when the space returns null
     [[nodiscard]] auto allocate(device d, std::size_t bytes, stream_token) const {
 #if FERRY_HAS_EXCEPTIONS

@@ -1,4 +1,4 @@
-// ferry: the checks of a tensor that return a typed view.
+// ferry: checks a tensor and returns a typed view of it.
 #pragma once
 
 #include <ferry/base/detail/reporter.hpp>
@@ -98,7 +98,7 @@ struct as_target {
 /// \param where  source location for errors
 /// \return       typed view
 /// \throws error  errc::dtype, rank, shape, overflow, read_only, not_accessible, strides, null_data or alignment, with
-///                the fix in the message; errc::device from `validate` for a view without valid extents
+///                the fix in the message; errc::device when both the device and the extents or data are invalid
 template <element T, int Rank = dynamic_rank, access_from Access = access_from::host, layout Layout = layout::strided>
 [[nodiscard]] constexpr auto as(tensor_view const& v, std::source_location where = std::source_location::current()) {
     detail::as_target const to{dtype_of<T>, alignof(T), Rank, Access, Layout, std::is_const_v<T>};

@@ -46,7 +46,7 @@ struct element_loop {
 /// Calls a function for each element, in row-major order. Dimensions with a common stride are combined into one loop.
 ///
 /// \param v  typed view of host memory, of any rank
-/// \param f  function of an element: of `T&`, or of a value for packed types
+/// \param f  function that takes an element as `T&`, or by value for packed types
 template <element T, int Rank, layout Layout, class F>
 constexpr void for_each(typed_view<T, Rank, access_from::host, Layout> const& v, F&& f) {
     std::int64_t const size = v.size();

@@ -1,4 +1,4 @@
-// ferry: the access and the layout that the type of a view states.
+// ferry: the template arguments of a typed view that state its access and its layout.
 #pragma once
 
 #include <ferry/config.hpp>

@@ -36,8 +36,8 @@ template <class Owner, class ViewOf>
 /// Creates a tensor from an owner: a movable object whose destructor releases the memory, such as an array, a
 /// std::shared_ptr, a std::unique_ptr or an intrusive pointer.
 ///
-/// Makes one allocation, for struct, owner, shape and strides (D1). Does not synchronise. An exception before the move
-/// leaves `owner` unchanged; after the move, the moved owner is destroyed.
+/// Makes one allocation, for the struct, owner, shape and strides (D1). Does not synchronise. An exception before the
+/// move leaves `owner` unchanged; an exception after the move destroys the owner that was moved.
 ///
 /// \param owner        owner; moved into the tensor
 /// \param view_at      function that returns the view of an owner. It is called before and after the move, so that
@@ -71,8 +71,8 @@ template <detail::movable_owner Owner, std::invocable<Owner&> ViewOf>
 
 /// Overload for an owner whose elements keep their address when it is moved.
 ///
-/// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; after the move,
-///                     the moved owner is destroyed.
+/// \param owner        owner; moved into the tensor. An exception before the move leaves it unchanged; an exception
+///                     after the move destroys it.
 /// \param view         view of the elements; extents and strides must remain valid during the call
 /// \param bits         flags to add to those of the view, whose flags::is_copied is ignored
 /// \param max_version  newest version that the consumer supports (R4)

@@ -119,7 +119,7 @@ class managed_tensor {
         view_ = {};
         return std::exchange(raw_, nullptr);
     }
-    /// Releases ownership as a legacy struct (R8). Makes one allocation. On failure the object is unchanged.
+    /// Releases ownership to a new legacy struct (R8). Makes one allocation. On failure the object is unchanged.
     ///
     /// \param where  source location for errors
     /// \return       struct that owns the tensor, whose deleter the caller must call exactly once; of
@@ -182,7 +182,7 @@ struct trusted {
     [[nodiscard]] static tensor_view const& view(managed_tensor const& tensor) noexcept { return tensor.view_; }
 };
 
-/// Releases a tensor as a legacy struct; null on failure.
+/// Releases a tensor to a new legacy struct; returns null on failure.
 [[nodiscard]] inline DLManagedTensor* release_legacy(managed_tensor& tensor, reporter r) {
     tensor_view const v = trusted::view(tensor);
     if (!check_not_empty(tensor, r) || !check_legacy_flags(v, r)) return nullptr;

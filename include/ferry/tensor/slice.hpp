@@ -22,24 +22,25 @@ struct range_slice {
     std::int64_t stride = 1;    ///< distance between indices; if negative, the order is reversed, from last - 1
 };
 
-/// The type of `full_extent`, by which `slice` knows at compile time that all indices are selected.
+/// The type of `full_extent`, which states at compile time that `slice` selects all indices.
 struct full_extent_t {
     explicit full_extent_t() = default;
     constexpr operator range_slice() const noexcept { return {}; }
 };
 
-/// Selects all indices of a dimension, as std::full_extent.
+/// Selects all indices of a dimension, like std::full_extent.
 inline constexpr full_extent_t full_extent{};
 
 namespace detail {
 
-/// An argument of `typed_view::slice`: an index, which removes the dimension, a range_slice or full_extent. Not
+/// An argument of `typed_view::slice`: an index (which removes the dimension), a range_slice or full_extent. Not
 /// required: valid bounds.
 template <class S>
 concept slice_argument = integral_index<S> || std::same_as<S, range_slice> || std::same_as<S, full_extent_t>;
 
-/// Returns whether a slice of compact row-major elements is compact and row-major for all extents: indices, then
-/// full_extent (std::submdspan of layout_right). The stride of a range_slice is not known.
+/// Returns whether a slice of compact row-major elements is compact and row-major for all extents: true if all indices
+/// precede all full_extent arguments, as in std::submdspan of layout_right. False with a range_slice, whose values are
+/// not known at compile time.
 template <slice_argument... S>
 [[nodiscard]] consteval bool is_contiguous_slice() {
     bool is_contiguous = true, is_kept = false;
@@ -103,7 +104,7 @@ struct dimension {
     return {1, 0, index * d.stride};
 }
 
-/// Returns the elements that indices and slices select, one for each dimension.
+/// Returns the elements selected by one index or slice for each dimension.
 ///
 /// \throws error  those of `select`; errc::alignment when the first packed element does not begin on a byte boundary
 template <class T, int Rank, bool HasStrides, class... Selected>

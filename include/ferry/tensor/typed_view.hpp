@@ -86,11 +86,15 @@ class typed_view : private detail::refused_arguments<Rank> {
     shape_view shape() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the extents are stored in the view, and this one is temporary: store it in a variable");
     strides_view strides() const&& requires(Rank != dynamic_rank) FERRY_DELETED("the strides are stored in the view, and this one is temporary: store it in a variable");
     // clang-format on
-    /// \param i  dimension
-    /// \return   extent of the dimension
+    /// Returns the extent of a dimension.
+    ///
+    /// \param i  dimension; not checked
+    /// \return   extent
     [[nodiscard]] constexpr std::int64_t extent(int i) const noexcept { return elements_.extent(i); }
-    /// \param i  dimension
-    /// \return   stride of the dimension, in elements
+    /// Returns the stride of a dimension; computes it if the strides are implicit.
+    ///
+    /// \param i  dimension; not checked
+    /// \return   stride in elements
     [[nodiscard]] constexpr std::int64_t stride(int i) const noexcept { return elements_.stride(i); }
     /// Returns the number of elements.
     [[nodiscard]] constexpr std::int64_t size() const noexcept { return elements_.size(); }
@@ -229,8 +233,8 @@ class typed_view : private detail::refused_arguments<Rank> {
     ///
     /// \param first  index or range_slice of the first dimension, or full_extent
     /// \param rest   the same, for each other dimension
-    /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is, and
-    ///               all indices precede all full_extent, without a range_slice
+    /// \return       view of the same elements, which stores its extents and strides; contiguous if this view is
+    ///               contiguous, no argument is a range_slice, and all indices precede all full_extent arguments
     /// \throws error  errc::out_of_range for bounds outside of the extent; errc::argument for a stride of 0;
     ///                errc::alignment when the first selected element is packed and does not begin on a byte boundary
     template <detail::slice_argument... Rest>

@@ -240,7 +240,7 @@ inline void validate(DLManagedTensorVersioned const& t, char const* api = "ferry
 
 namespace detail {
 
-/// Reports a view that has not one stride for each extent.
+/// Reports a view that does not have one stride for each extent.
 [[nodiscard]] FERRY_COLD inline bool report_stride_count(tensor_view const& v, reporter r) {
     return report(r, errc::strides,
                   message{"the view has "} << v.rank() << " extents but " << v.strides().rank()

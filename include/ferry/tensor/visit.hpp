@@ -43,7 +43,7 @@ constexpr decltype(auto) visit_first(tensor_view const& v, F& f, std::source_loc
 /// \tparam Rank  rank of the typed view: `visit<2, float const, double const>(v, f)`; without it, dynamic_rank
 /// \tparam T     element types
 /// \param v      view; its data, and for a dynamic rank its extents and strides, must outlive the typed view
-/// \param f      function of a `typed_view<T, Rank>`, with the same return type for every T
+/// \param f      function that takes a `typed_view<T, Rank>` and has the same return type for every T
 /// \param where  source location for errors
 /// \return       result of the function
 /// \throws error  errc::dtype for a type that is not in the list, with the list in the message; errors of `as`, such as

@@ -1,4 +1,4 @@
-// ferry: actions on exceptions, which are calls only where exceptions do not exist.
+// ferry: handling of exceptions; without exceptions, the functions only call their arguments.
 #pragma once
 
 #include <ferry/config.hpp>

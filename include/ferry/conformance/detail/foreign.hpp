@@ -17,7 +17,8 @@ namespace ferry::inline v0::conformance::detail {
 /// Memory layout of a foreign tensor.
 enum class element_layout : std::uint8_t { compact, null_strides, column_major, backwards, broadcast };
 
-/// A tensor without elements, or whose type and shape `fits_sample` accepts. Must outlive every array that imports it.
+/// A tensor that has no elements, or whose type and shape `fits_sample` accepts. Must outlive every array that imports
+/// it.
 class foreign {
    public:
     foreign(data_type type, shape_view shape, element_layout how = element_layout::compact,

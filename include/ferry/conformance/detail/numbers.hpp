@@ -30,14 +30,15 @@ struct small_float {
     }
 };
 
-/// Number of bits of the mantissa of T, as far as the kit's numbers need them.
+/// Number of mantissa bits of T. The default, 16, is enough for the kit's numbers.
 template <class T>
 inline constexpr int mantissa_bits = 16;
 template <class Bits, int Mantissa, int Bias>
 inline constexpr int mantissa_bits<small_float<Bits, Mantissa, Bias>> = Mantissa;
 
 /// Calls f(T{}) with the C++ type of the elements, or of their real part. Returns false for types that the kit cannot
-/// read: float8_e3m4, whose range is too small for the kit's numbers, elements of less than 8 bits, and vectors.
+/// read: opaque handles, vectors, float8_e3m4, whose range is too small for the kit's numbers, and types of other
+/// sizes, such as int4 and float128.
 template <class F>
 bool with_element(data_type t, F f) {
     if (!is_valid(t) || t.lanes != 1) return false;

@@ -1,4 +1,4 @@
-// ferry: calls of a typed view that do not compile, with the fix.
+// ferry: deleted overloads of the functions of typed_view; their messages state the fix.
 #pragma once
 
 #include <ferry/base/shape.hpp>

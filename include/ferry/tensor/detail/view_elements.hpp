@@ -26,12 +26,12 @@ struct checked_by_as {
 struct packed_step {
     std::int64_t bits;
 };
-/// Other elements are adjacent: the distance is their size.
+/// The distance between elements that are not packed, which is their size and is not stored.
 struct whole_step {
     constexpr explicit whole_step(std::int64_t) noexcept {}
 };
 
-/// The address and the layout of elements of type T; of packed elements, also their distance.
+/// The address and the layout of elements of type T and, for packed elements, the distance between them.
 template <class T, int Rank, bool HasStrides>
 struct view_elements {
     using value_type = std::remove_cv_t<T>;
