@@ -41,8 +41,8 @@ namespace ferry::inline v0::python {
 namespace detail {
 
 /// Calls a function that may release the GIL. When a thread acquires the GIL during finalisation, CPython up to 3.13
-/// unwinds its stack, through code that does not hold the GIL and must not throw: such a thread blocks here until the
-/// process ends (R66).
+/// unwinds its stack, through code that does not hold the GIL and must not throw. With libstdc++, such a thread blocks
+/// here until the process ends (R66); with other standard libraries, the unwinding is not stopped.
 ///
 /// \param call  function without arguments
 /// \return      its result

@@ -111,7 +111,8 @@ namespace ferry::inline v0::python::detail {
     return stream_token::from_cuda_handle(static_cast<std::uintptr_t>(number));
 }
 
-/// Returns the value of the entry `stream`, a new reference: None if no work is pending. Null with a Python error set.
+/// Returns the value of the entry `stream` as a new reference, None if no work is pending; on failure null, with a
+/// Python error set.
 /// \throws error  errc::stream: a null handle, which the interface forbids (R44), or a stream of another device type
 [[nodiscard]] inline PyObject* stream_entry(stream_token ready) {
     if (!ready.names_stream()) return Py_NewRef(Py_None);
@@ -122,7 +123,7 @@ namespace ferry::inline v0::python::detail {
     return PyLong_FromUnsignedLongLong(ready.native_handle());
 }
 
-/// Returns a new tuple of the integers number(0), …, number(count - 1). Null with a Python error set.
+/// Returns a new tuple of the integers number(0), …, number(count - 1); on failure null, with a Python error set.
 [[nodiscard]] inline PyObject* tuple_of(int count, auto&& number) {
     reference tuple{PyTuple_New(count)};
     for (int i = 0; tuple && i < count; ++i) {

@@ -30,9 +30,9 @@ namespace detail {
     return pair;
 }
 
-/// Checks that a requested schema describes the same data in another representation. The widths of numbers and times,
-/// the encodings of text and bytes, the layouts of lists, dictionaries and run-end encoding may differ; the number of
-/// fields may not.
+/// Checks that a requested schema describes the same data, possibly in another representation. The widths of numbers
+/// and times, the encodings of text and bytes, the layouts of lists, and the use of dictionaries and run-end encoding
+/// may differ; the number of fields may not.
 class schema_request {
    public:
     schema_request(char const* method, std::source_location where) noexcept : method_{method}, where_{where} {}
@@ -82,8 +82,9 @@ class schema_request {
     std::source_location where_;
 };
 
-/// Checks the requested schema of a column; null if the consumer requested none. Columns are never cast: a request for
-/// another representation is answered with the schema of the column, as the interface permits.
+/// Checks the schema that a consumer requested for a column; `requested` is null if it requested none. Columns are
+/// never cast: if another representation is requested, the export has the schema of the column, as the interface
+/// permits.
 /// \throws error  errc::bad_column: an invalid schema;  argument: a schema of other data
 inline void check_requested_schema(char const* method, column_view c, ArrowSchema const* requested) {
     if (requested == nullptr) return;

@@ -80,7 +80,7 @@ template <class DeviceOf, class BackEnd>
                                     "of the elements"},
                             where);
     bool const are_bits = mask->type.bits == 1;
-    if (mask->type == dtype_of<std::int8_t>) mask->type = dtype_of<std::uint8_t>;  // only zero or not matters
+    if (mask->type == dtype_of<std::int8_t>) mask->type = dtype_of<std::uint8_t>;  // a flag is any value other than 0
     if (!are_bits && mask->type != dtype_of<bool> && mask->type != dtype_of<std::uint8_t>)
         raise(PyExc_BufferError,
               "__cuda_array_interface__: the mask has another type: expected bits ('<t1'), bools ('|b1') or bytes "

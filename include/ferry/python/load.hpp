@@ -32,7 +32,7 @@ struct tensor_for_stream {
 }
 
 /// Returns a view of the tensor in a capsule without consuming the capsule, so that only a matching overload consumes
-/// it (R62). Nothing for other objects and for capsules that are not valid; the import reports the error.
+/// it (R62). Returns std::nullopt for other objects and for invalid capsules, whose error the import reports.
 [[nodiscard]] inline std::optional<tensor_view> view_in_capsule(PyObject* capsule) noexcept {
     if (PyCapsule_CheckExact(capsule) == 0) return {};
     try {
@@ -172,7 +172,7 @@ class loader<managed_tensor, Options> {
     std::optional<managed_tensor> value;
 };
 
-/// Owns the imported tensor behind the view, which is valid as long as the loader. The element type, rank and access
+/// Owns the imported tensor; the view is valid as long as the loader exists. The element type, rank and access
 /// are checked first, because most overloads differ in them. If copies are permitted, a read-only view receives a copy
 /// of elements that are not contiguous or not aligned.
 template <class T, int Rank, access_from Access, layout Layout, class Options>

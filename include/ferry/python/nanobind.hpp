@@ -189,7 +189,7 @@ struct type_caster<ferry::python::result<T, Options...>> {
     }
 };
 
-/// Accepts None as well.
+/// Accepts what the type caster of the value type accepts, and None, which becomes an empty std::optional.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::nanobind_optional<ferry::typed_view<T, Rank, Access, Layout>> {};

@@ -180,7 +180,7 @@ class producer_cache {
     auto const* api = reinterpret_cast<abi::exchange_api const*>(header);
     return api->managed_tensor_from_py_object_no_sync != nullptr && api->current_work_stream != nullptr ? api : nullptr;
 }
-/// As above, for an object whose type has not been searched yet.
+/// Returns the exchange table of the type of an object, after searching that type.
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object) {
     return find_exchange_api(object, published_by(Py_TYPE(object)));
 }
@@ -204,7 +204,7 @@ class producer_cache {
     }
     return PyType_Check(x) == 0 && find_attribute(x, names().dlpack);
 }
-/// As above, for an object whose type has not been searched yet.
+/// Returns whether an object has `__dlpack__`, after searching its type.
 [[nodiscard]] inline bool has_dlpack(PyObject* x) { return has_dlpack(x, published_by(Py_TYPE(x))); }
 
 }  // namespace ferry::inline v0::python::detail

@@ -175,7 +175,7 @@ inline void record_python_error(PyObject* argument) {
 }
 
 /// Appends the recorded reasons, from the index `first` on, to the current TypeError of a call without a matching
-/// overload. Leaves any other error unchanged, and the TypeError if memory is exhausted.
+/// overload. Any other error is unchanged; so is the TypeError if memory is exhausted.
 inline void append_reasons(PyObject* const* arguments, std::size_t positional, PyObject* keywords,
                            refusals const& recorded, int first) noexcept {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;

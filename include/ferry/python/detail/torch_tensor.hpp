@@ -22,8 +22,8 @@ namespace ferry::inline v0::python::detail {
     return truth != 0;
 }
 
-/// Calls a method or reads a property of the base class of `torch.Tensor`. Neither `__torch_function__` nor an
-/// attribute of the subclass is called, which could hide the property that the exported memory has.
+/// Calls a method or reads a property of the base class of `torch.Tensor`. Calls neither `__torch_function__`
+/// nor an attribute of the subclass, because either could hide a property of the exported memory.
 ///
 /// \param x            tensor of a subclass
 /// \param type         protocols that the type of `x` publishes
@@ -47,7 +47,7 @@ namespace ferry::inline v0::python::detail {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, true);
     return reference{call_python([&] { return PyObject_GetAttr(x, name); })};
 }
-/// Returns the result of a method of a tensor without arguments; null with a Python error set.
+/// Calls a method of a tensor, without arguments, and returns its result; null with a Python error set.
 [[nodiscard]] inline reference call_torch(PyObject* x, published const& type, PyObject* name) {
     if (type.is_torch_subclass) return ask_torch_base(x, type, name, false);
     return reference{call_python([&] { return PyObject_CallMethodNoArgs(x, name); })};
@@ -101,7 +101,7 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 }
 
 /// Rejects a tensor with elements outside of the memory of its storage (R23, R26, R32): the storage was shrunk, or it
-/// has no memory, as that of a FakeTensor, a wrapper, a functional tensor or a zero tensor. For storage without
+/// has no memory, as for a FakeTensor, a wrapper, a functional tensor or a zero tensor. For storage without
 /// memory, PyTorch exports NULL plus the storage offset as the address, which `validate` cannot detect.
 ///
 /// The storage of a plain tensor that is shared is queried only for addresses below 2^46, since the query is slow in
