@@ -45,7 +45,8 @@ namespace detail {
     return get(&base, &bytes, at);
 }
 
-/// As `get_address_range`; queries pointer attributes when that fails. Returns false when both fail.
+/// Queries the address range of the allocation that contains `at`, through pointer attributes if `get_address_range`
+/// fails. Returns false when both fail.
 [[nodiscard]] inline bool find_range(CUdeviceptr at, CUdeviceptr& base, std::size_t& bytes) {
     auto const ask = [&](auto& out, CUpointer_attribute what) {
         return driver().pointer_get_attribute(&out, what, at) == CUDA_SUCCESS;

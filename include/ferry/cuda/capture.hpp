@@ -49,12 +49,14 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
     return false;
 }
 
-/// Sets this thread's capture mode to cudaStreamCaptureModeRelaxed for its lifetime. Otherwise calls that allocate or
-/// wait fail while another thread captures, and invalidate that capture. For calls that belong to no graph.
+/// Sets the capture mode of this thread to cudaStreamCaptureModeRelaxed for the lifetime of the object, for calls that
+/// belong to no graph. In other modes, calls that allocate or wait fail while another thread captures, and invalidate
+/// that capture.
 class relaxed_capture_mode {
    public:
     relaxed_capture_mode() noexcept { exchange_by_runtime(); }
-    /// As above, through the driver API, which is faster. Not for deleters, which may run after CUDA has shut down.
+    /// Sets the mode through the driver API, which is faster. Deleters must not use this constructor, because they may
+    /// run after CUDA has shut down.
     explicit relaxed_capture_mode(driver_api const& by) noexcept : exchange_{by.exchange_capture_mode} {
         if (exchange() == CUDA_SUCCESS) return;
         exchange_ = nullptr;  // CUDA is not initialised yet: the runtime initialises it

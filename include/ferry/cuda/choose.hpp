@@ -60,8 +60,8 @@ inline constexpr std::size_t kib = 1024, mib = kib * kib;
 inline constexpr std::size_t bounced_to = mib;
 /// From this size a staged transfer is faster than cudaMemcpyAsync, for which the driver uses one staging buffer.
 inline constexpr std::size_t staged_from = 4 * mib;
-/// As `staged_from`, for unpopulated destination pages: their page faults take the driver's single thread longer than
-/// the copy itself.
+/// From this size a staged transfer to unpopulated destination pages is faster: the page faults take the driver's
+/// single thread longer than the copy itself.
 inline constexpr std::size_t staged_fresh_from = 2 * mib;
 /// Sizes from which larger chunks, and more of them in flight, are faster. Measured with 8 lanes: 4 chunks of 2 MiB in
 /// each lane reach 49 GB/s at 256 MiB and 51 GB/s at 1 GiB; chunks of 4 MiB reach 45 and 49 GB/s; 2 chunks in each lane
@@ -84,14 +84,14 @@ inline constexpr std::size_t pieces_per_lane = 2;
 
 /// Maximum number of pitched copies: each takes at least 2.3 µs, so for more calls the other methods are faster.
 inline constexpr std::int64_t most_pitched_calls = 32;
-/// Maximum number of pieces in a batch, in which each piece takes 0.5 µs.
+/// Maximum number of pieces in a batch, in which each piece takes 0.5 to 0.8 µs.
 inline constexpr std::int64_t most_batch_pieces = 100'000;
 inline constexpr std::int64_t smallest_batch_piece = 256;
 /// Default size of a slab in bytes. Strided copies that are larger are processed in slabs, with two buffers.
 inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
 /// Maximum size of a slab that the copy engine transfers. The engine does not pause between slabs, and with a smaller
-/// first slab the transfer starts earlier: a strided copy of 64 MiB takes 1.03 times as long as a contiguous one; as a
-/// single slab, 1.05 times. Lanes synchronise after each slab, so they use larger ones.
+/// first slab the transfer starts earlier. In one measurement, a strided copy of 64 MiB took 1.03 times as long as a
+/// contiguous one; as a single slab, 1.05 times. Lanes synchronise after each slab, so they use larger ones.
 inline constexpr std::size_t queued_slab = 16 * mib;
 /// Granularity with which the driver's memory pools allocate device memory and release memory above their threshold.
 inline constexpr std::size_t pool_step = 32 * mib;

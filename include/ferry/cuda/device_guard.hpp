@@ -9,8 +9,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// As `check`, for calls that report a nonexistent device as cudaErrorInvalidValue. The other arguments of the call
-/// must be valid: this error is translated to errc::device.
+/// Throws unless a CUDA call succeeded, and reports cudaErrorInvalidValue as errc::device. For calls that return this
+/// error for a nonexistent device; the other arguments of the call must be valid.
 ///
 /// \param e      result of the call
 /// \param call   name of the function called

@@ -79,8 +79,8 @@ static_assert(static_cast<int>(CUDA_ERROR_INVALID_VALUE) == static_cast<int>(cud
                   static_cast<int>(cudaErrorStreamCaptureIsolation) &&
               static_cast<int>(CUDA_ERROR_DEINITIALIZED) == static_cast<int>(cudaErrorCudartUnloading));
 
-/// As `check`, for the driver API. When this thread has no valid context, as before its first CUDA call, `again` makes
-/// the same call through the runtime API, which creates one or reports a more precise error.
+/// Throws unless a call of the driver API succeeded. When this thread has no valid context, as before its first CUDA
+/// call, `again` repeats the call through the runtime API, which creates a context or reports a more precise error.
 template <class Again>
 void check_driver(CUresult r, char const* call, Again&& again,
                   std::source_location where = std::source_location::current()) {

@@ -27,8 +27,8 @@ inline void wait(cudaEvent_t e) {
     check(cudaEventSynchronize(e), "cudaEventSynchronize");
 }
 
-/// As `wait`, for use before memory is released. Repeats a failed wait once, because it may fail before the work has
-/// completed; after a second failure no work can be running.
+/// Blocks the host until all recorded work has completed, before memory is released. Repeats a failed wait once,
+/// because it may fail before the work has completed; after a second failure no work can be running.
 inline void wait_to_release(cudaEvent_t e) noexcept {
     relaxed_capture_mode const relaxed;
     if (cudaEventSynchronize(e) == cudaSuccess) return;

@@ -270,8 +270,8 @@ class opened_allocation {
 /// How memory is shared depends on its kind:
 ///
 /// - cudaMalloc memory: shared without a copy; interior pointers and slices become offsets in their allocation.
-/// - stream-ordered and virtual memory: has no such handle (but see sharing_options::pools); copied into cudaMalloc
-///   memory, or refused under copy_policy::never.
+/// - stream-ordered and virtual memory: has no cudaIpcMemHandle_t (but see sharing_options::pools); copied into
+///   cudaMalloc memory, or refused under copy_policy::never.
 /// - pinned and managed memory: copied into a shared-memory segment of the host, or refused under copy_policy::never.
 ///
 /// The read-only flag is advisory: importers can write to the mapping.

@@ -35,7 +35,7 @@ namespace detail {
     return nullptr;
 }
 
-/// As `check`, for calls that take a handle, whose errors have specific causes.
+/// Throws unless a call that takes an IPC handle succeeded; the errors of such calls have specific causes.
 inline void check_ipc(cudaError_t e, char const* call, std::source_location where) {
     auto const say = [&](errc code, char const* text) {
         static_cast<void>(cudaGetLastError());

@@ -35,7 +35,8 @@ struct lane_stream {
     std::vector<event> events;
 };
 
-/// The link of a lane for one job: takes pinned blocks for the duration of the job and divides them into slots.
+/// The `link` (staged.hpp) between a lane and its device for one job: takes pinned blocks for the duration of the job
+/// and divides them into slots.
 class lane_link {
    public:
     lane_link(lane_stream& g, slot_pool& pool, staging const& cut) : stream_{g} {

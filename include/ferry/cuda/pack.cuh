@@ -58,8 +58,9 @@ template <class Word>
 
 }  // namespace detail
 
-/// As `pack`, with the same kernels, compiled into the program for the architectures passed to nvcc: nothing is
-/// compiled at run time or loaded during a capture. Independent of `pack` when both are included. Thread-safe.
+/// Executes a copy plan as `pack` does, with the same kernels, compiled into the program for the architectures passed
+/// to nvcc: nothing is compiled at run time or loaded during a capture. Independent of `pack` when both are included.
+/// Thread-safe.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the destination
@@ -71,7 +72,7 @@ inline void pack_compiled(copy_plan const& plan, void* dst, void const* src, str
     detail::launch_pack(plan, dst, src, on, detail::compiled_kernel, "ferry::cuda::pack_compiled");
 }
 
-/// As `pack_pieces`, with the kernel compiled into the program. Thread-safe.
+/// Copies scattered pieces as `pack_pieces` does, with the kernel compiled into the program. Thread-safe.
 ///
 /// \param pieces  copies; no destination may overlap a source or another destination
 /// \param on      CUDA stream

@@ -85,7 +85,7 @@ struct pack_library {
     return kernel;
 }
 
-/// As `ptx_kernel`, for the kernel of scattered pieces.
+/// Returns the kernel for scattered pieces; loads its PTX at the first call. The next call repeats a failed load.
 [[nodiscard]] inline void const* ptx_pieces_kernel() {
     static cudaKernel_t const kernel = load_ptx(pack_ptx_pieces, [](auto by_name) { return by_name("ferry_pieces"); });
     return kernel;

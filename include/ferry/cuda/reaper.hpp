@@ -97,7 +97,7 @@ class reaper {
     std::vector<idle_event> idle_;
 };
 
-/// Passes a tensor to a reaper, to be released after all work that is queued on `on` now has completed. Does not block.
+/// Passes a tensor to a reaper, which releases it after all work already queued on `on` has completed. Does not block.
 /// The reaper owns the tensor on success; on failure the caller still owns it.
 ///
 /// \param on      stream that uses the tensor; a default stream without a device is that of the tensor's device

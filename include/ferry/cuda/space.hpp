@@ -13,7 +13,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// For 0 bytes CUDA returns null or an error, but a memory space must return memory or throw.
+/// Returns the number of bytes to allocate, at least 1: for 0 bytes CUDA returns null or an error, but a memory space
+/// must return memory or throw.
 [[nodiscard]] constexpr std::size_t at_least_one(std::size_t bytes) noexcept { return bytes == 0 ? 1 : bytes; }
 
 }  // namespace detail

@@ -148,7 +148,7 @@ auto on_device_of(stream_token t, Function&& f) {
     return f(handle_of(t));
 }
 
-/// As `capture_of`, for a stream of any device.
+/// Returns the id of the capture that a stream of any device participates in, or 0.
 [[nodiscard]] inline unsigned long long capture_of(stream_token t, char const* api) {
     return on_device_of(t, [api](cudaStream_t s) { return capture_of(s, api); });
 }

@@ -14,7 +14,7 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Resources of `cuda::mr` and of RMM, since CCCL 3.1: the stream is the first argument.
+/// Resources of `cuda::mr` since CCCL 3.1 and of RMM since 25.12: the stream is the first argument.
 template <class R>
 concept stream_first_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate(s, n, n) } -> std::same_as<void*>;

@@ -13,7 +13,8 @@ namespace ferry::inline v0::cuda::detail {
 /// Returns the number of bits or bytes that one unit of a plan writes; it reads `unit` bits or bytes.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
-/// Whether one side of a plan covers every byte between its first and its last one exactly once.
+/// Whether one side of a plan covers as many bytes as lie between its first and its last one, and repeats none by a
+/// stride of 0. A destination is then dense; for a source, use `is_dense_source`.
 [[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
                                       std::int64_t unit) noexcept {
     if (p.kind == copy_kind::empty) return false;
@@ -25,7 +26,7 @@ namespace ferry::inline v0::cuda::detail {
         covered *= p.extents[i];
     }
     if (p.counts_bits() && (low % 8 != 0 || high % 8 != 0)) return false;
-    // A destination has no overlapping elements; in a source with some, the sum may match by chance.
+    // A destination has no overlapping elements; if a source has some, the sum may match by chance.
     return covered == high - low;
 }
 

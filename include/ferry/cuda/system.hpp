@@ -51,7 +51,7 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
     fail_other_device(stream_id, to_gpu ? to.id : from.id, api);
 }
 
-/// Returns the device whose stream executes a copy without a stream.
+/// Returns the device whose stream executes a copy for which the caller passed no stream.
 [[nodiscard]] inline std::int32_t device_for(device to, device from) {
     if (to.type == device_type::cuda) return to.id;
     if (from.type == device_type::cuda) return from.id;

@@ -49,8 +49,8 @@ struct pack_arguments {
 };
 static_assert(sizeof(pack_arguments) <= 4096 - 256);
 
-/// Scattered pieces, passed by value: a launch supports 32 764 bytes, so no list in device memory, which
-/// would have to outlive the launch, is needed.
+/// Scattered pieces, passed by value: a launch supports 32 764 bytes of arguments. A list in device memory would have
+/// to outlive the launch.
 struct piece_list {
     static constexpr int most = 1024;
     /// Bytes of a piece that a warp copies at a time.

@@ -58,7 +58,7 @@ inline void set_loop(pack_arguments& a, int i, std::int64_t extent, std::int64_t
         divisor{static_cast<std::uint64_t>(extent) < limit_31 ? static_cast<std::uint32_t>(extent) : 1u};
 }
 
-/// Sets a job that copies word by word, in the order of the destination.
+/// Configures a job that copies word by word, in the order of the destination.
 inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     a.count = 1;
@@ -76,7 +76,8 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     job.blocks = blocks_for(a.count, pack_threads * gather_depth);
 }
 
-/// Sets a job that copies tiles, if the last two dimensions are large enough. Returns false when `gather` is faster.
+/// Configures a job that copies tiles, if the last two dimensions are large enough. Returns false when `gather` is
+/// faster.
 [[nodiscard]] inline bool set_tiles(pack_job& job, copy_plan const& p, int word) noexcept {
     auto& a = job.arguments;
     if (p.kind != copy_kind::transpose || p.unit != word) return false;
@@ -109,7 +110,7 @@ inline void set_gather(pack_job& job, copy_plan const& p, int word) noexcept {
     return true;
 }
 
-/// Sets a job with one thread for each destination byte, so that no two threads write the same byte (R19).
+/// Configures a job with one thread for each destination byte, so that no two threads write the same byte (R19).
 inline void set_bits(pack_job& job, copy_plan const& p, void* dst, void const* src) noexcept {
     auto& a = job.arguments;
     a.unit = p.unit;
