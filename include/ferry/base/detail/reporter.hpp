@@ -37,7 +37,8 @@ class reporter {
 #if FERRY_HAS_EXCEPTIONS
         if (r.api_ != nullptr) fail(code, r.api_, text, r.where_);
 #endif
-        r.to_->outcome = error{code, r.to_->api, text, r.to_->where};
+        // The casts prevent the warning of nvcc 13.0 about a result that is not used.
+        static_cast<void>(r.to_->outcome = error{code, r.to_->api, text, r.to_->where});
         return false;
     }
     [[nodiscard]] FERRY_COLD friend bool report(reporter r, errc code, char const* text) {
@@ -48,7 +49,7 @@ class reporter {
 #if FERRY_HAS_EXCEPTIONS
         if (r.api_ != nullptr) throw e;
 #endif
-        r.to_->outcome = e;
+        static_cast<void>(r.to_->outcome = e);
         return false;
     }
 
@@ -84,7 +85,7 @@ template <class T, class F>
         }
 #if FERRY_HAS_EXCEPTIONS
     } catch (error const& e) {
-        to.outcome = e;
+        static_cast<void>(to.outcome = e);
     } catch (std::bad_alloc const&) {
         static_cast<void>(report_out_of_memory(to));
     }
