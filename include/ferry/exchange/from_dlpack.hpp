@@ -200,12 +200,13 @@ template <class Consumer, class Producer, class BackEnd = host_back_end const&>
     } else if constexpr (detail::is_adapted<std::remove_reference_t<Producer>>()) {
         tensor_view const& v = view_of(from);
         device const dev = v.device();
+        constexpr auto api = "ferry::from_dlpack";
         // A copy of an array that cannot be shared is complete on return if the caller named no stream.
-        bool const kept = detail::is_shareable<Producer>(from, v, "ferry::from_dlpack", where);
-        auto const complete = kept ? detail::with_stream<Consumer>(req, dev) : req;
+        bool const can_share = detail::is_shareable<Producer>(from, v, api, where);
+        auto const complete = can_share ? detail::with_stream<Consumer>(req, dev) : req;
         auto const ready = detail::ready_on(from);
-        managed_tensor got = detail::export_for<Consumer>(std::forward<Producer>(from), v, complete, ready, b,
-                                                          "ferry::from_dlpack", where);
+        managed_tensor got = detail::export_for<Consumer>(std::forward<Producer>(from), v, can_share, complete, ready,
+                                                          b, api, where);
         auto const now = detail::ready_for(complete, ready.on_device(dev), got.device());
         return detail::consume<Consumer>(std::move(got), now, where);
     }

@@ -68,8 +68,8 @@ template <class Array>
 
 /// Returns a struct that owns an rvalue, or the result of `share` for an lvalue.
 template <managed_struct Raw, class Array>
-[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own(Array&& array, device to, flags bits, version max, char const* api,
-                                           std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE Raw* own_raw(Array&& array, device to, flags bits, version max, char const* api,
+                                               std::source_location where) {
     if constexpr (!std::is_lvalue_reference_v<Array>) {
         return make_raw<Raw>(std::move(array), view_of, to, bits, max, api, where);
     } else {
@@ -108,32 +108,32 @@ template <managed_struct Raw, class Array, class BackEnd>
     if constexpr (!std::is_lvalue_reference_v<Array>) require_not_sliced(array, api, where);
     constexpr bool can_own = !std::is_lvalue_reference_v<Array> || shareable<T>;
     auto const share = [&]() -> Raw* {
-        if constexpr (can_own) return own<Raw>(std::forward<Array>(array), d.to, d.bits, d.stamp, api, where);
+        if constexpr (can_own) return own_raw<Raw>(std::forward<Array>(array), d.to, d.bits, d.stamp, api, where);
         else return nullptr;  // not reached: negotiate decides to copy or to refuse
     };
     if constexpr (can_own) {
         // mutant: keep_array
         if (reads_after_return(d, v.device())) {  // the copy keeps its source alive (R50)
-            auto source = trusted::adopt(own<DLManagedTensorVersioned>(std::forward<Array>(array), v.device(),
-                                                                       v.flags(), version::current, api, where));
+            auto source = trusted::adopt(own_raw<DLManagedTensorVersioned>(std::forward<Array>(array), v.device(),
+                                                                           v.flags(), version::current, api, where));
             return execute<Raw, std::remove_cv_t<T>>(d, source.view(), ready, b, share, api, where, &source);
         }
     }
     return execute<Raw, std::remove_cv_t<T>>(d, v, ready, b, share, api, where);
 }
 
-/// Exports an array with the view `v`, ready on `ready`, for a request and a consumer. Always inlined, so that the
-/// compiler evaluates the decision for constant requests.
+/// Exports an array with the view `v`, ready on `ready`, for a request and a consumer. `can_share`: the result of
+/// `is_shareable`. Always inlined, so that the compiler evaluates the decision for constant requests.
 template <class Consumer, class Array, class BackEnd>
-[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, tensor_view const& v, request const& req,
-                                                            stream_token ready, BackEnd& b, char const* api,
-                                                            std::source_location where) {
+[[nodiscard]] FERRY_ALWAYS_INLINE managed_tensor export_for(Array&& array, tensor_view const& v, bool can_share,
+                                                            request const& req, stream_token ready, BackEnd& b,
+                                                            char const* api, std::source_location where) {
     static_assert(
         can_move<Array>,
         "ferry: a const array cannot be moved, and its elements would be copied implicitly: move a non-const array, "
         "or share this one by passing it without std::move");
     require_lanes<Consumer>(v, where);
-    auto const d = decide<Consumer>(v, ready, is_shareable<Array>(array, v, api, where), req);
+    auto const d = decide<Consumer>(v, ready, can_share, req);
     return trusted::adopt(
         export_array<DLManagedTensorVersioned>(std::forward<Array>(array), d, v, ready, b, api, where));
 }
@@ -171,10 +171,12 @@ template <class Array, class BackEnd = host_back_end const&>
              back_end<std::remove_reference_t<BackEnd>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, request const& req, BackEnd&& b = host_only,
                                        std::source_location where = std::source_location::current()) {
+    constexpr auto api = "ferry::to_dlpack";
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         tensor_view const& v = view_of(array);  // first: reports an array that cannot be exported
-        return detail::export_for<managed_tensor>(std::forward<Array>(array), v, req, detail::ready_on(array), b,
-                                                  "ferry::to_dlpack", where);
+        bool const can_share = detail::is_shareable<Array>(array, v, api, where);
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), v, can_share, req,
+                                                  detail::ready_on(array), b, api, where);
     }
 }
 
@@ -187,6 +189,7 @@ template <class Array, class BackEnd = host_back_end const&>
 template <class Array>
     requires(detail::has_adapter<Array> && !detail::has_own_exports<std::remove_cvref_t<Array>>)
 [[nodiscard]] managed_tensor to_dlpack(Array&& array, call_site where = std::source_location::current()) {
+    constexpr auto api = "ferry::to_dlpack";
     if constexpr (detail::is_adapted<std::remove_reference_t<Array>>()) {
         static_assert(
             !non_owning<std::remove_reference_t<Array>> ||
@@ -199,9 +202,10 @@ template <class Array>
             "ferry: to_dlpack(lvalue) needs an owner: pass std::move(array), call borrow(), add "
             "array_traits<T>::share, or request {.copy = ferry::copy_policy::always}");
         tensor_view const& v = view_of(array);
-        return detail::export_for<managed_tensor>(std::forward<Array>(array), v, request{.copy = copy_policy::never},
-                                                  detail::ready_on(array), share_only, "ferry::to_dlpack",
-                                                  where.location);
+        bool const can_share = detail::is_shareable<Array>(array, v, api, where.location);
+        return detail::export_for<managed_tensor>(std::forward<Array>(array), v, can_share,
+                                                  request{.copy = copy_policy::never}, detail::ready_on(array),
+                                                  share_only, api, where.location);
     }
 }
 

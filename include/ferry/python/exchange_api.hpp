@@ -52,7 +52,7 @@ struct FERRY_HIDDEN exchange_table {
                     array_traits<T>::allocate(v.dtype(), v.shape(), v.device()), view_of, v.device(), flags::none,
                     version::current, api, where);
             } else {
-                if (!b.reaches(v.device())) ferry::detail::fail_no_back_end(v.device(), api, where);
+                ferry::detail::require_reach(b, v.device(), api, where);
                 auto memory = b.allocate(v.device(), static_cast<std::size_t>(v.nbytes()), stream_token{});
                 auto const view_of_memory = [&](auto& m) {
                     return tensor_view{static_cast<void*>(m.data()), v.dtype(), v.shape(), {}, v.device()};
@@ -85,9 +85,9 @@ struct FERRY_HIDDEN exchange_table {
             tensor_view const& v = view_of(array);
             order_current_stream(array, v.device());
             BackEnd b{};
-            *out = ferry::detail::export_for<managed_tensor>(
-                       array, v, {.copy = copy_policy::never, .stream = stream_token::no_sync()}, already_ready, b,
-                       "managed_tensor_from_py_object_no_sync", where)
+            request const req{.copy = copy_policy::never, .stream = stream_token::no_sync()};
+            *out = ferry::detail::export_for<managed_tensor>(array, v, shareable<T>, req, already_ready, b,
+                                                             "managed_tensor_from_py_object_no_sync", where)
                        .release();
             return 0;
         } catch (...) {

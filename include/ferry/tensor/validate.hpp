@@ -248,9 +248,7 @@ namespace detail {
 }
 
 /// Returns whether a view has one stride for each extent, or none.
-[[nodiscard]] constexpr bool has_strides(tensor_view const& v) noexcept {
-    return v.strides().is_implicit() || v.strides().rank() == v.rank();
-}
+[[nodiscard]] constexpr bool has_strides(tensor_view const& v) noexcept { return has_strides(v.shape(), v.strides()); }
 
 /// Converts a view to a DLTensor for `check_tensor`.
 [[nodiscard]] FERRY_ALWAYS_INLINE DLTensor tensor_of(tensor_view const& v) noexcept {

@@ -23,6 +23,11 @@ namespace detail {
     return step;
 }
 
+/// Returns whether there is one stride for each extent, or none.
+[[nodiscard]] constexpr bool has_strides(shape_view shape, strides_view strides) noexcept {
+    return strides.is_implicit() || strides.rank() == shape.rank();
+}
+
 }  // namespace detail
 
 /// A non-owning view of a tensor: data, device, data type, shape, strides and flags.
@@ -163,7 +168,7 @@ class tensor_view {
     /// tensors (R26) are ignored.
     [[nodiscard]] constexpr bool is_contiguous() const noexcept {
         if (strides_.is_implicit()) return true;
-        if (!has_stride_for_each()) return false;
+        if (!detail::has_strides(shape_, strides_)) return false;
         std::int64_t step = 1;
         for (int i = rank(); i-- > 0;) {
             auto const extent = shape_[i];
@@ -200,17 +205,13 @@ class tensor_view {
             a.flags_ != b.flags_ || a.shape_ != b.shape_)
             return false;
         if (a.strides_ == b.strides_ || a.is_empty()) return true;
-        if (!a.has_stride_for_each() || !b.has_stride_for_each()) return false;
+        if (!detail::has_strides(a.shape_, a.strides_) || !detail::has_strides(b.shape_, b.strides_)) return false;
         for (int i = 0; i < a.rank(); ++i)
             if (a.extent(i) != 1 && a.stride(i) != b.stride(i)) return false;  // mutant: view_equal_strides
         return true;
     }
 
    private:
-    [[nodiscard]] constexpr bool has_stride_for_each() const noexcept {
-        return strides_.is_implicit() || strides_.rank() == rank();
-    }
-
     void* data_ = nullptr;
     std::uint64_t byte_offset_ = 0;
     shape_view shape_;

@@ -136,10 +136,6 @@ template <back_end B>
 }
 
 #if FERRY_HAS_EXCEPTIONS
-[[noreturn]] FERRY_COLD inline void fail_no_back_end(device d, char const* api, std::source_location where) {
-    static_cast<void>(report_no_back_end(d, {api, where}));
-    __builtin_unreachable();
-}
 template <class BackEnd>
 void require_reach(BackEnd& b, device d, char const* api, std::source_location where) {
     static_cast<void>(check_support(b, d, {api, where}));
