@@ -252,7 +252,7 @@ def page(rows, facts, parts=None):
                 "\"Lines\" counts the part's own headers, rounded to ten, without the generated PTX of `ferry/cuda/detail/pack_ptx.hpp` (about 7650 lines); the lines of IPC include `ferry/wire`.",
                 f"\"Front end\" is the processor time of {parts['compiler']} with `-std=c++20 -fsyntax-only` on a file",
                 f"that includes only this header, minus that of an empty file or of the header in the column *without*: the minimum of",
-                f"{parts['rounds']} rounds on {parts['date']}. In that run `#include <memory>` takes {parts['memory']:.2f} s: compare the ratios to that time, not the times, with other sections.",
+                f"{parts['rounds']} rounds on {parts['date']}. In that run `#include <memory>` takes {parts['memory']:.2f} s: when comparing with other sections, compare the ratios to that time, not the times.",
                 "`bench/include_cost.py --parts` prints this table.", "",
                 "| part | header | lines | front end | without |", "|---|---|---|---|---|"]
         for p in parts["rows"]:
