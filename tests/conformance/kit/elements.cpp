@@ -17,36 +17,43 @@ sets const without_device_and_hooks = {
     "R34 adopt_device",   "R44 current_stream",   "R43 import_ordered",   "R48 to_host", "R43 export_ordered",
     "R43 import_on_stream", "R50 queued_copy"};
 
-template <class T>
-sets broken(elements::fault fault) {
+sets broken(elements::format const& of, elements::fault fault) {
+    elements::only = &of;
     elements::now = fault;
-    judged const found = judge<elements::array<T>>(elements::maker<T>{});
+    judged const found = judge<elements::array<false>>(elements::maker{});
     elements::now = elements::fault::none;
     CHECK(!static_cast<bool>(found.sum));
     return found.broken;
 }
 
-template <class T>
-void is_found_broken() {
+void is_found_broken(elements::format const& of) {
     using enum elements::fault;
-    CHECK(broken<T>(strides_in_bytes).contains("R24 strides"));
-    CHECK(broken<T>(values_reversed).contains("R23 first_element"));
-    CHECK(broken<T>(type_as_integer).contains("R23 first_element"));
-    CHECK(broken<T>(type_of_other_half).contains("R23 first_element"));
-    CHECK(broken<T>(adopt_any_type).contains("R16 adopt_types"));
-    CHECK(broken<T>(adopt_copies).contains("R53 adopt"));
-    CHECK(broken<T>(adopt_without_strides).contains("R24 adopt_strides"));
-    CHECK(broken<T>(adopt_nothing).contains("R53 adopt"));
+    CHECK(broken(of, strides_in_bytes).contains("R24 strides"));
+    CHECK(broken(of, values_reversed).contains("R23 first_element"));
+    CHECK(broken(of, type_as_integer).contains("R23 first_element"));
+    CHECK(broken(of, type_of_other_half).contains("R23 first_element"));
+    CHECK(broken(of, adopt_any_type).contains("R16 adopt_types"));
+    CHECK(broken(of, adopt_copies).contains("R53 adopt"));
+    CHECK(broken(of, adopt_without_strides).contains("R24 adopt_strides"));
+    CHECK(broken(of, adopt_nothing).contains("R53 adopt"));
 }
 
 /// The rules whose checks read elements.
 sets const of_elements = {"R23 first_element", "R24 strides",    "R7 move",       "R7 outlives_array",
                           "R57 legacy",        "R12 copy",       "R12 allocate_fresh", "R7 failed_copy"};
 
+/// Checks that the adapter passes when its only type is the argument.
+template <class Make>
+void passes_as(elements::format const& of, Make make) {
+    elements::only = &of;
+    passes<elements::array<false>>(make, without_device_and_hooks);
+}
+
 /// Checks that no rule is broken, and that the rules about elements are not examined because of their type.
-template <class T>
-void is_not_examined(std::string const& type) {
-    judged const found = judge<elements::array<T>>(elements::maker<T>{});
+template <bool Lanes = false>
+void is_not_examined(elements::format const& of, std::string const& type) {
+    elements::only = &of;
+    judged const found = judge<elements::array<Lanes>>(elements::maker<Lanes>{});
     INFO(found.told);
     CHECK(found.broken.empty());
     CHECK(found.not_examined == of_elements);
@@ -59,24 +66,25 @@ void is_not_examined(std::string const& type) {
 }  // namespace
 
 TEST_CASE("R16: an adapter whose only type is half precision or bfloat16 passes") {
-    passes<elements::array<elements::half>>(elements::maker<elements::half>{}, without_device_and_hooks);
-    passes<elements::array<elements::brain>>(elements::maker<elements::brain>{}, without_device_and_hooks);
-    passes<elements::array<elements::brain>>(elements::typed_maker<elements::brain>{}, without_device_and_hooks);
+    passes_as(elements::half, elements::maker{});
+    passes_as(elements::brain, elements::maker{});
+    passes_as(elements::brain, elements::typed_maker{});
 }
 
 TEST_CASE("R16: an adapter whose only type is FP8 passes, although not every integer up to 24 is representable") {
-    passes<elements::array<elements::e4m3>>(elements::maker<elements::e4m3>{}, without_device_and_hooks);
-    passes<elements::array<elements::e5m2>>(elements::typed_maker<elements::e5m2>{}, without_device_and_hooks);
+    passes_as(elements::e4m3, elements::maker{});
+    passes_as(elements::e5m2, elements::typed_maker{});
 }
 
 TEST_CASE("R16: a faulty adapter of half precision or bfloat16 is reported under the rule that it breaks") {
-    is_found_broken<elements::half>();
-    is_found_broken<elements::brain>();
+    is_found_broken(elements::half);
+    is_found_broken(elements::brain);
 }
 
 TEST_CASE("R53: the finding for an adapter that accepts no tensor has the error for a tensor of the maker's type") {
+    elements::only = &elements::half;
     elements::now = elements::fault::adopt_nothing;
-    judged const found = judge<elements::array<elements::half>>(elements::maker<elements::half>{});
+    judged const found = judge<elements::array<false>>(elements::maker{});
     elements::now = elements::fault::none;
     CHECK(found.told.find("the error for type float16 was: the library accepts nothing") != std::string::npos);
 }
@@ -114,7 +122,7 @@ TEST_CASE("R16: the kit writes and reads every floating-point format of 16 and 8
 }
 
 TEST_CASE("R16: elements that the kit cannot read are not examined, and all other rules are") {
-    is_not_examined<elements::quad>("float128");
-    is_not_examined<elements::vector>("float32x4");
-    is_not_examined<elements::nibble>("int4");
+    is_not_examined(elements::quad, "float128");
+    is_not_examined<true>(elements::vector, "float32x4");
+    is_not_examined(elements::nibble, "int4");
 }
