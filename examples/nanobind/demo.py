@@ -37,6 +37,6 @@ for call, *arguments in (
     try:
         call(*arguments)
     except TypeError as error:
-        print(f"{call.__name__}:", str(error).splitlines()[-1])
+        print(f"{call.__name__}:", str(error).splitlines()[1].strip())
     else:
         raise SystemExit(f"{call.__name__} accepted {arguments}: expected a TypeError")

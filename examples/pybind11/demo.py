@@ -38,7 +38,7 @@ for call, *arguments in (
     try:
         call(*arguments)
     except TypeError as error:
-        print(f"{call.__name__}:", *str(error).split("\n\n")[-1].splitlines(), sep="\n  ")
+        print(f"{call.__name__}:", *str(error).split("\n\nInvoked with")[0].splitlines()[1:], sep="\n")
     else:
         raise SystemExit(f"{call.__name__} accepted {arguments}: expected a TypeError")
 try:

@@ -103,18 +103,17 @@ def test_R11_a_read_only_tensor_is_refused_by_writable_views_only(ext):
     a = image()
     a.flags.writeable = False
     assert ext.total(a) == 15
-    text = refusal(ext.scale, a, 2)
-    assert text.endswith("image: expected a writable tensor, got a read-only one (R11): pass a writable copy")
+    refusal(ext.scale, a, 2)
     import jax
 
-    assert "image: expected a writable tensor" in refusal(ext.scale, jax.numpy.ones((2, 3), jax.numpy.float32), 2)  # R15: legacy data
+    refusal(ext.scale, jax.numpy.ones((2, 3), jax.numpy.float32), 2)  # R15: legacy data
     assert ext.writable_or_not(a) == "read-only"
     assert ext.writable_or_not(image()) == "writable"
 
 
 def test_R29_a_writable_view_refuses_repeated_elements(ext):
     tensor = forged(shape=(2, 3), strides=(0, 1))
-    assert "image: expected distinct elements, got repeated ones (R29)" in refusal(ext.scale, owned(tensor), 2)
+    refusal(ext.scale, owned(tensor), 2)
     assert ext.total(owned(tensor)) == pytest.approx(ext.total(owned(forged(shape=(1, 3)))) * 2)
 
 
@@ -141,8 +140,7 @@ def test_R68_a_view_is_released_when_the_function_throws(ext):
 
 def test_a_view_is_released_when_another_argument_is_refused(ext):
     tensor, other = forged(), forged()
-    text = refusal(ext.dot, owned(tensor), 7)
-    assert text.endswith("right: expected a tensor, got int, which has no __dlpack__: convert it to an array")
+    refusal(ext.dot, owned(tensor), 7)
     refusal(ext.dot, owned(tensor), owned(other), "much")
     assert (tensor.deletions, other.deletions) == (2, 1)
 
@@ -158,7 +156,7 @@ def test_contiguous_views_share_contiguous_elements_and_copy_others(ext):
     assert ext.rows_address(a) == a.ctypes.data
     assert ext.rows_sum(a[::2, ::3]) == a[::2, ::3].sum()
     assert ext.rows_address(a[::2, ::3]) != a.ctypes.data
-    assert "image: expected contiguous elements, got non-contiguous ones" in refusal(ext.rows_address_strict, a.T)
+    refusal(ext.rows_address_strict, a.T)
     assert ext.rows_address_strict(a) == a.ctypes.data
 
 
@@ -167,7 +165,7 @@ def test_R31_misaligned_elements_are_copied_for_read_only_views(ext):
     a = raw[1:].view(np.float32).reshape(2, 3)
     a[:] = image()
     assert ext.total(a) == 15
-    assert "image: expected elements aligned for their type, got a misaligned address (R31)" in refusal(ext.scale, a, 2)
+    refusal(ext.scale, a, 2)
 
 
 def test_None_is_for_optional_views_only(ext):
@@ -175,8 +173,7 @@ def test_None_is_for_optional_views_only(ext):
     assert ext.total_or(image()) == 15
     assert ext.total_or(None, otherwise=4) == 4
     refusal(ext.total, None)
-    text = refusal(ext.total_or, image(dtype=np.int16))
-    assert text.endswith("image: expected float32 elements, got int16: convert the tensor to float32")
+    refusal(ext.total_or, image(dtype=np.int16))
     tensor = forged()
     ext.total_or(owned(tensor))
     assert tensor.deletions == 1
@@ -185,8 +182,7 @@ def test_None_is_for_optional_views_only(ext):
 def test_R39_a_host_view_refuses_device_memory(ext):
     tensor = forged(device=(2, 0))
     producer = owned(tensor, device=(2, 0))
-    text = refusal(ext.total, producer)
-    assert text.endswith("image: expected data that the host can read, got data on cuda:0 (R39): copy the tensor to the CPU")
+    refusal(ext.total, producer)
     assert ext.device_address(producer) == tensor.raw.tensor.data
     assert ext.host_or_device(producer) == "device"
     assert ext.host_or_device(image()) == "host"
@@ -237,7 +233,7 @@ def test_R63_an_overload_that_refuses_a_capsule_does_not_consume_it(ext):
     used = forged()
     capsule = used.capsule()
     ext.total(capsule)
-    assert "R63" in refusal(ext.total, capsule)
+    refusal(ext.total, capsule)
 
 
 def test_each_import_of_a_refused_overload_is_released(ext):
@@ -252,16 +248,28 @@ def test_each_import_of_a_refused_overload_is_released(ext):
 # Errors
 
 
-def test_R81_an_error_names_the_argument_and_the_reason(ext):
+def test_a_refused_argument_raises_the_TypeError_of_the_binding_library(ext):
     text = refusal(ext.total, image(dtype=np.float64))
-    assert text.endswith("image: expected float32 elements, got float64: convert the tensor to float32")
-    assert refusal(ext.total, np.zeros(3, np.float32)).endswith("image: expected 2 dimensions, got 1: reshape the tensor")
-    text = refusal(ext.dot, image(), right=[1])
-    assert text.endswith("right: expected a tensor, got list, which has no __dlpack__: convert it to an array")
-    text = refusal(ext.kind, np.zeros(3, np.uint8))
-    assert "image: expected float32 elements, got uint8" in text and "expected float64 elements, got uint8" in text
-    text = refusal(ext.dot, image(dtype=np.int8), image(dtype=np.int16))
-    assert "left: expected float32 elements, got int8" in text and "right" not in text.splitlines()[-1]
+    assert "image: tensor[float32, 2]" in text and "float64 elements" not in text and "convert the tensor" not in text
+    refusal(ext.total, np.zeros(3, np.float32))
+    refusal(ext.dot, image(), right=[1])
+    refusal(ext.kind, np.zeros(3, np.uint8))
+
+
+def test_R81_a_function_that_imports_an_object_itself_raises_the_error_of_the_import(ext):
+    assert ext.total_of_object(image()) == 15
+    for wrong, kind, texts in (
+        (image(dtype=np.float64), BufferError, ("float32", "float64")),
+        (np.zeros(3, np.float32), BufferError, ("rank",)),
+        ([1], TypeError, ("list", "__dlpack__")),
+    ):
+        with pytest.raises(kind) as caught:
+            ext.total_of_object(wrong)
+        assert all(text in str(caught.value) for text in texts), str(caught.value)
+    tensor = forged(dtype=(2, 64, 1))
+    with pytest.raises(BufferError):
+        ext.total_of_object(owned(tensor))
+    assert tensor.deletions == 1
 
 
 def test_signatures_show_element_type_rank_and_access(ext):
@@ -273,17 +281,12 @@ def test_signatures_show_element_type_rank_and_access(ext):
     assert re.search(r"tensor: tensor\) -> tensor", ext.identity.__doc__)
 
 
-def test_errors_of_methods_and_static_methods_have_reasons(ext):
+def test_methods_and_static_methods_refuse_arguments(ext):
     sums = ext.Sums()
     sums.add(image())
     assert sums.total == ext.Sums.of(image()) == 15
-    assert refusal(sums.add, image(dtype=np.int8)).endswith("image: expected float32 elements, got int8: convert the tensor to float32")
-    assert refusal(ext.Sums.of, image(dtype=np.int8)).endswith("image: expected float32 elements, got int8: convert the tensor to float32")
-
-
-def test_a_function_bound_after_report_errors_is_refused_without_a_reason(nanobind):
-    assert nanobind.unexplained(image()) == 15
-    assert "float64" not in refusal(nanobind.unexplained, image(dtype=np.float64))
+    refusal(sums.add, image(dtype=np.int8))
+    refusal(ext.Sums.of, image(dtype=np.int8))
 
 
 def test_errors_of_ferry_are_the_errors_of_the_protocol(ext):
@@ -305,15 +308,15 @@ def test_an_error_that_does_not_refuse_the_tensor_propagates(ext, error):
             call(Producer(answer))
 
 
-def test_the_text_of_a_refusing_producer_is_the_reason(ext):
+def test_a_refusing_producer_rejects_the_argument(ext):
     import torch
 
-    assert "image: " in refusal(ext.total, torch.ones(2, 3, dtype=torch.complex64).conj())
+    refusal(ext.total, torch.ones(2, 3, dtype=torch.complex64).conj())
 
     def answer(**_):
         raise BufferError("cannot export")
 
-    assert refusal(ext.total, Producer(answer)).endswith("image: cannot export")
+    refusal(ext.total, Producer(answer))
 
 
 def test_invalid_structs_are_refused_and_released(ext):
@@ -358,9 +361,7 @@ def test_a_managed_tensor_reports_type_access_and_copies(ext):
 def test_R12_a_copy_of_the_producer_is_refused_with_noconvert(ext):
     copying = Producer(lambda **k: image().__dlpack__(copy=True, max_version=(1, 0)))
     assert ext.data(copying) != 0
-    assert refusal(ext.data_strict, copying).endswith(
-        "tensor: expected shared memory, got a copy that the producer made (R12): pass a tensor that its library can share"
-    )
+    refusal(ext.data_strict, copying)
 
 
 def test_None_is_for_optional_tensors(ext, nanobind):
@@ -462,7 +463,7 @@ def test_arrays_are_adopted_shared_and_returned(ext):
     assert np.from_dlpack(back).ctypes.data == a.ctypes.data
     assert ext.line_or(a) == "line"
     assert ext.line_or(image()) == "image"
-    assert refusal(ext.same_line, image()).endswith("line: expected a line of one dimension")
+    refusal(ext.same_line, image())
     tensor = forged(shape=(6,))
     back = ext.same_line(owned(tensor))
     assert tensor.deletions == 0
@@ -492,7 +493,7 @@ def test_R53_an_option_forces_or_forbids_the_copy(ext):
     assert address != a.ctypes.data and is_copied
     assert ext.shared(a) == a.ctypes.data
     assert ext.rows_never(a) == a.ctypes.data
-    assert "image: expected contiguous elements, got non-contiguous ones" in refusal(ext.rows_never, a.T)
+    refusal(ext.rows_never, a.T)
     asked = Producer(lambda **k: a.__dlpack__(**k))
     ext.shared(asked)
     assert asked.asked[0]["copy"] is False
@@ -510,10 +511,10 @@ def test_R56_an_option_has_the_producer_copy_the_data_to_the_host(ext):
     assert ext.near(producer) == 15
     assert producer.asked[-1]["dl_device"] == (1, 0)
     assert ext.near(a) == ext.near_strict(a) == 15
-    assert refusal(ext.near_strict, producer).endswith("image: expected data on cpu:0, got data on cuda:0: copy the tensor to cpu:0")
+    refusal(ext.near_strict, producer)
     assert far.deletions == sum("dl_device" not in keywords for keywords in producer.asked)
     unable = owned(forged(device=(2, 0)), device=(2, 0))
-    assert "image: " in refusal(ext.near, unable)
+    refusal(ext.near, unable)
 
 
 def test_R43_an_option_passes_the_stream_to_the_producer(ext):
@@ -548,25 +549,6 @@ def test_functions_without_the_gil(ext):
     assert tensor.deletions == 1
 
 
-def test_a_call_reports_only_its_own_reasons(ext):
-    def nested():
-        with pytest.raises(TypeError):
-            ext.total(image(dtype=np.int8))
-
-    assert ext.during(image(), nested) == 15
-    text = refusal(ext.dot, image(dtype=np.float64), image())
-    assert "int8" not in text
-
-    class Nested:
-        def __dlpack__(self, **_):
-            with pytest.raises(TypeError):
-                ext.total(image(dtype=np.int16))
-            raise BufferError("refused")
-
-    text = refusal(ext.total, Nested())
-    assert text.endswith("image: refused") and "int16" not in text
-
-
 def test_R66_modules_and_results_survive_the_end_of_the_interpreter(ext):
     code = f"""
 import sys; sys.path.insert(0, {str(BUILT)!r})
@@ -589,7 +571,7 @@ def test_both_modules_work_side_by_side():
 def test_the_example_runs(example):
     done = subprocess.run([sys.executable, ROOT / "examples" / example / "demo.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "expected " in done.stdout and ", got " in done.stdout
+    assert "1. " in done.stdout and ": tensor[" in done.stdout
 
 
 WRONG = """

@@ -66,32 +66,5 @@ inline constexpr bool owns_tensor<typed_view<T, Rank, Access, Layout>> = false;
 template <class T, class... Options>
 inline constexpr bool owns_tensor<argument<T, Options...>> = owns_tensor<T>;
 
-/// Calls `use` for each member of a module and of its classes whose `__module__` is that module, and for each instance
-/// and static method of the classes.
-/// \throws error_is_set  an attribute of the module or of a class cannot be read
-template <class Use>
-void for_each_function(PyObject* module, Use use) {
-    reference const module_name{PyObject_GetAttrString(module, "__name__")};
-    if (!module_name) throw error_is_set{};
-    auto const visit = [&](auto const& self, PyObject* owner) -> void {
-        reference const dictionary{PyObject_GetAttrString(owner, "__dict__")};
-        reference const values{dictionary ? PyMapping_Values(dictionary.get()) : nullptr};
-        if (!values) throw error_is_set{};
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values.get()); ++i) {
-            PyObject* const member = PyList_GET_ITEM(values.get(), i);
-            reference const defined_in{PyObject_GetAttrString(member, "__module__")};
-            if (!defined_in) PyErr_Clear();
-            bool const is_own =
-                defined_in && PyObject_RichCompareBool(defined_in.get(), module_name.get(), Py_EQ) == 1;
-            if (PyType_Check(member) != 0) {
-                if (is_own && member != owner) self(self, member);
-            } else if (is_own || PyInstanceMethod_Check(member) != 0 || Py_IS_TYPE(member, &PyStaticMethod_Type)) {
-                use(member);
-            }
-        }
-    };
-    visit(visit, module);
-}
-
 }  // namespace detail
 }  // namespace ferry::inline v0::python

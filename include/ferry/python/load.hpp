@@ -2,10 +2,10 @@
 #pragma once
 
 #include <ferry/python/capsule.hpp>
+#include <ferry/python/error.hpp>
 #include <ferry/python/import.hpp>
 #include <ferry/python/options.hpp>
 #include <ferry/python/published.hpp>
-#include <ferry/python/refusal.hpp>
 
 #include <ferry/exchange/from_dlpack.hpp>
 #include <ferry/exchange/to_dlpack.hpp>
@@ -49,26 +49,28 @@ struct tensor_for_stream {
     return {};
 }
 
-/// Calls `import()` and returns its result. Returns false, with the reason recorded, if an error means that the
-/// argument is refused; the binding library then tries the next overload. Other errors (KeyboardInterrupt, MemoryError,
-/// a lost device) propagate.
+/// Clears the current Python error if it is a BufferError, TypeError or ValueError: the producer cannot export the
+/// tensor.
+/// \throws error_is_set  any other Python error, unchanged
+inline void clear_refusal() {
+    if (PyErr_ExceptionMatches(PyExc_BufferError) == 0 && PyErr_ExceptionMatches(PyExc_TypeError) == 0 &&
+        PyErr_ExceptionMatches(PyExc_ValueError) == 0)
+        throw error_is_set{};
+    PyErr_Clear();
+}
+
+/// Calls `import()` and returns its result. Returns false if an error means that the argument is refused; the binding
+/// library then tries the next overload. Other errors (KeyboardInterrupt, MemoryError, a lost device) propagate.
 template <class Options, class Import>
 [[nodiscard]] bool try_import(PyObject* argument, Import import) {
     try {
-        if (imports_other_protocol<typename Options::back_end> || supports_dlpack(argument)) return import();
-        record(argument, [&] {
-            return message{"expected a tensor, got "} << Py_TYPE(argument)->tp_name
-                                                      << ", which has no __dlpack__: convert it to an array";
-        });
+        return (imports_other_protocol<typename Options::back_end> || supports_dlpack(argument)) && import();
     } catch (error_is_set const&) {
-        record_python_error(argument);
+        clear_refusal();
     } catch (error const& e) {
         if (e.code() == errc::out_of_memory || e.code() == errc::driver || e.code() == errc::context_lost) throw;
-        record(argument, [&] { return message{e.what()}; });
-    } catch (std::runtime_error const& e) {
-        record(argument, [&] { return message{e.what()}; });  // an adapter refused the tensor
-    } catch (std::logic_error const& e) {
-        record(argument, [&] { return message{e.what()}; });
+    } catch (std::runtime_error const&) {  // an adapter refused the tensor
+    } catch (std::logic_error const&) {
     }
     return false;
 }
@@ -90,13 +92,13 @@ struct deferred_import {
     operator managed_tensor() const { return import_tensor<Options>(from, req); }
 };
 
-/// Imports an argument into `out`. Returns false, with the reason recorded, if a copy is needed, but `may_copy` or the
-/// options forbid it. copy_policy::always takes precedence over `may_copy`.
+/// Imports an argument into `out`. Returns false if a copy is needed, but `may_copy` or the options forbid
+/// it. copy_policy::always takes precedence over `may_copy`.
 template <class Options>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
     request req{.copy = Options::copy};
     auto const import = [&] { return out.emplace(deferred_import<Options>{x, req}), true; };
-    auto const refuse = [&](auto make_text) { return record(x, make_text), out.reset(), false; };
+    auto const refuse = [&] { return out.reset(), false; };
     if constexpr (Options::copy == copy_policy::always) {
         if constexpr (Options::moves) req.device = Options::where;
         return import();
@@ -106,24 +108,19 @@ template <class Options>
             auto const is_on_other_device = [](device dev) {
                 return !ferry::detail::is_reachable_as(dev, Options::where);
             };
-            auto const copy_from = [&](device dev) {
-                if (!may_copy) return refuse([&] { return wrong_device(dev, Options::where); });
+            auto const copy_to_device = [&] {
+                if (!may_copy) return refuse();
                 out.reset();
                 req.device = Options::where;
                 return import();
             };
-            if (auto const v = view_in_capsule(x); v && is_on_other_device(v->device())) return copy_from(v->device());
+            if (auto const v = view_in_capsule(x); v && is_on_other_device(v->device())) return copy_to_device();
             import();
-            if (auto const dev = out->device(); is_on_other_device(dev)) return copy_from(dev);
+            if (is_on_other_device(out->device())) return copy_to_device();
         } else {
             import();
         }
-        if (!may_copy && out->is_copied() && PyCapsule_CheckExact(x) == 0)
-            return refuse([] {
-                return message{
-                    "expected shared memory, got a copy that the producer made (R12): pass a tensor that its library "
-                    "can share"};
-            });
+        if (!may_copy && out->is_copied() && PyCapsule_CheckExact(x) == 0) return refuse();  // R12
         return true;
     }
 }
@@ -132,7 +129,7 @@ template <class Options>
 template <class T, class Options>
 class loader {
    public:
-    /// Imports `x` into `value`. Returns false, with the reason recorded, if it is refused.
+    /// Imports `x` into `value`. Returns false if it is refused.
     /// \throws error_is_set  any other error of the producer
     /// \throws error  errc::out_of_memory, driver or context_lost
     /// \throws std::bad_alloc  no memory; adopt may throw other exceptions
@@ -183,10 +180,10 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
     [[nodiscard]] bool load(PyObject* x, bool may_copy) {
         return try_import<Options>(x, [&] {
             if (auto const v = view_in_capsule(x);
-                v && !(is_match(x, *v) && (Options::moves || can_view_or_copy(x, *v, may_copy))))
+                v && !(is_match(*v) && (Options::moves || can_view_or_copy(*v, may_copy))))
                 return false;
-            if (!import_argument<Options>(x, may_copy, tensor_) || !is_match(x, tensor_->view()) ||
-                !can_view_or_copy(x, tensor_->view(), may_copy))
+            if (!import_argument<Options>(x, may_copy, tensor_) || !is_match(tensor_->view()) ||
+                !can_view_or_copy(tensor_->view(), may_copy))
                 return tensor_.reset(), false;
             if (!value) copy();
             return true;
@@ -208,25 +205,20 @@ class loader<typed_view<T, Rank, Access, Layout>, Options> {
         value.emplace(tensor_->template as<T, Rank, Access, Layout>());
     }
     /// Makes the view of a matching tensor and returns true. Leaves `value` empty and returns true if a permitted copy
-    /// can be viewed. Records the reason and returns false otherwise.
-    [[nodiscard]] bool can_view_or_copy(PyObject* x, tensor_view const& v, bool may_copy) {
+    /// can be viewed. Returns false otherwise.
+    [[nodiscard]] bool can_view_or_copy(tensor_view const& v, bool may_copy) {
         value.reset();
         try {
             value.emplace(ferry::as<T, Rank, Access, Layout>(v));
         } catch (error const& e) {
             bool const copy_helps = std::is_const_v<T> && (e.code() == errc::strides || e.code() == errc::alignment);
-            if (copy_helps && may_copy && Options::copy != copy_policy::never) return true;
-            record(x, [&] { return view_error(e, v, Access, Layout); });
-            return false;
+            return copy_helps && may_copy && Options::copy != copy_policy::never;
         }
         return true;
     }
-    [[nodiscard]] static bool is_match(PyObject* x, tensor_view const& v) noexcept {
-        bool const has_type_and_rank = v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank);
-        if (has_type_and_rank && (std::is_const_v<T> || !v.is_read_only())) [[likely]]
-            return true;
-        record(x, mismatch{v.dtype(), dtype_of<T>, v.rank(), Rank == dynamic_rank ? v.rank() : Rank});
-        return false;
+    [[nodiscard]] static bool is_match(tensor_view const& v) noexcept {
+        return v.dtype() == dtype_of<T> && (Rank == dynamic_rank || v.rank() == Rank) &&
+               (std::is_const_v<T> || !v.is_read_only());
     }
 
     std::optional<managed_tensor> tensor_;

@@ -11,9 +11,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <type_traits>
@@ -213,39 +211,12 @@ struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 }  // namespace nanobind::detail
 
 namespace ferry::inline v0::python {
-namespace detail {
 
-/// Replaces one of nanobind's vectorcall functions with one that records refusals.
-template <int Slot>
-struct FERRY_HIDDEN nanobind_call {
-    static inline vectorcallfunc original = nullptr;
-    static PyObject* relay(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {
-        auto const positional = static_cast<std::uint32_t>(flags);  // the upper bits are flags of CPython and nanobind
-        return call_with_reasons([&] { return original(self, arguments, flags, keywords); }, arguments, positional,
-                                 keywords);
-    }
-    /// Sets a slot to the relay of its original function. nanobind has fewer than 12 vectorcall functions.
-    static void install(vectorcallfunc& slot) noexcept {
-        if constexpr (Slot < 12) {
-            if (slot == &relay) return;
-            if (original == nullptr) original = slot;
-            if (original == slot) slot = &relay;
-            else nanobind_call<Slot + 1>::install(slot);
-        }
-    }
-};
-
-}  // namespace detail
-
-/// Registers the errors of ferry with a module. A ferry::error that leaves a bound function becomes the Python
-/// exception in the table of docs/python.md, and the TypeError of a call without a matching overload ends with one line
-/// for each refused tensor: the argument and the reason.
+/// Registers the errors of ferry: a ferry::error that leaves a bound function becomes the Python exception in the table
+/// of docs/python.md. Call it while the module is initialized.
 ///
-/// Call it last in NB_MODULE: functions that are bound later have no reasons in their TypeError.
-///
-/// \param module  module of the bound functions
-/// \throws error_is_set  an attribute of the module or of its classes cannot be read
-inline void report_errors(nanobind::module_& module) {
+/// \param module  the module that is being initialized: its type selects the binding library
+inline void report_errors([[maybe_unused]] nanobind::module_ const& module) {
     nanobind::register_exception_translator([](std::exception_ptr const& thrown, void*) {
         try {
             std::rethrow_exception(thrown);
@@ -254,14 +225,6 @@ inline void report_errors(nanobind::module_& module) {
         } catch (error_is_set const&) {
             translate_exception();
         }
-    });
-    detail::for_each_function(module.ptr(), [](PyObject* function) {
-        auto* const type = Py_TYPE(function);
-        bool const is_bound =
-            std::strstr(type->tp_name, "nb_func") != nullptr || std::strstr(type->tp_name, "nb_method") != nullptr;
-        if (!is_bound || type->tp_vectorcall_offset <= 0) return;
-        auto* const slot = reinterpret_cast<char*>(function) + type->tp_vectorcall_offset;
-        detail::nanobind_call<0>::install(*reinterpret_cast<vectorcallfunc*>(slot));
     });
 }
 

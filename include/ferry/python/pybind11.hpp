@@ -11,8 +11,6 @@
 #include <pybind11/pybind11.h>
 
 #include <concepts>
-#include <cstddef>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <type_traits>
@@ -189,50 +187,12 @@ struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
 }  // namespace pybind11::detail
 
 namespace ferry::inline v0::python {
-namespace detail {
 
-/// Replaces pybind11's dispatcher with one that records refusals. The dispatcher receives the arguments as an array in
-/// pybind11 3.1 and later, and as a tuple in earlier versions.
-struct FERRY_HIDDEN pybind11_call {
-    using with_array = PyObject* (*)(PyObject*, PyObject* const*, std::size_t, PyObject*);
-    static inline with_array original_of_array = nullptr;
-    static inline PyCFunctionWithKeywords original_of_tuple = nullptr;
-
-    static PyObject* relay_array(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {
-        auto const positional = static_cast<std::size_t>(PyVectorcall_NARGS(flags));
-        return call_with_reasons([&] { return original_of_array(self, arguments, flags, keywords); }, arguments,
-                                 positional, keywords);
-    }
-    static PyObject* relay_tuple(PyObject* self, PyObject* arguments, PyObject* keywords) {
-        return call_with_reasons([&] { return original_of_tuple(self, arguments, keywords); },
-                                 PySequence_Fast_ITEMS(arguments),
-                                 static_cast<std::size_t>(PyTuple_GET_SIZE(arguments)), keywords);
-    }
-    template <class Function>
-    static void swap(PyCFunction& slot, Function& original, Function relay) noexcept {
-        auto const untyped = [](Function f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); };
-        if (slot == untyped(relay)) return;
-        if (original == nullptr) original = reinterpret_cast<Function>(reinterpret_cast<void (*)()>(slot));
-        if (untyped(original) == slot) slot = untyped(relay);
-    }
-    static void install(PyMethodDef& method) noexcept {
-        if (method.ml_flags == (METH_FASTCALL | METH_KEYWORDS)) swap(method.ml_meth, original_of_array, &relay_array);
-        else if (method.ml_flags == (METH_VARARGS | METH_KEYWORDS))
-            swap(method.ml_meth, original_of_tuple, &relay_tuple);
-    }
-};
-
-}  // namespace detail
-
-/// Registers the errors of ferry with a module. A ferry::error that leaves a bound function becomes the Python
-/// exception in the table of docs/python.md, and the TypeError of a call without a matching overload ends with one line
-/// for each refused tensor: the argument and the reason.
+/// Registers the errors of ferry: a ferry::error that leaves a bound function becomes the Python exception in the table
+/// of docs/python.md. Call it while the module is initialized.
 ///
-/// Call it last in PYBIND11_MODULE: functions that are bound later have no reasons in their TypeError.
-///
-/// \param module  module of the bound functions
-/// \throws error_is_set  an attribute of the module or of its classes cannot be read
-inline void report_errors(pybind11::module_& module) {
+/// \param module  the module that is being initialized: its type selects the binding library
+inline void report_errors([[maybe_unused]] pybind11::module_ const& module) {
     pybind11::register_local_exception_translator([](std::exception_ptr thrown) {
         try {
             if (thrown) std::rethrow_exception(thrown);
@@ -241,19 +201,6 @@ inline void report_errors(pybind11::module_& module) {
         } catch (error_is_set const&) {
             translate_exception();
         }
-    });
-    detail::for_each_function(module.ptr(), [](PyObject* member) {
-        PyObject* function = PyInstanceMethod_Check(member) != 0 ? PyInstanceMethod_GET_FUNCTION(member) : member;
-        reference static_function;
-        if (Py_IS_TYPE(member, &PyStaticMethod_Type)) {
-            static_function = reference{PyObject_GetAttrString(member, "__func__")};
-            if (!static_function) return PyErr_Clear();
-            function = static_function.get();
-        }
-        if (PyCFunction_Check(function) == 0 || PyCFunction_GET_SELF(function) == nullptr) return;
-        PyObject* const record = PyCFunction_GET_SELF(function);
-        if (PyCapsule_CheckExact(record) == 0 && std::strstr(Py_TYPE(record)->tp_name, "pybind11") == nullptr) return;
-        detail::pybind11_call::install(*reinterpret_cast<PyCFunctionObject*>(function)->m_ml);
     });
 }
 

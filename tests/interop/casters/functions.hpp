@@ -269,6 +269,13 @@ void bind(Module& m, Released) {
     fw::class_<sums> totals(m, "Sums");
     totals.def(fw::init<>()).def("add", &sums::add, arg("image")).def_static("of", &sums::of, arg("image"));
     read_only(totals, "total", &sums::total);
+    m.def(
+        "total_of_object",
+        [](fw::object const& image) {
+            ferry::managed_tensor const tensor = ferry::python::from_python<ferry::managed_tensor>(image.ptr(), {});
+            return sum(tensor.as<float const, 2>());
+        },
+        arg("image"));
     ferry::python::report_errors(m);
 }
 

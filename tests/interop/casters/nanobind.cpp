@@ -13,5 +13,4 @@ NB_MODULE(casters_nanobind, m) {
         "empty_or", [](ferry::managed_tensor const& t) { return static_cast<bool>(t); },
         nanobind::arg("tensor").none());
     casters::bind(m, nanobind::call_guard<nanobind::gil_scoped_release>{});
-    m.def("unexplained", [](casters::reads<float> image) { return casters::sum(image); }, nanobind::arg("image"));
 }
