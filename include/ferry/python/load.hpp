@@ -92,8 +92,8 @@ struct deferred_import {
     operator managed_tensor() const { return import_tensor<Options>(from, req); }
 };
 
-/// Imports an argument into `out`. Returns false if a copy is needed, but `may_copy` or the options forbid
-/// it. copy_policy::always takes precedence over `may_copy`.
+/// Imports an argument into `out`. Returns false if a copy is needed, but `may_copy` or the options forbid it.
+/// copy_policy::always takes precedence over `may_copy`.
 template <class Options>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {
     request req{.copy = Options::copy};
