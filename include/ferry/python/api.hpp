@@ -1,5 +1,5 @@
-// ferry: includes the headers of CPython, which no other header does. Include it, or any header of this folder, before
-// the headers of the standard library.
+// ferry: the only header that includes the headers of CPython. Include it, or another header of this folder, before the
+// headers of the standard library.
 #pragma once
 
 #if !__has_include(<Python.h>)
@@ -28,7 +28,7 @@
 
 namespace ferry::inline v0::python {
 
-/// Returns whether no Python object may be used, because the interpreter is not initialised or is being finalised
+/// Returns whether the interpreter is not initialised or is being finalised, so that no Python object may be used
 /// (R66).
 [[nodiscard]] inline bool is_finalizing() noexcept {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -40,9 +40,9 @@ namespace ferry::inline v0::python {
 
 namespace detail {
 
-/// Calls a function that may release the GIL. When a thread acquires the GIL during finalisation, CPython up to 3.13
-/// unwinds its stack, through code that does not hold the GIL and must not throw. With libstdc++, such a thread blocks
-/// here until the process ends (R66); with other standard libraries, the unwinding is not stopped.
+/// Calls a function that may release the GIL. If a thread acquires the GIL during finalisation, CPython before 3.14
+/// unwinds the stack of the thread, through functions that do not hold the GIL and must not throw. With libstdc++, the
+/// thread blocks here until the process ends (R66); with other standard libraries, the unwinding is not stopped.
 ///
 /// \param call  function without arguments
 /// \return      its result

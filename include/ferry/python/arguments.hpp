@@ -63,7 +63,7 @@ struct interned_names {
 ///
 /// \param object  object
 /// \param out     value
-/// \return        false, without a Python error, when it is not an integer
+/// \return        false, without a Python error, if the object is not an integer
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] inline bool to_integer(PyObject* object, long long& out) {
     reference index;
@@ -88,7 +88,7 @@ struct interned_names {
 /// \param object  object
 /// \param first   first integer
 /// \param second  second integer
-/// \return        false, without a Python error, when it is not such a pair
+/// \return        false, without a Python error, if the object is not such a pair
 /// \throws error_is_set  an exception of `__index__`
 [[nodiscard]] inline bool to_pair(PyObject* object, long long& first, long long& second) {
     if ((PyTuple_Check(object) == 0 && PyList_Check(object) == 0) || PySequence_Fast_GET_SIZE(object) != 2)
@@ -188,7 +188,7 @@ struct interned_names {
 /// Converts a stream to the number that `__dlpack__` expects.
 ///
 /// \param token  token
-/// \return       new reference to an integer, -1 for no_sync(); null, which stands for None, for none()
+/// \return       new reference to an integer, -1 for no_sync(); null, which represents None, for none()
 [[nodiscard]] inline reference to_number(stream_token token) {
     if (token.is_none()) return {};
     return reference{token.is_no_sync() ? PyLong_FromLong(-1) : PyLong_FromUnsignedLongLong(token.native_handle())};

@@ -98,8 +98,8 @@ namespace ferry::inline v0::python::detail {
     return numbers;
 }
 
-/// Returns the stream on which the elements are ready. If the entry is None or missing, no work is pending. Version 3
-/// added the entry: with earlier versions, work may be pending on the legacy default stream.
+/// Returns the stream on which the elements are ready. If the entry is None or missing in version 3, which introduced
+/// it, no work is pending; in earlier versions, work may be pending on the legacy default stream.
 /// \throws error_is_set  ValueError: not a stream (R44)
 [[nodiscard]] inline stream_token stream_of(PyObject* interface, long long version) {
     reference const stream = entry(interface, "stream");
@@ -134,7 +134,7 @@ namespace ferry::inline v0::python::detail {
     return tuple.release();
 }
 
-/// The entries of a `__cuda_array_interface__`. It does not contain the device.
+/// The entries of a `__cuda_array_interface__`, which does not specify the device.
 struct array_interface {
     data_type type;                            ///< 1-bit unsigned integer for a mask of bits
     std::vector<std::int64_t> shape, strides;  ///< strides in elements; empty for compact elements
@@ -151,8 +151,8 @@ struct array_interface {
     }
 };
 
-/// Reads the `__cuda_array_interface__` of an object, in any version; returns std::nullopt if the object has none. With
-/// `allow_bits`, typestr may be "<t1" or "|t1", one bit for each element of a mask.
+/// Reads the `__cuda_array_interface__`, of any version, of an object; returns std::nullopt if the object has none.
+/// With `allow_bits`, typestr may be "<t1" or "|t1", one bit for each element of a mask.
 /// \throws error_is_set  BufferError: another byte order (R20), a type without a DLPack data type (R16), or strides
 ///                       that are not multiples of the element size (R30);  ValueError: a malformed interface
 [[nodiscard]] inline std::optional<array_interface> read_array_interface(PyObject* x, bool allow_bits = false) {

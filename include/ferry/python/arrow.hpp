@@ -102,7 +102,7 @@ struct FERRY_HIDDEN column_methods {
 /// Adds Arrow's PyCapsule interface (`__arrow_c_schema__`, `__arrow_c_array__`, `__arrow_c_device_array__`), a static
 /// method `from_arrow(x, /)`, and `__dlpack__` and `__dlpack_device__` to a Python type that holds a column.
 ///
-/// Call it with the GIL held, in the main interpreter, when the module is set up; see install_dlpack.
+/// Requires the GIL and the main interpreter. Call it during the initialisation of the module; see install_dlpack.
 ///
 /// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
 ///                  null, without a Python error, for an object of another type

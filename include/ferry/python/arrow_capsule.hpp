@@ -15,7 +15,8 @@ template <class T>
 concept arrow_struct = std::same_as<T, ArrowSchema> || std::same_as<T, ArrowArray> ||
                        std::same_as<T, ArrowDeviceArray> || std::same_as<T, ArrowArrayStream>;
 
-/// The capsule names of Arrow's PyCapsule interface; static storage, because CPython keeps the pointers.
+/// The capsule names of Arrow's PyCapsule interface. They have static storage duration, because CPython stores the
+/// pointers.
 template <arrow_struct T>
 inline constexpr char const* arrow_capsule_name = "arrow_schema";
 template <>
@@ -25,7 +26,7 @@ inline constexpr char const* arrow_capsule_name<ArrowDeviceArray> = "arrow_devic
 template <>
 inline constexpr char const* arrow_capsule_name<ArrowArrayStream> = "arrow_array_stream";
 
-/// Returns the struct with the release callback, which is null if the struct was moved or released.
+/// Returns the struct that contains the release callback, which is NULL if the struct was moved or released.
 template <arrow_struct T>
 [[nodiscard]] auto& base_of(T& s) noexcept {
     if constexpr (std::same_as<T, ArrowDeviceArray>) return s.array;
@@ -33,7 +34,7 @@ template <arrow_struct T>
 }
 
 /// Owns an Arrow struct and releases it, unless a consumer has moved it out: a move is a bitwise copy that sets
-/// `release` of the source to null.
+/// `release` of the source to NULL.
 template <arrow_struct T>
 class owned_struct {
    public:
@@ -77,7 +78,7 @@ template <arrow_struct T>
     return capsule;
 }
 
-/// Returns the struct in a capsule, which keeps the ownership.
+/// Returns the struct in a capsule; the capsule still owns it.
 /// \throws error_is_set  TypeError: not a capsule with the name of T
 template <arrow_struct T>
 [[nodiscard]] T* struct_in(PyObject* capsule, char const* method) {

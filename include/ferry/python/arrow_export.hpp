@@ -82,10 +82,10 @@ class schema_request {
     std::source_location where_;
 };
 
-/// Checks the schema that a consumer requested for a column; `requested` is null if it requested none. Columns are
-/// never cast: if another representation is requested, the export has the schema of the column, as the interface
-/// permits.
-/// \throws error  errc::bad_column: an invalid schema;  argument: a schema of other data
+/// Checks the schema that a consumer requested for a column; `requested` is null if the consumer requested none.
+/// Columns are never cast: if another representation is requested, the export has the schema of the column, as the
+/// interface permits.
+/// \throws error  errc::bad_column: an invalid schema;  argument: the schema describes other data
 inline void check_requested_schema(char const* method, column_view c, ArrowSchema const* requested) {
     if (requested == nullptr) return;
     auto const where = std::source_location::current();
@@ -125,7 +125,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 
 }  // namespace detail
 
-/// Returns the type of a column as a new capsule "arrow_schema". The GIL must be held.
+/// Returns the type of a column as a new capsule "arrow_schema". Requires the GIL.
 ///
 /// \param c  column; only its type is read
 /// \return   new reference
@@ -138,7 +138,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 }
 
 /// Returns a new pair of capsules, "arrow_schema" and "arrow_array", which share the memory of a column in host memory
-/// and keep it alive. The GIL must be held.
+/// and keep it alive. Requires the GIL.
 ///
 /// \param c  column
 /// \return   new reference to a tuple
@@ -153,7 +153,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
 }
 
 /// Returns a new pair of capsules, "arrow_schema" and "arrow_device_array", which share the memory of a column on any
-/// device and keep it alive. The data of a column is ready, so `sync_event` is null. The GIL must be held.
+/// device and keep it alive. The data of a column is ready, so `sync_event` is NULL. Requires the GIL.
 ///
 /// \param c  column
 /// \return   new reference to a tuple
@@ -166,7 +166,7 @@ inline void check_requested_schema(char const* method, column_view c, ArrowSchem
     return detail::pair_of(reference{arrow_schema_capsule(c.view())}, std::move(second));
 }
 
-/// Returns a new capsule "arrow_array_stream" that owns a stream. The GIL must be held.
+/// Returns a new capsule "arrow_array_stream" that owns a stream. Requires the GIL.
 ///
 /// \param stream  stream; moved from, and released on failure
 /// \return        new reference

@@ -21,8 +21,8 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Returns a method of an object, or null. For a class, searches only the metaclass, because the methods of the class
-/// are those of its instances.
+/// Returns a method of an object, or null. For a class, searches only the metaclass, because the class defines methods
+/// for its instances.
 [[nodiscard]] inline reference find_method(PyObject* x, char const* name) {
     reference const text{PyUnicode_InternFromString(name)};
     if (!text) throw error_is_set{};
@@ -57,7 +57,7 @@ struct capsule_pair {
 }
 
 /// Moves a struct out of its capsule for the duration of an import, so that other threads find the capsule consumed.
-/// The destructor moves the struct back, unless the import has consumed it: a refused import does not change the
+/// The destructor moves the struct back unless the import has consumed it, so a refused import does not change the
 /// capsule.
 template <arrow_struct T>
 class borrowed_struct {
@@ -169,8 +169,8 @@ inline void clear_error_if_device_array(PyObject* x) {
 /// is called, if the object has it. An array, or the single chunk of a stream, is shared; several chunks are
 /// concatenated into a copy. Validates the structure without reading the data.
 ///
-/// The GIL must be held; waits for devices and reads of streams release it. If the import is refused, the capsules of
-/// an array are unchanged; a stream that has been read from is released.
+/// Requires the GIL; waits for devices and reads of streams release it. If the import is refused, the capsules of an
+/// array are unchanged, and a stream that has been read from is released.
 ///
 /// \param x  Python object; borrowed
 /// \param b  back end that waits for the event of a device array; not needed for host memory

@@ -10,8 +10,8 @@
 namespace ferry::inline v0::python::detail {
 
 /// A back end that forwards to another one, and releases the GIL during waits, during copies from or to a device, and
-/// during host copies of 64 KiB or more: the thread that queues the awaited work may need the GIL. Stores a pointer to
-/// the other back end, which must outlive it. The calling thread must hold the GIL.
+/// during host copies of 64 KiB or more, because the thread that queues the awaited work may need the GIL. Stores a
+/// pointer to the other back end, which must outlive this object. Requires the GIL.
 ///
 /// \tparam BackEnd  other back end
 template <back_end BackEnd>
@@ -35,7 +35,7 @@ class gil_releasing_back_end : public ferry::detail::forwarding<BackEnd> {
 
    private:
     /// Minimum size, in bytes, of host copies that release the GIL. Smaller copies end before another thread could
-    /// acquire it.
+    /// acquire the GIL.
     static constexpr std::int64_t release_threshold = 64 * 1024;
 };
 template <class BackEnd>

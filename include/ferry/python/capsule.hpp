@@ -21,7 +21,7 @@ inline constexpr char const* used_capsule_name = "used_dltensor_versioned";
 template <>
 inline constexpr char const* used_capsule_name<DLManagedTensor> = "used_dltensor";
 
-/// Destructor of a capsule: calls the deleter unless the capsule has been consumed. Keeps a Python error that is set
+/// Destructor of a capsule: calls the deleter unless the capsule has been consumed. Preserves the current Python error
 /// (R61).
 template <ferry::detail::managed_struct Raw>
 void destroy_capsule(PyObject* capsule) noexcept {
@@ -52,7 +52,7 @@ template <ferry::detail::managed_struct Raw>
 ///
 /// \tparam Raw     type of the struct
 /// \param capsule  capsule
-/// \return         the struct, owned by the capsule; null, without a Python error, when the capsule has another name
+/// \return         the struct, owned by the capsule; null, without a Python error, if the capsule has another name
 template <ferry::detail::managed_struct Raw>
 [[nodiscard]] Raw* struct_in(PyObject* capsule) noexcept {
     // Checked first: PyCapsule_GetPointer would allocate an exception, which may run finalisers.
@@ -66,7 +66,7 @@ template <ferry::detail::managed_struct Raw>
 ///
 /// \tparam Raw     type of the struct
 /// \param capsule  capsule
-/// \return         the struct, whose deleter the caller must call; null, without a Python error, when the capsule has
+/// \return         the struct, whose deleter the caller must call; null, without a Python error, if the capsule has
 ///                 another name or has been consumed
 /// \throws error_is_set  the capsule could not be renamed, and is unchanged
 template <ferry::detail::managed_struct Raw>
@@ -81,9 +81,9 @@ template <ferry::detail::managed_struct Raw>
 /// Imports the tensor of a capsule, versioned or legacy, regardless of the requested version (R58). A legacy tensor is
 /// read-only (R15). The capsule is consumed (R63). Requires the GIL.
 ///
-/// \param capsule  DLPack capsule; any other capsule, and one that has been consumed, is left unchanged
+/// \param capsule  DLPack capsule; a consumed capsule, or another capsule, is left unchanged
 /// \return         tensor
-/// \throws error_is_set  TypeError for another object; ValueError for another capsule, or one that has been consumed
+/// \throws error_is_set  TypeError: not a capsule;  ValueError: not a DLPack capsule, or a consumed one
 /// \throws error  as ferry::from_dlpack; the deleter has run
 [[nodiscard]] inline managed_tensor from_capsule(PyObject* capsule) {
     if (PyCapsule_CheckExact(capsule) == 0) raise(PyExc_TypeError, "__dlpack__ did not return a capsule");

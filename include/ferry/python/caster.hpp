@@ -57,8 +57,7 @@ struct signature {
 template <class T>
 inline constexpr signature<T> signature_of{};
 
-/// Whether a T owns its tensor. A typed_view does not: it is valid only during the call, so it cannot be an element of
-/// a container.
+/// Whether a T owns its tensor. A typed_view is valid only during the call, so it cannot be an element of a container.
 template <class T>
 inline constexpr bool owns_tensor = true;
 template <class T, int Rank, access_from Access, layout Layout>

@@ -17,7 +17,7 @@
 namespace ferry::inline v0 {
 namespace python::detail {
 
-/// The numbers of a column as a tensor that exports share.
+/// The numbers of a column, as a tensor that several exports share.
 struct column_numbers {
     std::shared_ptr<managed_tensor const> tensor;
 };
@@ -32,8 +32,8 @@ struct array_traits<python::detail::column_numbers> {
 
 namespace python::detail {
 
-/// Exports a column as a new capsule, as the arguments request: the tensor that to_tensor returns, either shared and
-/// read-only or a copy.
+/// Exports a column as a new capsule with the tensor that to_tensor returns, shared and read-only or as a copy,
+/// according to the arguments.
 /// \throws error_is_set  a Python error
 /// \throws error         as to_tensor and ferry::to_dlpack;  errc::copy_needed: booleans with copy=False
 template <class BackEnd>

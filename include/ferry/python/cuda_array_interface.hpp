@@ -30,14 +30,14 @@ namespace detail {
 
 /// Imports an object with `__cuda_array_interface__`, of any version. The tensor shares the memory and keeps the object
 /// alive. The driver determines the device, so managed and pinned memory keep their device types. Neither copies nor
-/// synchronises: the result names the stream on which the tensor is ready. The GIL must be held.
+/// synchronises: the result names the stream on which the tensor is ready. Requires the GIL.
 ///
 /// \param x  Python object; borrowed
-/// \return   the tensor and the stream on which it is ready; std::nullopt if it has no such attribute
+/// \return   the tensor and the stream on which it is ready; std::nullopt if the object has no such attribute
 /// \throws error_is_set  BufferError: a mask, another byte order (R20), a type without a DLPack data type (R16), or
 ///                       strides that are not multiples of the element size (R30);  ValueError: a malformed interface
-/// \throws error         errc::foreign_pointer: not CUDA memory;  device: memory of a context that is not its device's
-///                       primary one;  no_driver: no CUDA driver;  errors of validate
+/// \throws error         errc::foreign_pointer: not CUDA memory;  device: memory of a context that is not the primary
+///                       context of its device;  no_driver: no CUDA driver;  errors of validate
 [[nodiscard]] inline std::optional<detail::imported> from_cuda_array_interface(PyObject* x) {
     auto const array = detail::read_array_interface(x);
     if (!array) return {};
@@ -107,7 +107,7 @@ struct FERRY_HIDDEN cuda_interface_of {
 /// memory, and for data types that typestr cannot name, the property raises an AttributeError, so that hasattr returns
 /// False.
 ///
-/// Call it with the GIL held, when the module is set up.
+/// Requires the GIL. Call it during the initialisation of the module.
 ///
 /// \tparam T       array type with array_traits<T>::view
 /// \tparam Unwrap  captureless lambda: `unwrap(PyObject*)` returns the array in an object as a T*, or null, without a

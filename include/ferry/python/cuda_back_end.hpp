@@ -13,7 +13,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// Makes a CUDA device current for a scope. Does nothing for other device types, and when the device does not exist.
+/// Makes a CUDA device current for a scope. Does nothing for other device types or if the device does not exist.
 class optional_device_guard {
    public:
     explicit optional_device_guard(device dev) noexcept {
@@ -39,14 +39,14 @@ struct cuda_back_end : BackEnd {
     /// Makes the device of a producer current.
     ///
     /// \param dev  device of a producer
-    /// \return     guard that makes the device current until it is destroyed; without effect for other device types
+    /// \return     guard, during whose lifetime the device is current; without effect for other device types
     [[nodiscard]] detail::optional_device_guard make_current(device dev) const noexcept {
         return detail::optional_device_guard{dev};
     }
     /// Imports an object that has `__cuda_array_interface__`.
     ///
     /// \param x  object without `__dlpack__`
-    /// \return   the tensor; std::nullopt when the object has no `__cuda_array_interface__`
+    /// \return   the tensor; std::nullopt if the object has no `__cuda_array_interface__`
     /// \throws error_is_set, error  as from_cuda_array_interface
     [[nodiscard]] std::optional<detail::imported> import_other_protocol(PyObject* x) const {
         return from_cuda_array_interface(x);

@@ -13,13 +13,13 @@
 namespace ferry::inline v0::python {
 
 /// Imports an object with a one-dimensional `__cuda_array_interface__`, of any version, as a column. The column keeps
-/// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared, a mask of
-/// bools or bytes is packed. Elements that are not contiguous are copied, and bools are packed. The GIL must be held.
+/// the object alive. The mask becomes the validity: a mask of bits ("<t1", as cuDF provides it) is shared; a mask of
+/// bools or bytes is packed. Elements that are not contiguous are copied, and bools are packed. Requires the GIL.
 ///
 /// \param x   Python object; borrowed
 /// \param b   back end that orders, waits and copies
-/// \param on  stream that will read the column: pending work of the array and of its mask is ordered before it. Without
-///            a stream the function waits for that work
+/// \param on  stream that will read the column; pending work of the array and of its mask is ordered before it. Without
+///            a stream, the function waits for that work
 /// \return    the column; std::nullopt if the object has no `__cuda_array_interface__`
 /// \throws error_is_set  BufferError: a data type or byte order without a DLPack data type, strides that are not
 ///                       multiples of the element size, or a mask of another type;  ValueError: a malformed interface
@@ -70,7 +70,7 @@ struct FERRY_HIDDEN cuda_interface_of_column {
 /// mask of bits ("<t1"). For columns that do not hold numbers in CUDA device or managed memory, the property raises
 /// an AttributeError, so that hasattr returns False.
 ///
-/// Call it with the GIL held, when the module is set up.
+/// Requires the GIL. Call it during the initialisation of the module.
 ///
 /// \tparam Unwrap   captureless lambda: `unwrap(PyObject*)` returns the column in an object as a `column const*`, or
 ///                  null, without a Python error, for an object of another type

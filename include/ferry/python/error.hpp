@@ -25,7 +25,8 @@ struct error_is_set {};
     throw error_is_set{};
 }
 
-/// Saves the Python error for a scope; an error that is set in the scope is discarded. Requires the GIL.
+/// Restores the current Python error at the end of a scope; an error set within the scope is discarded. Requires the
+/// GIL.
 class kept_error {
    public:
     kept_error() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }
@@ -53,8 +54,8 @@ inline void replace_error(char const* text) noexcept {
     PyErr_SetObject(PyExc_BufferError, made.get());
 }
 
-/// Returns the exception class for copy=False when a copy is needed, a subclass of BufferError (`__dlpack__`) and
-/// ValueError (from_dlpack) (R54). Requires the GIL.
+/// Returns the exception class for a copy that is needed despite copy=False: a subclass of BufferError, for
+/// `__dlpack__`, and of ValueError, for from_dlpack (R54). Requires the GIL.
 ///
 /// \return  new reference; null with a Python error set
 [[nodiscard]] FERRY_HIDDEN inline PyObject* copy_needed_class() noexcept {
@@ -78,9 +79,9 @@ inline void set_error(PyObject* type, char const* text) noexcept {
     if (message) PyErr_SetObject(type, message.get());
 }
 
-/// Sets the Python error for the current exception: according to its code for ferry::error, and to its class for other
-/// exceptions. A std::runtime_error of an adapter means that the data cannot be exported, and a std::logic_error that
-/// an argument is invalid. Must be called in a catch block. Requires the GIL.
+/// Sets a Python error for the current exception, according to the code of a ferry::error and the class of another
+/// exception. A std::runtime_error of an adapter means that the data cannot be exported, and a std::logic_error that an
+/// argument is invalid. Must be called in a catch block. Requires the GIL.
 inline void translate_exception() noexcept {
     try {
         throw;

@@ -20,7 +20,7 @@
 namespace ferry::inline v0::python {
 namespace detail {
 
-/// An imported tensor, and the stream on which it is ready; already_ready when no work is pending.
+/// An imported tensor and the stream on which it is ready; already_ready if no work is pending.
 struct imported {
     managed_tensor tensor;
     stream_token ready_on;
@@ -30,8 +30,8 @@ struct imported {
 ///
 /// \param api  table
 /// \param dev  device
-/// \return     the stream. NULL is converted to the legacy default stream of CUDA or the default stream of ROCm, and on
-///             other devices to already_ready
+/// \return     the stream; NULL is converted to the legacy default stream of CUDA, the default stream of ROCm, or
+///             already_ready for other device types
 /// \throws error_is_set  an exception of the producer
 [[nodiscard]] inline stream_token current_stream_of(abi::exchange_api const& api, device dev) {
     void* stream = nullptr;
@@ -49,7 +49,7 @@ struct imported {
 ///
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
-/// \return      the tensor; std::nullopt when there is no table
+/// \return      the tensor; std::nullopt if there is no table
 /// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack
 [[nodiscard]] inline std::optional<imported> import_by_table(PyObject* x, published const& type) {
     auto const* const table = find_exchange_api(x, type);
@@ -88,7 +88,7 @@ concept imports_other_protocol = requires(BackEnd& b, PyObject* x) {
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
 /// \param b     back end
-/// \return      the tensor; the caller makes requested copies
+/// \return      the tensor; the caller makes the requested copies
 /// \throws error_is_set, error  TypeError for other objects; an exception of the producer; as ferry::from_dlpack
 template <class BackEnd>
 [[nodiscard]] imported import_without_dlpack(PyObject* x, published const& type, [[maybe_unused]] BackEnd& b) {
@@ -104,7 +104,7 @@ template <class BackEnd>
 /// Returns the device that `__dlpack_device__` reports (R37).
 ///
 /// \param x  object
-/// \return   the device; std::nullopt when there is no such method, or its result is not a device
+/// \return   the device; std::nullopt if there is no such method or its result is not a device
 /// \throws error_is_set  an exception of the producer other than AttributeError
 [[nodiscard]] inline std::optional<device> dlpack_device_of(PyObject* x) {
     reference const pair{call_python([&] { return PyObject_CallMethodNoArgs(x, names().dlpack_device); })};
@@ -119,8 +119,9 @@ template <class BackEnd>
     return device{static_cast<device_type>(static_cast<std::int32_t>(type)), static_cast<std::int32_t>(id)};
 }
 
-/// Lets the producer copy GPU memory that it does not share. The copy is queued on the producer's current stream or on
-/// the stream passed to it; both are waited for. The current Python error must be the producer's refusal to share.
+/// Requests a copy of GPU memory that the producer does not share. The producer queues the copy on its current stream
+/// or on the stream passed to it; the function waits for both. The current Python error must be the producer's refusal
+/// to share.
 ///
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
@@ -128,7 +129,7 @@ template <class BackEnd>
 /// \param at    device of the data
 /// \param b     back end
 /// \return      the copy, which is ready
-/// \throws error_is_set, error  BufferError when no table provides the current stream; an exception of the producer; as
+/// \throws error_is_set, error  BufferError if no table provides the current stream; an exception of the producer; as
 ///                             ferry::from_dlpack; errors of the back end
 template <class BackEnd>
 [[nodiscard]] imported copy_by_producer(PyObject* x, published const& type, request const& req, device at,
@@ -157,15 +158,15 @@ template <class BackEnd>
     return got;
 }
 
-/// Imports an object through `__dlpack__`, or through its exchange table when ferry makes the copies of the device's
-/// memory. The device of the data is current during the call (R42), and the producer receives the stream on which T
-/// uses the data (R43).
+/// Imports an object through `__dlpack__`, or through its exchange table if ferry makes the copies (see
+/// is_copied_here). The device of the data is current during the call (R42), and the producer receives the stream on
+/// which T uses the data (R43).
 ///
 /// \tparam T    consumer
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes
 /// \param req   request
-/// \param at    device of the data, when known
+/// \param at    device of the data, if known
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
 /// \throws error_is_set, error  an exception of the producer; as ferry::from_dlpack and copy_by_producer
@@ -197,7 +198,7 @@ template <class T, class BackEnd>
 /// belongs to that GPU, otherwise always.
 ///
 /// \param actual     device of the tensor
-/// \param announced  device that the stream was chosen for, when known
+/// \param announced  device for which the stream was chosen, if known
 /// \param requested  requested device
 /// \return           whether the tensor is ready on that stream
 [[nodiscard]] inline bool is_ordered(device actual, std::optional<device> announced, std::optional<device> requested) {
@@ -217,7 +218,7 @@ template <class T, class BackEnd>
 /// \param req   request
 /// \param b     back end
 /// \return      the tensor; the caller makes the copies that the producer did not
-/// \throws error_is_set, error  as import_by_dlpack and import_without_dlpack; errc::device when the device changes
+/// \throws error_is_set, error  as import_by_dlpack and import_without_dlpack; errc::device if the device changes
 template <class T, class BackEnd>
 [[nodiscard]] imported import_producer(PyObject* x, published const& type, request const& req, BackEnd& b) {
     bool const is_plain = !req.device && req.copy == copy_policy::if_needed;
@@ -301,8 +302,8 @@ template <class T, class BackEnd>
 /// Imports a Python object as a C++ array (R42, R43, R56–R58): forwards the request to the producer, makes the copies
 /// that the producer did not, validates, and calls `array_traits<T>::adopt`.
 ///
-/// Requires the GIL, and releases it during waits, device copies and large host copies. After a failure, everything
-/// that was imported has been released exactly once. A capsule that was not consumed is unchanged.
+/// Requires the GIL, and releases it during waits, device copies and large host copies. After a failure, the imported
+/// tensor has been released exactly once, and a capsule that was not consumed is unchanged.
 ///
 /// \tparam T  consumer
 /// \param x    object with `__dlpack__`, an exchange table or a protocol of the back end, or a capsule
@@ -311,7 +312,7 @@ template <class T, class BackEnd>
 /// \return     array
 /// \throws error_is_set  an exception of the producer; TypeError for an object without a protocol; ValueError for a
 ///                       capsule that cannot be used
-/// \throws error  as ferry::from_dlpack; errc::copy_needed when the producer copied despite copy=False (R54)
+/// \throws error  as ferry::from_dlpack; errc::copy_needed if the producer copied despite copy=False (R54)
 template <class T, class BackEnd = host_back_end const&>
 [[nodiscard]] T from_python(PyObject* x, request req, BackEnd&& b = host_only) {
     auto const where = std::source_location::current();

@@ -12,7 +12,7 @@
 
 namespace ferry::inline v0::python {
 
-/// A function object without state, such as a lambda without captures, which C callbacks default-construct.
+/// A function object without state, such as a captureless lambda, that C callbacks can default-construct.
 template <class F>
 concept stateless = std::is_empty_v<F> && std::default_initializable<F>;
 
@@ -140,9 +140,9 @@ struct FERRY_HIDDEN methods {
 /// \tparam T        array type, whose array_traits have view, share and adopt
 /// \tparam BackEnd  stateless back end; the default supports the host only
 /// \param type      mutable type: a heap type without Py_TPFLAGS_IMMUTABLETYPE
-/// \param unwrap    lambda without captures; `unwrap(PyObject*)` returns a pointer to the T in an object, or null
-///                  without a Python error for an object of another type
-/// \param wrap      lambda without captures; `wrap(T&&)` returns a new object, or null with a Python error set
+/// \param unwrap    captureless lambda; `unwrap(PyObject*)` returns a pointer to the T in an object, or null without a
+///                  Python error for an object of another type
+/// \param wrap      captureless lambda; `wrap(T&&)` returns a new object, or null with a Python error set
 /// \param b         back end
 /// \return          false with a Python error set: ImportError in a sub-interpreter, TypeError for an immutable type
 template <class T, stateless Unwrap, stateless Wrap, class BackEnd = host_back_end>

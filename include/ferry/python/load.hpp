@@ -1,4 +1,4 @@
-// ferry: imports of the arguments of bound C++ functions, which the caster keeps alive for the call.
+// ferry: imports the arguments of bound C++ functions; the caster keeps them alive for the call.
 #pragma once
 
 #include <ferry/python/capsule.hpp>
@@ -83,7 +83,7 @@ template <class Options>
     else return from_python<managed_tensor>(x, req, b);
 }
 
-/// Converts to the imported tensor, so that `emplace` constructs it in place: moving a tensor takes as long as
+/// Converts to the imported tensor, so that `emplace` constructs it in place; moving a tensor takes as long as
 /// validating it.
 template <class Options>
 struct deferred_import {
@@ -92,7 +92,7 @@ struct deferred_import {
     operator managed_tensor() const { return import_tensor<Options>(from, req); }
 };
 
-/// Imports an argument into `out`. Returns false if a copy is needed, but `may_copy` or the options forbid it.
+/// Imports an argument into `out`. Returns false if a copy is needed and `may_copy` or the options forbid it.
 /// copy_policy::always takes precedence over `may_copy`.
 template <class Options>
 [[nodiscard]] bool import_argument(PyObject* x, bool may_copy, std::optional<managed_tensor>& out) {

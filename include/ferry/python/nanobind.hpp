@@ -20,7 +20,7 @@
 namespace ferry::inline v0::python::detail {
 
 /// Type caster for an argument of type T. An exception other than a refusal of the argument is stored, and thrown when
-/// the function is called, because it must not leave nanobind's casters for containers.
+/// the function is called, because it must not propagate through nanobind's casters for containers.
 template <class T, class Options>
 struct nanobind_argument {
     using Value = T;
@@ -131,7 +131,7 @@ struct nanobind_array : nanobind_argument<T, options<>> {
 
 namespace nanobind::detail {
 
-/// Accepts a tensor that the function owns, and returns one.
+/// Type caster for an owning tensor, as argument and result.
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::nanobind_array<ferry::managed_tensor> {};
 
@@ -187,7 +187,8 @@ struct type_caster<ferry::python::result<T, Options...>> {
     }
 };
 
-/// Accepts what the type caster of the value type accepts, and None, which becomes an empty std::optional.
+/// Accepts None, which becomes an empty std::optional, and the arguments that the type caster of the value type
+/// accepts.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::nanobind_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
@@ -213,9 +214,9 @@ struct type_caster<T> : ferry::python::detail::nanobind_array<T> {};
 namespace ferry::inline v0::python {
 
 /// Registers the errors of ferry: a ferry::error that leaves a bound function becomes the Python exception in the table
-/// of docs/python.md. Call it while the module is initialized.
+/// of docs/python.md. Call it during the initialisation of the module.
 ///
-/// \param module  the module that is being initialized: its type selects the binding library
+/// \param module  module; its type selects the binding library
 inline void report_errors([[maybe_unused]] nanobind::module_ const& module) {
     nanobind::register_exception_translator([](std::exception_ptr const& thrown, void*) {
         try {

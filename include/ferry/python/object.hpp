@@ -30,9 +30,9 @@ class reference {
     PyObject* object_ = nullptr;
 };
 
-/// A strong reference that may be released on any thread, with or without the GIL. During and after finalisation of
-/// the interpreter, the object is leaked instead (R65, R66). Use it as the owner for make_managed when a Python object
-/// keeps the memory alive. The release preserves a Python error that is set (R67).
+/// A strong reference that may be released on any thread, with or without the GIL. During and after finalisation of the
+/// interpreter, the object is leaked instead (R65, R66). Use it as the owner for make_managed when a Python object
+/// keeps the memory alive. The release preserves the current Python error (R67).
 class owned_object {
    public:
     /// Adds a reference. Requires the GIL.

@@ -14,8 +14,8 @@
 
 namespace ferry::inline v0::python {
 
-/// Option: when to copy a tensor. copy_policy::never shares or raises, copy_policy::always copies. Without the option a
-/// copy is made when the tensor cannot be used otherwise, unless the binding library forbids implicit conversions.
+/// Option: when to copy a tensor. copy_policy::never shares or raises; copy_policy::always copies. Without the option,
+/// a copy is made if the tensor cannot be used otherwise, unless the binding library forbids implicit conversions.
 ///
 /// \tparam Policy  policy
 template <copy_policy Policy>
@@ -38,9 +38,9 @@ struct on_stream {};
 template <class BackEnd>
 struct through {};
 
-/// An argument with options, for the signature of a bound function: `argument<typed_view<float
-/// const, 2>, copies<copy_policy::never>>`. Provides access to the T like a pointer. The lifetime of
-/// the data is that of a parameter of type T: see the casters.
+/// An argument with options, for the signature of a bound function: `argument<typed_view<float const, 2>,
+/// copies<copy_policy::never>>`. Dereferences to the T like a pointer. The data is valid as long as for a parameter of
+/// type T; see the casters.
 ///
 /// \tparam T        type of the argument
 /// \tparam Options  options, each at most once
@@ -60,8 +60,8 @@ class argument {
     T value_;
 };
 
-/// Whether the casters of ferry convert arguments and results of type T, for which array_traits is
-/// specialised. Specialise it as false for a type that is bound as a class or has another caster.
+/// Whether the casters of ferry convert arguments and results of type T, for which array_traits is specialised.
+/// Specialise the variable as false for a type that is bound as a class or has another caster.
 ///
 /// \tparam T  array type
 template <class T>

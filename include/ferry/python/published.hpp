@@ -14,7 +14,7 @@
 
 namespace ferry::inline v0::python::detail {
 
-/// The attributes for imports that a type and its bases define.
+/// The import protocols that a type and its bases define.
 struct published {
     bool dlpack = false;             ///< a class defines `__dlpack__`
     bool table = false;              ///< a class defines an exchange table, and no earlier base defines `__dlpack__`
@@ -84,7 +84,7 @@ struct published {
     return found;
 }
 
-/// A cache of the types of recent producers that publish only `__dlpack__`: an import from these producers searches no
+/// A cache of the types of recent producers that publish only `__dlpack__`. An import from such a producer searches no
 /// dictionary. CPython assigns a new version tag to a type when it or one of its bases changes, and never assigns a tag
 /// to two types. Requires the GIL.
 class producer_cache {
@@ -95,7 +95,7 @@ class producer_cache {
     [[nodiscard]] PyObject* method_of(PyTypeObject* type) const noexcept {
         return knows(type) ? entry_of(type).method : nullptr;
     }
-    /// Returns what a type publishes.
+    /// Returns the protocols that a type publishes.
     ///
     /// \param type  type; `knows` must be true
     /// \return      the attributes
@@ -158,7 +158,7 @@ class producer_cache {
 ///
 /// \param object  object
 /// \param type    protocols that the type of `object` publishes
-/// \return        the table, which has static storage duration; null when there is no usable one
+/// \return        the table, which has static storage duration; null if there is no usable table
 /// \throws error_is_set  an exception of the look-up
 [[nodiscard]] inline abi::exchange_api const* find_exchange_api(PyObject* object, published const& type) {
     if (!type.table) return nullptr;
@@ -185,9 +185,9 @@ class producer_cache {
     return find_exchange_api(object, published_by(Py_TYPE(object)));
 }
 
-/// Returns whether an object has `__dlpack__`: as a method of its type or, like a proxy, as an attribute of the object.
-/// For a class, searches only the metaclass, because the methods of the class are those of its instances. Adds the type
-/// to the cache if it publishes only `__dlpack__`, as a method.
+/// Returns whether an object has `__dlpack__`: as a method of its type or, for a proxy, as an attribute of the object.
+/// For a class, searches only the metaclass, because the class defines methods for its instances. Adds the type to the
+/// cache if it publishes only `__dlpack__`, as a method.
 ///
 /// \param x     object
 /// \param type  protocols that the type of `x` publishes, searched just before this call

@@ -97,7 +97,7 @@ struct pybind11_array : pybind11_argument<T, options<>> {
 
 namespace pybind11::detail {
 
-/// Accepts a tensor that the function owns, and returns one.
+/// Type caster for an owning tensor, as argument and result.
 template <>
 struct type_caster<ferry::managed_tensor> : ferry::python::detail::pybind11_array<ferry::managed_tensor> {};
 
@@ -116,7 +116,7 @@ struct type_caster<ferry::typed_view<T, Rank, Access, Layout>>
     }
 };
 
-/// Called by pybind11::cast, whose result outlives the caster.
+/// Called by pybind11::cast, whose result would outlive the caster.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
     type_caster<ferry::typed_view<T, Rank, Access, Layout>>& caster, handle const&) {
@@ -126,7 +126,7 @@ type_caster<ferry::typed_view<T, Rank, Access, Layout>>& load_type(
     return caster;
 }
 
-/// Refuses views in a vector, which would outlive their tensors.
+/// Rejects a vector of views, which would outlive their tensors.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout, class Allocator>
 struct type_caster<std::vector<ferry::typed_view<T, Rank, Access, Layout>, Allocator>> {
     static_assert(!std::is_same_v<T, T>,
@@ -165,7 +165,8 @@ struct type_caster<ferry::python::result<T, Options...>> {
     }
 };
 
-/// Accepts what the type caster of the value type accepts, and None, which becomes an empty std::optional.
+/// Accepts None, which becomes an empty std::optional, and the arguments that the type caster of the value type
+/// accepts.
 template <class T, int Rank, ferry::access_from Access, ferry::layout Layout>
 struct type_caster<std::optional<ferry::typed_view<T, Rank, Access, Layout>>>
     : ferry::python::detail::pybind11_optional<ferry::typed_view<T, Rank, Access, Layout>> {};
@@ -189,9 +190,9 @@ struct type_caster<T> : ferry::python::detail::pybind11_array<T> {};
 namespace ferry::inline v0::python {
 
 /// Registers the errors of ferry: a ferry::error that leaves a bound function becomes the Python exception in the table
-/// of docs/python.md. Call it while the module is initialized.
+/// of docs/python.md. Call it during the initialisation of the module.
 ///
-/// \param module  the module that is being initialized: its type selects the binding library
+/// \param module  module; its type selects the binding library
 inline void report_errors([[maybe_unused]] pybind11::module_ const& module) {
     pybind11::register_local_exception_translator([](std::exception_ptr thrown) {
         try {

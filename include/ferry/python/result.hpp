@@ -29,14 +29,14 @@ struct text {
 
 }  // namespace detail
 
-/// Option: the result is passed to `from_dlpack` of a Python module, and the function returns the resulting
-/// array. The module is imported at the first call.
+/// Option: the result is passed to `from_dlpack` of a Python module, and the function returns the resulting array. The
+/// module is imported by the first call.
 ///
 /// \tparam Module  name of the module, a string literal: library<"numpy">
 template <detail::text Module>
 struct library {};
 
-/// The result type of a bound function with options. The returned value converts to it.
+/// The result type of a bound function with options. The returned value converts implicitly to this type.
 ///
 /// \tparam T        managed_tensor, or an array with array_traits
 /// \tparam Options  library<> and through<>; at most one of each
@@ -79,8 +79,8 @@ struct shared_tensor {
     stream_token ready = already_ready;
 };
 
-/// The Python type of results, ferry.Tensor: the DLPack protocol, `__array__` and attributes. There is one type for
-/// each back end and extension module.
+/// The Python type of results, ferry.Tensor, with the DLPack protocol, `__array__` and attributes. There is one type
+/// for each back end and extension module.
 template <class BackEnd>
 struct FERRY_HIDDEN tensor_object {
     PyObject_HEAD shared_tensor held;

@@ -58,10 +58,10 @@ namespace ferry::inline v0::python::detail {
     return reference{call_python([&] { return PyObject_VectorcallMethod(known.dlpack, arguments, 1, keyword_names); })};
 }
 
-/// Returns whether ferry makes the copies of a device's memory, on the consumer's stream: for GPU memory, unless the
-/// CPU is requested and the back end does not support the device. A producer that copies may make the consumer's stream
-/// wait before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU is
-/// complete when the producer returns (R48).
+/// Returns whether ferry, not the producer, copies the memory of a device, on the consumer's stream: true for GPU
+/// memory, unless the CPU is requested and the back end does not support the device. A producer may make the consumer's
+/// stream wait before it queues the copy, as PyTorch does; the consumer would then read stale data. A copy to the CPU
+/// is complete when the producer returns (R48).
 ///
 /// \param at  device of the data
 /// \param to  requested device
@@ -77,7 +77,7 @@ template <class BackEnd>
 /// older signature), or refuses a copy or another device with a BufferError or ValueError (PyTorch raises an
 /// AssertionError for the stream of another device), the second call omits `copy` and `dl_device`, and the caller makes
 /// the copy (R58). After another TypeError a third call also omits `max_version`. Other errors are raised unchanged, as
-/// are a BufferError or ValueError after copy=False (R81).
+/// is a BufferError or ValueError after copy=False (R81).
 ///
 /// The stream belongs to the requested device (R48); calls without `dl_device` pass it only if `at` has streams of its
 /// type. No stream is passed to a producer on the host, not even -1, which NumPy rejects. For GPU memory without a
@@ -86,8 +86,8 @@ template <class BackEnd>
 ///
 /// \param x            producer
 /// \param req          request
-/// \param at           device of the data, when known
-/// \param copied_here  whether ferry makes the copies, see is_copied_here
+/// \param at           device of the data, if known
+/// \param copied_here  whether ferry makes the copies; see is_copied_here
 /// \return             the result of the producer
 /// \throws error_is_set  an exception of the producer
 [[nodiscard]] inline reference request_capsule(PyObject* x, request req, std::optional<device> at, bool copied_here) {

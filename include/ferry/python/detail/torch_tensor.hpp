@@ -1,4 +1,4 @@
-// ferry: properties of PyTorch tensors that DLPack cannot represent: rejected with an error that states the fix.
+// ferry: rejects PyTorch tensors with properties that DLPack cannot represent; the error states the fix.
 #pragma once
 
 #include <ferry/python/arguments.hpp>
@@ -22,13 +22,13 @@ namespace ferry::inline v0::python::detail {
     return truth != 0;
 }
 
-/// Calls a method or reads a property of the base class of `torch.Tensor`. Calls neither `__torch_function__`
-/// nor an attribute of the subclass, because either could hide a property of the exported memory.
+/// Calls a method or reads a property of the base class of `torch.Tensor`. Calls neither `__torch_function__` nor an
+/// override of the subclass, because either could hide a property of the exported memory.
 ///
 /// \param x            tensor of a subclass
 /// \param type         protocols that the type of `x` publishes
 /// \param name         name
-/// \param is_property  whether the name is a property, not a method without arguments
+/// \param is_property  whether the name is a property rather than a method without arguments
 /// \return             result; null with a Python error set
 [[nodiscard]] inline reference ask_torch_base(PyObject* x, published const& type, PyObject* name, bool is_property) {
     reference function{call_python([&] { return PyObject_GetAttr(type.torch_base, name); })};
@@ -104,14 +104,14 @@ inline void require_unconjugated(PyObject* x, published const& type) {
 /// has no memory, as for a FakeTensor, a wrapper, a functional tensor or a zero tensor. For storage without
 /// memory, PyTorch exports NULL plus the storage offset as the address, which `validate` cannot detect.
 ///
-/// The storage of a plain tensor that is shared is queried only for addresses below 2^46, since the query is slow in
-/// comparison with the import. On 64-bit systems, host addresses of a position-independent program are higher; CUDA
-/// addresses may be lower.
+/// The storage of a plain, shared tensor is queried only for addresses below 2^46, because the query is slow compared
+/// with the import. On 64-bit systems, host addresses of a position-independent program are higher; CUDA addresses may
+/// be lower.
 ///
 /// \param x           tensor
 /// \param type        protocols that the type of `x` publishes
 /// \param v           its export, without a copy
-/// \param is_certain  whether the storage is queried for each address
+/// \param is_certain  whether the storage is queried for every address
 /// \throws error_is_set  BufferError; an exception of the tensor
 /// \throws error         as ferry::validate
 inline void require_memory(PyObject* x, published const& type, tensor_view const& v, bool is_certain) {
