@@ -1,5 +1,5 @@
-// ferry: includes the CUDA headers; no other ferry header does. They are plain C++: neither nvcc nor linking the driver
-// is needed.
+// ferry: the only header that includes cuda.h and cuda_runtime_api.h. They are plain C++: neither nvcc nor the driver
+// library is needed.
 #pragma once
 
 #if defined(__linux__) && !__has_include(<cuda_runtime_api.h>)

@@ -16,15 +16,17 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Imports device memory from a handle that cudaIpcGetMemHandle returned, as CuPy, Numba and other frameworks export.
+/// Imports device memory from a handle that cudaIpcGetMemHandle returned, as exported by CuPy, Numba and other
+/// frameworks.
 ///
 /// The handle identifies a whole allocation; element 0 is `byte_offset` bytes after its first byte. Checks that every
 /// element is inside the allocation. Does not synchronise: the handle contains no event, so the processes must agree by
-/// other means when the data is ready and when the exporter may write or free it.
+/// other means on when the data is ready and when the exporter may write or free it.
 ///
 /// \param handle       the exporter's handle
 /// \param byte_offset  offset of element 0 in the allocation
-/// \param layout       dtype, shape, strides, flags, and the device to open the memory on; its data pointer is not used
+/// \param layout       dtype, shape, strides, flags, and the device on which to open the memory; its data pointer is
+///                     not used
 /// \param where        source location reported by errors
 /// \return             a tensor that owns the mapping and closes it when it is destroyed, on any thread
 /// \throws error           errc::stale_handle, already_mapped, same_process, no_peer_access, unsupported_platform;

@@ -83,15 +83,15 @@ void queue_on(batch& b, stream_token on, MakeStream make_stream) {
 
 }  // namespace detail
 
-/// Copies scattered pieces of device, pinned or managed memory with one call of cudaMemcpyBatchAsync. Takes 0.5 to 0.8
-/// µs for each piece, compared with 2 µs for each cudaMemcpyAsync (docs/cuda.md); for many small pieces `pack_pieces`
+/// Copies scattered pieces of device, pinned or managed memory with one call of cudaMemcpyBatchAsync. Takes less than
+/// half the time of a cudaMemcpyAsync for each piece (docs/cuda.md, "Measured"); for many small pieces, `pack_pieces`
 /// (pack.hpp) is faster.
 ///
-/// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The
-/// driver does not accept the legacy default stream here: the batch then runs on a stream made for the call, ordered
-/// after and before the legacy default stream. Does not enable peer access.
+/// Queued on `on`; does not block. Sources and destinations must stay valid until the copies have run. The driver does
+/// not accept the legacy default stream for a batch: the batch then runs on a stream made for the call, which is
+/// ordered after and before the legacy default stream. Does not enable peer access.
 ///
-/// \param pieces  copies; no destination may overlap a source or another destination. Read during the call only
+/// \param pieces  copies; no destination may overlap a source or another destination; read only during the call
 /// \param on      CUDA stream
 /// \throws error           errc::stream, capturing; errors of CUDA. On failure nothing is queued
 /// \throws std::bad_alloc  when there is no host memory. On failure nothing is queued

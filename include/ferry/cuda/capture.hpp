@@ -16,7 +16,7 @@ static_assert(static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) == static_cast<i
               static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED) == static_cast<int>(cudaStreamCaptureModeRelaxed));
 
 /// Returns the id of the capture that a stream participates in, or 0. Invalidates no capture: while a blocking stream
-/// of the device is captured, only cudaStreamIsCapturing may be called on the legacy stream, and returns an error.
+/// of the device is captured, only cudaStreamIsCapturing may be called on the legacy stream, and it returns an error.
 ///
 /// \throws error  errc::capturing when the capture is invalidated, or when the legacy stream would join a capture
 [[nodiscard]] inline unsigned long long capture_of(cudaStream_t s, char const* api) {
@@ -50,8 +50,8 @@ inline void require_no_capture(cudaStream_t s, char const* api) {
 }
 
 /// Sets the capture mode of this thread to cudaStreamCaptureModeRelaxed for the lifetime of the object, for calls that
-/// belong to no graph. In other modes, calls that allocate or wait fail while another thread captures, and invalidate
-/// that capture.
+/// are not part of a graph. In the other modes, calls that allocate or wait fail while another thread captures, and
+/// invalidate that capture.
 class relaxed_capture_mode {
    public:
     relaxed_capture_mode() noexcept { exchange_by_runtime(); }

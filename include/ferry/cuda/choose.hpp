@@ -25,7 +25,7 @@ enum class copy_method : std::uint8_t {
     by_host,   ///< copied to the host, rearranged there, and copied back if the destination is not on the host
 };
 
-/// Properties of the memory and the machine that, with the plan, determine the method.
+/// Properties of the memory and the machine that determine the method, together with the plan.
 struct copy_facts {
     device to, from;         ///< device of the destination and of the source
     int lanes = 8;           ///< lanes of the copier
@@ -45,8 +45,7 @@ struct staging {
     bool non_temporal;   ///< the host copies with non-temporal stores
     int taper = 1;       ///< parts into which each lane divides its last chunk, whose host copy overlaps no transfer
     /// The waiting thread populates destination pages ahead of the lanes, because a page fault takes longer than
-    /// filling the page. Measured for 1 GiB and 8 lanes in two runs: 0.50 and 0.55 of the link's bandwidth; without it,
-    /// 0.48 and 0.47.
+    /// filling the page (docs/cuda.md, "Measured").
     bool populate_ahead = false;
 };
 
@@ -54,23 +53,20 @@ namespace detail {
 
 inline constexpr std::size_t kib = 1024, mib = kib * kib;
 
-/// Up to this size a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory: 6.8 instead
-/// of 7.8 µs for 4 KiB, 12 instead of 16 µs for 64 KiB, 98 instead of 117 µs for 1 MiB. For larger copies the driver's
-/// pipelined copy is faster.
+/// Up to this size, a copy through a pinned bounce buffer is faster than cudaMemcpyAsync to pageable memory
+/// (docs/cuda.md, "Measured"). For larger copies, the driver's pipelined copy is faster.
 inline constexpr std::size_t bounced_to = mib;
-/// From this size a staged transfer is faster than cudaMemcpyAsync, for which the driver uses one staging buffer.
+/// From this size, a staged transfer is faster than cudaMemcpyAsync, because a single thread of the driver copies.
 inline constexpr std::size_t staged_from = 4 * mib;
-/// From this size a staged transfer to unpopulated destination pages is faster: the page faults take the driver's
-/// single thread longer than the copy itself.
+/// From this size, a staged transfer to unpopulated destination pages is faster, because the page faults take the
+/// driver's single thread longer than the copy itself.
 inline constexpr std::size_t staged_fresh_from = 2 * mib;
-/// Sizes from which larger chunks, and more of them in flight, are faster. Measured with 8 lanes: 4 chunks of 2 MiB in
-/// each lane reach 49 GB/s at 256 MiB and 51 GB/s at 1 GiB; chunks of 4 MiB reach 45 and 49 GB/s; 2 chunks in each lane
-/// reach 36 GB/s; chunks of 512 KiB reach 27 GB/s at 64 MiB.
+/// Sizes from which larger chunks, and more of them in flight, are faster. In large transfers, chunks of 4 MiB or of
+/// 512 KiB, or only 2 chunks in each lane, are slower.
 inline constexpr std::size_t medium_from = 16 * mib, large_from = 64 * mib;
 inline constexpr staging small_touched{4, 4, 512 * kib, true};
 inline constexpr staging medium_touched{8, 4, mib, true};
-/// Copying the last chunks out of the slots takes 0.28 ms at 64 MiB, 256 MiB and 1 GiB; with chunks of 4 MiB, twice as
-/// long.
+/// The last chunks are divided, because copying them out of the slots overlaps no transfer.
 inline constexpr staging large_touched{8, 4, 2 * mib, true, 4};
 /// Unpopulated destination: the kernel has just zeroed each page in the cache, so cached stores are faster.
 inline constexpr staging small_fresh{8, 2, 512 * kib, false};
@@ -78,20 +74,19 @@ inline constexpr staging large_fresh{64, 2, 2 * mib, false};
 inline constexpr std::size_t large_upload_from = 128 * mib;
 inline constexpr staging small_upload{4, 4, 512 * kib, true};
 inline constexpr staging large_upload{8, 2, 2 * mib, true};
-/// Minimum number of chunks for each lane. With less work, fewer lanes are used: waking another lane would take longer
-/// than it saves.
+/// Minimum number of chunks for each lane. With less work, fewer lanes are used, because waking another lane would take
+/// longer than it saves.
 inline constexpr std::size_t pieces_per_lane = 2;
 
-/// Maximum number of pitched copies: each takes at least 2.3 µs, so for more calls the other methods are faster.
+/// Maximum number of pitched copies. Each call has a fixed cost, so for more calls the other methods are faster.
 inline constexpr std::int64_t most_pitched_calls = 32;
-/// Maximum number of pieces in a batch, in which each piece takes 0.5 to 0.8 µs.
+/// Maximum number of pieces in a batch, which costs the driver an operation for each piece.
 inline constexpr std::int64_t most_batch_pieces = 100'000;
 inline constexpr std::int64_t smallest_batch_piece = 256;
 /// Default size of a slab in bytes. Strided copies that are larger are processed in slabs, with two buffers.
 inline constexpr std::size_t slab = 64 * mib, most_slab = std::size_t{1} << 40;
 /// Maximum size of a slab that the copy engine transfers. The engine does not pause between slabs, and with a smaller
-/// first slab the transfer starts earlier. In one measurement, a strided copy of 64 MiB took 1.03 times as long as a
-/// contiguous one; as a single slab, 1.05 times. Lanes synchronise after each slab, so they use larger ones.
+/// first slab the transfer starts earlier. Lanes synchronise after each slab, so they use larger slabs.
 inline constexpr std::size_t queued_slab = 16 * mib;
 /// Granularity with which the driver's memory pools allocate device memory and release memory above their threshold.
 inline constexpr std::size_t pool_step = 32 * mib;
@@ -187,7 +182,7 @@ inline constexpr std::size_t pool_step = 32 * mib;
     if (near && !one) {
         // Wide rows are copied as fast as a contiguous block, and the copy engine writes pinned memory directly. Short
         // rows are slow, because the engine processes them one by one, and pageable memory is slow, because a single
-        // thread of the driver writes it: for both, the device packs first.
+        // thread of the driver writes it. In both cases, the device packs first.
         bool const wide = few && p.unit >= 4096;
         bool const small = p.total_bytes < static_cast<std::int64_t>(staged_from);
         if (from_device && f.dense_dst && can_rearrange && !(wide && (!pageable || small))) return copy_method::packed;

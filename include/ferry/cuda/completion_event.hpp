@@ -1,4 +1,4 @@
-// ferry: the interprocess event by which an exporter learns that an importer's work has completed.
+// ferry: the interprocess event that signals to an exporter that an importer's work has completed.
 #pragma once
 
 #include <ferry/base/stream_token.hpp>

@@ -50,11 +50,11 @@ struct copier_options {
     std::size_t most_pinned = std::size_t{64} << 20;  ///< bytes of all slots together; at least one slot
     std::size_t most_kept = std::size_t{64} << 20;    ///< bytes of released pinned results that stay pinned for reuse
     pack_function pack = nullptr;                     ///< kernels for strided copies; null: none
-    /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB none are used.
+    /// Maximum total size of the pinned bounce buffers for small copies, in bytes. Below 2 MiB, none are used.
     std::size_t most_small = std::size_t{4} << 20;
     /// Maximum size of a slab in bytes, at least 4 KiB. A slab is the part of a strided copy that the device packs or
     /// unpacks at once. It holds at least one row or element; a copy of sub-byte elements is always one slab. A copy
-    /// uses up to two slabs of device memory; on each device the larger of two slabs and 32 MiB stays allocated for
+    /// uses up to two slabs of device memory; on each device, the larger of two slabs and 32 MiB stays allocated for
     /// later copies.
     std::size_t slab_bytes = detail::slab;
 };
@@ -146,8 +146,8 @@ class copier {
         t.facts = facts_of(plan, dst, t, reach_each_other);
         try {
             execute(plan, static_cast<std::byte*>(dst), static_cast<std::byte const*>(src), t);
-            // The caller may reuse host memory when the call returns, and an asynchronous copy may not have read it
-            // yet, in particular when it is pinned.
+            // The caller may reuse host memory when the call returns, but an asynchronous copy may not have read it
+            // yet, in particular if the memory is pinned.
             // mutant: cuda_copier_host_source, cuda_copier_own_stream
             if (t.has_queued_work && (!t.is_queued || from.type == device_type::cpu)) finish(t);
             return !t.has_queued_work;  // mutant: cuda_copier_says
@@ -168,7 +168,7 @@ class copier {
     /// \param on  stream to wait for
     /// \throws error  as `ferry::cuda::wait`
     void wait(stream_token on) { cuda::wait(on); }
-    /// Marks the work queued on a stream, so that it can be waited for later. Does not block.
+    /// Marks the work queued on a stream, so that the host can wait for it later. Does not block.
     ///
     /// \param on  CUDA stream
     /// \return    an object whose destructor waits for the work queued on `on` at the time of this call

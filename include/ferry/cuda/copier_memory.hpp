@@ -18,7 +18,7 @@ namespace ferry::inline v0::cuda {
 /// for other kinds.
 ///
 /// The destructor releases the memory, on any thread, and may run after the copier has been destroyed. Pinned memory
-/// can be reused immediately: work that uses it must be complete when the destructor runs (R50). Move-only.
+/// can be reused immediately, so work that uses it must be complete when the destructor runs (R50). Move-only.
 class copier_memory {
    public:
     /// Allocates memory.

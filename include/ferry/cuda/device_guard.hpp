@@ -9,8 +9,8 @@
 
 namespace ferry::inline v0::cuda {
 
-/// Throws unless a CUDA call succeeded, and reports cudaErrorInvalidValue as errc::device. For calls that return this
-/// error for a nonexistent device; the other arguments of the call must be valid.
+/// Throws unless a CUDA call succeeded, and reports cudaErrorInvalidValue as errc::device. Use it for calls that return
+/// this error for a nonexistent device; the other arguments of the call must be valid.
 ///
 /// \param e      result of the call
 /// \param call   name of the function called

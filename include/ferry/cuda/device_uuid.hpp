@@ -15,7 +15,7 @@ namespace ferry::inline v0::cuda {
 /// The UUID of a device: identifies it in every process, unlike its ordinal.
 using device_uuid = std::array<std::uint8_t, 16>;
 
-/// Returns the UUID of a device. Ordinals differ between processes when CUDA_VISIBLE_DEVICES does.
+/// Returns the UUID of a device. Ordinals may differ between processes with different CUDA_VISIBLE_DEVICES.
 ///
 /// \param device_id  ordinal in this process
 /// \return           UUID

@@ -6,9 +6,9 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Synchronises a stream when a scope is left before `done`, that is, by an exception. Must be declared after memory
-/// that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed wait, which
-/// may have failed without waiting.
+/// Synchronises a stream when a scope is left before `done`, that is, by an exception. Must be declared after the
+/// memory that work on the stream uses, so that the work has run before the memory is freed. Also repeats a failed
+/// wait, which may have failed without waiting.
 class drain {
    public:
     explicit drain(cudaStream_t s) noexcept : stream_{s} {}

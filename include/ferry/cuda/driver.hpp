@@ -1,4 +1,5 @@
-// ferry: functions of the driver API, looked up at run time: programs do not link the driver and start without one.
+// ferry: functions of the driver API, looked up at run time, so that programs neither link the driver nor need it to
+// start.
 #pragma once
 
 #include <ferry/cuda/error.hpp>
@@ -25,7 +26,7 @@ void find_driver_function(Function*& found_at, char const* name) {
 }
 
 /// The driver functions that ferry calls: those without a counterpart in the runtime, and those on the path of every
-/// exchange, which take a fraction of the time of their runtime counterparts.
+/// exchange, which are faster than their runtime counterparts.
 struct driver_api {
     CUresult (*pointer_get_attribute)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
     CUresult (*memory_access)(unsigned long long*, CUmemLocation const*, CUdeviceptr) = nullptr;
@@ -91,8 +92,8 @@ void check_driver(CUresult r, char const* call, Again&& again,
     check(no_context ? std::forward<Again>(again)() : static_cast<cudaError_t>(r), call, where);
 }
 
-/// Whether device memory was allocated in a context other than its device's primary one. Memory of pools belongs to no
-/// context.
+/// Whether device memory was allocated in a context other than the primary context of its device. Memory of pools
+/// belongs to no context.
 [[nodiscard]] FERRY_HIDDEN inline bool is_of_foreign_context(void const* p, int device_id) {
     auto const& api = driver();
     CUcontext owner = nullptr, primary = nullptr;
@@ -117,7 +118,7 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return owner != primary;
 }
 
-/// Returns the id of the current context, unique in the process over time; 0 when there is none.
+/// Returns the id of the current context, unique for the life of the process; 0 when there is none.
 [[nodiscard]] inline unsigned long long context_id() {
     auto const& api = driver();
     CUcontext now = nullptr;
@@ -127,8 +128,8 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// Returns the id of the current context, or 0 when it is unknown. `device_id` is the current device: on a thread
-/// without a context, makes its primary context current.
+/// Returns the id of the current context, or 0 when it is unknown. `device_id` is the current device; on a thread
+/// without a context, the primary context of this device is made current.
 /// \throws error  errors of CUDA
 [[nodiscard]] inline unsigned long long context_id_of(std::int32_t device_id) {
     unsigned long long id = context_id();
@@ -150,7 +151,7 @@ void check_driver(CUresult r, char const* call, Again&& again,
     return id;
 }
 
-/// Returns the memory pool that device memory was allocated from, or null.
+/// Returns the memory pool from which device memory was allocated, or null.
 [[nodiscard]] inline cudaMemPool_t pool_of(void const* p) {
     CUmemoryPool found = nullptr;
     if (driver().pointer_get_attribute(&found, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, reinterpret_cast<CUdeviceptr>(p)) !=

@@ -33,7 +33,7 @@ namespace detail {
     }
 }
 
-/// The error code for a CUDA error.
+/// Returns the errc for a CUDA error.
 [[nodiscard]] constexpr errc code_of(cudaError_t e) noexcept {
     if (is_sticky(e)) return errc::context_lost;
     switch (e) {
@@ -63,7 +63,7 @@ namespace detail {
     }
 }
 
-/// Returns how the user can fix an error, as the end of the message.
+/// Returns the end of the message, which states how to fix the error.
 [[nodiscard]] constexpr char const* cure_of(errc code) noexcept {
     switch (code) {
         case errc::context_lost: return ": the CUDA context is corrupt or destroyed; restart the process";

@@ -28,7 +28,7 @@ inline void wait(cudaEvent_t e) {
 }
 
 /// Blocks the host until all recorded work has completed, before memory is released. Repeats a failed wait once,
-/// because it may fail before the work has completed; after a second failure no work can be running.
+/// because it may have failed before the work completed; after a second failure, no work can be running.
 inline void wait_to_release(cudaEvent_t e) noexcept {
     relaxed_capture_mode const relaxed;
     if (cudaEventSynchronize(e) == cudaSuccess) return;

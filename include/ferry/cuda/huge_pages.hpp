@@ -16,7 +16,7 @@ namespace ferry::inline v0::cuda {
 namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20;
-/// Minimum size of memory that is mapped in huge pages. For smaller sizes an allocator that caches blocks is faster
+/// Minimum size of memory that is mapped in huge pages. For smaller sizes, an allocator that caches blocks is faster
 /// (glibc's malloc caches blocks of up to 32 MiB).
 inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 
@@ -57,8 +57,8 @@ inline constexpr std::size_t huge_from = std::size_t{32} << 20;
 }  // namespace detail
 
 /// A memory space of host memory whose pages are not populated yet. Memory of 32 MiB or more is aligned to 2 MiB, and
-/// uses huge pages if /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`: its page faults then take a
-/// fifth of the time. Released memory is returned to the system. Stateless; thread-safe.
+/// uses huge pages if /sys/kernel/mm/transparent_hugepage/enabled is `madvise` or `always`, which reduces the time of
+/// its page faults. Released memory is returned to the system. Stateless; thread-safe.
 struct fresh_host_space {
     /// Allocates memory.
     ///

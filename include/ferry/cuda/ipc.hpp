@@ -38,18 +38,19 @@ namespace ferry::inline v0::cuda {
 
 /// Options for sharing CUDA memory. An aggregate for designated initialisers: the order of its members does not change.
 struct sharing_options {
-    /// Before sharing, copy memory that may have other allocations in the same 2 MiB block: a handle maps whole blocks,
-    /// and so would expose these allocations as well.
+    /// Before sharing, copy memory that may share a 2 MiB block with other allocations: a handle maps whole blocks, and
+    /// would expose these allocations as well.
     bool isolate = false;
-    /// Share memory of exportable pools by a handle of the pool. The pool's file descriptor must then reach the
-    /// importer over a Unix socket, in addition to the description. Otherwise such memory is copied; memory of pools
-    /// without a file descriptor (fabric handles only) always is.
+    /// Share memory of exportable pools by a handle of the pool. The pool's file descriptor must then be sent to the
+    /// importer over a Unix socket, in addition to the description. If false, such memory is copied. Memory of pools
+    /// without a file descriptor (fabric handles only) is always copied.
     ///
     /// A process has one mapping of such memory, which all `shareable` objects of a program share. A shared
     /// library has its own table of mappings: import such memory either in the program or in the library, not in both.
     bool pools = false;
-    /// Upper bound of interprocess events for each device. An export with a stream uses one event for its lifetime, and
-    /// so does a mapping that has been used on a stream. When no event is free, the host waits for the stream instead.
+    /// Maximum number of interprocess events for each device. An export with a stream uses one event for its lifetime,
+    /// and so does a mapping that has been used on a stream. When no event is free, the host waits for the stream
+    /// instead.
     std::size_t most_events = 256;
 };
 
@@ -89,7 +90,7 @@ inline void require_inside(wire::memory const& m, std::uint64_t mapped) {
                                 << " bytes: ask the exporter for a new descriptor");
 }
 
-/// Creates a stream, even while another thread captures. It may be destroyed while its work is still queued.
+/// Creates a stream, even while another thread captures. The stream may be destroyed while its work is still queued.
 [[nodiscard]] inline stream make_quiet_stream(std::int32_t device_id) {
     relaxed_capture_mode const relaxed;
     return stream{device_id};
@@ -407,7 +408,7 @@ class shareable : public ferry::detail::forwarding<BackEnd> {
             return pools_.open([&] { return imported_memory{imported_pool{how.file, device_id}, handle}; });
         }();
         void const* const base = detail::visit_mapping(mapping, [](auto const& open) { return open.data(); });
-        // When the driver does not know the size, that of the description is used, for pool memory only.
+        // For pool memory whose size the driver does not report, the size in the description is used.
         auto const fallback = m.kind == wire::memory_kind::cuda_pool ? m.allocation : 0;
         detail::require_inside(m, detail::mapped_bytes_from(base, fallback));
         return {std::move(mapping), exporter_id, static_cast<std::size_t>(m.offset), events_};

@@ -30,7 +30,7 @@ class ipc_event {
     /// Creates an event that other processes can open.
     ///
     /// \param device_id  device of the event
-    /// \throws error  errors of CUDA; drivers support about a thousand events in a process
+    /// \throws error  errors of CUDA, including when the driver supports no more events in this process
     explicit ipc_event(std::int32_t device_id) : device_id_{device_id} {
         device_guard const on{device_id};
         detail::relaxed_capture_mode const relaxed;
@@ -105,14 +105,14 @@ class ipc_event {
     cudaEvent_t handle_ = nullptr;
 };
 
-/// A bounded pool of reusable interprocess events of one device. Drivers support about a thousand of them in a process.
+/// A bounded pool of reusable interprocess events of one device; drivers limit the number of these events in a process.
 /// Thread-safe.
 class ipc_event_pool {
    public:
     /// Constructs an empty pool; events are created when they are needed.
     ///
     /// \param device_id  device of the events
-    /// \param most       upper bound of the number of events
+    /// \param most       maximum number of events
     explicit ipc_event_pool(std::int32_t device_id, std::size_t most = 256) noexcept
         : device_id_{device_id}, most_{most} {}
 
@@ -138,8 +138,8 @@ class ipc_event_pool {
         }
     }
     /// Returns an event to the pool. Its recorded work may still be pending: `take` returns the event only after that
-    /// work has completed. Recording it earlier, on an idle stream, would end waits of other processes too early;
-    /// recording it later can only prolong them.
+    /// work has completed. Recording the event again before then, on an idle stream, would end waits of other processes
+    /// too early; recording it later can only prolong these waits.
     ///
     /// \param e  event of this pool
     void put(ipc_event&& e) noexcept {

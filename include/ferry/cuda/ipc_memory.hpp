@@ -84,11 +84,11 @@ inline void check_ipc(cudaError_t e, char const* call, std::source_location wher
 }
 
 /// An allocation of another process, mapped in this one. The destructor closes the mapping, on any thread; work that
-/// uses the memory must be complete when it runs. Opening an allocation again yields the same address. Move-only.
+/// uses the memory must be complete by then. Opening an allocation again yields the same address. Move-only.
 class ipc_memory {
    public:
-    /// Maps an allocation for access by a device. If this is not the exporter's device, peer access is enabled, which
-    /// takes milliseconds.
+    /// Maps an allocation for access by a device. If this is not the exporter's device, also enables peer access, which
+    /// takes longer.
     ///
     /// \param from       the exporter's handle
     /// \param device_id  device that will access the memory

@@ -21,7 +21,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// A lane's stream on one device, with an event for each slot. The device must be current when it is created.
+/// A lane's stream on one device, with an event for each slot. The device must be current at construction.
 struct lane_stream {
     explicit lane_stream(std::int32_t id) : device_id{id}, own{id} {}
 
@@ -88,13 +88,13 @@ class lane_team {
         for (auto& t : threads_) t.join();  // mutant: cuda_lane_join
     }
 
-    /// Executes a job. Blocks until it is complete; after a failure, until no lane works on it, and throws the first
-    /// error.
+    /// Executes a job. Blocks until the job is complete. After a failure, blocks until no lane works on the job, and
+    /// throws the first error.
     void run(staged_job& job) {
         start(job);
         if (auto const failure = await(job)) std::rethrow_exception(failure);
     }
-    /// Queues a job, which must stay valid until `await` returns. When it throws, the job is not queued.
+    /// Queues a job, which must stay valid until `await` returns. On failure the job is not queued.
     void start(staged_job& job) {
         std::lock_guard const lock{mutex_};
         start_threads(job.cut.lanes);

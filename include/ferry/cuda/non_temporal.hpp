@@ -27,10 +27,11 @@ inline void store_line(std::byte* to, std::byte const* from) noexcept {
 }
 #endif
 
-/// Copies `n` bytes that will not be read soon. A non-temporal store does not read its cache line first, which saves a
-/// third of the memory traffic; that traffic limits the bandwidth when several threads copy. It is slower on pages that
-/// the kernel has just zeroed, which are in the cache. Writes nothing outside [dst, dst + n). Its writes are visible to
-/// devices and to threads synchronised with its return. Calls memcpy on processors without such stores.
+/// Copies `n` bytes that will not be read soon. A non-temporal store does not read its cache line first, so that a
+/// copied line causes two memory accesses instead of three; memory traffic limits the bandwidth when several threads
+/// copy. Such stores are slower on pages that the kernel has just zeroed, which are in the cache. Writes nothing
+/// outside [dst, dst + n). The writes are visible to devices and to threads synchronised with the return of the
+/// function. Calls memcpy on processors without such stores.
 inline void copy_non_temporal(void* dst, void const* src, std::size_t n) noexcept {
 #if defined(__SSE2__)
     constexpr std::size_t line = 64;

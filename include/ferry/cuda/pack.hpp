@@ -14,8 +14,8 @@
 namespace ferry::inline v0::cuda {
 namespace detail {
 
-/// Loads PTX for every device and returns `take(kernel_by_name)`. The library stays loaded until the process ends: a
-/// queued kernel may need it. If `take` throws, the library is unloaded.
+/// Loads PTX for every device and returns `take(kernel_by_name)`. The library stays loaded until the process ends,
+/// because a queued kernel may need it. If `take` throws, the library is unloaded.
 template <class Take>
 auto load_ptx(char const* ptx, Take take) {
     cudaLibrary_t library = nullptr;
@@ -100,12 +100,13 @@ struct pack_library {
 /// peer, for which access is enabled. They must not overlap, and must stay valid until the kernel has run. Writes only
 /// the destination's elements.
 ///
-/// Does not block and allocates nothing. A default stream is that of the current device; other streams may belong to
+/// Does not block and allocates nothing. A default stream belongs to the current device; other streams may belong to
 /// any device, except that a captured stream must belong to the current one. The current device does not change.
 ///
-/// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes about 0.1
-/// s, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) compiles nothing at run
-/// time. Bit layouts whose loops interleave in the destination, without being nested, are copied by a single thread.
+/// The driver compiles the kernels of a word size for a device at the first call that needs them, which takes much
+/// longer than a copy, and caches them on disk: make that call outside a capture. `pack_compiled` (pack.cuh) compiles
+/// nothing at run time. Bit layouts whose loops interleave in the destination, without being nested, are copied by a
+/// single thread.
 ///
 /// \param plan  copy to execute
 /// \param dst   first element of the view that is the plan's destination
@@ -116,12 +117,13 @@ inline void pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     detail::launch_pack(plan, dst, src, on, detail::ptx_kernel, "ferry::cuda::pack");
 }
 
-/// Copies scattered pieces with kernels queued on `on`, one launch for each 1024 pieces. For pieces of a few KiB this
-/// is nearly as fast as one copy of the same total size; `copy_batch` costs a driver operation for each piece. Intended
-/// for many pieces of similar size. Does not block and allocates nothing. Thread-safe.
+/// Copies scattered pieces with kernels queued on `on`, one launch for each 1024 pieces. For pieces of a few KiB, this
+/// is nearly as fast as one copy of the same total size (docs/cuda.md, "Measured"); `copy_batch` costs a driver
+/// operation for each piece. Intended for many pieces of similar size. Does not block and allocates nothing.
+/// Thread-safe.
 ///
-/// All memory must be accessible from the stream's device. This is not checked, since a query takes as long as the copy
-/// of a piece. The memory must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose
+/// All memory must be accessible from the stream's device. This is not checked, because a query takes as long as the
+/// copy of a piece. The memory must stay valid until the kernels have run. Pieces of 0 bytes are skipped. Pieces whose
 /// addresses have no common alignment are copied byte by byte.
 ///
 /// May be captured; the graph then copies the pieces as passed here. The kernel is compiled for its device at the first

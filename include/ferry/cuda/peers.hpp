@@ -16,7 +16,7 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// The pairs of devices whose peer access this thread has queried. Keyed by context ids: a device reset creates a new
-/// context, without peers, for which the older entries are not found.
+/// context, which has no peers and matches no older entry.
 class peer_pairs {
    public:
     struct pair {
@@ -46,7 +46,7 @@ class peer_pairs {
 
 /// Enables peer access from `reader` to memory of `owner`, except memory of pools. Returns whether `reader` has access.
 /// The next call repeats an attempt that failed, unless the devices do not support peer access or have too many peers.
-/// With `recheck`, a successful attempt is also repeated, since the program may have disabled the access.
+/// With `recheck`, a successful attempt is also repeated, because the program may have disabled the access.
 [[nodiscard]] inline bool enable_devices(std::int32_t reader, std::int32_t owner, bool recheck = false) {
     auto& pairs = peer_pairs::of_this_thread();
     peer_pairs::pair now{primary_context_id(reader), primary_context_id(owner)};  // mutant: cuda_peer_reset

@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The largest pitch of pitched copies (cudaDevAttrMaxPitch); the same on all GPUs so far.
+/// The largest pitch of pitched copies (cudaDevAttrMaxPitch), assumed for all GPUs.
 inline constexpr std::int64_t max_pitch = 0x7fffffff;
 
 /// Returns the number of innermost loops that one runtime copy can execute: 1 for rows, whose pitch must be at least

@@ -14,12 +14,13 @@
 namespace ferry::inline v0::cuda {
 
 /// A memory space of pinned memory that keeps released blocks for reuse, up to a bound. Block sizes are powers of two.
-/// Copies refer to one pool, which exists until the last copy and the last buffer of it are destroyed. Thread-safe.
+/// Copies of this object refer to one pool, which exists until the last copy and the last buffer from the pool are
+/// destroyed. Thread-safe.
 class pinned_pool {
    public:
     /// Constructs an empty pool.
     ///
-    /// \param most_kept  upper bound of the memory that stays pinned while it is not in use, in bytes
+    /// \param most_kept  maximum amount of memory that stays pinned while it is not in use, in bytes
     explicit pinned_pool(std::size_t most_kept = std::size_t{64} << 20) : state_{std::make_shared<state>(most_kept)} {}
 
     /// Allocates memory, from the pool if a block of the size is free.

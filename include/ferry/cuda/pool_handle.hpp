@@ -100,7 +100,7 @@ class imported_pool {
         enable_access(device_id, where);
     }
 
-    /// Gives another device access.
+    /// Gives another device access to the pool.
     ///
     /// \param device_id  device that will access the memory
     /// \param where      source location reported by errors
@@ -192,7 +192,7 @@ class imported_memory {
     [[nodiscard]] std::int32_t device_id() const noexcept { return device_id_; }
 
    private:
-    std::vector<imported_pool> pools_;  // of the memory, then one for each further device with access
+    std::vector<imported_pool> pools_;  // the pool of the memory, then one for each further device with access
     void* p_ = nullptr;
     std::int32_t device_id_ = 0;
 };

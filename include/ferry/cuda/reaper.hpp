@@ -34,7 +34,7 @@ class reaper {
     /// \return  number of tensors released
     /// \throws error  errors of an event; its tensor and those not examined yet remain held
     std::size_t poll() {
-        std::vector<held_tensor> finished;  // released after unlocking: a deleter may call anything (R67)
+        std::vector<held_tensor> finished;  // released after unlocking: a deleter may call any function (R67)
         {
             std::lock_guard const lock{mutex_};
             finished.reserve(held_.size());

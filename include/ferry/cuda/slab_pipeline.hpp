@@ -18,8 +18,7 @@
 namespace ferry::inline v0::cuda::detail {
 
 /// Two packed buffers on the current device, which must be the device of the stream `on`. Slabs are packed or unpacked
-/// on `on`, and transferred on a stream made for them, or by lanes, so that copies do not wait for each other. Slab i
-/// uses buffer i % 2.
+/// on `on`, and transferred on a separate stream or by lanes, so that both can overlap. Slab i uses buffer i % 2.
 ///
 /// After a call has returned, only work on `on`, and work that it waits for, uses the buffers. When a call throws, the
 /// destructor waits for the transfers.

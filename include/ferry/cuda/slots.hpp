@@ -11,8 +11,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// A bounded pool of pinned blocks of one size. Blocks are pinned when they are first needed, and kept: pinning takes a
-/// millisecond per MiB. Thread-safe. Must outlive its blocks.
+/// A bounded pool of pinned blocks of one size. Blocks are pinned when they are first needed, and then kept, because
+/// pinning takes much longer than a copy. Thread-safe. Must outlive its blocks.
 class slot_pool {
    public:
     /// One block; its destructor returns it to the pool.
@@ -46,7 +46,7 @@ class slot_pool {
     /// Takes a block. Waits while all blocks are in use and no more may be pinned. A thread that holds a block must
     /// call `try_take` instead, to avoid a deadlock.
     [[nodiscard]] block take() { return {*this, get(true)}; }
-    /// Takes a block without waiting; its data is null when there is none.
+    /// Takes a block without waiting; its data is null when no block is available.
     [[nodiscard]] block try_take() { return {*this, get(false)}; }
     [[nodiscard]] static block none() noexcept { return {}; }
 

@@ -29,7 +29,7 @@ class small_buffers {
             return slot_pool::none();
         }
     }
-    /// Number of bytes pinned.
+    /// Returns the number of pinned bytes.
     [[nodiscard]] std::size_t pinned() const {
         return small_.counts().first * small + large_.counts().first * bounced_to;
     }

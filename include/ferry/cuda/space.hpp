@@ -55,8 +55,8 @@ class device_space {
 };
 
 /// A memory space of pinned host memory, portable to all devices. Copies from and to it use the full bandwidth of the
-/// link. Pinning takes about a millisecond for each MiB: reuse the memory (`pinned_pool`). Deallocation synchronises,
-/// as cudaFreeHost does. Thread-safe.
+/// link. Pinning takes much longer than a copy, so reuse the memory (`pinned_pool`). Deallocation synchronises, as
+/// cudaFreeHost does. Thread-safe.
 struct pinned_space {
     /// Allocates memory.
     ///

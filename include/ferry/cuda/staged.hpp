@@ -14,7 +14,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Upper bound of slots that a lane uses for a job.
+/// Maximum number of slots that a lane uses for a job.
 inline constexpr int most_slots = 16;
 
 /// A part of a transfer, in bytes.
@@ -59,7 +59,7 @@ struct staged_job {
 
 /// Populates the pages that lanes will write next, `page` bytes at a time, until none are left or `make` fails. Stays
 /// at least one chunk for each lane ahead of the chunks taken. `make(begin, bytes)` must not change the contents of a
-/// page, since a lane may have written it already.
+/// page, because a lane may have written it already.
 template <class Make>
 void populate_pages_ahead(staged_job const& job, std::size_t page, Make make) noexcept {
     std::size_t const ahead = job.cut.chunk * static_cast<std::size_t>(job.cut.lanes),

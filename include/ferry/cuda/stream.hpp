@@ -81,7 +81,7 @@ class stream {
 
 namespace detail {
 
-/// The handle of a token; 1 and 2 are CUDA's handles of the default streams.
+/// Returns the handle of a token; 1 and 2 are CUDA's handles of the default streams.
 [[nodiscard]] inline cudaStream_t handle_of(stream_token t) noexcept {
     return reinterpret_cast<cudaStream_t>(t.native_handle());
 }
@@ -134,12 +134,13 @@ inline void require_expected_device(stream_token t, std::int32_t id, char const*
     return id;
 }
 
-/// Checks a default stream for a capture, which `device_of` does not. Its device must be current.
+/// Throws if a default stream is being captured, which `device_of` does not check. The device of the stream must be
+/// current.
 inline void require_uncaptured_default(stream_token t, char const* api) {
     if (is_default(t)) require_no_capture(handle_of(t), api);
 }
 
-/// Calls `f(handle)`. For a default stream its device is made current; for other streams the current device is
+/// Calls `f(handle)`. For a default stream, makes its device current; for other streams, the current device is
 /// irrelevant.
 template <class Function>
 auto on_device_of(stream_token t, Function&& f) {

@@ -26,7 +26,7 @@ concept async_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) 
     { r.allocate_async(n, n, s) } -> std::same_as<void*>;
     r.deallocate_async(p, n, n, s);
 };
-/// RMM's base class before its resources took the stream first. Its memory is aligned to 256 bytes.
+/// RMM's base class before RMM 25.12: the stream is the last argument. Its memory is aligned to 256 bytes.
 template <class R>
 concept stream_last_resource = requires(R& r, void* p, std::size_t n, cudaStream_t s) {
     { r.allocate(n, s) } -> std::same_as<void*>;
@@ -51,7 +51,8 @@ concept stream_ordered_resource =
 
 /// A memory space over a resource and a stream. Memory is allocated for later work on the stream, and deallocated in
 /// stream order, after the work queued on it earlier. Borrows both; they must outlive all memory allocated from them.
-/// The resource determines whether calls block and what they do under graph capture. As thread-safe as the resource.
+/// The resource determines whether calls block and how they behave during graph capture. As thread-safe as the
+/// resource.
 template <stream_ordered_resource Resource>
 class stream_resource_space {
    public:

@@ -13,8 +13,8 @@ namespace ferry::inline v0::cuda::detail {
 /// Returns the number of bits or bytes that one unit of a plan writes; it reads `unit` bits or bytes.
 [[nodiscard]] constexpr std::int64_t written(copy_plan const& p) noexcept { return p.unit + p.zero_bits; }
 
-/// Whether one side of a plan covers as many bytes as lie between its first and its last one, and repeats none by a
-/// stride of 0. A destination is then dense; for a source, use `is_dense_source`.
+/// Whether the units of one side of a plan, none repeated by a stride of 0, add up to the size of the range that they
+/// span. A destination is then dense; for a source, use `is_dense_source`.
 [[nodiscard]] constexpr bool is_dense(copy_plan const& p, std::int64_t offset, std::int64_t const* strides,
                                       std::int64_t unit) noexcept {
     if (p.kind == copy_kind::empty) return false;
@@ -26,7 +26,7 @@ namespace ferry::inline v0::cuda::detail {
         covered *= p.extents[i];
     }
     if (p.counts_bits() && (low % 8 != 0 || high % 8 != 0)) return false;
-    // A destination has no overlapping elements; if a source has some, the sum may match by chance.
+    // The elements of a destination do not overlap; if those of a source do, the sum may match by chance.
     return covered == high - low;
 }
 
@@ -48,8 +48,8 @@ namespace ferry::inline v0::cuda::detail {
     return true;
 }
 
-/// The part of a plan with indices [begin, begin + count) in loop `level`. All parts together copy the same as the
-/// plan.
+/// The part of a plan with indices [begin, begin + count) in loop `level`. Together, all parts copy the same elements
+/// as the plan.
 [[nodiscard]] constexpr copy_plan part_of(copy_plan p, int level, std::int64_t begin, std::int64_t count) noexcept {
     p.dst_offset += begin * p.dst_strides[level];
     p.src_offset += begin * p.src_strides[level];
@@ -59,9 +59,8 @@ namespace ferry::inline v0::cuda::detail {
 }
 
 /// A plan divided into slabs of at most `most` bytes of one side. That side must be dense, and so is each slab. A slab
-/// has one index of each of the loops with the largest strides, and a part of the next loop; it holds at least one
-/// unit. A plan that counts bits is one slab, because its parts might not begin at a byte
-/// boundary.
+/// has a single index in each of the loops with the largest strides, and a range of indices in the next loop; it holds
+/// at least one unit. A plan that counts bits is one slab, because its parts might not begin at a byte boundary.
 class slabs {
    public:
     constexpr slabs(copy_plan const& p, std::int64_t most, bool of_destination) noexcept
@@ -82,7 +81,7 @@ class slabs {
     }
 
     [[nodiscard]] constexpr std::int64_t count() const noexcept { return outer_ * pieces_; }
-    /// Slab i. Slabs are adjacent where the strides are positive; the first one is the largest.
+    /// Returns slab i. Slabs are adjacent where the strides are positive; the first slab is the largest.
     [[nodiscard]] constexpr copy_plan part(std::int64_t i) const noexcept {
         if (step_ == 0) return plan_;
         auto p = plan_;
@@ -92,7 +91,7 @@ class slabs {
             p = part_of(p, by_stride_[k], i % plan_.extents[by_stride_[k]], 1);
         return part_of(p, by_stride_[level_], begin, std::min(step_, plan_.extents[by_stride_[level_]] - begin));
     }
-    /// Offset of slab i on that side, in bytes.
+    /// Returns the offset of slab i on that side, in bytes.
     [[nodiscard]] constexpr std::int64_t begin(std::int64_t i) const noexcept { return extent(i).begin; }
     [[nodiscard]] constexpr std::size_t size(std::int64_t i) const noexcept {
         return static_cast<std::size_t>(extent(i).size);
@@ -113,7 +112,7 @@ class slabs {
     std::int64_t step_ = 0;                // indices in a part; 0: one slab
 };
 
-/// The plan with the lowest byte of its destination, or source, at offset 0.
+/// Returns the plan with the lowest byte of its destination, or source, at offset 0.
 [[nodiscard]] constexpr copy_plan with_dst_at_0(copy_plan p) noexcept {
     p.dst_offset -= reach(p, p.dst_offset, p.dst_strides, written(p)).begin * (p.counts_bits() ? 8 : 1);
     return p;

@@ -67,9 +67,9 @@ inline void require_participating_stream(std::int32_t stream_id, device to, devi
 ///
 /// Copies between GPUs use peer access where the machine supports it; otherwise the driver stages them. No call waits
 /// for other streams of the caller, except where CUDA's default streams synchronise implicitly. The host waits for the
-/// stream when a copy reads host memory, and when the layout would need many pitched copies: such copies go through the
-/// host. Without a stream, work runs on the per-thread default stream. Each thread caches one event for each device,
-/// and the pairs of GPUs that have peer access.
+/// stream when a copy reads host memory, and when a copy goes through the host because the layout would need many
+/// pitched copies. Without a stream, work runs on the per-thread default stream. Each thread caches one event for each
+/// device, and the pairs of GPUs that have peer access.
 struct system_back_end {
     /// Returns whether memory of a device can be copied from and to.
     ///
@@ -119,8 +119,8 @@ struct system_back_end {
         if (!queued || detail::is_default(on)) detail::require_no_capture(s, "ferry::cuda::system");
         static_cast<void>(detail::enable_peers(to, dst, from, src));
         detail::transfer(plan, dst, to, src, from, device_id, s);
-        // The caller may reuse host memory when the call returns, and an asynchronous copy may not have read it yet, in
-        // particular when it is pinned.
+        // The caller may reuse host memory when the call returns, but an asynchronous copy may not have read it yet, in
+        // particular if the memory is pinned.
         if (queued && from.type != device_type::cpu) return false;  // mutant: cuda_copy_host_source, cuda_copy_says
         // mutant: cuda_copy_failed
         detail::drain reading{s};  // waits again when the wait fails: the caller may free its memory
@@ -140,7 +140,7 @@ struct system_back_end {
     /// \param on  stream to wait for
     /// \throws error  as `ferry::cuda::wait`
     void wait(stream_token on) const { cuda::wait(on); }
-    /// Marks the work queued on a stream, so that it can be waited for later. Does not block.
+    /// Marks the work queued on a stream, so that the host can wait for it later. Does not block.
     ///
     /// \param on  CUDA stream
     /// \return    an object whose destructor waits for the work queued on `on` at the time of this call

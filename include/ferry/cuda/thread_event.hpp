@@ -61,7 +61,7 @@ inline void record(cudaEvent_t e, cudaStream_t s) {
     check_driver(driver().event_record(e, s), "cuEventRecord", [&] { return cudaEventRecord(e, s); });
 }
 
-/// Returns the id of a stream, unique in the process over time. Not for captured streams.
+/// Returns the id of a stream, unique for the life of the process. The stream must not be captured.
 [[nodiscard]] inline unsigned long long id_of(cudaStream_t s) {
     unsigned long long id = 0;
     check_driver(driver().stream_id(s, &id), "cuStreamGetId", [&] { return cudaStreamGetId(s, &id); });

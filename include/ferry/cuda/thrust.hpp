@@ -101,7 +101,7 @@ class shaped {
             if (std::same_as<typename Vector::allocator_type, std::allocator<typename Vector::value_type>>) return cpu;
         }
         if (p != nullptr) return device_of_pointer(p);
-        // There are no elements, and the host could not access them.
+        // The vector is empty, and the host could not access its elements.
         if constexpr (!std::same_as<reference, typename Vector::value_type>) {
             int id = 0;
             check(cudaGetDevice(&id), "cudaGetDevice");
@@ -115,7 +115,7 @@ class shaped {
     stream_token ready_on_;
 };
 
-/// Copies a tensor into a new vector, in row-major order: a vector cannot adopt memory. Blocks the host until the copy
+/// Copies a tensor into a new vector, in row-major order; a vector cannot adopt memory. Blocks the host until the copy
 /// is complete. Waits for no stream other than `ready_on`.
 ///
 /// \param v         tensor to copy

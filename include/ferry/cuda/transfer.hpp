@@ -38,8 +38,8 @@ struct extent_of_bytes {
     return {low, high - low};
 }
 
-/// Whether queueing the copies of a plan is faster than copying through the host: a call takes about as long as copying
-/// 16 KiB of pageable memory.
+/// Whether queueing the copies of a plan is faster than copying through the host, assuming that a call takes as long as
+/// copying 16 KiB of pageable memory.
 [[nodiscard]] constexpr bool is_worth_queueing(copy_plan const& p) noexcept {
     if (p.counts_bits()) return false;
     auto const calls = count_copies(p, p.unit);
@@ -85,7 +85,7 @@ constexpr std::int64_t compact_destination(copy_plan& p) noexcept {
     return forward;
 }
 
-/// Copies on the host for memory of one or two GPUs: copies the source to the host, rearranges it, and copies the
+/// Copies through the host, for memory of one or two GPUs: copies the source to the host, rearranges it, and copies the
 /// result back. Slow, but supports every layout. Writes no byte between the destination's elements; bits of other
 /// elements in shared bytes (R19) keep their values. `device_id` is the device of the stream. Memory of another GPU is
 /// copied on a stream of that GPU, made for the call, so no peer access is needed. Blocks until the stream's work and

@@ -1,4 +1,4 @@
-// ferry: remembers allocated blocks that have not been written yet.
+// ferry: a list of allocated blocks that have not been written yet.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -9,7 +9,7 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// The latest allocated blocks whose pages have not been written. A hint: a wrong entry costs time only. Thread-safe.
+/// The latest allocated blocks whose pages have not been written. A hint: a wrong entry only costs time. Thread-safe.
 class untouched_blocks {
    public:
     void add(void const* p) {

@@ -14,7 +14,8 @@ namespace ferry::inline v0::cuda::detail {
 /// Objects that a process may open only once. An object is closed when its last use ends.
 ///
 /// `a.is_same(b)` returns whether two opened objects are the same; `a.join(b)` takes over the access that opening `b`
-/// added, after which `b` closes nothing. Thread-safe. A handle: copies refer to one table, which its uses keep alive.
+/// added, after which `b` closes nothing. Thread-safe. Copies of this object refer to one table, which its uses keep
+/// alive.
 ///
 /// An object can be identified only after it has been opened, so `open` waits while any object is being closed.
 template <class Opened>
@@ -31,7 +32,7 @@ class opened_once {
    public:
     opened_once() = default;
     /// Returns the table of this program or shared library, for objects that CUDA opens once for a process: with two
-    /// tables, one would close what the other uses.
+    /// tables, one would close objects that the other uses.
     [[nodiscard]] FERRY_HIDDEN static opened_once of_process() {
         // mutant: cuda_opened_process
         static auto const* const one = new opened_once;  // never destroyed: deleters run at exit

@@ -1,4 +1,4 @@
-// ferry: the arguments of pack kernels. Includes neither CUDA nor DLPack: PTX is compiled from it alone.
+// ferry: the arguments of pack kernels. Includes no headers of CUDA or DLPack, which are not needed to compile the PTX.
 #pragma once
 
 #include <ferry/config.hpp>
@@ -9,8 +9,8 @@
 
 namespace ferry::inline v0::cuda::detail {
 
-/// Division by a number known on the host, for dividends below 2³¹: a multiplication and a shift instead of twenty
-/// instructions.
+/// Division by a number known on the host, for dividends below 2³¹: a multiplication and a shift, because GPUs have no
+/// instruction for integer division.
 struct divisor {
     std::uint32_t by = 1;
     std::uint32_t multiplier = 0;

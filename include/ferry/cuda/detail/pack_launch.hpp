@@ -63,8 +63,8 @@ void launch_pack(copy_plan const& plan, void* dst, void const* src, stream_ref o
     launch(kernel_of(job), dim3{job.blocks, 1, 1}, &job.arguments, s);
 }
 
-/// Launches the kernel for all pieces, in several launches if needed. When one fails, waits for the earlier ones, since
-/// the caller may free the memory. `kernel()` returns the argument of cudaLaunchKernel.
+/// Launches the kernel for all pieces, in several launches if needed. When one fails, waits for the earlier launches,
+/// because the caller may free the memory. `kernel()` returns the argument of cudaLaunchKernel.
 template <class Kernel>
 void launch_pieces(std::span<piece const> pieces, stream_ref on, Kernel kernel, char const* api) {
     pack_device_guard const here{on, api};
