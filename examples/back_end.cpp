@@ -64,7 +64,7 @@ struct npu_back_end {
                                       ferry::stream_token) const {
         return {bytes, d == accelerator};
     }
-    // A plan merges dimensions as far as possible; this SDK copies one contiguous block only.
+    // A plan merges dimensions as far as possible; this SDK copies only contiguous blocks.
     void copy(ferry::copy_plan const& plan, void* dst, ferry::device, void const* src,
               ferry::device, ferry::stream_token on) const {
         if (plan.kind == ferry::copy_kind::empty) return;

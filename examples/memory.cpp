@@ -21,8 +21,8 @@ struct samples {
 };
 
 // [space]
-// Counts the allocated bytes. Copies of a space refer to the same memory; the deleter of a tensor
-// holds one.
+// Counts the allocated bytes. Copies of a space refer to the same counter; the deleter of a tensor
+// holds a copy.
 class counted_space {
    public:
     explicit counted_space(std::atomic<std::size_t>& bytes) noexcept : bytes_{&bytes} {}
@@ -50,8 +50,8 @@ int main() {
     samples const mine;
 
     // [pmr]
-    // Any resource with allocate and deallocate, such as those of std::pmr. It must outlive the
-    // tensors.
+    // Any class with allocate and deallocate, such as the resources of std::pmr. The resource must
+    // outlive the tensors.
     std::pmr::monotonic_buffer_resource arena;
     ferry::resource_space in_arena{arena};
     auto const copy = ferry::to_dlpack(mine, {.copy = ferry::copy_policy::always},

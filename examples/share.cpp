@@ -38,7 +38,7 @@ int importer(int from, int to) {
     auto const descriptor = ferry::wire::from_bytes(receive(from));
     {
         ferry::managed_tensor t = ferry::ipc::attach(descriptor, {.session = &session});
-        t.as<float, 2>()(1, 2) = 55;  // the exporter sees it
+        t.as<float, 2>()(1, 2) = 55;  // visible to the exporter
     }
     // [/attach]
     send(to, {std::byte{1}});

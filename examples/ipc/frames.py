@@ -37,7 +37,7 @@ def room_for(pictures):
 
 
 def is_ours(connection):
-    """Whether the peer runs as this user: the folder of the socket may be writable by all users."""
+    """Returns whether the peer runs as this user; the folder of the socket may be writable by all users."""
     return struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == os.getuid()
 
 

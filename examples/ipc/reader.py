@@ -38,7 +38,7 @@ def main(add):
         if memory.get("ready"):  # waits for work that was queued before the share
             check(cuda.cudaIpcOpenEventHandle(ctypes.byref(event), handle.from_buffer_copy(bytes.fromhex(memory["ready"]))))
             check(cuda.cudaEventSynchronize(event))
-        # The handle refers to the whole allocation; the offset is that of the shared range.
+        # The handle refers to the whole allocation; the offset refers to the shared range.
         check(cuda.cudaIpcOpenMemHandle(ctypes.byref(base), handle.from_buffer_copy(bytes.fromhex(memory["handle"])), 1))
         there = ctypes.c_void_p(base.value + begin)
         check(cuda.cudaMemcpy(data.ctypes.data_as(ctypes.c_void_p), there, ctypes.c_size_t(length), 2))

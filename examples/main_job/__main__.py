@@ -1,5 +1,5 @@
-"""The main job: sends photographs from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back; with a GPU also
-through its memory.
+"""The main job: sends photographs from NumPy through minitensor to PyTorch, JAX, tvm-ffi and Arrow, and back; with a GPU, also
+through GPU memory.
 
 usage: python examples/main_job [--libs numpy,torch,jax,tvm_ffi,pyarrow] [--out FOLDER] [--flip-after HOP]
 

@@ -36,7 +36,7 @@ def send(text):
 seen = []
 # [share]
 with mt.ipc_share(t) as s:                    # copies host memory once, into a segment in /dev/shm
-    s.tensor.fill(1)                          # every process that has attached it sees this
+    s.tensor.fill(1)                          # visible in every process that has attached it
     send(s.json())                            # or s.descriptor, as bytes
 # [/share]
 assert seen == [str([1] * 12)]

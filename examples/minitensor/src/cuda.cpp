@@ -43,7 +43,7 @@ class on_device {
 
 cudaStream_t handle_of(stream const& s) { return reinterpret_cast<cudaStream_t>(s.handle); }
 
-/// Returns the number of devices, or the error of the driver, which is called again after a failure.
+/// Returns the number of devices, or the error of the driver. Queries the driver until it reports a device.
 cudaError_t count_devices(int& count) noexcept {
     static std::mutex mutex;
     static int known = 0;
@@ -61,7 +61,7 @@ cudaError_t count_devices(int& count) noexcept {
 }
 
 /// The memory pool of one device, and a stream that is used only for allocations. Allocations wait for no work: memory
-/// that was freed on a stream is used again once that stream has reached the free.
+/// that was freed on a stream is reused once that stream has reached the free.
 struct heap {
     cudaMemPool_t pool = nullptr;
     cudaStream_t allocations = nullptr;

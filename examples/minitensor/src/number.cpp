@@ -133,7 +133,7 @@ void write(element& e, T value, std::size_t at = 0) noexcept {
     std::memcpy(e.data() + at, &value, sizeof value);
 }
 
-/// A float of 16, 32 or 64 bits `at` some byte of an element.
+/// Reads a float of 16, 32 or 64 bits from byte `at` of an element.
 double read_real(element const& e, int bits, std::size_t at) {
     if (bits == 64) return read<double>(e, at);
     if (bits == 32) return static_cast<double>(read<float>(e, at));
@@ -157,7 +157,7 @@ template <class T>
     throw std::overflow_error{text(value) + " does not fit in " + name(type)};
 }
 
-/// The two's complement of a value that the integer type holds.
+/// Returns the two's complement of a value, which must fit in the integer type.
 std::uint64_t to_integer(dtype type, std::int64_t v) {
     if (type.kind == kind::uint) {
         if (v < 0 || (type.bits < 64 && (v >> type.bits) != 0)) does_not_fit(type, v);

@@ -7,8 +7,8 @@
 
 int main() {
     grid const mine = make_grid(2, 3);
-    ferry::managed_tensor tensor = ferry::to_dlpack(mine);  // a DLPack struct that shares
-    grid const back = ferry::from_dlpack<grid>(std::move(tensor));  // imported; shares
+    ferry::managed_tensor tensor = ferry::to_dlpack(mine);  // a DLPack struct that shares the memory
+    grid const back = ferry::from_dlpack<grid>(std::move(tensor));  // imported; shares the memory
     std::printf("the same elements: %s\n", back.data == mine.data ? "yes" : "no");
 
     // Tests the adapter against the rules of the exchange.

@@ -22,9 +22,9 @@ using element = std::array<unsigned char, 16>;
 
 /// Converts a number to an element of the type.
 ///
-/// Float types: rounds to nearest, ties to even. Values that are too large become infinity if the format
-/// has infinity, else NaN, else (float6, float4) the largest number. NaN becomes zero in formats without NaN.
-/// In float8_e8m0fnu values that are not positive become NaN. Integer types: fractions are truncated.
+/// Float types: rounds to nearest, ties to even. Values that are too large become infinity, NaN in formats
+/// without infinity, or the largest number in formats without both (float6, float4). NaN becomes zero in formats
+/// without NaN. In float8_e8m0fnu, values that are not positive become NaN. Integer types: fractions are truncated.
 /// bool: whether the value is not zero.
 ///
 /// \throws std::overflow_error    the value does not fit in an integer type

@@ -38,7 +38,7 @@ class Tensor:
         """Whether the elements are read-only through this Tensor."""
     @property
     def copied(self) -> bool:
-        """Whether the import that created this Tensor copied. False for everything else, views included."""
+        """Whether the import that created this Tensor copied. False for all other Tensors, including views."""
     def __getitem__(self, key: _Index | tuple[_Index, ...], /) -> Tensor:
         """A view: ints, slices of any step and an ellipsis. Views of packed types start at byte boundaries (else ValueError)."""
     def __len__(self) -> int: ...
@@ -94,8 +94,8 @@ class Column:
         """
     @property
     def type(self) -> str:
-        """Arrow's format string: 'i', 'u', '+l', …; for a dictionary column that of its indices, for an extension type
-        that of its storage."""
+        """Arrow's format string: 'i', 'u', '+l', …; for a dictionary column, the format of its indices; for an
+        extension type, the format of its storage."""
     @property
     def dictionary(self) -> Column | None:
         """The values of the dictionary, or None."""
@@ -127,9 +127,9 @@ class Column:
     def __getitem__(self, key: slice, /) -> Column:
         """A slice of step 1, on the same buffers."""
     def validate(self, full: bool = False) -> None:
-        """Raises a ValueError if the column is invalid: checks its structure, and with `full` also its values."""
+        """Raise a ValueError if the column is invalid. Checks its structure and, with `full`, also its values."""
     def to(self, device: _Device) -> Column:
-        """Returns the column compacted on another device, or the column itself if it is on that device."""
+        """Return a compacted copy of the column on another device, or the column itself if it is on that device."""
     def __arrow_c_schema__(self) -> Any:
         """A capsule 'arrow_schema' of the type."""
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
@@ -151,8 +151,8 @@ class Column:
 def asarray(obj: Any, dtype: str | None = None, device: _Device = "cpu") -> Tensor:
     """A new Tensor with the values of nested sequences, of a number, or of any object with the buffer protocol. Always copies.
 
-    Without a dtype: that of the buffer, or bool, int64, float64 or complex128 for Python numbers. ValueError for ragged
-    sequences and for buffers of other types or without native byte order; OverflowError for integers that do not fit.
+    Without a dtype: the type of the buffer, or bool, int64, float64 or complex128 for Python numbers. ValueError for
+    ragged sequences and for buffers of other types or without native byte order; OverflowError for integers that do not fit.
     """
 
 def empty(shape: _Shape, dtype: str = "float32", device: _Device = "cpu") -> Tensor:
@@ -217,7 +217,7 @@ def device_count() -> int:
     """The number of GPUs."""
 
 def synchronize(device: _Device | int | None = None) -> None:
-    """Waits for all work on a GPU: that of the current stream, unless another is given."""
+    """Wait for all work on a GPU: the GPU of the current stream, unless another is given."""
 
 def live_bytes() -> int:
     """The number of bytes that minitensor has allocated and not freed."""

@@ -107,8 +107,8 @@ void define_columns(nb::module_& m) {
         "An Arrow column of any type, nested or not. Immutable; shares its memory with slices, children and exports, each of which keeps "
         "the memory alive. Created by from_arrow.");
     type.def_prop_ro("type", [](column const& c) { return text(c.format()); },
-                     "Arrow's format string: 'i', 'u', '+l', …; for a dictionary column that of its indices, for an extension type "
-                     "that of its storage.")
+                     "Arrow's format string: 'i', 'u', '+l', …; for a dictionary column, the format of its indices; for an "
+                     "extension type, the format of its storage.")
         .def_prop_ro("dictionary", [](column const& c) { return c.has_dictionary() ? object_of(c.dictionary()) : nb::none(); },
                      "The values of the dictionary, or None.")
         .def_prop_ro("metadata", &metadata, "The metadata of the schema: a dict of bytes; the first value of a repeated key.")
@@ -124,8 +124,9 @@ void define_columns(nb::module_& m) {
         .def("__len__", [](column const& c) { return c.length(); }, "The number of items.")
         .def("__getitem__", &slice, "key"_a.none(), "A slice of step 1, on the same buffers.")
         .def("validate", &validate, "full"_a = false,
-             "Raises a ValueError if the column is invalid: checks its structure, and with `full` also its values.")
-        .def("to", &to, "device"_a.none(), "Returns the column compacted on another device, or the column itself if it is on that device.")
+             "Raise a ValueError if the column is invalid. Checks its structure and, with `full`, also its values.")
+        .def("to", &to, "device"_a.none(),
+             "Return a compacted copy of the column on another device, or the column itself if it is on that device.")
         .def("__repr__", [](column const& c) {
             return nb::str("<Column {!r} type={!r} length={} offset={}>").format(text(c.name()), text(c.format()), c.length(), c.offset());
         });

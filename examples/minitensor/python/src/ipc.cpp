@@ -28,8 +28,8 @@ namespace {
 using namespace nb::literals;
 using adapter = ferry::array_traits<tensor>;
 
-/// The session of this process. Never destroyed: tensors may outlive the interpreter; `close_all` runs when it
-/// ends.
+/// The session of this process. Never destroyed, because tensors may outlive the interpreter; `close_all` runs when
+/// the interpreter ends.
 ferry::ipc::session& session() {
     static auto& one = *new ferry::ipc::session;
     return one;

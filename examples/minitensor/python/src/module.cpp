@@ -127,8 +127,8 @@ NB_MODULE(_minitensor_of_main, m) {
                      "Whether the elements are read-only through this Tensor.")
         .def_prop_ro(
             "copied", &tensor::copied,
-            "Whether the import that created this Tensor copied. False for everything else, views "
-            "included.")
+            "Whether the import that created this Tensor copied. False for all other Tensors, "
+            "including views.")
         .def("__getitem__", &getitem, "key"_a.none(),
              "A view: ints, slices of any step and an ellipsis. Views of packed types start at "
              "byte boundaries (else ValueError).")
@@ -189,7 +189,7 @@ NB_MODULE(_minitensor_of_main, m) {
         "obj"_a.none(), "dtype"_a = nb::none(), "device"_a = "cpu",
         "A new Tensor with the values of nested sequences, of a number, or of any object with the "
         "buffer protocol. Always copies.\n\n"
-        "Without a dtype: that of the buffer, or bool, int64, float64 or complex128 for Python "
+        "Without a dtype: the type of the buffer, or bool, int64, float64 or complex128 for Python "
         "numbers. ValueError for ragged sequences and for buffers of other types or without native "
         "byte order; OverflowError for integers that do not fit.");
     m.def(

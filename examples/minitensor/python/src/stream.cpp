@@ -105,7 +105,7 @@ void define_streams(nb::module_& m) {
             ferry::python::without_gil const unlocked;
             mt::synchronize(id);
         },
-        "device"_a = nb::none(), "Waits for all work on a GPU: that of the current stream, unless another is given.");
+        "device"_a = nb::none(), "Wait for all work on a GPU: the GPU of the current stream, unless another is given.");
 }
 
 }  // namespace mt::python
